@@ -1,0 +1,98 @@
+"""The nouns of a cluster, as values: partitions, brokers, assignments, leadership."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from messages.vocabulary import message
+
+NO_LEADER = -1
+LEADER_DURING_DELETE = -2
+NO_EPOCH = -1
+EPOCH_DURING_DELETE = -2
+UNKNOWN_BROKER_EPOCH = -1
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic. A NamedTuple, not attrs: it is the key of every big dict, and hashes in C."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class PartitionReplica(NamedTuple):
+    """One replica: a partition on a broker."""
+
+    partition: TopicPartition
+    broker_id: int
+
+
+@message
+class Endpoint:
+    """Where one listener of a broker is reached."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+@message
+class Broker:
+    """A registered broker, as /brokers/ids/N tells it (controller.md 2.3).
+
+    `epoch` is the czxid of the registration, -1 where it is not known (before registering).
+    """
+
+    id: int
+    endpoints: tuple[Endpoint, ...]
+    epoch: int = UNKNOWN_BROKER_EPOCH
+    rack: str | None = None
+    jmx_port: int = -1
+
+
+@message
+class ReplicaAssignment:
+    """Replicas of a partition, preferred first, with those being added and removed (controller.md 7.7)."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+@message
+class LeaderIsrAndControllerEpoch:
+    """What .../partitions/P/state holds, with the znode's version (-1: not known).
+
+    `controller_epoch` is that of the controller that made the decision, not the newest.
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    zk_version: int = -1
+
+
+class Leadership(NamedTuple):
+    """A partition and its leadership."""
+
+    partition: TopicPartition
+    state: LeaderIsrAndControllerEpoch
+
+
+class PartitionAssignment(NamedTuple):
+    """A partition number and its replicas."""
+
+    partition: int
+    assignment: ReplicaAssignment
+
+
+class ConfigEntry(NamedTuple):
+    """One configuration override."""
+
+    name: str
+    value: str

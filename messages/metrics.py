@@ -1,0 +1,30 @@
+"""Figures that actors publish to the metrics gateway."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from messages.vocabulary import message
+
+
+class Gauge(NamedTuple):
+    """One figure. `name` is the Prometheus name that jmx_exporter gives Kafka's metric; labels are (name, value)."""
+
+    name: str
+    value: float
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@message
+class Gauges:
+    """To the metrics gateway: the new values of these gauges; sent when one of them changed."""
+
+    values: tuple[Gauge, ...]
+
+
+@message
+class DropGauges:
+    """To the metrics gateway: forget the gauges of this label (a broker left)."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...]

@@ -1,0 +1,79 @@
+"""Mail between actors and the two gateways that own sockets: the network (outgoing) and the listeners (incoming).
+
+The gateways are outside the actor system: what they send in is recorded as input, what they are sent is an effect.
+"""
+
+from __future__ import annotations
+
+from messages.cluster import Endpoint
+from messages.vocabulary import Message, message
+
+
+@message
+class Transmit:
+    """To the network: send `request` on `channel`'s connection and wait for the reply.
+
+    The gateway keeps one connection per channel name, connects it where it is not (or where the endpoint changed),
+    and answers `Received` or `TransmitFailed` with the same channel and correlation id, after `timeout` s at the latest.
+    After a failure the connection is closed; the next Transmit connects anew. One in flight per channel is the caller's rule.
+    """
+
+    channel: str
+    endpoint: Endpoint
+    correlation_id: int
+    client_id: str
+    request: Message
+    timeout: float
+
+
+@message
+class Received:
+    """From the network: the reply to `Transmit(channel, correlation_id)`."""
+
+    channel: str
+    correlation_id: int
+    response: Message
+
+
+@message
+class TransmitFailed:
+    """From the network: no reply (refused, reset, timed out, undecodable); the connection is closed."""
+
+    channel: str
+    correlation_id: int
+    reason: str
+
+
+@message
+class CloseConnection:
+    """To the network: close the channel's connection and forget it; what is in flight gets no answer."""
+
+    channel: str
+
+
+@message
+class ClientRequest:
+    """From a listener: a decoded request. Whoever handles it sends `ClientResponse` with the same ids to the sender."""
+
+    connection: int
+    correlation_id: int
+    client_id: str
+    listener: str
+    request: Message
+
+
+@message
+class ClientResponse:
+    """To a listener: the response to `ClientRequest(connection, correlation_id)`."""
+
+    connection: int
+    correlation_id: int
+    response: Message
+
+
+@message
+class CloseClient:
+    """To a listener: close the connection without an answer; `reason` goes to the log."""
+
+    connection: int
+    reason: str

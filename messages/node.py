@@ -1,0 +1,154 @@
+"""A node's settings, and the mail by which its actors learn of one another."""
+
+from __future__ import annotations
+
+from thespian.actors import ActorAddress
+
+from messages.cluster import Endpoint
+from messages.vocabulary import message
+
+
+@message
+class NodeSettings:
+    """What a server.properties says that we act on, typed; Kafka's names with underscores, Kafka's defaults.
+
+    `node_id` is broker.id. `roles` is process.roles: "broker", "controller" or both. `listeners` are bound,
+    `advertised_listeners` registered. Times are in the unit that the name says (ms, seconds).
+    """
+
+    node_id: int
+    listeners: tuple[Endpoint, ...]
+    advertised_listeners: tuple[Endpoint, ...]
+    log_dirs: tuple[str, ...]
+    zookeeper_connect: str
+    roles: tuple[str, ...] = ("broker", "controller")
+    inter_broker_listener_name: str = "PLAINTEXT"
+    inter_broker_protocol_version: str = "2.6"
+    broker_rack: str | None = None
+    zookeeper_session_timeout_ms: int = 18000
+    zookeeper_connection_timeout_ms: int = 18000
+    controller_socket_timeout_ms: int = 30000
+    request_timeout_ms: int = 30000
+    delete_topic_enable: bool = True
+    unclean_leader_election_enable: bool = False
+    controlled_shutdown_enable: bool = True
+    controlled_shutdown_max_retries: int = 3
+    controlled_shutdown_retry_backoff_ms: int = 5000
+    log_segment_delete_delay_ms: int = 60000
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    socket_request_max_bytes: int = 104857600
+    trace_dir: str = ""
+    metrics_port: int = 0
+
+
+@message
+class StartNode:
+    """First mail of NodeActor: everything it needs to start a node.
+
+    The addresses are the gateways' (outside the actor system): `store` is ZooKeeper, `network` the outgoing
+    connections, `listener` the incoming ones, `metrics` the figures, `process` the process itself (told NodeReady, NodeFailed, NodeStopped).
+    """
+
+    settings: NodeSettings
+    store: ActorAddress
+    network: ActorAddress
+    listener: ActorAddress
+    metrics: ActorAddress
+    process: ActorAddress
+
+
+@message
+class StartController:
+    """First mail of ControllerActor; it answers nothing and waits for Startup."""
+
+    settings: NodeSettings
+    bridge: ActorAddress
+    network: ActorAddress
+    metrics: ActorAddress
+
+
+@message
+class StartReplicaManager:
+    """First mail of ReplicaManagerActor: loads the log directories, then answers ReplicaManagerStarted to the sender."""
+
+    settings: NodeSettings
+    bridge: ActorAddress
+    metadata_cache: ActorAddress
+    metrics: ActorAddress
+
+
+@message
+class ReplicaManagerStarted:
+    """The log directories are loaded; `offline_log_dirs` could not be."""
+
+    offline_log_dirs: tuple[str, ...] = ()
+
+
+@message
+class StartMetadataCache:
+    """First mail of MetadataCacheActor. `cluster_id` is what Metadata answers name."""
+
+    settings: NodeSettings
+    cluster_id: str
+
+
+@message
+class StartRequestHandler:
+    """First mail of RequestHandlerActor: to whom it routes each API; `controller` is None without that role."""
+
+    settings: NodeSettings
+    metadata_cache: ActorAddress
+    replica_manager: ActorAddress | None
+    controller: ActorAddress | None
+
+
+@message
+class BrokerEpoch:
+    """To ReplicaManagerActor: the czxid of this broker's newest registration."""
+
+    epoch: int
+
+
+@message
+class StartBridge:
+    """First mail of ZkBridgeActor: the store gateway's address; `subscriber` is told of session changes.
+
+    The bridge sends SessionEstablished (first connection and after an expiry) and SessionExpired to the subscriber,
+    and SessionExpired also to everybody who has watches armed.
+    """
+
+    store: ActorAddress
+    subscriber: ActorAddress
+
+
+@message
+class StopNode:
+    """To NodeActor: stop cleanly (controlled shutdown, then everything else), then tell `process` NodeStopped."""
+
+
+@message
+class NodeReady:
+    """To the process: registered and serving. `broker_epoch` is -1 for a node that registers no broker."""
+
+    broker_epoch: int
+    cluster_id: str
+
+
+@message
+class ServeClients:
+    """To the listener gateway: start accepting; decoded requests go to `handler`."""
+
+    handler: ActorAddress
+
+
+@message
+class NodeFailed:
+    """To the process: the node cannot start or go on; `reason` is what the user is told."""
+
+    reason: str
+
+
+@message
+class NodeStopped:
+    """To the process: everything is stopped."""

@@ -1,0 +1,231 @@
+"""Kafka's requests and responses as values, one class for all versions (`messages.wire` knows the bytes).
+
+`version` is the API version to encode with, or the one that was decoded. Fields that a version lacks hold their
+defaults. Grouping by topic (v2+) is the codec's matter: partitions are flat here.
+"""
+
+from __future__ import annotations
+
+from messages.cluster import NO_EPOCH, UNKNOWN_BROKER_EPOCH, Endpoint, TopicPartition
+from messages.vocabulary import message
+
+
+@message
+class LeaderAndIsrPartitionState:
+    """One partition of a LeaderAndIsr request."""
+
+    partition: TopicPartition
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    zk_version: int
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    is_new: bool = False
+
+
+@message
+class LiveLeader:
+    """A leader named in a LeaderAndIsr request, on the inter-broker listener."""
+
+    broker_id: int
+    host: str
+    port: int
+
+
+@message
+class LeaderAndIsrRequest:
+    """Controller to broker: who leads and follows the partitions you host (API key 4)."""
+
+    version: int
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
+    partition_states: tuple[LeaderAndIsrPartitionState, ...]
+    live_leaders: tuple[LiveLeader, ...]
+
+
+@message
+class PartitionError:
+    """One partition's error code in a LeaderAndIsr or StopReplica response."""
+
+    partition: TopicPartition
+    error_code: int
+
+
+@message
+class LeaderAndIsrResponse:
+    """Broker's answer to LeaderAndIsr."""
+
+    error_code: int
+    partition_errors: tuple[PartitionError, ...] = ()
+
+
+@message
+class StopReplicaPartitionState:
+    """One partition of a StopReplica request. Before v3 the leader epoch is not on the wire."""
+
+    partition: TopicPartition
+    leader_epoch: int = NO_EPOCH
+    delete_partition: bool = False
+
+
+@message
+class StopReplicaRequest:
+    """Controller to broker: stop these replicas, and delete some (API key 5).
+
+    Below v3 all partitions of one request must agree in `delete_partition`.
+    """
+
+    version: int
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
+    partition_states: tuple[StopReplicaPartitionState, ...]
+
+
+@message
+class StopReplicaResponse:
+    """Broker's answer to StopReplica."""
+
+    error_code: int
+    partition_errors: tuple[PartitionError, ...] = ()
+
+
+@message
+class UpdateMetadataPartitionState:
+    """One partition of an UpdateMetadata request."""
+
+    partition: TopicPartition
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    zk_version: int
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()
+
+
+@message
+class UpdateMetadataBroker:
+    """A live broker in an UpdateMetadata request, with all its endpoints."""
+
+    id: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+
+
+@message
+class UpdateMetadataRequest:
+    """Controller to broker: live brokers (always whole) and partitions (to merge) for the metadata cache (API key 6)."""
+
+    version: int
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
+    partition_states: tuple[UpdateMetadataPartitionState, ...]
+    live_brokers: tuple[UpdateMetadataBroker, ...]
+
+
+@message
+class UpdateMetadataResponse:
+    """Broker's answer to UpdateMetadata."""
+
+    error_code: int
+
+
+@message
+class ControlledShutdownRequest:
+    """Broker to controller: move my leaderships away (API key 7)."""
+
+    version: int
+    broker_id: int
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+
+
+@message
+class ControlledShutdownResponse:
+    """Controller's answer: the partitions the broker still leads."""
+
+    error_code: int
+    remaining_partitions: tuple[TopicPartition, ...] = ()
+
+
+@message
+class ApiVersionRange:
+    """Versions of one API that a node answers."""
+
+    api_key: int
+    min_version: int
+    max_version: int
+
+
+@message
+class ApiVersionsRequest:
+    """Client to broker: which APIs do you speak (API key 18)? `version` may be above what we know."""
+
+    version: int
+    client_software_name: str = ""
+    client_software_version: str = ""
+
+
+@message
+class ApiVersionsResponse:
+    """Answer to ApiVersions; code 35 goes out in the layout of version 0."""
+
+    error_code: int
+    api_keys: tuple[ApiVersionRange, ...]
+
+
+@message
+class MetadataRequest:
+    """Client to broker: who leads what (API key 3)? `topics` None = all."""
+
+    version: int
+    topics: tuple[str, ...] | None
+    allow_auto_topic_creation: bool = True
+
+
+@message
+class MetadataBroker:
+    """A live broker as clients reach it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@message
+class MetadataPartition:
+    """One partition of a Metadata response."""
+
+    error_code: int
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()
+
+
+@message
+class MetadataTopic:
+    """One topic of a Metadata response."""
+
+    error_code: int
+    name: str
+    is_internal: bool
+    partitions: tuple[MetadataPartition, ...]
+
+
+@message
+class MetadataResponse:
+    """Answer to Metadata."""
+
+    brokers: tuple[MetadataBroker, ...]
+    cluster_id: str | None
+    controller_id: int
+    topics: tuple[MetadataTopic, ...]
