@@ -5,6 +5,8 @@ The gateways are outside the actor system: what they send in is recorded as inpu
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from messages.cluster import Endpoint
 from messages.vocabulary import Message, message
 
@@ -16,8 +18,10 @@ class Transmit:
     The gateway keeps one connection per channel name, connects it where it is not (or where the endpoint changed),
     and answers `Received` or `TransmitFailed` with the same channel and correlation id, after `timeout` s at the latest.
     After a failure the connection is closed; the next Transmit connects anew. One in flight per channel is the caller's rule.
+    A flow may yield it as a question: the same answers then come wrapped in Answer.
     """
 
+    asks: ClassVar[str] = "network"
     channel: str
     endpoint: Endpoint
     correlation_id: int

@@ -73,6 +73,7 @@ class StartReplicaManager:
     """First mail of ReplicaManagerActor: loads the log directories, then answers ReplicaManagerStarted to the sender."""
 
     settings: NodeSettings
+    cluster_id: str
     bridge: ActorAddress
     metadata_cache: ActorAddress
     metrics: ActorAddress
