@@ -81,9 +81,11 @@ class StartReplicaManager:
 
 @message
 class ReplicaManagerStarted:
-    """The log directories are loaded; `offline_log_dirs` could not be."""
+    """The log directories are loaded, but for `offline_log_dirs`; or the start was `refused`, and why (e.g. a foreign
+    meta.properties, a lock held by another process)."""
 
     offline_log_dirs: tuple[str, ...] = ()
+    refused: str = ""
 
 
 @message

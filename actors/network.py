@@ -1,0 +1,120 @@
+"""The network gateway: the one place that opens connections to other nodes.
+
+Rule 1: it stands outside the actor system. Actors send it `Transmit` and `CloseConnection`; it injects what came of them.
+Rule 2: every Transmit is answered once, `Received` or `TransmitFailed`, unless its channel is closed meanwhile.
+Rule 3: a connection that failed in any way is closed; it never carries another request (controller.md 5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import struct
+from collections.abc import Callable
+
+from thespian.actors import ActorAddress
+
+from actors.runtime import LocalBase
+from messages.cluster import Endpoint
+from messages.conversation import Answer, Ask
+from messages.network import CloseConnection, Received, Transmit, TransmitFailed
+from messages.vocabulary import Message
+from messages.wire import WireError, decode_response, encode_request
+
+_log = logging.getLogger("kafka_actors.network")
+
+MAX_RESPONSE_BYTES = 100 * 1024 * 1024
+_SIZE = struct.Struct(">i")
+
+
+class Channel:
+    """One named connection: where it leads, and what is under way on it."""
+
+    def __init__(self) -> None:
+        self.endpoint: Endpoint | None = None
+        self.reader: asyncio.StreamReader | None = None
+        self.writer: asyncio.StreamWriter | None = None
+        self.exchange: asyncio.Task[None] | None = None
+
+    async def request(self, transmit: Transmit) -> Message:
+        """Send on the open connection, or a new one, and read the reply. Any failure is the caller's to close on."""
+        if self.writer is None or self.endpoint != transmit.endpoint:
+            self.close()
+            self.endpoint = transmit.endpoint
+            self.reader, self.writer = await asyncio.open_connection(transmit.endpoint.host, transmit.endpoint.port)
+        assert self.reader is not None
+        self.writer.write(encode_request(transmit.request, transmit.correlation_id, transmit.client_id))
+        await self.writer.drain()
+        (size,) = _SIZE.unpack(await self.reader.readexactly(_SIZE.size))
+        if not 0 <= size <= MAX_RESPONSE_BYTES:
+            raise ConnectionError(f"a response of {size} bytes was announced")
+        frame = await self.reader.readexactly(size)
+        correlation_id, response = decode_response(type(transmit.request), transmit.request.version, frame)
+        if correlation_id != transmit.correlation_id:
+            raise ConnectionError(f"the reply is to request {correlation_id}, not {transmit.correlation_id}")
+        return response
+
+    def close(self) -> None:
+        """Close the connection; a later request opens another."""
+        if self.writer is not None:
+            self.writer.close()
+        self.reader = self.writer = None
+
+
+class NetworkGateway:
+    """Outgoing connections of a node, one per channel name. Lives on the node's asyncio loop."""
+
+    def __init__(self, base: LocalBase) -> None:
+        self._base = base
+        self._channels: dict[str, Channel] = {}
+        self.address: ActorAddress = base.outsider("network", self.receive)
+
+    def receive(self, message: Message, sender: ActorAddress) -> None:
+        """Take mail from an actor (on the loop's thread)."""
+        match message:
+            case Ask(id, Transmit() as transmit):
+                self._begin(transmit, sender, lambda outcome: Answer(id, outcome))
+            case Transmit():
+                self._begin(message, sender, lambda outcome: outcome)
+            case CloseConnection(channel):
+                self._forget(channel)
+            case _:
+                _log.error("the network knows no %s (from %s)", type(message).__name__, sender)
+
+    def _begin(self, transmit: Transmit, sender: ActorAddress, wrap: Callable[[Message], Message]) -> None:
+        channel = self._channels.setdefault(transmit.channel, Channel())
+        exchange = asyncio.get_running_loop().create_task(self._exchange(channel, transmit, sender, wrap))
+        channel.exchange = exchange
+
+    async def _exchange(
+        self, channel: Channel, transmit: Transmit, sender: ActorAddress, wrap: Callable[[Message], Message]
+    ) -> None:
+        outcome: Message
+        try:
+            async with asyncio.timeout(transmit.timeout):
+                response = await channel.request(transmit)
+            outcome = Received(transmit.channel, transmit.correlation_id, response)
+        except (OSError, EOFError, TimeoutError, WireError) as error:
+            channel.close()
+            reason = str(error) or type(error).__name__
+            outcome = TransmitFailed(transmit.channel, transmit.correlation_id, reason)
+        except BaseException:
+            channel.close()
+            raise
+        self._base.inject(sender, wrap(outcome), self.address)
+
+    def _forget(self, name: str) -> None:
+        channel = self._channels.pop(name, None)
+        if channel is not None:
+            if channel.exchange is not None:
+                channel.exchange.cancel()
+            channel.close()
+
+    async def stop(self) -> None:
+        """Close every connection; what is in flight gets no answer."""
+        exchanges = [c.exchange for c in self._channels.values() if c.exchange is not None]
+        for name in list(self._channels):
+            self._forget(name)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*exchanges, return_exceptions=True)

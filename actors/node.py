@@ -1,0 +1,232 @@
+"""NodeActor: the root of a node. It makes the other actors and owns the node's place in the cluster.
+
+Rule 1: order of a start (broker.md 7.1): ZooKeeper session, persistent paths, cluster id, log directories, registration,
+        and only then clients and controller.
+Rule 2: the registration is made anew in every new session; the controller may elect only after it (controller.md 1.3).
+Rule 3: a clean stop first asks the controller to move the leaderships away (broker.md 7.5), and goes on without its
+        consent when the tries are used up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from datetime import timedelta
+from typing import Any
+
+from thespian.actors import ActorAddress, WakeupMessage
+
+from actors.controller import ControllerActor
+from actors.metadata_cache import MetadataCacheActor
+from actors.replica_manager import ReplicaManagerActor
+from actors.request_handler import RequestHandlerActor
+from actors.runtime import FlowActor
+from messages.cluster import Broker, Endpoint
+from messages.conversation import AskFailed
+from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
+from messages.network import CloseConnection, Received, Transmit
+from messages.node import (
+    BrokerEpoch,
+    NodeFailed,
+    NodeReady,
+    NodeSettings,
+    NodeStopped,
+    ReplicaManagerStarted,
+    ServeClients,
+    StartBridge,
+    StartController,
+    StartMetadataCache,
+    StartNode,
+    StartReplicaManager,
+    StartRequestHandler,
+    StopNode,
+)
+from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
+from messages.vocabulary import Message
+from messages.zookeeper import (
+    BrokerRegistered,
+    ClusterId,
+    EnsurePaths,
+    GetBroker,
+    GetClusterId,
+    GetController,
+    NodeRegistration,
+    RegisterBroker,
+    RegisterNode,
+    RegistrationRefused,
+)
+from zk_bridge.bridge import ZkBridgeActor
+
+_log = logging.getLogger("kafka_actors.node")
+
+CONTROLLED_SHUTDOWN_VERSION = 3
+
+
+class NodeActor(FlowActor):
+    """Starts, re-registers and stops one node; see the module's rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start: StartNode
+        self._cluster_id = ""
+        self._generation = 0
+        self._serving = False
+        self._controller: ActorAddress | None = None
+        self._replica_manager: ActorAddress | None = None
+        self._shutdown_attempts = 0
+        self._correlation_id = 0
+
+    @property
+    def _settings(self) -> NodeSettings:
+        return self._start.settings
+
+    def receiveMsg_StartNode(self, message: StartNode, sender: ActorAddress) -> None:
+        """Make the bridge; everything else follows from its SessionEstablished."""
+        self._start = message
+        bridge = self.createActor(ZkBridgeActor)
+        self.peers = {"bridge": bridge, "network": message.network}
+        self.send(bridge, StartBridge(message.store, self.myAddress))
+
+    def flow(self, message: Message) -> Generator[Any, Any, None] | None:
+        """The flow of each event that reaches a node."""
+        match message:
+            case SessionEstablished(generation):
+                self._generation = generation
+                return self._rejoin() if self._serving else self._join()
+            case ReplicaManagerStarted():
+                return self._serve(message)
+            case StopNode():
+                return self._shut_down()
+            case WakeupMessage() if message.payload == "controlled shutdown":
+                return self._shut_down()
+        return super().flow(message)
+
+    def preempts(self, message: Message) -> bool:
+        """An expired session makes everything asked of ZooKeeper moot; a SessionEstablished follows."""
+        return isinstance(message, SessionExpired)
+
+    def event_failed(self, event: Message, error: Exception) -> None:
+        """A node that cannot join is told to the process; a failed stop goes on to the end."""
+        if isinstance(event, StopNode | WakeupMessage):
+            self._stopped()
+        else:
+            self.send(self._start.process, NodeFailed(f"{type(event).__name__}: {error}"))
+
+    def _join(self) -> Generator[Any, Any, None]:
+        """First session: the persistent tree, the cluster's id, then the log directories."""
+        yield EnsurePaths()
+        cluster: ClusterId = yield GetClusterId(proposed=self.port("random").cluster_id())
+        self._cluster_id = cluster.id
+        start = self._start
+        self._metadata_cache = self.createActor(MetadataCacheActor)
+        self.send(self._metadata_cache, StartMetadataCache(start.settings, cluster.id))
+        if "broker" in start.settings.roles:
+            self._replica_manager = self.createActor(ReplicaManagerActor)
+            self.send(
+                self._replica_manager,
+                StartReplicaManager(
+                    start.settings, cluster.id, self.peers["bridge"], self._metadata_cache, start.metrics
+                ),
+            )
+        else:
+            yield from self._serve(ReplicaManagerStarted())
+
+    def _serve(self, started: ReplicaManagerStarted) -> Generator[Any, Any, None]:
+        """The logs are loaded: register, then open the doors and let the controller compete."""
+        start = self._start
+        if started.refused:
+            self.send(start.process, NodeFailed(started.refused))
+            return
+        for directory in started.offline_log_dirs:
+            _log.error("[Broker id=%d] log directory %s is offline", start.settings.node_id, directory)
+        epoch = yield from self._register()
+        if epoch is None:
+            return
+        if "controller" in start.settings.roles:
+            self._controller = self.createActor(ControllerActor)
+            self.send(
+                self._controller, StartController(start.settings, self.peers["bridge"], start.network, start.metrics)
+            )
+        handler = self.createActor(RequestHandlerActor)
+        self.send(
+            handler,
+            StartRequestHandler(start.settings, self._metadata_cache, self._replica_manager, self._controller),
+        )
+        self.send(start.listener, ServeClients(handler))
+        if self._controller is not None:
+            self.send(self._controller, Startup())
+        self._serving = True
+        self.send(start.process, NodeReady(epoch, self._cluster_id))
+
+    def _rejoin(self) -> Generator[Any, Any, None]:
+        """A session after an expiry: register anew, and only then elect."""
+        epoch = yield from self._register()
+        if epoch is not None and self._controller is not None:
+            self.send(self._controller, Reelect(self._generation))
+
+    def _register(self) -> Generator[Any, Any, int | None]:
+        """Put this node into ZooKeeper; its broker epoch (-1 without the broker role), None where it was refused."""
+        settings = self._settings
+        epoch = -1
+        if self._replica_manager is not None:
+            broker = Broker(settings.node_id, settings.advertised_listeners, rack=settings.broker_rack)
+            answer: BrokerRegistered | RegistrationRefused = yield RegisterBroker(
+                broker, self.port("time").wall_ms(), settings.inter_broker_protocol_version
+            )
+            if isinstance(answer, RegistrationRefused):
+                reason = (
+                    f"/brokers/ids/{settings.node_id} is owned by session {answer.owner:#x}: another broker with this id "
+                    f"runs, or its last session has not expired yet ({settings.zookeeper_session_timeout_ms} ms)"
+                )
+                self.send(self._start.process, NodeFailed(reason))
+                return None
+            epoch = answer.epoch
+            self.send(self._replica_manager, BrokerEpoch(epoch))
+        host, port, pid = self.port("process").identity()
+        yield RegisterNode(NodeRegistration(settings.node_id, settings.roles, host, port, pid))
+        return epoch
+
+    def _shut_down(self) -> Generator[Any, Any, None]:
+        """One try at controlled shutdown; then stop, or wait for the next try."""
+        settings = self._settings
+        wanted = self._replica_manager is not None and self._serving and settings.controlled_shutdown_enable
+        if wanted and self._shutdown_attempts < settings.controlled_shutdown_max_retries:
+            self._shutdown_attempts += 1
+            if not (yield from self._ask_to_be_relieved()):
+                backoff = timedelta(milliseconds=settings.controlled_shutdown_retry_backoff_ms)
+                self.wakeupAfter(backoff, "controlled shutdown")
+                return
+        self._stopped()
+
+    def _ask_to_be_relieved(self) -> Generator[Any, Any, bool]:
+        """Send ControlledShutdown to the controller. True when nothing is led here any more."""
+        settings = self._settings
+        try:
+            controller = yield GetController(watch=False)
+            brokers = yield GetBroker(controller.broker_id)
+            endpoint = next(e for b in brokers.brokers for e in b.endpoints if e.listener == settings.inter_broker_listener_name)
+        except (AskFailed, StopIteration):
+            return False
+        own = yield GetBroker(settings.node_id)
+        epoch = own.brokers[0].epoch if own.brokers else -1
+        self._correlation_id += 1
+        request = ControlledShutdownRequest(CONTROLLED_SHUTDOWN_VERSION, settings.node_id, epoch)
+        outcome = yield Transmit(
+            "controlled-shutdown",
+            endpoint,
+            self._correlation_id,
+            str(settings.node_id),
+            request,
+            settings.controller_socket_timeout_ms / 1000,
+        )
+        self.send(self._start.network, CloseConnection("controlled-shutdown"))
+        match outcome:
+            case Received(_, _, ControlledShutdownResponse(0, ())):
+                return True
+        _log.warning("[Broker id=%d] controlled shutdown: %s", settings.node_id, outcome)
+        return False
+
+    def _stopped(self) -> None:
+        if self._controller is not None:
+            self.send(self._controller, ControllerShutdown())
+        self.send(self._start.process, NodeStopped())
