@@ -45,9 +45,11 @@ from messages.requests import ControlledShutdownRequest, ControlledShutdownRespo
 from messages.vocabulary import Message
 from messages.zookeeper import (
     BrokerRegistered,
+    Brokers,
     ClusterId,
+    ControllerIs,
     EnsurePaths,
-    GetBroker,
+    GetBrokers,
     GetClusterId,
     GetController,
     NodeRegistration,
@@ -60,6 +62,7 @@ from zk_bridge.bridge import ZkBridgeActor
 _log = logging.getLogger("kafka_actors.node")
 
 CONTROLLED_SHUTDOWN_VERSION = 3
+CONTROLLED_SHUTDOWN_CHANNEL = "controlled-shutdown"
 
 
 class NodeActor(FlowActor):
@@ -202,29 +205,35 @@ class NodeActor(FlowActor):
         """Send ControlledShutdown to the controller. True when nothing is led here any more."""
         settings = self._settings
         try:
-            controller = yield GetController(watch=False)
-            brokers = yield GetBroker(controller.broker_id)
-            endpoint = next(e for b in brokers.brokers for e in b.endpoints if e.listener == settings.inter_broker_listener_name)
-        except (AskFailed, StopIteration):
+            controller: ControllerIs = yield GetController(watch=False)
+            brokers: Brokers = yield GetBrokers(watch=False)
+        except AskFailed as error:
+            _log.warning("[Broker id=%d] controlled shutdown: %s", settings.node_id, error)
             return False
-        own = yield GetBroker(settings.node_id)
-        epoch = own.brokers[0].epoch if own.brokers else -1
+        by_id = {broker.id: broker for broker in brokers.brokers}
+        endpoint = self._inter_broker_endpoint(by_id.get(controller.broker_id))
+        if endpoint is None or settings.node_id not in by_id:
+            _log.warning("[Broker id=%d] controlled shutdown: no controller can be reached", settings.node_id)
+            return False
         self._correlation_id += 1
-        request = ControlledShutdownRequest(CONTROLLED_SHUTDOWN_VERSION, settings.node_id, epoch)
         outcome = yield Transmit(
-            "controlled-shutdown",
+            CONTROLLED_SHUTDOWN_CHANNEL,
             endpoint,
             self._correlation_id,
             str(settings.node_id),
-            request,
+            ControlledShutdownRequest(CONTROLLED_SHUTDOWN_VERSION, settings.node_id, by_id[settings.node_id].epoch),
             settings.controller_socket_timeout_ms / 1000,
         )
-        self.send(self._start.network, CloseConnection("controlled-shutdown"))
+        self.send(self._start.network, CloseConnection(CONTROLLED_SHUTDOWN_CHANNEL))
         match outcome:
             case Received(_, _, ControlledShutdownResponse(0, ())):
                 return True
         _log.warning("[Broker id=%d] controlled shutdown: %s", settings.node_id, outcome)
         return False
+
+    def _inter_broker_endpoint(self, broker: Broker | None) -> Endpoint | None:
+        endpoints = broker.endpoints if broker is not None else ()
+        return next((e for e in endpoints if e.listener == self._settings.inter_broker_listener_name), None)
 
     def _stopped(self) -> None:
         if self._controller is not None:

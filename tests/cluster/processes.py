@@ -1,0 +1,139 @@
+"""Real processes for the tests of whole clusters: our command, Apache's brokers. All die with the test process."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.waiting import until
+
+OURS = [sys.executable, "-m", "actors.cli"]
+HOUSE = Path(__file__).resolve().parents[2]
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def free_ports(count: int) -> list[int]:
+    """Consecutive ports below the ephemeral range that nobody listens on, so that a restart finds them free again."""
+    for _ in range(200):
+        first = random.randrange(20000, 31000)
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    held = stack.enter_context(socket.socket())
+                    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    held.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return list(range(first, first + count))
+    raise AssertionError(f"no {count} consecutive free ports found")
+
+
+class Running:
+    """A child process in its own group, with its output in a file."""
+
+    def __init__(self, command: list[str], log: Path, environment: dict[str, str] | None = None) -> None:
+        self.log = log
+        with log.open("ab") as out:
+            self.process = subprocess.Popen(
+                command,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+                cwd=HOUSE,
+                env={**os.environ, **(environment or {})},
+            )
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal the whole group, if it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    def kill(self) -> None:
+        """kill -9, and reap."""
+        self.send(signal.SIGKILL)
+        self.process.wait(20)
+
+    def stop(self, timeout: float = 60) -> int:
+        """SIGTERM to the process itself; its exit code."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(timeout)
+
+
+def run_ours(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run one of our commands to its end."""
+    return subprocess.run(
+        [*OURS, *arguments], capture_output=True, text=True, timeout=timeout, cwd=HOUSE, stdin=subprocess.DEVNULL
+    )
+
+
+def start_up(directory: Path, log: Path, *arguments: str) -> tuple[Running, dict[str, Any]]:
+    """`kafka-actors up --json` until its line is there: the process and the line."""
+    running = Running([*OURS, "up", "--json", "--dir", str(directory), *arguments], log)
+
+    def line() -> dict[str, Any] | None:
+        assert running.process.poll() is None, f"up ended with {running.process.returncode}: {running.output}"
+        found = [text for text in running.output.splitlines() if text.startswith('{"zookeeper"')]
+        return json.loads(found[-1]) if found else None
+
+    try:
+        return running, until(line, what="the cluster is up", timeout=60)  # type: ignore[return-value]
+    except BaseException:
+        running.kill()
+        raise
+
+
+def properties(path: Path, **settings: object) -> Path:
+    """Write a server.properties; dots in names are written as two underscores."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{name.replace('__', '.')}={value}\n" for name, value in settings.items()))
+    return path
+
+
+class ApacheBroker(Running):
+    """Apache Kafka 3.9.1's own broker at inter.broker.protocol.version 2.6."""
+
+    def __init__(self, jars: Path, directory: Path, broker_id: int, port: int, zookeeper: str, **settings: object) -> None:
+        file = properties(
+            directory / "server.properties",
+            broker__id=broker_id,
+            listeners=f"PLAINTEXT://127.0.0.1:{port}",
+            log__dirs=directory / "data",
+            zookeeper__connect=zookeeper,
+            inter__broker__protocol__version="2.6",
+            zookeeper__session__timeout__ms=3000,
+            offsets__topic__replication__factor=1,
+            offsets__topic__num__partitions=3,
+            num__network__threads=2,
+            num__io__threads=3,
+            auto__create__topics__enable="false",
+            **settings,
+        )
+        log4j = directory / "log4j.properties"
+        log4j.write_text(
+            "log4j.rootLogger=INFO, A\nlog4j.appender.A=org.apache.log4j.ConsoleAppender\n"
+            "log4j.appender.A.layout=org.apache.log4j.PatternLayout\n"
+            "log4j.appender.A.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
+        )
+        java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command = [*java, f"-Dlog4j.configuration=file:{log4j}", "-cp", f"{jars}/*", "kafka.Kafka", str(file)]
+        super().__init__(command, directory / "out.log")
