@@ -1,0 +1,130 @@
+"""Mail inside a broker: between the request handler, the replica manager, its partitions and the metadata cache.
+
+The replica manager asks; partitions and cache always answer (`messages.conversation`). Error codes are Kafka's.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from thespian.actors import ActorAddress
+
+from messages.cluster import TopicPartition
+from messages.network import ClientRequest
+from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataRequest
+from messages.vocabulary import message
+
+METADATA_CACHE = "metadata_cache"
+
+
+@message
+class Forwarded:
+    """A client's request on its way to whom it concerns, who sends the ClientResponse to `client` himself."""
+
+    client: ActorAddress
+    request: ClientRequest
+
+
+# ---------------------------------------------------------------------------------------------------- partitions
+
+
+@message
+class HostPartition:
+    """First mail of PartitionActor: which replica it is."""
+
+    partition: TopicPartition
+    broker_id: int
+
+
+@message
+class LogPlace:
+    """Where a partition's log is, or shall be: the directory's path, and whether it has to be made."""
+
+    path: str
+    missing: bool = False
+
+
+@message
+class BecomeLeader:
+    """Lead the partition as the controller says. -> RoleTaken
+
+    `log` is None where no log directory may take the partition (broker.md 9.1 row 20): error 56.
+    """
+
+    state: LeaderAndIsrPartitionState
+    log: LogPlace | None
+
+
+@message
+class BecomeFollower:
+    """Follow the leader that the controller names. -> RoleTaken
+
+    `leader_alive` False: the metadata cache does not know the leader as alive: only the log is made (broker.md 1.4).
+    """
+
+    state: LeaderAndIsrPartitionState
+    log: LogPlace | None
+    leader_alive: bool
+
+
+@message
+class RoleTaken:
+    """What became of BecomeLeader or BecomeFollower.
+
+    `changed`: the role is news, as Kafka's makeLeader and makeFollower return it. `leads`, `under_replicated` and
+    `has_log` tell how the partition stands now, whatever the code. `storage_error` is the disk's own words with code 56.
+    """
+
+    error_code: int
+    changed: bool
+    leads: bool
+    under_replicated: bool
+    has_log: bool
+    storage_error: str = ""
+
+
+@message
+class StopPartition:
+    """Stop the replica, and delete its log if told so; `leader_epoch` decides whether to obey. -> PartitionStopped"""
+
+    leader_epoch: int
+    delete: bool
+
+
+@message
+class PartitionStopped:
+    """What became of StopPartition. `deleted` is the directory that waits for its removal, "" where there is none."""
+
+    error_code: int
+    deleted: str = ""
+    storage_error: str = ""
+
+
+@message
+class RemoveDeletedLogs:
+    """Payload of the wake-up that removes the log directories whose delay is over."""
+
+
+# ---------------------------------------------------------------------------------------------------- metadata cache
+
+
+@message
+class MergeMetadata:
+    """Take an UpdateMetadata that passed its gates into the cache. -> Done"""
+
+    asks: ClassVar[str] = METADATA_CACHE
+    request: UpdateMetadataRequest
+
+
+@message
+class GetAliveBrokers:
+    """Which brokers are alive? -> AliveBrokers"""
+
+    asks: ClassVar[str] = METADATA_CACHE
+
+
+@message
+class AliveBrokers:
+    """Ids of the brokers that the last UpdateMetadata named, ascending."""
+
+    ids: tuple[int, ...]

@@ -1,0 +1,18 @@
+"""Kafka's error codes as they stand on the wire, those that this project sends or reads (broker.md, head)."""
+
+from __future__ import annotations
+
+NONE = 0
+UNKNOWN_TOPIC_OR_PARTITION = 3
+LEADER_NOT_AVAILABLE = 5
+NOT_LEADER_OR_FOLLOWER = 6
+REPLICA_NOT_AVAILABLE = 9
+STALE_CONTROLLER_EPOCH = 11
+INVALID_TOPIC = 17
+UNSUPPORTED_VERSION = 35
+NOT_CONTROLLER = 41
+INVALID_REQUEST = 42
+KAFKA_STORAGE_ERROR = 56
+LISTENER_NOT_FOUND = 72
+FENCED_LEADER_EPOCH = 74
+STALE_BROKER_EPOCH = 77
