@@ -1,0 +1,62 @@
+# Two commands matter: `make run` and `make test`. Each installs first what is missing (`make help` lists the rest).
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+APACHE := .cache/kafka-3.9.1
+DIR    ?= .cache/cluster
+
+BENCHES = $(filter-out __init__,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
+
+.DEFAULT_GOAL := help
+.PHONY: help install java run test test-thespian lint format bench docs apache clean
+
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) java ## .venv with everything in it, and Java 17 where it can be installed
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "kafka-actors needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Say which with: make install PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	  rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed: on Debian and Ubuntu, install the package python3-venv."; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'
+	@touch $@
+
+java:
+	@sh .ci/java
+
+run: install ## a cluster of three nodes on a real ZooKeeper, in the foreground (Ctrl-C stops it)
+	@exec $(BIN)/kafka-actors up --brokers 3 --dir $(DIR)
+
+test: install ## the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+test-thespian: install ## Thespian's own test-suite, run on our system base
+	$(BIN)/python -m pytest -p tests.thespian_suite.plugin --pyargs thespian.test -q $(ARGS)
+
+lint: install ## ruff (rules and format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install ## let ruff put the code in form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install ## every benchmark, one JSON object per line (about ten minutes)
+	@for name in $(BENCHES); do $(BIN)/python -m tests.benchmarks.$$name || exit 1; done
+
+docs: install ## regenerate what the documentation takes from the code
+	$(BIN)/python -m tests.docs.state_machines
+
+apache: $(APACHE)/.complete ## the jars of Apache Kafka 3.9.1, for the tests against the original (needs Maven)
+
+$(APACHE)/.complete: .ci/apache-kafka.xml
+	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(APACHE) -DincludeScope=runtime
+	@touch $@
+
+clean: ## remove what `make` made, the cluster's data included
+	rm -rf $(VENV) .cache build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
