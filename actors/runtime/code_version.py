@@ -1,0 +1,26 @@
+"""Which code ran: the installed version, and a digest of the sources, so that an edited actor is another version."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+_HOUSE = Path(__file__).resolve().parents[2]
+_PACKAGES = ("actors", "messages", "zk_bridge")
+
+
+@cache
+def code_version() -> str:
+    """ "VERSION+DIGEST": the package's version and 12 hexadecimal digits over the sources of everything that acts."""
+    digest = hashlib.sha256()
+    for package in _PACKAGES:
+        for path in sorted((_HOUSE / package).rglob("*.py")):
+            digest.update(str(path.relative_to(_HOUSE)).encode())
+            digest.update(path.read_bytes())
+    try:
+        version = metadata.version("kafka-actors")
+    except metadata.PackageNotFoundError:
+        version = "0"
+    return f"{version}+{digest.hexdigest()[:12]}"
