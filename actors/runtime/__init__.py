@@ -1,0 +1,33 @@
+"""The actor system: a Thespian system base, its clocks and drivers, and the shells of our actors."""
+
+from actors.runtime.base import LocalBase, Observer, describe, local_system
+from actors.runtime.clock import Clock, RealClock, VirtualClock
+from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, Delivery, Effect, Envelope
+from actors.runtime.dispatch import Dispatcher, UnknownMessage
+from actors.runtime.flow import AskAll, FlowActor
+from actors.runtime.ports import EffectDiverged, Port
+from actors.runtime.reference import ActorRef
+
+__all__ = [
+    "DEAD_LETTER",
+    "OUTSIDE",
+    "SENT",
+    "TIMER",
+    "ActorRef",
+    "AskAll",
+    "Clock",
+    "Delivery",
+    "Dispatcher",
+    "Effect",
+    "EffectDiverged",
+    "Envelope",
+    "FlowActor",
+    "LocalBase",
+    "Observer",
+    "Port",
+    "RealClock",
+    "UnknownMessage",
+    "VirtualClock",
+    "describe",
+    "local_system",
+]

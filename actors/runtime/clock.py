@@ -1,0 +1,53 @@
+"""Where an actor system takes its time from.
+
+Rule 1: the base asks its clock, nobody else's; actors are told the time (`self.now`) and never look.
+Rule 2: time is float seconds on a scale of the clock's own; only differences mean something.
+Rule 3: real time passes while one waits, virtual time passes *because* one waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What a base needs of a clock."""
+
+    def now(self) -> float:
+        """Seconds; never smaller than before."""
+
+
+class RealClock:
+    """Monotonic time of the machine.
+
+    The function is bound at import, in the class: libraries that freeze time replace module attributes, and a base
+    whose timers follow a frozen clock would wait for ever.
+    """
+
+    now = staticmethod(time.monotonic)
+
+
+class VirtualClock:
+    """Time that stands still until it is moved. `watchers` are called after each move."""
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = start
+        self.watchers: list[Callable[[], None]] = []
+
+    def now(self) -> float:
+        """Seconds since the clock's own beginning."""
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass."""
+        self.advance_to(self._now + seconds)
+
+    def advance_to(self, moment: float) -> None:
+        """Move on to `moment`. Raises ValueError where that lies in the past."""
+        if moment < self._now:
+            raise ValueError(f"virtual time cannot go back from {self._now} to {moment}")
+        self._now = moment
+        for watcher in self.watchers:
+            watcher()

@@ -1,0 +1,64 @@
+"""One message on its way, and the account of its arrival.
+
+A delivery is the unit of everything here: one message handed to one receiver, numbered from 1 in the order in which
+the base hands them out. Its *cause* is the number of the delivery during which it was sent or its timer was armed; a
+message from outside has cause -k, meaning "entered after delivery k" (0: before the first).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from thespian.actors import ActorAddress
+
+SENT = "sent"
+"""Sent by an actor (or by the system on its behalf: exit notices, dead letters)."""
+OUTSIDE = "outside"
+"""Came from outside: another thread, an outsider, tell() and ask()."""
+TIMER = "timer"
+"""A wake-up that an actor asked for."""
+
+DEAD_LETTER = "dead letter"
+"""Delivery.error of a message whose receiver is no more."""
+
+
+class Effect(NamedTuple):
+    """One call through a port; args and result hold only str, int, bool, None, tuples; `error` is "" or "errno text"."""
+
+    port: str
+    method: str
+    args: tuple[Any, ...]
+    result: Any
+    error: str
+
+
+class Envelope(NamedTuple):
+    """A message in the queue."""
+
+    receiver: ActorAddress
+    message: Any
+    sender: ActorAddress
+    cause: int
+    queued_at: float
+    kind: str
+
+
+class Delivery(NamedTuple):
+    """A message that was handed to its receiver: what the observer is told. Times are the base clock's, in seconds.
+
+    `actor_class` is "" where the receiver is an outsider. `error` is None, or says why the handler failed
+    (or DEAD_LETTER).
+    """
+
+    n: int
+    kind: str
+    cause: int
+    sender: ActorAddress
+    receiver: ActorAddress
+    actor_class: str
+    message: Any
+    queued_at: float
+    taken_at: float
+    finished_at: float
+    effects: tuple[Effect, ...]
+    error: str | None

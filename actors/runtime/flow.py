@@ -1,0 +1,247 @@
+"""FlowActor: the sequential shell that runs one event after another, each as a flow.
+
+`flow(message)` returns a generator, or None for an event that is done at once. What the generator yields is
+
+* a *question* (its class has `asks`, the name of a peer): it goes out as Ask(id, question); the flow is resumed with
+  the result of Answer(id), or a Failure is thrown into it as the exception that FAILURES names;
+* AskAll(pairs): the questions go out to the addresses given; the flow is resumed with the results in that order once
+  all are in. A Failure stays in its place as a value: one bad answer does not take the others away;
+* anything else is an *instruction*: `perform(instruction)` is called, and the flow goes on with None. What it raises is
+  thrown into the flow.
+
+Rule 1 (serial): while a flow waits for an answer, other events are stashed, first in first out. A message for which
+the class has a `receiveMsg_X` is no event: it is handled at once, also meanwhile.
+Rule 2 (no recursion): flows, follow-ups and the stash are worked off by one loop.
+Rule 3 (failure): an event that raises is logged, recorded on the delivery and dropped. Nothing above sees it: a system
+that did would deliver the message again, and every send of the first attempt with it. `event_failed` may return a
+flow, which runs before anything stashed; if that raises too, it is logged and that is all.
+Rule 4 (preemption): a message that `preempts` is looked at before all: the suspended flow is closed, the stash cleared,
+`preempted` is given what was dropped, and then the message is handled.
+Rule 5 (answers): each question has an id of the shell's own. Answers to no open question are dropped. A question
+without an answer for `answer_deadline` seconds has lost it: LostAnswer is thrown into the flow.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Generator
+from datetime import timedelta
+from typing import Any, ClassVar, NamedTuple
+
+from thespian.actors import ActorAddress, WakeupMessage
+
+from actors.runtime.dispatch import Dispatcher
+from actors.runtime.reference import ActorRef
+from messages.conversation import FAILURES, Answer, AnswerDeadline, Ask, AskFailed, Failure, LostAnswer
+
+log = logging.getLogger(__name__)
+
+Flow = Generator[Any, Any, None]
+Event = tuple[Any, ActorAddress]
+
+
+class AskAll(NamedTuple):
+    """Questions to several actors at once: (address, question) pairs."""
+
+    pairs: tuple[tuple[ActorAddress, Any], ...]
+
+
+class FlowActor(Dispatcher):
+    """An actor whose events are flows. Subclasses write `flow` and `perform` and fill `peers`.
+
+    `peers` maps the names that questions ask for to addresses. `sender` is who sent the event that is being handled,
+    also after the flow was suspended.
+    """
+
+    answer_deadline: ClassVar[float] = 60.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peers: dict[str, ActorAddress] = {}
+        self.sender: ActorAddress | None = None
+        self._stash: deque[Event] = deque()
+        self._event: Event | None = None
+        self._flow: Flow | None = None
+        self._following_up = False
+        self._asked = 0
+        self._open: dict[int, int] = {}
+        self._results: list[Any] | None = None
+        self._lost_at = 0.0
+        self._deadline_armed = False
+
+    # -------------------------------------------------------------------------------------------- what subclasses say
+
+    def flow(self, message: Any) -> Flow | None:
+        """The flow of an event; None where it is done already."""
+        raise NotImplementedError(f"{type(self).__name__} has no flow")
+
+    def perform(self, instruction: Any) -> None:
+        """Carry out what a flow yielded that is no question."""
+        raise NotImplementedError(f"{type(self).__name__} cannot perform {type(instruction).__name__}")
+
+    def preempts(self, message: Any) -> bool:
+        """Whether this event clears away everything before it."""
+        return False
+
+    def preempted(self, dropped: list[Event]) -> None:
+        """These events, the suspended one first, will not be handled (any more)."""
+
+    def event_failed(self, event: Any, error: Exception) -> Flow | None:
+        """The flow of `event` raised `error`: what to do before any other event is looked at."""
+        return None
+
+    # -------------------------------------------------------------------------------------------------- what is to see
+
+    @property
+    def stashed(self) -> int:
+        """How many events wait for the suspended one."""
+        return len(self._stash)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a flow is suspended."""
+        return self._flow is not None
+
+    # ------------------------------------------------------------------------------------------------------- the shell
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
+        """Sort the mail: answers, wake-ups of the shell, handlers, events."""
+        if message.__class__ is Answer:
+            self._answered(message.id, message.result)
+        elif isinstance(message, WakeupMessage) and isinstance(message.payload, AnswerDeadline):
+            self._deadline_passed()
+        elif self.handler_of(message.__class__) is not None:
+            return super().receiveMessage(message, sender)
+        elif self.preempts(message):
+            self._preempt()
+            self._work((message, sender))
+        elif self._flow is not None:
+            self._stash.append((message, sender))
+        else:
+            self._work((message, sender))
+        return None
+
+    def _work(self, event: Event) -> None:
+        """Begin an event, then go on with what is stashed until a flow is suspended."""
+        self._begin(event)
+        while self._flow is None and self._stash:
+            self._begin(self._stash.popleft())
+
+    def _resume(self, value: Any, error: Exception | None = None) -> None:
+        """Go on with the suspended flow, then with what is stashed."""
+        self._advance(value, error)
+        while self._flow is None and self._stash:
+            self._begin(self._stash.popleft())
+
+    def _begin(self, event: Event) -> None:
+        self._event = event
+        self.sender = event[1]
+        self._following_up = False
+        try:
+            self._flow = self.flow(event[0])
+        except Exception as error:
+            self._fail(error)
+        if self._flow is not None:
+            self._advance(None, None)
+
+    def _advance(self, value: Any, error: Exception | None) -> None:
+        """Run the flow until it asks or ends; a follow-up takes its place in the same loop."""
+        while (flow := self._flow) is not None:
+            try:
+                step = flow.send(value) if error is None else flow.throw(error)
+            except StopIteration:
+                self._flow = None
+                return
+            except Exception as raised:
+                self._fail(raised)
+                value = error = None
+                continue
+            value = error = None
+            try:
+                if isinstance(step, AskAll):
+                    if step.pairs:
+                        self._ask(step.pairs, [None] * len(step.pairs))
+                        return
+                    value = ()
+                elif (peer := getattr(step.__class__, "asks", None)) is not None:
+                    self._ask(((self.peers[peer], step),), None)
+                    return
+                else:
+                    self.perform(step)
+            except Exception as raised:
+                error = raised
+
+    def _fail(self, error: Exception) -> None:
+        """The event or its follow-up raised: log, record, and put the follow-up, if any, in its place."""
+        event = self._event
+        assert event is not None
+        self._flow = None
+        name = type(event[0]).__name__
+        log.error("%s: %s failed: %s", self.myAddress, name, type(error).__name__, exc_info=error)
+        if isinstance(self._myRef, ActorRef):
+            self._myRef.base.note_error(error)
+        if self._following_up:
+            return
+        self._following_up = True
+        try:
+            self._flow = self.event_failed(event[0], error)
+        except Exception as again:
+            log.error("%s: giving up on %s failed: %s", self.myAddress, name, type(again).__name__, exc_info=again)
+
+    def _preempt(self) -> None:
+        """Drop the suspended flow, its open questions and the stash."""
+        dropped = list(self._stash)
+        self._stash.clear()
+        self._open.clear()
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            if self._event is not None and not self._following_up:
+                dropped.insert(0, self._event)
+            try:
+                flow.close()
+            except Exception as error:
+                log.error(
+                    "%s: a preempted flow would not end: %s", self.myAddress, type(error).__name__, exc_info=error
+                )
+        self.preempted(dropped)
+
+    def _ask(self, pairs: tuple[tuple[ActorAddress, Any], ...], results: list[Any] | None) -> None:
+        """Send the questions. `results` collects the answers of an AskAll."""
+        self._results = results
+        first = self._asked + 1
+        self._asked += len(pairs)
+        self._open = {first + place: place for place in range(len(pairs))}
+        for place, (address, question) in enumerate(pairs):
+            self.send(address, Ask(first + place, question))
+        self._lost_at = self.now + self.answer_deadline
+        if not self._deadline_armed:
+            self._deadline_armed = True
+            self.wakeupAfter(timedelta(seconds=self.answer_deadline), AnswerDeadline(first))
+
+    def _answered(self, question: int, result: Any) -> None:
+        place = self._open.pop(question, None)
+        if place is None:
+            return
+        if self._results is not None:
+            self._results[place] = result
+            if not self._open:
+                self._resume(tuple(self._results))
+        elif isinstance(result, Failure):
+            self._resume(None, FAILURES.get(result.name, AskFailed)(result.detail))
+        else:
+            self._resume(result)
+
+    def _deadline_passed(self) -> None:
+        """The one wake-up that watches over the open questions: wake-ups cannot be cancelled, so it is moved on."""
+        self._deadline_armed = False
+        if not self._open:
+            return
+        left = self._lost_at - self.now
+        if left > 0:
+            self._deadline_armed = True
+            self.wakeupAfter(timedelta(seconds=left), AnswerDeadline(min(self._open)))
+            return
+        lost = len(self._open)
+        self._open.clear()
+        self._resume(None, LostAnswer(f"{lost} answers missing after {self.answer_deadline} s"))

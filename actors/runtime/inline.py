@@ -1,0 +1,139 @@
+"""Inline driver: the threads that call tell, ask and listen run the actors, as on Thespian's own in-process base.
+
+Rule 1: one thread drives at a time (`_turn`); who finds it taken waits for mail, or for its turn, whichever is first.
+Rule 2: waiting is real: ask and listen honour their timeout, and a message injected by another thread wakes them.
+Rule 3: tell returns when nothing is due; ask and listen return with the first message to their outside.
+Rule 4: while a loop drives (`attach`), inline callers only send and wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import Actor, ActorAddress
+from thespian.system import isInternalActorSystemMessage
+
+from actors.runtime.clock import VirtualClock
+
+if TYPE_CHECKING:
+    from actors.runtime.base import LocalBase
+    from actors.runtime.reference import ActorRef
+
+SLICE = 16
+"""Deliveries between two looks at the mailbox and the time limit."""
+
+
+class InlineDriver:
+    """One outside of the base: an address with a mailbox, whose owner lends his thread to the actors."""
+
+    def __init__(self, base: LocalBase, shared: InlineDriver | None = None) -> None:
+        self._base = base
+        self._turn: threading.Lock = shared._turn if shared else threading.Lock()
+        self._bell: threading.Condition = shared._bell if shared else threading.Condition()
+        self._clones = 0
+        self._mail: deque[Any] = deque()
+        self._rings = 0
+        self._origin = shared or self
+        self._origin._clones += 1
+        self.address: ActorRef = base.outsider(f"requester.{self._origin._clones}", self._received)
+
+    def clone(self) -> InlineDriver:
+        """Another outside of the same base (Thespian's private context)."""
+        return InlineDriver(self._base, self._origin)
+
+    def exit_context(self) -> None:
+        """Close this outside."""
+        self._base.dismiss(self.address)
+
+    def newPrimaryActor(
+        self,
+        actor_class: type[Actor] | str,
+        requirements: dict[str, Any] | None = None,
+        global_name: str | None = None,
+        source_hash: str | None = None,
+    ) -> ActorRef:
+        """As the base's."""
+        return self._base.newPrimaryActor(actor_class, requirements, global_name, source_hash)
+
+    def tell(self, to: ActorAddress, message: Any) -> None:
+        """Send; deliver until nothing is due, unless somebody else drives."""
+        self._base.inject(to, message, self.address)
+        self.drive()
+
+    def ask(self, to: ActorAddress, message: Any, timeout: timedelta | float | None) -> Any:
+        """Send, then listen."""
+        self._base.inject(to, message, self.address)
+        return self.listen(timeout)
+
+    def listen(self, timeout: timedelta | float | None) -> Any:
+        """The first message for this outside; None after `timeout` (None: wait for ever)."""
+        now = self._base.clock.now
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        limit = None if seconds is None else now() + seconds
+        while True:
+            heard = self._origin._rings
+            if self._mail:
+                return self._mail.popleft()
+            due = self._slice()
+            if self._mail:
+                continue
+            left = None if limit is None else limit - now()
+            if left is not None and left <= 0:
+                return None
+            if due != 0.0:
+                self._wait(heard, _sooner(due, left))
+
+    def drive(self) -> None:
+        """Deliver until nothing is due, unless somebody else drives."""
+        while self._slice(None) == 0.0:
+            pass
+
+    def hold(self) -> None:
+        """Take the turn for another driver, after who has it now."""
+        self._turn.acquire()
+
+    def let_go(self) -> None:
+        """Give the turn back."""
+        self._turn.release()
+        self.ring()
+
+    def ring(self) -> None:
+        """Wake who waits: there is mail, or the turn is free."""
+        with self._bell:
+            self._origin._rings += 1
+            self._bell.notify_all()
+
+    def _received(self, message: Any, sender: ActorAddress) -> None:
+        if not isInternalActorSystemMessage(message):
+            self._mail.append(message)
+            self.ring()
+
+    def _slice(self, limit: int | None = SLICE) -> float | None:
+        """Take the turn if it is free and deliver some: as LocalBase.run; None also where the turn is taken."""
+        base = self._base
+        if base.driven_by(threading.get_ident()) or not self._turn.acquire(blocking=False):
+            return None
+        try:
+            due = base.run(limit)
+        finally:
+            self._turn.release()
+        self.ring()
+        return 0.0 if base.has_mail_from_outside else due
+
+    def _wait(self, heard: int, seconds: float | None) -> None:
+        """Sleep until the bell has rung since it was `heard`, at most `seconds`; virtual time passes at once."""
+        clock = self._base.clock
+        if isinstance(clock, VirtualClock) and seconds is not None:
+            clock.advance(seconds)
+            return
+        with self._bell:
+            self._bell.wait_for(lambda: self._origin._rings != heard, seconds)
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

@@ -1,0 +1,105 @@
+"""Loop driver: an asyncio loop runs the actors, a slice of deliveries per turn, so that sockets get theirs.
+
+Rule 1: all handlers run on the loop's thread. `inject` from any thread schedules one turn, however many messages come
+before that turn begins.
+Rule 2: a turn delivers at most SLICE messages; if more wait, the next turn is scheduled behind the loop's other work.
+Rule 3: one call_later stands for the earliest timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import ActorAddress
+
+from actors.runtime.clock import VirtualClock
+
+if TYPE_CHECKING:
+    from actors.runtime.base import LocalBase
+
+SLICE = 256
+"""Deliveries per turn of the loop: about 0.1 ms of messages."""
+
+
+class LoopDriver:
+    """Drives a base from an asyncio loop while attached."""
+
+    def __init__(self, base: LocalBase) -> None:
+        self._base = base
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._awake = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._requests = 0
+
+    @property
+    def attached(self) -> bool:
+        """Whether a loop drives the base."""
+        return self._loop is not None
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to drive. Raises RuntimeError where another loop does."""
+        if self._loop is not None:
+            raise RuntimeError("the base is attached to a loop already")
+        self._base.inline.hold()
+        self._loop = loop
+        self._awake = False
+        self.wake()
+
+    def detach(self) -> None:
+        """Stop driving; on the loop's thread, or when the loop has stopped."""
+        if self._loop is None:
+            return
+        self._loop = None
+        self._set_alarm(None)
+        self._base.inline.let_go()
+
+    def wake(self) -> bool:
+        """Schedule a turn, once; any thread. False where no loop drives."""
+        loop = self._loop
+        if loop is None:
+            return False
+        if not self._awake:
+            self._awake = True
+            loop.call_soon_threadsafe(self._turn)
+        return True
+
+    async def request(self, to: ActorAddress, message: Any, timeout: float | None) -> Any:
+        """Send `message` under an address of its own and wait for what comes to that address."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            raise RuntimeError("request() needs a base that is attached to the running loop")
+        self._requests += 1
+        reply: asyncio.Future[Any] = loop.create_future()
+
+        def received(answer: Any, sender: ActorAddress) -> None:
+            if not reply.done():
+                reply.set_result(answer)
+
+        sender = self._base.outsider(f"request.{self._requests}", received)
+        self._base.inject(to, message, sender)
+        try:
+            return await asyncio.wait_for(reply, timeout)
+        finally:
+            self._base.dismiss(sender)
+
+    def _turn(self) -> None:
+        """One turn: the flag falls first, so that mail which arrives meanwhile schedules the next turn."""
+        self._awake = False
+        if self._loop is None:
+            return
+        due = self._base.run(SLICE)
+        if self._loop is None:
+            return
+        if due == 0.0:
+            self.wake()
+        else:
+            self._set_alarm(due)
+
+    def _set_alarm(self, due: float | None) -> None:
+        """Have a turn after `due` seconds; virtual time rings by itself when it is moved."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if due is not None and self._loop is not None and not isinstance(self._base.clock, VirtualClock):
+            self._alarm = self._loop.call_later(due, self._turn)

@@ -1,0 +1,22 @@
+"""Outsiders: addresses of what is not an actor.
+
+ZooKeeper, sockets, metrics and the process itself stand outside the actor system. Actors send to them as to anybody;
+their own mail comes in by `base.inject(to, message, sender=outsider_address)`. To the base an outsider is a receiver
+like an actor, whose whole behaviour is a callback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from thespian.actors import ActorAddress
+
+
+class Outsider:
+    """A receiver that passes its mail to `callback(message, sender)` on the driver's thread."""
+
+    __slots__ = ("receiveMessage",)
+
+    def __init__(self, callback: Callable[[Any, ActorAddress], None]) -> None:
+        self.receiveMessage = callback

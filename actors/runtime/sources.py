@@ -1,0 +1,89 @@
+"""Sources of actors loaded at run time: Thespian's loadActorSource, for one process.
+
+A source is a zip of Python modules, known by its MD5. It becomes usable when the actor that registered as source
+authority answers ValidateSource with ValidatedSource; actors that asked for it are told LoadedSource, UnloadedSource.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import Actor, LoadedSource, UnloadedSource, ValidatedSource, ValidateSource
+from thespian.system.sourceLoader import SourceHashFinder, loadModuleFromHashSource
+from thespian.system.utilis import actualActorClass
+
+if TYPE_CHECKING:
+    from actors.runtime.base import LocalBase
+    from actors.runtime.reference import ActorRef
+
+log = logging.getLogger(__name__)
+
+
+class Sources:
+    """The loaded sources of one base, their authority and those who want to know."""
+
+    def __init__(self, base: LocalBase) -> None:
+        self._base = base
+        self._zips: dict[str, bytes] = {}
+        self._told: list[ActorRef] = []
+        self.authority: ActorRef | None = None
+
+    def actor_class(self, name: str, source_hash: str | None) -> type[Actor]:
+        """The class that "module.Class" names, in a loaded source or in the process."""
+        loader = partial(loadModuleFromHashSource, source_hash, self._zips) if source_hash else None
+        found: type[Actor] = actualActorClass(name, loader)
+        return found
+
+    def load(self, source: Any) -> str:
+        """Read a source (path or binary file) and ask the authority about it; returns its hash."""
+        if hasattr(source, "read"):
+            with source:
+                data = source.read()
+        else:
+            data = Path(source).read_bytes()
+        source_hash = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        if self.authority is not None:
+            self._base.send_as_system(self.authority, ValidateSource(source_hash, data))
+        return source_hash
+
+    def validated(self, verdict: ValidatedSource) -> None:
+        """The authority has spoken: keep the source if it can be read."""
+        try:
+            names = SourceHashFinder(verdict.sourceHash, lambda data: data, verdict.sourceZip).getZipNames()
+        except Exception as error:
+            log.error("source %s is refused or damaged: %s", verdict.sourceHash, error)
+            return
+        log.info("source %s loaded, %d modules", verdict.sourceHash, len(names))
+        self._zips[verdict.sourceHash] = verdict.sourceZip
+        for ref in self._told:
+            self._base.send_as_system(ref, LoadedSource(verdict.sourceHash, ""))
+
+    def unload(self, source_hash: str) -> None:
+        """Forget a source and the modules imported from it."""
+        if self._zips.pop(source_hash, None) is not None:
+            for ref in self._told:
+                self._base.send_as_system(ref, UnloadedSource(source_hash, ""))
+        for finder in [finder for finder in sys.meta_path if getattr(finder, "srcHash", None) == source_hash]:
+            for module in [name for name in sys.modules if name.startswith(finder.hashRoot())]:  # type: ignore[attr-defined]
+                del sys.modules[module]
+            sys.meta_path.remove(finder)
+
+    def unload_all(self) -> None:
+        """Forget everything."""
+        for source_hash in list(self._zips):
+            self.unload(source_hash)
+
+    def notify(self, ref: ActorRef, enable: bool) -> None:
+        """Tell `ref` of sources, those loaded already included; or no longer."""
+        if not enable and not self._told:
+            return
+        self._told = [told for told in self._told if told is not ref]
+        if enable:
+            self._told.append(ref)
+            for source_hash in self._zips:
+                self._base.send_as_system(ref, LoadedSource(source_hash, ""))
