@@ -1,0 +1,178 @@
+"""What ZkBridgeActor and a ZooKeeper store say to each other: ZooKeeper's own operations, in batches.
+
+Rule 1: requests are bare tuples of paths or of `WriteOp`s, so that 100,000 of them cost little to make, send and record.
+Rule 2: the bridge numbers its requests; the store answers each `id` with exactly one `StoreReply`.
+Rule 3: replies, watch events and session states reach the bridge in one order, the order in which they happened.
+Rule 4: a connection that is lost or a session that expires answers every request under way (CONNECTION_LOSS,
+        SESSION_EXPIRED) *before* the `SessionState` that says so.
+
+Codes are ZooKeeper's (`KeeperException.Code`), so any other code of a server passes through unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from messages.vocabulary import message
+
+OK = 0
+CONNECTION_LOSS = -4
+UNIMPLEMENTED = -6
+BAD_ARGUMENTS = -8
+NO_NODE = -101
+NO_AUTH = -102
+BAD_VERSION = -103
+NODE_EXISTS = -110
+NOT_EMPTY = -111
+SESSION_EXPIRED = -112
+SESSION_MOVED = -118
+RUNTIME_INCONSISTENCY = -2
+TOO_LARGE = -10_000
+"""Ours, no code of ZooKeeper's: the request would exceed jute.maxbuffer and was not sent."""
+
+CODE_NAMES = {
+    OK: "OK",
+    RUNTIME_INCONSISTENCY: "RUNTIME_INCONSISTENCY",
+    CONNECTION_LOSS: "CONNECTION_LOSS",
+    UNIMPLEMENTED: "UNIMPLEMENTED",
+    BAD_ARGUMENTS: "BAD_ARGUMENTS",
+    NO_NODE: "NO_NODE",
+    NO_AUTH: "NO_AUTH",
+    BAD_VERSION: "BAD_VERSION",
+    NODE_EXISTS: "NODE_EXISTS",
+    NOT_EMPTY: "NOT_EMPTY",
+    SESSION_EXPIRED: "SESSION_EXPIRED",
+    SESSION_MOVED: "SESSION_MOVED",
+    TOO_LARGE: "TOO_LARGE",
+}
+"""Code -> the name that error texts use."""
+
+ANY_VERSION = -1
+
+CHECK = "check"
+CREATE = "create"
+CREATE_EPHEMERAL = "create_ephemeral"
+CREATE_SEQUENTIAL = "create_sequential"
+SET = "set"
+DELETE = "delete"
+
+
+class WriteOp(NamedTuple):
+    """One operation of a transaction. `version` is what check, set and delete expect (ANY_VERSION: whatever it is)."""
+
+    kind: str
+    path: str
+    data: bytes | None = None
+    version: int = ANY_VERSION
+
+
+class Znode(NamedTuple):
+    """What a read found: `code` OK or NO_NODE (or another), then data and the parts of the stat that Kafka looks at.
+
+    `version` is the data version, `czxid` the transaction that created the node, `owner` the session of an ephemeral
+    (0: persistent).
+    """
+
+    code: int
+    data: bytes | None = None
+    version: int = -1
+    czxid: int = -1
+    owner: int = 0
+
+
+class Children(NamedTuple):
+    """Names of a node's children in the server's order; `code` as in Znode."""
+
+    code: int
+    names: tuple[str, ...] = ()
+
+
+class Written(NamedTuple):
+    """What one operation of a transaction gave: the node's version and czxid after a set, the path after a create."""
+
+    version: int = -1
+    czxid: int = -1
+    path: str = ""
+
+
+@message
+class StoreRead:
+    """Read the data of the nodes `data` and the children of the nodes `children`, each with its own code.
+
+    -> StoreReply with `nodes` and `children` in the order asked. Not atomic across the whole request.
+    """
+
+    id: int
+    data: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+
+
+@message
+class StoreWrite:
+    """Carry out all `ops` or none, in this order. -> StoreReply with `results`, or `code` and `culprit`."""
+
+    id: int
+    ops: tuple[WriteOp, ...]
+
+
+@message
+class StoreArm:
+    """Set one-shot watches, without reading. -> StoreReply with `present` for the paths in `exists`
+
+    `data` and `children` are nodes that are believed to exist (one that does not fires "deleted" at once); a node in
+    `exists` may come and go.
+    """
+
+    id: int
+    data: tuple[str, ...] = ()
+    exists: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+
+
+@message
+class StoreReply:
+    """The answer to request `id`.
+
+    `code` is OK, or what struck the request as a whole: CONNECTION_LOSS (a write may have been applied),
+    SESSION_EXPIRED, TOO_LARGE, or for a refused transaction the code of its first failing operation, whose index
+    is `culprit`.
+    """
+
+    id: int
+    code: int = OK
+    nodes: tuple[Znode, ...] = ()
+    children: tuple[Children, ...] = ()
+    results: tuple[Written, ...] = ()
+    present: tuple[bool, ...] = ()
+    culprit: int = -1
+
+
+NODE_CREATED = "created"
+NODE_DELETED = "deleted"
+NODE_CHANGED = "changed"
+CHILDREN_CHANGED = "children"
+
+
+@message
+class WatchEvent:
+    """A watch fired: `kind` is created, deleted, changed or children."""
+
+    path: str
+    kind: str
+
+
+CONNECTED = "connected"
+SUSPENDED = "suspended"
+EXPIRED = "expired"
+
+
+@message
+class SessionState:
+    """The session's state changed. `session_id` is the session's on `connected`, else 0.
+
+    `suspended`: the link is down, watches are gone, the session may live on. `expired`: its ephemerals are gone too;
+    the store goes on to make a new session by itself.
+    """
+
+    state: str
+    session_id: int = 0

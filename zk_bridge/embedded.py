@@ -1,0 +1,279 @@
+"""A real ZooKeeper server of our own: PySpark ships its jars, so nothing but Java has to be installed.
+
+Rule 1: the server is a process of its own, with its own log file, and never outlives ours (`guardian`).
+Rule 2: `start` returns when the server serves, or raises ZooKeeperStartFailed with the reason: Java is missing, the
+        port is taken, or the last lines of its log.
+Rule 3: data directory and port stay the same over `stop` and `start`, so clients find it again.
+
+PySpark is only located, never imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from zk_bridge import guardian
+
+JARS = (
+    "zookeeper-*.jar",
+    "slf4j-api-*.jar",
+    "log4j-api-*.jar",
+    "log4j-core-*.jar",
+    "log4j-slf4j2-impl-*.jar",
+    "metrics-core-*.jar",
+    "netty-*.jar",
+    "snappy-java-*.jar",
+    "audience-annotations-*.jar",
+    "commons-cli-*.jar",
+)
+"""What the server needs of PySpark's jars (zookeeper-*.jar covers zookeeper-jute)."""
+
+_LOG4J = """\
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+"""
+
+CHECK_INTERVAL = 0.05
+PORT_ATTEMPTS = 3
+MAX_SESSION_TICKS = 600
+
+
+class ZooKeeperStartFailed(Exception):
+    """The embedded server could not be started; the text says why and what to do."""
+
+
+def jars_directory() -> Path:
+    """PySpark's folder of jars. Raises ZooKeeperStartFailed where PySpark or ZooKeeper's jar is not in it."""
+    spec = importlib.util.find_spec("pyspark")
+    for place in spec.submodule_search_locations or () if spec else ():
+        jars = Path(place) / "jars"
+        if any(jars.glob("zookeeper-[0-9]*.jar")):
+            return jars
+    raise ZooKeeperStartFailed("no ZooKeeper server: pyspark, whose jars hold it, is not installed here")
+
+
+def java_executable() -> str:
+    """Java, from JAVA_HOME or PATH. Raises ZooKeeperStartFailed where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else None
+    found = found or shutil.which("java")
+    if found is None:
+        raise ZooKeeperStartFailed("no Java: the embedded ZooKeeper needs Java 17 or newer on PATH or in JAVA_HOME")
+    return found
+
+
+def four_letter(host: str, port: int, word: str, timeout: float = 1.0) -> str:
+    """Send a four-letter command and return the whole answer. Raises OSError where nobody answers."""
+    with socket.create_connection((host, port), timeout) as link:
+        link.sendall(word.encode())
+        answer = b""
+        while part := link.recv(65536):
+            answer += part
+    return answer.decode(errors="replace")
+
+
+def serves(host: str, port: int) -> bool:
+    """Whether a ZooKeeper there is healthy (ruok) and takes requests (srvr names its mode)."""
+    try:
+        return four_letter(host, port, "ruok") == "imok" and "Mode:" in four_letter(host, port, "srvr")
+    except OSError:
+        return False
+
+
+class EmbeddedZooKeeper:
+    """One standalone server on `data_dir` (made if missing), listening on 127.0.0.1.
+
+    `port` 0 takes a free one at the first start. Sessions may last 2 to 600 ticks. `force_sync` False trades the
+    safety of a power cut for speed (tests). `guard` is how the process is tied to ours ("signal" or "pipe").
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path,
+        port: int = 0,
+        tick_time_ms: int = 500,
+        force_sync: bool = True,
+        heap: str = "512m",
+        guard: str = "signal" if sys.platform == "linux" else "pipe",
+    ) -> None:
+        self.data_dir = Path(data_dir).absolute()
+        self.port = port
+        self.tick_time_ms = tick_time_ms
+        self.force_sync = force_sync
+        self.heap = heap
+        self.guard = guard
+        self.log_file = self.data_dir / "zookeeper.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reaper: threading.Thread | None = None
+
+    @property
+    def connect_string(self) -> str:
+        """Where clients connect."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process while it runs (in pipe mode that of its guardian)."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def __enter__(self) -> EmbeddedZooKeeper:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    def start(self, timeout: float = 30.0) -> None:
+        """Start the server and wait until it serves, at most `timeout` seconds. Raises ZooKeeperStartFailed."""
+        if self.pid is not None:
+            return
+        command = self._command_line()
+        attempts = PORT_ATTEMPTS if self.port == 0 else 1
+        for attempt in range(1, attempts + 1):
+            port = self.port or _free_port()
+            _refuse_busy(port)
+            self._configure(port)
+            self._launch(command)
+            try:
+                self._await_serving(port, timeout)
+            except ZooKeeperStartFailed as failure:
+                self.stop()
+                if attempt < attempts and "in use" in str(failure):  # somebody took the free port in between
+                    continue
+                raise
+            self.port = port
+            return
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Ask the server to end, wait `timeout` seconds, then kill it. Does nothing if it does not run."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._reaper is not None:
+            self._reaper.join()
+            self._reaper = None
+        if process.stdin is not None:
+            process.stdin.close()
+
+    def kill(self) -> None:
+        """End the server as a power cut would (SIGKILL); `start` brings it back."""
+        if self._process is not None and self.guard == "signal":
+            self._process.send_signal(signal.SIGKILL)
+        self.stop()
+
+    # ------------------------------------------------------------------------------------------------- details
+
+    def _command_line(self) -> list[str]:
+        jars = jars_directory()
+        class_path = os.pathsep.join(str(jar) for pattern in JARS for jar in sorted(jars.glob(pattern)))
+        return [
+            *(sys.executable, "-I", "-S", guardian.__file__, self.guard, str(os.getpid()), java_executable()),
+            *("-cp", class_path, f"-Xmx{self.heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4"),
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={self.data_dir / 'log4j2.properties'}",
+            "-Dzookeeper.admin.enableServer=false",
+            "-Dzookeeper.4lw.commands.whitelist=ruok,srvr,stat,mntr,envi,conf,cons,wchs",
+            f"-Dzookeeper.forceSync={'yes' if self.force_sync else 'no'}",
+            *("org.apache.zookeeper.server.ZooKeeperServerMain", str(self.data_dir / "zoo.cfg")),
+        ]
+
+    def _configure(self, port: int) -> None:
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        (self.data_dir / "log4j2.properties").write_text(_LOG4J)
+        settings = {
+            "tickTime": self.tick_time_ms,
+            "dataDir": self.data_dir / "data",
+            "clientPort": port,
+            "clientPortAddress": "127.0.0.1",
+            "maxClientCnxns": 0,
+            "minSessionTimeout": 2 * self.tick_time_ms,
+            "maxSessionTimeout": MAX_SESSION_TICKS * self.tick_time_ms,
+            "autopurge.purgeInterval": 1,
+        }
+        (self.data_dir / "zoo.cfg").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+
+    def _launch(self, command: list[str]) -> None:
+        """Start the process from a thread that stays until it ends: the kernel's signal is tied to that thread."""
+        started = threading.Event()
+        failed: list[OSError] = []
+
+        def live() -> None:
+            try:
+                with self.log_file.open("ab") as log:
+                    self._process = process = subprocess.Popen(
+                        command,
+                        stdin=subprocess.PIPE if self.guard == "pipe" else subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,  # a Ctrl-C at the terminal is ours to handle
+                    )
+            except OSError as error:
+                failed.append(error)
+                return
+            finally:
+                started.set()
+            process.wait()
+
+        self._reaper = threading.Thread(target=live, name=f"zookeeper-{self.port}", daemon=True)
+        self._reaper.start()
+        started.wait()
+        if failed:
+            raise ZooKeeperStartFailed(f"ZooKeeper cannot be started: {failed[0]}")
+
+    def _await_serving(self, port: int, timeout: float) -> None:
+        process = self._process
+        assert process is not None
+        deadline = time.monotonic() + timeout
+        while not serves("127.0.0.1", port):
+            if process.poll() is not None:
+                reason = f"ended with code {process.returncode}"
+            elif time.monotonic() >= deadline:
+                reason = f"does not serve after {timeout:g} s"
+            else:
+                time.sleep(CHECK_INTERVAL)
+                continue
+            tail = self._log_tail()
+            taken = f"port {port} is in use; " if "BindException" in tail else ""
+            raise ZooKeeperStartFailed(f"{taken}ZooKeeper {reason}; the end of {self.log_file}:\n{tail}")
+
+    def _log_tail(self, lines: int = 12) -> str:
+        with contextlib.suppress(OSError):
+            return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
+        return "(no log)"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _refuse_busy(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ZooKeeperStartFailed(f"port {port} is in use: {error.strerror}") from None

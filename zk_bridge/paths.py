@@ -1,0 +1,109 @@
+"""Where Kafka keeps what in ZooKeeper (controller.md 2.2), and in which sizes to expect it.
+
+Rule: no other module spells a path.
+"""
+
+from __future__ import annotations
+
+from messages.cluster import TopicPartition
+
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+CLUSTER = "/cluster"
+CLUSTER_ID = "/cluster/id"
+BROKER_IDS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+TOPIC_CONFIGS = "/config/topics"
+CONFIG_CHANGES = "/config/changes"
+DELETE_TOPICS = "/admin/delete_topics"
+ISR_CHANGES = "/isr_change_notification"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+OUR_NODES = "/kafka-actors/nodes"
+
+CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"
+ISR_CHANGE_PREFIX = f"{ISR_CHANGES}/isr_change_"
+LOG_DIR_EVENT_PREFIX = f"{LOG_DIR_EVENTS}/log_dir_event_"
+
+PERSISTENT = (
+    "/consumers",
+    BROKER_IDS,
+    TOPICS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    "/brokers/seqid",
+    ISR_CHANGES,
+    "/latest_producer_id_block",
+    LOG_DIR_EVENTS,
+    TOPIC_CONFIGS,
+    "/config/clients",
+    "/config/users",
+    "/config/brokers",
+)
+"""What every node makes sure of at its start, with null data (controller.md 2.1, broker.md 7.1)."""
+
+
+def broker(broker_id: int) -> str:
+    """A broker's registration."""
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic(name: str) -> str:
+    """A topic's assignment."""
+    return f"{TOPICS}/{name}"
+
+
+def partitions(name: str) -> str:
+    """The parent of a topic's partitions."""
+    return f"{TOPICS}/{name}/partitions"
+
+
+def partition(tp: TopicPartition) -> str:
+    """The parent of a partition's state."""
+    return f"{TOPICS}/{tp[0]}/partitions/{tp[1]}"
+
+
+def partition_state(tp: TopicPartition) -> str:
+    """A partition's leadership."""
+    return f"{TOPICS}/{tp[0]}/partitions/{tp[1]}/state"
+
+
+def topic_config(name: str) -> str:
+    """A topic's configuration overrides."""
+    return f"{TOPIC_CONFIGS}/{name}"
+
+
+def delete_topic(name: str) -> str:
+    """The request to delete a topic."""
+    return f"{DELETE_TOPICS}/{name}"
+
+
+def isr_change(name: str) -> str:
+    """A notification that ISRs changed."""
+    return f"{ISR_CHANGES}/{name}"
+
+
+def log_dir_event(name: str) -> str:
+    """A notification that a broker lost a log directory."""
+    return f"{LOG_DIR_EVENTS}/{name}"
+
+
+def our_node(node_id: int) -> str:
+    """Where a node of ours says how it is watched."""
+    return f"{OUR_NODES}/{node_id}"
+
+
+def ancestors(path: str) -> tuple[str, ...]:
+    """All nodes above `path`, the topmost first, without the root."""
+    parts = path.split("/")[1:-1]
+    return tuple("/" + "/".join(parts[: n + 1]) for n in range(len(parts)))
+
+
+def expected_bytes(path: str) -> int:
+    """How large an answer to expect from reading `path`: data and stat.
+
+    An estimate by the kind of node, so that a batch of reads stays well below jute.maxbuffer: Pulsar's batches that
+    counted only the requests dropped their session again and again (zookeeper.md, pitfalls).
+    """
+    if path.endswith("/state"):
+        return 256
+    return 4096 if path.startswith(TOPICS) else 1024
