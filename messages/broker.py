@@ -72,7 +72,7 @@ class RoleTaken:
     """What became of BecomeLeader or BecomeFollower.
 
     `changed`: the role is news, as Kafka's makeLeader and makeFollower return it. `leads`, `under_replicated` and
-    `has_log` tell how the partition stands now, whatever the code. `storage_error` is the disk's own words with code 56.
+    `has_log` tell how the partition stands now, whatever the code. `storage_error`: the disk's own words, with code 56.
     """
 
     error_code: int

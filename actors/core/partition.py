@@ -1,0 +1,105 @@
+"""What a broker knows of one partition it hosts, and how the controller's orders change it (broker.md 1.2, 1.5, 2.1).
+
+Rule 1: the leader epoch only grows. An order with the epoch already known, or an older one, is stale (code 11).
+Rule 2: an order for a partition that this broker is no replica of is refused with code 3, and changes nothing.
+Rule 3: an order that passes both, but carries an older zkVersion than the one known, is obeyed by doing nothing: the
+        znode has moved on, and its newer state is on its way (Kafka 3.9).
+Rule 4: a stop is obeyed from the known leader epoch on (Kafka >= 3.4), and always where it names none, or a deletion.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, TopicPartition
+from messages.errors import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
+from messages.requests import LeaderAndIsrPartitionState
+
+NO_ROLE = "none"
+LEADER = "leader"
+FOLLOWER = "follower"
+
+_ALWAYS_OBEYED_STOPS = (EPOCH_DURING_DELETE, NO_EPOCH)
+
+
+@attrs.frozen
+class Partition:
+    """One hosted partition, as of the last order taken over.
+
+    `controller_epoch` is that of the controller that decided the leadership (it goes into the state znode when this
+    leader changes the ISR). `isr` is the leader's alone: a follower's is empty.
+    """
+
+    partition: TopicPartition
+    broker_id: int
+    role: str = NO_ROLE
+    leader: int = NO_LEADER
+    leader_epoch: int = NO_EPOCH
+    controller_epoch: int = 0
+    zk_version: int = -1
+    isr: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+    @property
+    def leads(self) -> bool:
+        """Is this replica the leader?"""
+        return self.role == LEADER
+
+    @property
+    def remote_replicas(self) -> tuple[int, ...]:
+        """The other replicas, in assignment order."""
+        return tuple(replica for replica in self.replicas if replica != self.broker_id)
+
+    @property
+    def under_replicated(self) -> bool:
+        """Led here, with fewer in-sync replicas than it had before any reassignment began (broker.md 9.5 row 69)."""
+        return self.leads and len(self.isr) < len(self.replicas) - len(self.adding_replicas)
+
+
+def role_verdict(known: Partition, order: LeaderAndIsrPartitionState) -> int:
+    """Error code of a LeaderAndIsr order before anything is done: NONE, 11 (rule 1) or 3 (rule 2)."""
+    if order.leader_epoch <= known.leader_epoch:
+        return STALE_CONTROLLER_EPOCH
+    if known.broker_id not in order.replicas:
+        return UNKNOWN_TOPIC_OR_PARTITION
+    return NONE
+
+
+def make_leader(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:
+    """Lead. Returns the partition as it is now, and whether it is a new leader (was none before)."""
+    if order.zk_version < known.zk_version:
+        return known, False
+    return _taken_over(known, order, LEADER, order.isr), not known.leads
+
+
+def make_follower(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:
+    """Follow. Returns the partition as it is now, and whether the leader or its epoch is news."""
+    if order.zk_version < known.zk_version:
+        return known, False
+    changed = (order.leader, order.leader_epoch) != (known.leader, known.leader_epoch)
+    return _taken_over(known, order, FOLLOWER, ()), changed
+
+
+def _taken_over(known: Partition, order: LeaderAndIsrPartitionState, role: str, isr: tuple[int, ...]) -> Partition:
+    return Partition(
+        known.partition,
+        known.broker_id,
+        role,
+        order.leader,
+        order.leader_epoch,
+        order.controller_epoch,
+        order.zk_version,
+        isr,
+        order.replicas,
+        order.adding_replicas,
+        order.removing_replicas,
+    )
+
+
+def stop_verdict(known: Partition, leader_epoch: int) -> int:
+    """Error code of a StopReplica order with this leader epoch: NONE or 74 (rule 4)."""
+    if leader_epoch in _ALWAYS_OBEYED_STOPS or leader_epoch >= known.leader_epoch:
+        return NONE
+    return FENCED_LEADER_EPOCH

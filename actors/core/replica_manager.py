@@ -1,0 +1,102 @@
+"""The gates of a broker's three controller requests, and the answers that need no partition (broker.md 1.1, 1.2, 2.1).
+
+Rule 1: a request made for an earlier registration of this broker is refused whole with code 77. A broker epoch of -1
+        is not checked; one that is ahead of ours is good: the controller may hear of a registration before we do.
+Rule 2: a request of an earlier controller is refused whole with code 11. A newer controller's epoch is remembered.
+Rule 3: a refused request touches nothing. LeaderAndIsr is refused for each of its partitions by name, the others bare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
+from messages.errors import NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.metrics import Gauge
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    PartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+
+ControllerRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+ControllerResponse = LeaderAndIsrResponse | StopReplicaResponse | UpdateMetadataResponse
+
+INITIAL_CONTROLLER_EPOCH = 0
+
+
+@attrs.frozen
+class Epochs:
+    """The two fences: our newest registration, and the newest controller that was obeyed."""
+
+    broker: int = UNKNOWN_BROKER_EPOCH
+    controller: int = INITIAL_CONTROLLER_EPOCH
+
+    def verdict(self, request: ControllerRequest) -> int:
+        """NONE, or the code that refuses the whole request (rules 1 and 2, in this order)."""
+        if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < self.broker:
+            return STALE_BROKER_EPOCH
+        if request.controller_epoch < self.controller:
+            return STALE_CONTROLLER_EPOCH
+        return NONE
+
+    def registered(self, broker_epoch: int) -> Epochs:
+        """The fences after a new registration."""
+        return attrs.evolve(self, broker=broker_epoch)
+
+    def obeying(self, request: ControllerRequest) -> Epochs:
+        """The fences after a request that passed them."""
+        return attrs.evolve(self, controller=request.controller_epoch)
+
+
+def refusal(request: ControllerRequest, error_code: int) -> ControllerResponse:
+    """The answer to a request that is refused whole (rule 3)."""
+    match request:
+        case LeaderAndIsrRequest():
+            errors = tuple(PartitionError(order.partition, error_code) for order in request.partition_states)
+            return LeaderAndIsrResponse(error_code, errors)
+        case StopReplicaRequest():
+            return StopReplicaResponse(error_code)
+    return UpdateMetadataResponse(error_code)
+
+
+def leaders_first(
+    orders: Iterable[LeaderAndIsrPartitionState], broker_id: int
+) -> tuple[LeaderAndIsrPartitionState, ...]:
+    """The orders in the sequence of their execution: those that make this broker leader, then the others."""
+    return tuple(sorted(orders, key=lambda order: order.leader != broker_id))
+
+
+@attrs.define
+class Census:
+    """How many replicas this broker hosts, and how they fare: what its gauges show (conventions.md, metric names)."""
+
+    leading: set[TopicPartition] = attrs.field(factory=set)
+    under_replicated: set[TopicPartition] = attrs.field(factory=set)
+
+    def count(self, partition: TopicPartition, leads: bool, under_replicated: bool) -> None:
+        """Take down how one partition stands now."""
+        (self.leading.add if leads else self.leading.discard)(partition)
+        (self.under_replicated.add if under_replicated else self.under_replicated.discard)(partition)
+
+    def strike(self, partition: TopicPartition) -> None:
+        """Forget a partition that is no longer led here, nor hosted perhaps."""
+        self.leading.discard(partition)
+        self.under_replicated.discard(partition)
+
+    def gauges(self, hosted: int, offline: int) -> tuple[Gauge, ...]:
+        """The figures, of `hosted` partitions of which `offline` have lost their log directory."""
+        prefix = "kafka_server_replicamanager_"
+        return (
+            Gauge(prefix + "partitioncount", hosted),
+            Gauge(prefix + "leadercount", len(self.leading)),
+            Gauge(prefix + "offlinereplicacount", offline),
+            Gauge(prefix + "underreplicatedpartitions", len(self.under_replicated)),
+        )

@@ -1,0 +1,342 @@
+"""ReplicaManagerActor: the one mailbox for what the controller orders a broker to do (broker.md 1, 2).
+
+Rule 1: LeaderAndIsr, StopReplica and UpdateMetadata are obeyed one after the other. Each is answered when all its
+        partitions have answered; what comes before the log directories are loaded waits.
+Rule 2: a hosted partition is online (it has an actor) or offline (its log directory is lost: code 56 to everything).
+Rule 3: a disk error fails the order of that partition alone, then takes its whole log directory offline, and with it
+        every partition whose log is there (broker.md 2.3).
+Rule 4: a deleted log is gone with the answer: renamed by then, removed after log.segment.delete.delay.ms.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Generator
+from datetime import timedelta
+from typing import Any
+
+from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
+
+from actors.core.replica_manager import Census, ControllerResponse, Epochs, leaders_first, refusal
+from actors.partition import PartitionActor
+from actors.runtime import AskAll, FlowActor
+from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, deleted_path
+from messages.broker import (
+    AliveBrokers,
+    BecomeFollower,
+    BecomeLeader,
+    Forwarded,
+    GetAliveBrokers,
+    HostPartition,
+    LogPlace,
+    MergeMetadata,
+    PartitionStopped,
+    RemoveDeletedLogs,
+    RoleTaken,
+    StopPartition,
+)
+from messages.cluster import TopicPartition
+from messages.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
+from messages.metrics import Gauge, Gauges
+from messages.network import ClientResponse
+from messages.node import BrokerEpoch, NodeSettings, ReplicaManagerStarted, StartReplicaManager
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    PartitionError,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from messages.vocabulary import Message
+
+_log = logging.getLogger("kafka_actors.replica_manager")
+
+REMOVALS_AT_ONCE = 100
+"""Directories removed in one turn, so that the deletion of a large topic does not hold up the controller's requests."""
+
+TIMER_RESOLUTION = 0.001
+"""Seconds by which a timer may be early."""
+
+Flow = Generator[Any, Any, ControllerResponse]
+
+
+class ReplicaManagerActor(FlowActor):
+    """Hosts this broker's partitions; see the module's rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings: NodeSettings
+        self._metrics: ActorAddress
+        self._directories: LogDirectories | None = None
+        self._early: list[Forwarded] = []
+        self._epochs = Epochs()
+        self._hosted: dict[TopicPartition, ActorAddress | None] = {}
+        """Online partitions with their actors, offline ones with None."""
+        self._offline = 0
+        self._census = Census()
+        self._published: tuple[Gauge, ...] = ()
+        self._doomed: deque[tuple[float, str]] = deque()
+        """(when due, path) of deleted logs, soonest first."""
+
+    # ------------------------------------------------------------------------------------------------ start, stop
+
+    def receiveMsg_StartReplicaManager(self, message: StartReplicaManager, sender: ActorAddress) -> None:
+        """Load the log directories, answer how that went, and begin with what has come meanwhile."""
+        settings = self._settings = message.settings
+        self._metrics = message.metrics
+        self.peers = {"metadata_cache": message.metadata_cache}
+        directories = LogDirectories(settings.log_dirs, settings.node_id, message.cluster_id)
+        try:
+            leftovers = directories.load(self.port("disk"))
+        except LogDirectoryRefused as refused:
+            self.send(sender, ReplicaManagerStarted(refused=str(refused)))
+            return
+        offline = tuple(directories.offline)
+        if len(offline) == len(settings.log_dirs):
+            reason = f"none of the log directories can be used: {', '.join(offline)}"
+            self.send(sender, ReplicaManagerStarted(offline, reason))
+            return
+        self._directories = directories
+        for path in leftovers:
+            self._doom(path)
+        self._publish()
+        self.send(sender, ReplicaManagerStarted(offline))
+        early, self._early = self._early, []
+        for forwarded in early:
+            self.send(self.myAddress, forwarded)
+
+    def receiveMsg_BrokerEpoch(self, message: BrokerEpoch, sender: ActorAddress) -> None:
+        """A new registration: requests for earlier ones are stale from now on."""
+        self._epochs = self._epochs.registered(message.epoch)
+
+    def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
+        """The node stops: others may have the log directories."""
+        if self._directories is not None:
+            self._directories.unlock(self.port("disk"))
+
+    def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
+        """A partition left as it was told to."""
+
+    # ------------------------------------------------------------------------------------------------ requests
+
+    def flow(self, message: Message) -> Generator[Any, Any, None] | None:
+        """One controller request, or the removal of deleted logs."""
+        match message:
+            case Forwarded():
+                if self._directories is not None:
+                    return self._serve(message, self._directories)
+                self._early.append(message)
+                return None
+            case WakeupMessage(payload=RemoveDeletedLogs()):
+                self._remove_deleted_logs()
+                return None
+        return super().flow(message)
+
+    def event_failed(self, event: Message, error: Exception) -> None:
+        """A request whose flow broke is answered as a whole: the controller would send it again for ever otherwise."""
+        if isinstance(event, Forwarded):
+            self._respond(event, refusal(event.request.request, UNKNOWN_SERVER_ERROR))
+
+    def _serve(self, forwarded: Forwarded, directories: LogDirectories) -> Generator[Any, Any, None]:
+        request = forwarded.request.request
+        error_code = self._epochs.verdict(request)
+        if error_code != NONE:
+            _log.warning(
+                "[Broker id=%d] refused %s of controller %d epoch %d with error %d",
+                self._settings.node_id,
+                type(request).__name__,
+                request.controller_id,
+                request.controller_epoch,
+                error_code,
+            )
+            self._respond(forwarded, refusal(request, error_code))
+            return
+        self._epochs = self._epochs.obeying(request)
+        response: ControllerResponse
+        match request:
+            case LeaderAndIsrRequest():
+                response = yield from self._lead_and_follow(request, directories)
+            case StopReplicaRequest():
+                response = yield from self._stop_replicas(request, directories)
+            case UpdateMetadataRequest():
+                yield MergeMetadata(request)
+                response = UpdateMetadataResponse(NONE)
+            case _:
+                raise TypeError(f"{type(request).__name__} is no request of a controller")
+        self._respond(forwarded, response)
+        self._publish()
+
+    def _respond(self, forwarded: Forwarded, response: ControllerResponse) -> None:
+        request = forwarded.request
+        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+
+    # ------------------------------------------------------------------------------------------------ LeaderAndIsr
+
+    def _lead_and_follow(self, request: LeaderAndIsrRequest, directories: LogDirectories) -> Flow:
+        """Hand every order to its partition, leaders first, and gather the codes (broker.md 1.2)."""
+        own_id = self._settings.node_id
+        alive: frozenset[int] = frozenset()
+        if any(order.leader != own_id for order in request.partition_states):
+            brokers: AliveBrokers = yield GetAliveBrokers()
+            alive = frozenset(brokers.ids)
+        errors: list[PartitionError] = []
+        pairs: list[tuple[ActorAddress, BecomeLeader | BecomeFollower]] = []
+        for order in leaders_first(request.partition_states, own_id):
+            actor = self._host(order.partition)
+            if actor is None:
+                errors.append(PartitionError(order.partition, KAFKA_STORAGE_ERROR))
+                continue
+            log = _log_place(directories, order)
+            if order.leader == own_id:
+                pairs.append((actor, BecomeLeader(order, log)))
+            else:
+                pairs.append((actor, BecomeFollower(order, log, order.leader in alive)))
+        results: tuple[RoleTaken, ...] = yield AskAll(tuple(pairs))
+        broken: dict[TopicPartition, str] = {}
+        for (_, question), result in zip(pairs, results, strict=True):
+            partition = question.state.partition
+            errors.append(PartitionError(partition, result.error_code))
+            if result.error_code == KAFKA_STORAGE_ERROR:
+                broken[partition] = result.storage_error
+            else:
+                self._census.count(partition, result.leads, result.under_replicated)
+                if not result.has_log and question.log is not None and question.log.missing:
+                    directories.forget(partition)
+        self._break(broken, directories)
+        return LeaderAndIsrResponse(NONE, tuple(errors))
+
+    def _host(self, partition: TopicPartition) -> ActorAddress | None:
+        """The partition's actor, made where there is none yet; None while it is offline."""
+        if partition not in self._hosted:
+            actor = self.createActor(PartitionActor)
+            self.send(actor, HostPartition(partition, self._settings.node_id))
+            self._hosted[partition] = actor
+        return self._hosted[partition]
+
+    # ------------------------------------------------------------------------------------------------ StopReplica
+
+    def _stop_replicas(self, request: StopReplicaRequest, directories: LogDirectories) -> Flow:
+        """Stop hosted partitions, and delete logs, also those that nobody hosts (broker.md 2.1)."""
+        errors: list[PartitionError] = []
+        asked: list[StopReplicaPartitionState] = []
+        pairs: list[tuple[ActorAddress, Message]] = []
+        broken: dict[TopicPartition, str] = {}
+        for order in request.partition_states:
+            partition = order.partition
+            if partition not in self._hosted:
+                storage_error = self._delete_stray(partition, directories) if order.delete_partition else ""
+                if storage_error:
+                    broken[partition] = storage_error
+                errors.append(PartitionError(partition, KAFKA_STORAGE_ERROR if storage_error else NONE))
+                continue
+            actor = self._hosted[partition]
+            if actor is None:
+                errors.append(PartitionError(partition, KAFKA_STORAGE_ERROR))
+                continue
+            asked.append(order)
+            pairs.append((actor, StopPartition(order.leader_epoch, order.delete_partition)))
+        results: tuple[PartitionStopped, ...] = yield AskAll(tuple(pairs))
+        for order, result in zip(asked, results, strict=True):
+            partition = order.partition
+            errors.append(PartitionError(partition, result.error_code))
+            if result.error_code == KAFKA_STORAGE_ERROR:
+                broken[partition] = result.storage_error
+            elif result.error_code == NONE and order.delete_partition:
+                self._dismiss(partition)
+                del self._hosted[partition]
+                if result.deleted:
+                    directories.forget(partition)
+                    self._doom(result.deleted)
+        self._break(broken, directories)
+        return StopReplicaResponse(NONE, tuple(errors))
+
+    def _delete_stray(self, partition: TopicPartition, directories: LogDirectories) -> str:
+        """Delete the log of a partition that is not hosted. The disk's words where that failed."""
+        path = directories.find(partition)
+        if path is None:
+            return ""
+        deleted = deleted_path(path, self.port("random").uuid_hex())
+        try:
+            self.port("disk").rename(path, deleted)
+        except OSError as error:
+            return error.strerror or str(error)
+        directories.forget(partition)
+        self._doom(deleted)
+        return ""
+
+    # ------------------------------------------------------------------------------------------------ lost directories
+
+    def _break(self, broken: dict[TopicPartition, str], directories: LogDirectories) -> None:
+        """Take partitions offline, and the directories that failed them with all they hold (rule 3)."""
+        for partition, storage_error in broken.items():
+            path = directories.find(partition)
+            if storage_error and path is not None:
+                directory = path.rpartition("/")[0]
+                lost = directories.fail(directory)
+                _log.error(
+                    "[Broker id=%d] log directory %s is offline with %d partitions: %s",
+                    self._settings.node_id,
+                    directory,
+                    len(lost),
+                    storage_error,
+                )
+                for topic, number in lost:
+                    self._take_offline(TopicPartition(topic, number))
+            self._take_offline(partition)
+
+    def _take_offline(self, partition: TopicPartition) -> None:
+        if self._hosted.get(partition) is not None:
+            self._dismiss(partition)
+            self._hosted[partition] = None
+            self._offline += 1
+
+    def _dismiss(self, partition: TopicPartition) -> None:
+        """Let the partition's actor go."""
+        self.send(self._hosted[partition], ActorExitRequest())
+        self._census.strike(partition)
+
+    # ------------------------------------------------------------------------------------------------ deleted logs
+
+    def _doom(self, path: str) -> None:
+        """Remove a renamed log when its delay is over."""
+        delay = self._settings.log_segment_delete_delay_ms / 1000
+        self._doomed.append((self.now + delay, path))
+        if len(self._doomed) == 1:
+            self.wakeupAfter(timedelta(seconds=delay), RemoveDeletedLogs())
+
+    def _remove_deleted_logs(self) -> None:
+        due = self.now + TIMER_RESOLUTION
+        for _ in range(REMOVALS_AT_ONCE):
+            if not self._doomed or self._doomed[0][0] > due:
+                break
+            path = self._doomed.popleft()[1]
+            try:
+                self.port("disk").remove_tree(path)
+            except OSError as error:
+                _log.error("[Broker id=%d] %s stays until the next start: %s", self._settings.node_id, path, error)
+        if self._doomed:
+            self.wakeupAfter(timedelta(seconds=max(0.0, self._doomed[0][0] - self.now)), RemoveDeletedLogs())
+
+    # ------------------------------------------------------------------------------------------------ figures
+
+    def _publish(self) -> None:
+        """Tell the metrics what has changed."""
+        gauges = self._census.gauges(len(self._hosted), self._offline)
+        changed = tuple(gauge for gauge in gauges if gauge not in self._published)
+        if changed:
+            self._published = gauges
+            self.send(self._metrics, Gauges(changed))
+
+
+def _log_place(directories: LogDirectories, order: LeaderAndIsrPartitionState) -> LogPlace | None:
+    """Where the log of the order's partition is, or may be made; None where no directory can take it."""
+    path = directories.find(order.partition)
+    if path is not None:
+        return LogPlace(path)
+    path = directories.place(order.partition, order.is_new)
+    return None if path is None else LogPlace(path, missing=True)

@@ -1,0 +1,182 @@
+"""The directories of log.dirs: what may be in them, where each log lies, where a new one goes (broker.md 5.1).
+
+Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`), and holds
+        only `<topic>-<partition>` directories, in their renamed forms too. Anything else refuses the start, as Apache's
+        brokers do: it is somebody else's data. A directory that the disk cannot read is offline, which is no refusal.
+Rule 2: a log lies in one directory. A new one goes where the fewest are.
+Rule 3: while a directory is offline, a partition that is not new, and whose log is nowhere, may have it there: it gets
+        no other log (broker.md 9.1 row 20).
+Rule 4: a log is deleted by renaming it at once and removing it later, so that its name is free and the delay bounds
+        the load; what a stop leaves renamed is removed after the next start (broker.md 2.2).
+"""
+
+from __future__ import annotations
+
+import logging
+import os.path
+import re
+from typing import Protocol
+
+_log = logging.getLogger("kafka_actors.log")
+
+LOCK_FILE = ".lock"
+META_FILE = "meta.properties"
+META_VERSION = "0"
+MAX_NAME = 255
+
+_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)(?:\.[^\s.]+-(?P<renamed>delete|future|stray))?")
+
+
+class Disk(Protocol):
+    """What this module needs of the disk's port (`actors.storage.disk`)."""
+
+    def make_directory(self, path: str, parents: bool) -> bool: ...
+    def list_directories(self, path: str) -> tuple[str, ...]: ...
+    def read_text(self, path: str) -> str | None: ...
+    def write_text(self, path: str, text: str) -> None: ...
+    def lock(self, path: str) -> bool: ...
+    def unlock(self, path: str) -> None: ...
+
+
+class LogDirectoryRefused(Exception):
+    """A log directory holds what this broker must not touch; the text names the directory and the reason."""
+
+
+def log_name(topic: str, partition: int) -> str:
+    """The name of a partition's log directory."""
+    return f"{topic}-{partition}"
+
+
+def deleted_name(name: str, unique: str) -> str:
+    """What a log directory is renamed to: `<topic>-<partition>.<unique>-delete`, the topic cut to keep it <= 255."""
+    topic, _, partition = name.rpartition("-")
+    suffix = f"-{partition}.{unique}-delete"
+    return topic[: MAX_NAME - len(suffix)] + suffix
+
+
+def deleted_path(path: str, unique: str) -> str:
+    """`deleted_name` for a whole path."""
+    parent, name = os.path.split(path)
+    return os.path.join(parent, deleted_name(name, unique))  # noqa: PTH118  (text in, text out: what ports take)
+
+
+def parse_name(name: str) -> tuple[str, int, str]:
+    """(topic, partition, "" | "delete" | "future" | "stray") of a directory's name; ValueError where it is none."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name!r} is not of the form topic-partition")
+    return match["topic"], int(match["partition"]), match["renamed"] or ""
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The entries of a small properties file (no escapes, no continued lines)."""
+    lines = (line.strip() for line in text.splitlines())
+    entries = (line.partition("=") for line in lines if line and line[0] not in "#!")
+    return {name.strip(): value.strip() for name, _, value in entries}
+
+
+class LogDirectories:
+    """The log directories of one broker, and which log lies where. All disk work is on the port that is passed in."""
+
+    def __init__(self, directories: tuple[str, ...], broker_id: int, cluster_id: str) -> None:
+        self._broker_id = broker_id
+        self._cluster_id = cluster_id
+        self._counts = dict.fromkeys(directories, 0)
+        """Live directories, with the number of logs in each."""
+        self._logs: dict[tuple[str, int], str] = {}
+        self.offline: list[str] = []
+
+    # ------------------------------------------------------------------------------------------------ start, stop
+
+    def load(self, disk: Disk) -> list[str]:
+        """Take possession of every directory and find its logs. Returns the paths left over from deletions.
+
+        What cannot be read goes to `offline`. Raises LogDirectoryRefused (rule 1) with everything unlocked again.
+        """
+        leftovers: list[str] = []
+        try:
+            for directory in list(self._counts):
+                try:
+                    self._load_directory(disk, directory, leftovers)
+                except OSError as error:
+                    _log.error("log directory %s is offline: %s", directory, error)
+                    self.fail(directory)
+        except LogDirectoryRefused:
+            self.unlock(disk)
+            raise
+        return leftovers
+
+    def _load_directory(self, disk: Disk, directory: str, leftovers: list[str]) -> None:
+        disk.make_directory(directory, True)
+        if not disk.lock(f"{directory}/{LOCK_FILE}"):
+            raise LogDirectoryRefused(f"log directory {directory} is in use by another broker (it holds {LOCK_FILE})")
+        self._check_meta(disk, directory)
+        for name in disk.list_directories(directory):
+            try:
+                topic, partition, renamed = parse_name(name)
+            except ValueError as error:
+                raise LogDirectoryRefused(
+                    f"log directory {directory} holds something that is no log: {error}"
+                ) from None
+            if renamed == "delete":
+                leftovers.append(f"{directory}/{name}")
+            elif not renamed:
+                elsewhere = self._logs.get((topic, partition))
+                if elsewhere is not None:
+                    raise LogDirectoryRefused(f"{name} is in two log directories: {elsewhere} and {directory}")
+                self._hold((topic, partition), directory)
+
+    def _check_meta(self, disk: Disk, directory: str) -> None:
+        """Refuse another broker's or cluster's directory; sign one that nobody has signed."""
+        path = f"{directory}/{META_FILE}"
+        text = disk.read_text(path)
+        if text is None:
+            signature = f"version={META_VERSION}\nbroker.id={self._broker_id}\ncluster.id={self._cluster_id}\n"
+            disk.write_text(path, "#\n" + signature)
+            return
+        meta = parse_properties(text)
+        expected = (("version", META_VERSION), ("broker.id", str(self._broker_id)), ("cluster.id", self._cluster_id))
+        for name, value in expected:
+            found = meta.get(name, value)
+            if found != value:
+                raise LogDirectoryRefused(f"{path} says {name}={found}, but this broker has {name}={value}")
+
+    def unlock(self, disk: Disk) -> None:
+        """Give every directory back."""
+        for directory in (*self._counts, *self.offline):
+            disk.unlock(f"{directory}/{LOCK_FILE}")
+
+    # ------------------------------------------------------------------------------------------------ logs
+
+    def find(self, partition: tuple[str, int]) -> str | None:
+        """The path of the partition's log; None where it has none."""
+        directory = self._logs.get(partition)
+        return None if directory is None else f"{directory}/{log_name(*partition)}"
+
+    def place(self, partition: tuple[str, int], is_new: bool) -> str | None:
+        """Choose the directory of a log that is nowhere yet (rules 2 and 3), and count it there. The log's path."""
+        if not self._counts or (self.offline and not is_new):
+            return None
+        directory = min(self._counts, key=self._counts.__getitem__)
+        self._hold(partition, directory)
+        return f"{directory}/{log_name(*partition)}"
+
+    def forget(self, partition: tuple[str, int]) -> None:
+        """The log is gone, or was never made."""
+        directory = self._logs.pop(partition, None)
+        if directory in self._counts:
+            self._counts[directory] -= 1
+
+    def fail(self, directory: str) -> list[tuple[str, int]]:
+        """Take a directory offline. The partitions whose logs were there."""
+        if self._counts.pop(directory, None) is None:
+            return []
+        self.offline.append(directory)
+        lost = [partition for partition, home in self._logs.items() if home == directory]
+        for partition in lost:
+            del self._logs[partition]
+        return lost
+
+    def _hold(self, partition: tuple[str, int], directory: str) -> None:
+        self._logs[partition] = directory
+        self._counts[directory] += 1
