@@ -50,6 +50,9 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __str__(self) -> str:
+        return self._aaddr
+
     def __repr__(self) -> str:
         return f"<{self._aaddr}>"
 
