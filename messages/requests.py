@@ -24,6 +24,7 @@ class LeaderAndIsrPartitionState:
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
     is_new: bool = False
+    leader_recovery_state: int = 0
 
 
 @message

@@ -1,0 +1,48 @@
+"""Kafka's bytes: between frames on a connection and the messages of `messages.requests`.
+
+    encode_request(request, correlation_id, client_id) -> bytes      with size, in request.version
+    decode_request(frame) -> (RequestHeader, request)
+    encode_response(header, response) -> bytes                       with size, as `header` wants it
+    decode_response(request_type, version, frame) -> (correlation_id, response)
+    FrameReader().feed(data) -> frames
+
+Everything that can be wrong is a `WireError`. What can be spoken is in `SUPPORTED`, what clients are told of in
+`ADVERTISED`.
+"""
+
+from messages.wire.codec import (
+    ADVERTISED,
+    SUPPORTED,
+    RequestHeader,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from messages.wire.errors import (
+    FrameTooLarge,
+    MalformedFrame,
+    Unencodable,
+    UnknownApi,
+    UnsupportedVersion,
+    WireError,
+)
+from messages.wire.frame import MAX_FRAME_BYTES, FrameReader
+
+__all__ = [
+    "encode_request",
+    "decode_request",
+    "encode_response",
+    "decode_response",
+    "RequestHeader",
+    "FrameReader",
+    "SUPPORTED",
+    "ADVERTISED",
+    "MAX_FRAME_BYTES",
+    "WireError",
+    "UnknownApi",
+    "UnsupportedVersion",
+    "MalformedFrame",
+    "FrameTooLarge",
+    "Unencodable",
+]
