@@ -1,0 +1,115 @@
+"""The door: finds the command, and is the one place where its failures become a few words and an exit code.
+
+Exit codes: 0 done, 1 failed, 2 wrong use (options, settings), 130 interrupted. No traceback reaches a user, unless the
+environment has KAFKA_ACTORS_DEBUG.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from actors.settings import SettingsError
+from messages.conversation import AskFailed
+
+PROGRAM = "kafka-actors"
+FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
+
+COMMANDS = {
+    "broker": "Run one node from a Kafka server.properties.",
+    "replay": "Replay a trace and compare every message and effect.",
+    "status": "Show controller, brokers, partitions and queues of a cluster.",
+    "summary": "Summarise traces with Spark.",
+    "topics": "Create, list, describe, alter and delete topics.",
+    "up": "Run a cluster on this machine.",
+}
+"""Each command, and what it is for; it is the function `command` of the module of its name, imported when needed."""
+
+
+class Failed(click.ClickException):
+    """A command could not do what it was asked; the text says why."""
+
+    exit_code = FAILED
+
+
+class Commands(click.Group):
+    """The commands by name, without importing the others (Spark alone takes a second)."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported; None for a name that is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"actors.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in --help, from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name=PROGRAM)
+def commands() -> None:
+    """Kafka's ZooKeeper-mode control plane as actors."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line (this process's own by default) and exit with its code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; its exit code."""
+    try:
+        result = commands.main(
+            args=None if arguments is None else list(arguments), prog_name=PROGRAM, standalone_mode=False
+        )
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except BaseException as error:
+        if os.environ.get("KAFKA_ACTORS_DEBUG"):
+            traceback.print_exc()
+        return _failure(error)
+
+
+def _failure(error: BaseException) -> int:
+    """Say what went wrong, on standard error; the exit code."""
+    match error:
+        case SystemExit(code=code):
+            return code if isinstance(code, int) else FAILED
+        case click.ClickException():
+            error.show()
+            return error.exit_code
+        case KeyboardInterrupt() | click.exceptions.Abort():
+            return INTERRUPTED
+        case SettingsError(messages=messages):
+            _say(*messages)
+            return WRONG_USE
+        case BrokenPipeError():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads; the flush at exit must not fail
+        case AskFailed():
+            _say(f"ZooKeeper: {type(error).__name__}: {error}")
+        case OSError(strerror=str(reason)):
+            _say(f"{error.filename}: {reason}" if error.filename else reason)
+        case _:
+            _say(
+                f"{type(error).__name__}: {error}",
+                "This is a bug. Set KAFKA_ACTORS_DEBUG=1 to see where it happened.",
+            )
+    return FAILED
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        click.echo(f"Error: {line}", err=True)

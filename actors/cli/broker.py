@@ -1,0 +1,50 @@
+"""`kafka-actors broker server.properties [--override name=value]...`: one node, as kafka-server-start runs a broker."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from actors.settings import load_settings
+
+LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
+
+
+def parse_overrides(
+    context: click.Context | None, parameter: click.Parameter | None, values: tuple[str, ...]
+) -> dict[str, str]:
+    """name=value, each; the last of a name counts."""
+    overrides = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not (equals and name.strip()):
+            raise click.BadParameter(f"'{value}' should be name=value", context, parameter)
+        overrides[name.strip()] = text
+    return overrides
+
+
+@click.command("broker")
+@click.argument("properties", metavar="server.properties", type=click.Path(dir_okay=False))
+@click.option(
+    "--override",
+    "overrides",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parse_overrides,
+    help="A setting that wins over the file's. May be repeated.",
+)
+def command(properties: str, overrides: dict[str, str]) -> int:
+    """Run one node from a Kafka ZooKeeper-mode properties file, until SIGTERM or SIGINT.
+
+    Beside Kafka's settings it takes process.roles (broker, controller or both, also without a quorum; both by default),
+    trace.dir (where its messages are recorded; beside the first log dir by default) and metrics.port.
+    """
+    logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
+    loaded = load_settings(properties, overrides)
+    for warning in loaded.warnings:
+        logging.getLogger("kafka_actors.settings").warning(warning)
+
+    from actors.process import run_node  # noqa: PLC0415 - a wrong setting is said before the system is imported
+
+    return run_node(loaded.settings)

@@ -1,0 +1,254 @@
+"""From a server.properties to NodeSettings: everything that can be wrong is found before anything starts.
+
+Rule 1: a wrong value is an error that names the setting, the value and what is allowed; all errors are told at once.
+Rule 2: a setting that Kafka knows and we do not act on is worth one warning; so is a name nobody knows, with the
+        nearest name somebody knows.
+Rule 3: what is not said follows from what is, as in Kafka 3.9 (tried on its KafkaConfig): advertised.listeners from
+        listeners, log.dirs from log.dir, the connection timeout from the session timeout.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from actors.properties import parse_properties
+from actors.settings_table import KNOWN, KNOWN_PREFIXES, SETTINGS, items
+from messages.cluster import Endpoint
+from messages.node import NodeSettings
+
+SPOKEN_PROTOCOL = "PLAINTEXT"
+ANY_ADDRESS = ("0.0.0.0", "::")
+
+_ACTING = {setting.name: setting for setting in SETTINGS}
+_ENDPOINT = re.compile(
+    r"(?P<listener>[^:/]+)://(\[(?P<ipv6>[0-9a-fA-F:%.]+)\]|(?P<host>[^:/\[\]]*)):(?P<port>-?[0-9]+)"
+)
+_SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:\[\]/]+)(:([0-9]+))?")
+
+
+class SettingsError(Exception):
+    """The settings are wrong; `messages` says what, a sentence each."""
+
+    def __init__(self, messages: list[str]) -> None:
+        super().__init__("; ".join(messages))
+        self.messages = messages
+
+
+class LoadedSettings(NamedTuple):
+    """Settings ready to start a node with, and what the user should know about the rest."""
+
+    settings: NodeSettings
+    warnings: tuple[str, ...]
+
+
+def load_settings(path: str | Path, overrides: Mapping[str, str] | None = None) -> LoadedSettings:
+    """Read a server.properties; `overrides` win over the file. SettingsError with everything that is wrong."""
+    try:
+        text = Path(path).read_text(encoding="iso-8859-1")
+    except OSError as error:
+        raise SettingsError([f"{path} cannot be read: {error.strerror}"]) from None
+    try:
+        properties = parse_properties(text)
+    except ValueError as error:
+        raise SettingsError([f"{path}, {error}"]) from None
+    return settings_of({**properties, **(overrides or {})})
+
+
+def settings_of(properties: Mapping[str, str]) -> LoadedSettings:
+    """The settings that these properties say. SettingsError with everything that is wrong."""
+    reader = _Reader(properties)
+    settings = reader.settings()
+    if reader.errors:
+        raise SettingsError(reader.errors)
+    return LoadedSettings(settings, tuple(_warnings(properties)))
+
+
+def _warnings(properties: Mapping[str, str]) -> list[str]:
+    warnings = []
+    for name in properties:
+        if name in _ACTING:
+            continue
+        if name in KNOWN or name.startswith(KNOWN_PREFIXES):
+            warnings.append(f"{name} is a setting of Kafka's that is not acted on here")
+        else:
+            nearest = difflib.get_close_matches(name, [*_ACTING, *sorted(KNOWN)], n=1)
+            warnings.append(f"{name} is no known setting" + (f"; did you mean {nearest[0]}?" if nearest else ""))
+    return warnings
+
+
+class _Reader:
+    """Reads one set of properties, collecting what is wrong instead of stopping at the first error."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._texts = {name: properties[name].strip() for name in _ACTING if name in properties}
+        self.errors: list[str] = []
+        self._values = {setting.name: self._parsed(setting.name) for setting in SETTINGS}
+
+    def settings(self) -> NodeSettings:
+        """The whole; to be used only if `errors` is empty afterwards."""
+        fields: dict[str, Any] = {setting.field: self._values[setting.name] for setting in SETTINGS if setting.field}
+        listeners = self._endpoints("listeners")
+        advertised = self._advertised(listeners)
+        log_dirs = self._log_dirs()
+        return NodeSettings(
+            node_id=self._node_id(),
+            listeners=listeners,
+            advertised_listeners=advertised,
+            inter_broker_listener_name=self._inter_broker_listener_name(advertised),
+            log_dirs=log_dirs,
+            zookeeper_connect=self._zookeeper_connect(),
+            zookeeper_connection_timeout_ms=self._values["zookeeper.connection.timeout.ms"]
+            or self._values["zookeeper.session.timeout.ms"],
+            trace_dir=self._trace_dir(log_dirs),
+            **fields,
+        )
+
+    def _wrong(self, name: str, allowed: str) -> None:
+        self.errors.append(f"{name}={self._texts.get(name, _ACTING[name].default)} is wrong: {allowed}")
+
+    def _parsed(self, name: str) -> Any:
+        setting = _ACTING[name]
+        text = self._texts.get(name, setting.default)
+        if text is None:
+            return None
+        try:
+            return setting.kind.parse(text)
+        except (ValueError, KeyError):
+            self._wrong(name, f"it takes {setting.kind.allowed}")
+            return None if setting.default is None else setting.kind.parse(setting.default)
+
+    def _node_id(self) -> int:
+        """broker.id, which node.id may say too. Ids are never made up here, so -1 will not do."""
+        broker_id, node_id = self._values["broker.id"], self._values["node.id"]
+        if broker_id is not None and node_id is not None and broker_id != node_id:
+            self._wrong("node.id", f"broker.id={broker_id}, and the two must be equal")
+        said = broker_id if broker_id is not None else node_id
+        highest = self._values["reserved.broker.max.id"]
+        if any(self._texts.get(name) and self._values[name] is None for name in ("broker.id", "node.id")):
+            return 0
+        if said is None or said < 0:
+            self.errors.append(
+                "broker.id is missing: every node needs its own; ids are not generated here"
+                " (broker.id.generation.enable is not acted on)"
+            )
+            return 0
+        if self._values["broker.id.generation.enable"] and said > highest:
+            self._wrong(
+                "broker.id",
+                f"it takes a whole number up to reserved.broker.max.id={highest},"
+                " or any with broker.id.generation.enable=false",
+            )
+        return int(said)
+
+    def _protocols(self) -> dict[str, str]:
+        """Security protocol by listener name (listener.security.protocol.map)."""
+        protocols = {}
+        for item in items(self._values["listener.security.protocol.map"]):
+            listener, colon, protocol = item.rpartition(":")
+            if not (colon and listener and protocol):
+                self._wrong("listener.security.protocol.map", "it takes LISTENER:PROTOCOL pairs, separated by commas")
+                break
+            protocols[listener.strip().upper()] = protocol.strip().upper()
+        return protocols
+
+    def _endpoints(self, name: str) -> tuple[Endpoint, ...]:
+        """The listeners that a setting names: at least one, names and ports all different, all in plain text."""
+        protocols = self._protocols()
+        endpoints: list[Endpoint] = []
+        for item in items(self._values[name]):
+            match = _ENDPOINT.fullmatch(item)
+            port = int(match["port"]) if match else -1
+            if match is None or not 0 <= port <= 65535:
+                self._wrong(name, f"'{item}' should be LISTENER://host:port with a port from 0 to 65535")
+                continue
+            listener = match["listener"].upper()
+            protocol = protocols.get(listener)
+            if protocol is None:
+                self._wrong(name, f"listener.security.protocol.map has no security protocol for listener {listener}")
+            elif protocol != SPOKEN_PROTOCOL:
+                self._wrong(name, f"listener {listener} wants {protocol}; only {SPOKEN_PROTOCOL} is spoken here")
+            else:
+                endpoints.append(Endpoint(listener, match["ipv6"] or match["host"] or "", port, protocol))
+        if not items(self._values[name]):
+            self._wrong(name, "it takes at least one LISTENER://host:port")
+        if len({endpoint.listener for endpoint in endpoints}) < len(endpoints):
+            self._wrong(name, "each listener must have a different name")
+        bound = [endpoint.port for endpoint in endpoints if endpoint.port]
+        if name == "listeners" and len(set(bound)) < len(bound):
+            self._wrong(name, "each listener must have a different port")
+        return tuple(endpoints)
+
+    def _advertised(self, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+        """advertised.listeners, or the listeners with this machine's name in place of no host."""
+        said = self._values["advertised.listeners"] is not None
+        endpoints = self._endpoints("advertised.listeners") if said else listeners
+        if any(endpoint.host in ANY_ADDRESS for endpoint in endpoints):
+            self._wrong(
+                "advertised.listeners" if said else "listeners",
+                "nobody can connect to the address of all interfaces; name a host in advertised.listeners",
+            )
+        here = socket.getfqdn() if any(not endpoint.host for endpoint in endpoints) else ""
+        return tuple(
+            Endpoint(endpoint.listener, endpoint.host or here, endpoint.port, endpoint.security_protocol)
+            for endpoint in endpoints
+        )
+
+    def _inter_broker_listener_name(self, advertised: tuple[Endpoint, ...]) -> str:
+        """The listener on which nodes talk to each other; it must be advertised."""
+        name = self._values["inter.broker.listener.name"]
+        if name is not None and "security.inter.broker.protocol" in self._texts:
+            self._wrong("inter.broker.listener.name", "security.inter.broker.protocol is set too; only one may be")
+        listener = str(name or self._values["security.inter.broker.protocol"]).upper()
+        names = [endpoint.listener for endpoint in advertised]
+        if names and listener not in names:
+            setting = "inter.broker.listener.name" if name is not None else "security.inter.broker.protocol"
+            self._wrong(setting, f"it must name one of the advertised listeners: {', '.join(names)}")
+        return listener
+
+    def _log_dirs(self) -> tuple[str, ...]:
+        """log.dirs, else log.dir: at least one folder, none twice."""
+        name = "log.dirs" if self._values["log.dirs"] is not None else "log.dir"
+        log_dirs = items(self._values[name])
+        if not log_dirs:
+            self._wrong(name, "it takes at least one folder")
+        if len({_absolute(log_dir) for log_dir in log_dirs}) < len(log_dirs):
+            self._wrong(name, "a folder stands in it twice")
+        return tuple(log_dirs)
+
+    def _trace_dir(self, log_dirs: tuple[str, ...]) -> str:
+        """trace.dir, beside the first log dir if not said; never in one, where it would be taken for a partition."""
+        said = self._values["trace.dir"]
+        if not log_dirs:
+            return ""
+        trace_dir = said or f"{log_dirs[0].rstrip('/')}.trace"
+        for log_dir in log_dirs:
+            if _absolute(trace_dir).is_relative_to(_absolute(log_dir)):
+                self._wrong("trace.dir", f"it must not lie in a log dir, and {log_dir} is one")
+        return str(trace_dir)
+
+    def _zookeeper_connect(self) -> str:
+        """host:port[,host:port]*[/chroot], less a slash at its end."""
+        text = self._values["zookeeper.connect"]
+        if text is None:
+            self.errors.append("zookeeper.connect is missing: it names the ZooKeeper servers, as host:port[/chroot]")
+            return ""
+        servers, slash, chroot = text.partition("/")
+        chroot = chroot.rstrip("/")
+        if not zookeeper_servers(servers) or "//" in chroot:
+            self._wrong("zookeeper.connect", "it takes host:port, several separated by commas, and may end in /chroot")
+        return f"{servers}{slash}{chroot}" if chroot else servers
+
+
+def zookeeper_servers(text: str) -> bool:
+    """Whether this is host[:port], or several separated by commas."""
+    found = [_SERVER.fullmatch(item) for item in items(text)]
+    return bool(found) and all(match and 0 < int(match[3] or 2181) <= 65535 for match in found)
+
+
+def _absolute(path: str) -> Path:
+    return Path(path).resolve()

@@ -1,0 +1,227 @@
+"""The settings of a node as data: which we act on, with their kinds and defaults, and which Kafka knows beside them.
+
+Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode, but for what we do not speak: the
+only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. Ours alone are
+process.roles without a quorum, trace.dir and metrics.port.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+
+class Kind(NamedTuple):
+    """What values a setting takes: `allowed` says it to the user, `parse` raises ValueError for any other."""
+
+    allowed: str
+    parse: Callable[[str], Any]
+
+
+class Setting(NamedTuple):
+    """A setting we act on. `default` is its text, None where it has none; `field` is its field in NodeSettings,
+    empty where it takes part in another's."""
+
+    name: str
+    kind: Kind
+    default: str | None
+    field: str = ""
+
+
+def _integer(low: int, high: int = INT_MAX) -> Kind:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]+", text) or not low <= int(text) <= high:
+            raise ValueError(text)
+        return int(text)
+
+    return Kind(
+        f"a whole number from {low} to {high}" if high < INT_MAX else f"a whole number of at least {low}", parse
+    )
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
+def _choices(*choices: str) -> Kind:
+    def parse(text: str) -> tuple[str, ...]:
+        chosen = items(text)
+        if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(choices):
+            raise ValueError(text)
+        return tuple(choice for choice in choices if choice in chosen)
+
+    return Kind(f"{' or '.join(choices)}, or both", parse)
+
+
+def _protocol_version(text: str) -> str:
+    """A version as Kafka writes them: 2.6, 2.6-IV0; before 1.0 with three numbers: 0.10.2."""
+    match = re.fullmatch(r"(0\.[0-9]+\.[0-9]+|[0-9]+\.[0-9]+)(\.[0-9]+)*(-IV[0-9]+)?", text)
+    if match is None or not (0, 8, 0) <= tuple(map(int, match[1].split("."))) <= NEWEST_PROTOCOL:
+        raise ValueError(text)
+    return text
+
+
+def items(text: str) -> list[str]:
+    """The items of a comma-separated list, trimmed, empty ones dropped."""
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+NEWEST_PROTOCOL = (2, 6)
+
+TEXT = Kind("text", str)
+BOOLEAN = Kind("true or false", _boolean)
+PORT = _integer(0, 65535)
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("broker.id", _integer(-1), None),
+    Setting("node.id", _integer(-1), None),
+    Setting("broker.id.generation.enable", BOOLEAN, "true"),
+    Setting("reserved.broker.max.id", _integer(0), "1000"),
+    Setting("broker.rack", TEXT, None, "broker_rack"),
+    Setting("process.roles", _choices("broker", "controller"), "broker,controller", "roles"),
+    Setting("listeners", TEXT, "PLAINTEXT://:9092"),
+    Setting("advertised.listeners", TEXT, None),
+    Setting(
+        "listener.security.protocol.map",
+        TEXT,
+        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+    ),
+    Setting("inter.broker.listener.name", TEXT, None),
+    Setting("security.inter.broker.protocol", TEXT, "PLAINTEXT"),
+    Setting(
+        "inter.broker.protocol.version",
+        Kind("a version from 0.8.0 to 2.6, such as 2.4 or 2.4-IV1", _protocol_version),
+        "2.6",
+        "inter_broker_protocol_version",
+    ),
+    Setting("log.dir", TEXT, "/tmp/kafka-logs"),
+    Setting("log.dirs", TEXT, None),
+    Setting("log.segment.delete.delay.ms", _integer(0, LONG_MAX), "60000", "log_segment_delete_delay_ms"),
+    Setting("zookeeper.connect", TEXT, None),
+    Setting("zookeeper.session.timeout.ms", _integer(1), "18000", "zookeeper_session_timeout_ms"),
+    Setting("zookeeper.connection.timeout.ms", _integer(1), None),
+    Setting("controller.socket.timeout.ms", _integer(1), "30000", "controller_socket_timeout_ms"),
+    Setting("request.timeout.ms", _integer(1), "30000", "request_timeout_ms"),
+    Setting("delete.topic.enable", BOOLEAN, "true", "delete_topic_enable"),
+    Setting("unclean.leader.election.enable", BOOLEAN, "false", "unclean_leader_election_enable"),
+    Setting("controlled.shutdown.enable", BOOLEAN, "true", "controlled_shutdown_enable"),
+    Setting("controlled.shutdown.max.retries", _integer(0), "3", "controlled_shutdown_max_retries"),
+    Setting(
+        "controlled.shutdown.retry.backoff.ms", _integer(0, LONG_MAX), "5000", "controlled_shutdown_retry_backoff_ms"
+    ),
+    Setting("num.partitions", _integer(1), "1", "num_partitions"),
+    Setting("default.replication.factor", _integer(1), "1", "default_replication_factor"),
+    Setting("socket.request.max.bytes", _integer(1), "104857600", "socket_request_max_bytes"),
+    Setting("trace.dir", TEXT, None),
+    Setting("metrics.port", PORT, "0", "metrics_port"),
+)
+"""What we act on, in the order of the documentation. A None default is computed, or the setting is required."""
+
+KNOWN_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
+"""Names under these are Kafka's too: a listener's own settings, and those of plug-ins."""
+
+KNOWN = frozenset(
+    """
+    alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
+    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.create.topics.enable
+    auto.include.jmx.reporter auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms
+    broker.session.timeout.ms client.quota.callback.class compression.gzip.level compression.lz4.level
+    compression.type compression.zstd.level connection.failed.authentication.delay.ms connections.max.idle.ms
+    connections.max.reauth.ms control.plane.listener.name controller.listener.names
+    controller.quorum.append.linger.ms controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
+    controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
+    controller.quorum.retry.backoff.ms controller.quorum.voters controller.quota.window.num
+    controller.quota.window.size.seconds create.topic.policy.class.name delegation.token.expiry.check.interval.ms
+    delegation.token.expiry.time.ms delegation.token.master.key delegation.token.max.lifetime.ms
+    delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
+    eligible.leader.replicas.enable fetch.max.bytes fetch.purgatory.purge.interval.requests group.consumer.assignors
+    group.consumer.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms
+    group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
+    group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms group.consumer.session.timeout.ms
+    group.coordinator.append.linger.ms group.coordinator.new.enable group.coordinator.rebalance.protocols
+    group.coordinator.threads group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size
+    group.min.session.timeout.ms group.share.delivery.count.limit group.share.enable
+    group.share.heartbeat.interval.ms group.share.max.groups group.share.max.heartbeat.interval.ms
+    group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms group.share.max.size
+    group.share.min.heartbeat.interval.ms group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms
+    group.share.partition.max.record.locks group.share.record.lock.duration.ms group.share.session.timeout.ms
+    initial.broker.registration.timeout.ms kafka.metrics.polling.interval.secs kafka.metrics.reporters
+    leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage log.cleaner.backoff.ms
+    log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms log.cleaner.enable
+    log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
+    log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms
+    log.cleaner.threads log.cleanup.policy log.dir.failure.timeout.ms log.flush.interval.messages
+    log.flush.interval.ms log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms
+    log.flush.start.offset.checkpoint.interval.ms log.index.interval.bytes log.index.size.max.bytes
+    log.initial.task.delay.ms log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable
+    log.message.format.version log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
+    log.message.timestamp.difference.max.ms log.message.timestamp.type log.preallocate log.retention.bytes
+    log.retention.check.interval.ms log.retention.hours log.retention.minutes log.retention.ms log.roll.hours
+    log.roll.jitter.hours log.roll.jitter.ms log.roll.ms log.segment.bytes max.connection.creation.rate
+    max.connections max.connections.per.ip max.connections.per.ip.overrides
+    max.incremental.fetch.session.cache.slots max.request.partition.size.limit message.max.bytes metadata.log.dir
+    metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
+    metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
+    metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
+    metrics.recording.level metrics.sample.window.ms min.insync.replicas num.io.threads num.network.threads
+    num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
+    offset.metadata.max.bytes offsets.commit.required.acks offsets.commit.timeout.ms offsets.load.buffer.size
+    offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
+    offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes
+    password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
+    password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret
+    principal.builder.class producer.id.expiration.check.interval.ms producer.id.expiration.ms
+    producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests quota.window.num
+    quota.window.size.seconds remote.fetch.max.wait.ms remote.log.index.file.cache.total.size.bytes
+    remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
+    remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
+    remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
+    remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
+    remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms
+    remote.log.manager.task.retry.backoff.ms remote.log.manager.task.retry.jitter
+    remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
+    remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path
+    remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name
+    remote.log.reader.max.pending.tasks remote.log.reader.threads remote.log.storage.manager.class.name
+    remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix remote.log.storage.system.enable
+    replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
+    replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
+    replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+    replication.quota.window.num replication.quota.window.size.seconds sasl.client.callback.handler.class
+    sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+    sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+    sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
+    sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+    sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol
+    sasl.mechanism.inter.broker.protocol sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
+    sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
+    sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
+    security.providers server.max.startup.time.ms socket.connection.setup.timeout.max.ms
+    socket.connection.setup.timeout.ms socket.listen.backlog.size socket.receive.buffer.bytes
+    socket.send.buffer.bytes ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth
+    ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
+    ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+    ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
+    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
+    ssl.truststore.password ssl.truststore.type telemetry.max.bytes
+    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+    transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
+    transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.num.partitions
+    transaction.state.log.replication.factor transaction.state.log.segment.bytes transactional.id.expiration.ms
+    unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
+    zookeeper.clientCnxnSocket zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
+    zookeeper.metadata.migration.min.batch.size zookeeper.set.acl zookeeper.ssl.cipher.suites
+    zookeeper.ssl.client.enable zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols
+    zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location zookeeper.ssl.keystore.password
+    zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable zookeeper.ssl.protocol zookeeper.ssl.truststore.location
+    zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type
+    """.split()
+)
+"""What Kafka 3.9 knows and we do not act on."""
