@@ -97,7 +97,9 @@ def _failure(error: BaseException) -> int:
             _say(*messages)
             return WRONG_USE
         case BrokenPipeError():
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads; the flush at exit must not fail
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # nobody reads; the flush at exit must not fail
         case AskFailed():
             _say(f"ZooKeeper: {type(error).__name__}: {error}")
         case OSError(strerror=str(reason)):

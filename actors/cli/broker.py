@@ -45,6 +45,6 @@ def command(properties: str, overrides: dict[str, str]) -> int:
     for warning in loaded.warnings:
         logging.getLogger("kafka_actors.settings").warning(warning)
 
-    from actors.process import run_node  # noqa: PLC0415 - a wrong setting is said before the system is imported
+    from actors.process import run_node
 
     return run_node(loaded.settings)

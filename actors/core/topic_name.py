@@ -1,0 +1,46 @@
+"""What a topic may be called, with Kafka's words for what it may not.
+
+Metric names turn both '.' and '_' into '_', so two topics that differ only there would share their metrics: they collide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+MAX_LENGTH = 249
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class InvalidTopic(ValueError):
+    """No topic can be called so; the text is what Kafka says."""
+
+
+def check_name(topic: str) -> None:
+    """Raise InvalidTopic unless this can be a topic's name."""
+    if not topic:
+        problem = "the empty string is not allowed"
+    elif topic in (".", ".."):
+        problem = f"'{topic}' is not allowed"
+    elif len(topic) > MAX_LENGTH:
+        problem = f"the length of '{topic}' is longer than the max allowed length {MAX_LENGTH}"
+    elif not _LEGAL.fullmatch(topic):
+        problem = f"'{topic}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return
+    raise InvalidTopic(f"Topic name is invalid: {problem}")
+
+
+def can_collide(topic: str) -> bool:
+    """Whether the name has a character that metric names do not keep."""
+    return "." in topic or "_" in topic
+
+
+def collisions(topic: str, existing: Iterable[str]) -> list[str]:
+    """The existing topics that would share this one's metric names, itself included, sorted."""
+    if not can_collide(topic):
+        return []
+    merged = topic.replace(".", "_")
+    return sorted(other for other in existing if other.replace(".", "_") == merged)
