@@ -1,0 +1,237 @@
+"""ListenerGateway: the sockets that clients, controllers and other brokers connect to.
+
+Rule 1: it stands outside the actor system. A decoded request is injected as `ClientRequest`; the `ClientResponse` comes
+        back as mail, and so does `ServeClients`, before which connections wait in the socket (broker.md 7.1).
+Rule 2: of each connection one request is under way at a time, so answers keep the order of requests (broker.md 3.7).
+Rule 3: what is no request closes its connection, with one line in the log that names peer, API and version; nobody else
+        notices (broker.md 6.3).
+Rule 4: memory is bounded: while a request waits for its turn, or a peer does not read its answers, nothing more is read
+        of its socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+import logging
+import os
+import socket
+from collections.abc import Iterator
+
+from thespian.actors import ActorAddress
+
+from actors.runtime import LocalBase
+from messages.cluster import Endpoint
+from messages.network import ClientRequest, ClientResponse, CloseClient
+from messages.node import NodeSettings, ServeClients
+from messages.vocabulary import Message
+from messages.wire import FrameReader, RequestHeader, WireError, decode_request, encode_response
+
+_log = logging.getLogger("kafka_actors.listener")
+
+BACKLOG = 128
+READ_AHEAD = 64 * 1024
+"""Bytes taken from a connection beyond the request that is under way."""
+
+
+class ListenerGateway:
+    """Incoming connections of a node, on all its listeners. Lives on the node's asyncio loop."""
+
+    def __init__(self, base: LocalBase, settings: NodeSettings) -> None:
+        self._base = base
+        self._settings = settings
+        self._sockets: list[tuple[Endpoint, socket.socket]] = []
+        self._servers: list[asyncio.Server] = []
+        self._connections: dict[int, Connection] = {}
+        self._accepted = 0
+        self._handler: ActorAddress | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self.address: ActorAddress = base.outsider("listener", self.receive)
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The bound port of each listener by name; what port 0 became."""
+        return {endpoint.listener: bound.getsockname()[1] for endpoint, bound in self._sockets}
+
+    async def bind(self) -> None:
+        """Bind every listener and let connections queue up. OSError names listener, host and port."""
+        try:
+            for endpoint in self._settings.listeners:
+                self._sockets.append((endpoint, _bound(endpoint)))
+        except OSError:
+            self._close_sockets()
+            raise
+
+    async def stop(self) -> None:
+        """Close the listeners and every connection; requests under way get no answer."""
+        if self._opening is not None:
+            self._opening.cancel()
+        for server in self._servers:
+            server.close()
+        self._close_sockets()
+        for connection in list(self._connections.values()):
+            connection.close()
+        await asyncio.sleep(0)
+
+    def _close_sockets(self) -> None:
+        for _, bound in self._sockets:
+            bound.close()
+
+    # ------------------------------------------------------------------------------------------------ mail
+
+    def receive(self, message: Message, sender: ActorAddress) -> None:
+        """Take mail from an actor (on the loop's thread)."""
+        match message:
+            case ClientResponse(id):
+                if id in self._connections:
+                    self._connections[id].respond(message)
+            case CloseClient(id, reason):
+                if id in self._connections:
+                    self._connections[id].refuse(reason)
+            case ServeClients(handler):
+                self._handler = handler
+                self._opening = asyncio.get_running_loop().create_task(self._serve())
+            case _:
+                _log.error("the listeners know no %s (from %s)", type(message).__name__, sender)
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        for endpoint, bound in self._sockets:
+            protocol = functools.partial(self._connection, endpoint.listener)
+            self._servers.append(await loop.create_server(protocol, sock=bound))
+
+    def _connection(self, listener: str) -> Connection:
+        self._accepted += 1
+        return Connection(self, self._accepted, listener, self._settings.socket_request_max_bytes)
+
+    # ------------------------------------------------------------------------------------------------ connections
+
+    def opened(self, connection: Connection) -> None:
+        """A connection begins."""
+        self._connections[connection.id] = connection
+
+    def closed(self, connection: Connection) -> None:
+        """A connection ended; answers that still come for it are dropped."""
+        self._connections.pop(connection.id, None)
+
+    def submit(self, request: ClientRequest) -> None:
+        """Pass a request on to the actors."""
+        if self._handler is not None:
+            self._base.inject(self._handler, request, self.address)
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection: frames in, one request at a time, responses out."""
+
+    def __init__(self, gateway: ListenerGateway, id: int, listener: str, max_bytes: int) -> None:
+        self.id = id
+        self._gateway = gateway
+        self._listener = listener
+        self._reader = FrameReader(max_bytes)
+        self._transport: asyncio.Transport
+        self._peer = "?"
+        self._under_way: RequestHeader | None = None
+        """The header of the request that has no answer yet."""
+        self._ahead = 0
+        self._reading = True
+        self._draining = False
+
+    # ------------------------------------------------------------------------------------------------ asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is there."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        host, port = (transport.get_extra_info("peername") or ("?", "?"))[:2]
+        self._peer = f"{host}:{port}"
+        self._gateway.opened(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is gone, whoever closed it."""
+        self._gateway.closed(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the client."""
+        self._ahead += len(data)
+        self._go_on(self._reader.feed(data))
+
+    def pause_writing(self) -> None:
+        """The client does not read what we send: take no further request of it."""
+        self._draining = True
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._draining = False
+        self._go_on(self._reader.feed(b""))
+
+    # ------------------------------------------------------------------------------------------------ requests
+
+    def _go_on(self, frames: Iterator[bytes]) -> None:
+        """Begin the next request if none is under way."""
+        if self._under_way is None and not self._draining and not self._transport.is_closing():
+            try:
+                frame = next(frames, None)
+                if frame is not None:
+                    self._ahead -= len(frame)
+                    self._begin(frame)
+                else:
+                    self._ahead = 0
+            except WireError as error:
+                self.refuse(str(error))
+        self._regulate()
+
+    def _begin(self, frame: bytes) -> None:
+        header, request = decode_request(frame)
+        self._under_way = header
+        self._gateway.submit(ClientRequest(self.id, header.correlation_id, header.client_id, self._listener, request))
+
+    def respond(self, response: ClientResponse) -> None:
+        """Send the answer to the request under way, and go on with the next."""
+        header = self._under_way
+        if header is None or header.correlation_id != response.correlation_id or self._transport.is_closing():
+            return
+        self._under_way = None
+        try:
+            self._transport.write(encode_response(header, response.response))
+        except WireError as error:
+            self.refuse(f"the answer cannot be sent: {error}")
+            return
+        self._go_on(self._reader.feed(b""))
+
+    def refuse(self, reason: str) -> None:
+        """Close, and say why."""
+        if not self._transport.is_closing():
+            _log.warning("closing the connection of %s on %s: %s", self._peer, self._listener, reason)
+            self.close()
+
+    def close(self) -> None:
+        """Close after what was written."""
+        self._transport.close()
+
+    def _regulate(self) -> None:
+        """Read the socket only while that is of use (rule 4)."""
+        wanted = not self._draining and (self._under_way is None or self._ahead < READ_AHEAD)
+        if wanted != self._reading and not self._transport.is_closing():
+            self._reading = wanted
+            (self._transport.resume_reading if wanted else self._transport.pause_reading)()
+
+
+def _bound(endpoint: Endpoint) -> socket.socket:
+    """A listening socket at the endpoint; all interfaces where it names no host."""
+    found = socket.getaddrinfo(endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
+    except OSError as error:
+        bound.close()
+        busy = error.errno == errno.EADDRINUSE
+        why = f"port {endpoint.port} is in use" if busy else os.strerror(error.errno or 0)
+        place = f"listener {endpoint.listener}://{endpoint.host}:{endpoint.port}"
+        raise OSError(error.errno, f"{place} cannot be bound: {why}") from error
+    return bound

@@ -1,0 +1,110 @@
+"""RequestHandlerActor: the door through which every request of a client, a controller or another broker comes in.
+
+Rule: the table says who answers what. It forwards the request, and whoever answers sends the ClientResponse straight to
+the listener. What nobody here answers closes the connection, with a reason in the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from thespian.actors import ActorAddress
+
+from actors.runtime import Dispatcher
+from messages.broker import Forwarded
+from messages.conversation import Answer, Ask, Failure
+from messages.errors import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION
+from messages.events import ControlledShutdown
+from messages.network import ClientRequest, ClientResponse, CloseClient
+from messages.node import StartRequestHandler
+from messages.requests import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    LeaderAndIsrRequest,
+    MetadataRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from messages.vocabulary import Message
+from messages.wire import ADVERTISED
+
+NAMED_SINCE = 3
+"""The ApiVersions version from which clients say what software they are."""
+
+_API_VERSIONS = next(api for api in ADVERTISED if api.api_key == 18)
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+
+
+def api_versions(request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """What clients may ask. A version that we do not know is told which ones we do (broker.md 6.2, row 18)."""
+    if request.version > _API_VERSIONS.max_version or request.version < _API_VERSIONS.min_version:
+        return ApiVersionsResponse(UNSUPPORTED_VERSION, (_API_VERSIONS,))
+    software = (request.client_software_name, request.client_software_version)
+    if request.version >= NAMED_SINCE and not all(_SOFTWARE.fullmatch(text) for text in software):
+        return ApiVersionsResponse(INVALID_REQUEST, ())
+    return ApiVersionsResponse(NONE, ADVERTISED)
+
+
+class RequestHandlerActor(Dispatcher):
+    """Routes requests by their type; see the module's rule."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._routes: dict[type, Callable[[ClientRequest, ActorAddress], None]] = {}
+        self._controller: ActorAddress | None = None
+        self._asked = 0
+        self._waiting: dict[int, tuple[ClientRequest, ActorAddress]] = {}
+        """Requests at the controller, by the id of the question."""
+
+    def receiveMsg_StartRequestHandler(self, message: StartRequestHandler, sender: ActorAddress) -> None:
+        """Draw up the table of who answers what."""
+        self._controller = message.controller
+        obey = self._to(message.replica_manager)
+        self._routes = {
+            ApiVersionsRequest: self._answer_api_versions,
+            MetadataRequest: self._to(message.metadata_cache),
+            LeaderAndIsrRequest: obey,
+            StopReplicaRequest: obey,
+            UpdateMetadataRequest: obey,
+            ControlledShutdownRequest: self._ask_controller,
+        }
+
+    def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:
+        """One request: hand it to whom the table names."""
+        self._routes.get(type(message.request), self._refuse)(message, sender)
+
+    def _to(self, actor: ActorAddress | None) -> Callable[[ClientRequest, ActorAddress], None]:
+        """The route to an actor; refusal where the node's roles leave it out."""
+        if actor is None:
+            return self._refuse
+        return lambda request, client: self.send(actor, Forwarded(client, request))
+
+    def _answer_api_versions(self, request: ClientRequest, client: ActorAddress) -> None:
+        self._respond(request, client, api_versions(request.request))
+
+    def _ask_controller(self, request: ClientRequest, client: ActorAddress) -> None:
+        """A broker wants to stop; where no controller runs, it is told that the controller moved, as Kafka does."""
+        if self._controller is None:
+            self._respond(request, client, ControlledShutdownResponse(STALE_CONTROLLER_EPOCH))
+            return
+        self._asked += 1
+        self._waiting[self._asked] = (request, client)
+        self.send(self._controller, Ask(self._asked, ControlledShutdown(request.request)))
+
+    def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
+        """The controller's answer to a ControlledShutdown."""
+        request, client = self._waiting.pop(message.id)
+        if isinstance(message.result, Failure):
+            self.send(client, CloseClient(request.connection, f"{message.result.name}: {message.result.detail}"))
+        else:
+            self._respond(request, client, message.result)
+
+    def _refuse(self, request: ClientRequest, client: ActorAddress) -> None:
+        reason = f"nobody here answers {type(request.request).__name__} v{request.request.version}"
+        self.send(client, CloseClient(request.connection, reason))
+
+    def _respond(self, request: ClientRequest, client: ActorAddress, response: Message) -> None:
+        self.send(client, ClientResponse(request.connection, request.correlation_id, response))

@@ -1,0 +1,253 @@
+"""A broker without ZooKeeper: request handler, replica manager and metadata cache on one base, and its two drivers.
+
+`Broker` is driven by hand on virtual time: requests go straight to the request handler. `ServedBroker` has real sockets,
+its loop runs in a thread of its own. In both, `disk` is a real directory with faults to be ordered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from actors.listener import ListenerGateway
+from actors.metadata_cache import MetadataCacheActor
+from actors.ports import TimePort
+from actors.replica_manager import ReplicaManagerActor
+from actors.request_handler import RequestHandlerActor
+from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
+from actors.storage.disk import DiskPort
+from messages.cluster import Endpoint, TopicPartition
+from messages.metrics import Gauges
+from messages.network import ClientRequest, ClientResponse
+from messages.node import (
+    BrokerEpoch,
+    NodeSettings,
+    ReplicaManagerStarted,
+    ServeClients,
+    StartMetadataCache,
+    StartReplicaManager,
+    StartRequestHandler,
+)
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    MetadataRequest,
+    MetadataResponse,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from messages.vocabulary import Message
+
+CLUSTER_ID = "qOCh2TuhQcqxRBXk3PZ8Ng"
+CONTROLLER = 100
+DELAY_MS = 60_000
+
+
+class CountingRandom:
+    """Random names that are not: 0...01, 0...02, ..."""
+
+    def __init__(self) -> None:
+        self._counter = itertools.count(1)
+
+    def uuid_hex(self) -> str:
+        return f"{next(self._counter):032x}"
+
+
+class FaultyDisk(DiskPort):
+    """The disk, with paths below which it fails: `faults[prefix] = errno`."""
+
+    def __init__(self) -> None:
+        self.faults: dict[str, int] = {}
+
+    def _check(self, path: str) -> None:
+        for prefix, number in self.faults.items():
+            if path.startswith(prefix):
+                raise OSError(number, os.strerror(number), path)
+
+    def make_directory(self, path: str, parents: bool = False) -> bool:
+        self._check(path)
+        return super().make_directory(path, parents)
+
+    def rename(self, path: str, target: str) -> None:
+        self._check(path)
+        super().rename(path, target)
+
+    def list_directories(self, path: str) -> tuple[str, ...]:
+        self._check(path)
+        return super().list_directories(path)
+
+
+def order(topic: str, number: int = 0, leader: int = 0, epoch: int = 0, **fields: Any) -> LeaderAndIsrPartitionState:
+    """One partition of a LeaderAndIsr: led by broker 0 alone unless said otherwise."""
+    isr = fields.pop("isr", (leader,))
+    defaults = {"controller_epoch": 1, "zk_version": 0, "replicas": (0,) if leader == 0 else (leader, 0)}
+    return LeaderAndIsrPartitionState(
+        TopicPartition(topic, number), leader=leader, leader_epoch=epoch, isr=isr, **{**defaults, **fields}
+    )
+
+
+def known(topic: str, number: int = 0, leader: int = 0, epoch: int = 0, **fields: Any) -> UpdateMetadataPartitionState:
+    """One partition of an UpdateMetadata."""
+    isr = fields.pop("isr", (leader,))
+    defaults = {"controller_epoch": 1, "zk_version": 0, "replicas": isr}
+    return UpdateMetadataPartitionState(
+        TopicPartition(topic, number), leader=leader, leader_epoch=epoch, isr=isr, **{**defaults, **fields}
+    )
+
+
+def alive(id: int, port: int = 9092, *listeners: str, rack: str | None = None) -> UpdateMetadataBroker:
+    """A live broker on 127.0.0.1 with these listeners (PLAINTEXT unless named)."""
+    endpoints = tuple(Endpoint(name, "127.0.0.1", port) for name in listeners or ("PLAINTEXT",))
+    return UpdateMetadataBroker(id, endpoints, rack)
+
+
+def settings(*log_dirs: Path | str, **fields: Any) -> NodeSettings:
+    """Settings of broker 0 on a free port."""
+    here = (Endpoint("PLAINTEXT", "127.0.0.1", 0),)
+    defaults = {"log_segment_delete_delay_ms": DELAY_MS}
+    return NodeSettings(0, here, here, tuple(map(str, log_dirs)), "none", **{**defaults, **fields})
+
+
+class Broker:
+    """The actors of broker 0 on a base that the test drives."""
+
+    def __init__(self, *log_dirs: Path | str, start: bool = True, clock: Any = None, **fields: Any) -> None:
+        self.settings = settings(*log_dirs, **fields)
+        self.clock = VirtualClock() if clock is None else clock
+        self.disk = FaultyDisk()
+        ports = {"disk": self.disk, "random": CountingRandom(), "time": TimePort()}
+        self.base = LocalBase(clock=self.clock, ports=ports)
+        self.system = local_system(self.base)
+        self.gauges: dict[str, float] = {}
+        self.started: list[ReplicaManagerStarted] = []
+        self.answers: list[ClientResponse] = []
+        self._metrics = self.base.outsider("metrics", self._metered)
+        self._node = self.base.outsider("node", lambda message, sender: self.started.append(message))
+        self._client = self.base.outsider("client", lambda message, sender: self.answers.append(message))
+        self._bridge = self.base.outsider("bridge", lambda message, sender: None)
+        self.cache = self.system.createActor(MetadataCacheActor)
+        self.manager = self.system.createActor(ReplicaManagerActor)
+        self.handler = self.system.createActor(RequestHandlerActor)
+        self.base.inject(self.cache, StartMetadataCache(self.settings, CLUSTER_ID))
+        self.base.inject(self.handler, StartRequestHandler(self.settings, self.cache, self.manager, None))
+        self._correlation_id = 0
+        if start:
+            self.start()
+
+    def _metered(self, message: Gauges, sender: object) -> None:
+        for gauge in message.values:
+            self.gauges[gauge.name.removeprefix("kafka_server_replicamanager_")] = gauge.value
+
+    def start(self) -> None:
+        """Start the replica manager."""
+        start = StartReplicaManager(self.settings, CLUSTER_ID, self._bridge, self.cache, self._metrics)
+        self.base.inject(self.manager, start, self._node)
+
+    def run(self) -> None:
+        """Deliver all that is due."""
+        self.base.run()
+
+    def register(self, epoch: int) -> None:
+        """A registration with this czxid."""
+        self.base.inject(self.manager, BrokerEpoch(epoch))
+
+    def post(self, request: Message, listener: str = "PLAINTEXT") -> int:
+        """Send a request to the handler; its correlation id."""
+        self._correlation_id += 1
+        message = ClientRequest(1, self._correlation_id, "test", listener, request)
+        self.base.inject(self.handler, message, self._client)
+        return self._correlation_id
+
+    def ask(self, request: Message, listener: str = "PLAINTEXT") -> Any:
+        """Send a request, run, and give the response."""
+        id = self.post(request, listener)
+        self.run()
+        answer = self.answers[-1]
+        assert isinstance(answer, ClientResponse), answer
+        assert answer.correlation_id == id
+        return answer.response
+
+    def lead(self, *orders: LeaderAndIsrPartitionState, epoch: int = 1, broker_epoch: int = -1) -> LeaderAndIsrResponse:
+        """LeaderAndIsr v4."""
+        return self.ask(LeaderAndIsrRequest(4, CONTROLLER, epoch, broker_epoch, orders, ()))
+
+    def stop(self, *orders: tuple[str, int, int, bool], epoch: int = 1, broker_epoch: int = -1) -> StopReplicaResponse:
+        """StopReplica v3 of (topic, partition, leader epoch, delete)."""
+        states = tuple(StopReplicaPartitionState(TopicPartition(t, p), e, delete) for t, p, e, delete in orders)
+        return self.ask(StopReplicaRequest(3, CONTROLLER, epoch, broker_epoch, states))
+
+    def update(
+        self,
+        *states: UpdateMetadataPartitionState,
+        live: tuple[UpdateMetadataBroker, ...] = (),
+        epoch: int = 1,
+        broker_epoch: int = -1,
+        controller: int = CONTROLLER,
+    ) -> UpdateMetadataResponse:
+        """UpdateMetadata v6."""
+        return self.ask(UpdateMetadataRequest(6, controller, epoch, broker_epoch, states, live))
+
+    def metadata(
+        self, *topics: str, version: int = 8, everything: bool = False, listener: str = "PLAINTEXT"
+    ) -> MetadataResponse:
+        """Metadata of these topics."""
+        return self.ask(MetadataRequest(version, None if everything else topics, False), listener)
+
+
+def codes(response: LeaderAndIsrResponse | StopReplicaResponse) -> dict[str, int]:
+    """Error codes by partition, as text; the whole must have succeeded."""
+    assert response.error_code == 0
+    return {str(error.partition): error.error_code for error in response.partition_errors}
+
+
+class ServedBroker(Broker):
+    """The same actors behind real sockets, on a loop in a thread; use as a context manager."""
+
+    def __init__(self, *log_dirs: Path | str, **fields: Any) -> None:
+        super().__init__(*log_dirs, clock=RealClock(), **fields)
+        self.loop = asyncio.new_event_loop()
+        self.gateway = ListenerGateway(self.base, self.settings)
+        self._thread = threading.Thread(target=self.loop.run_forever, name="broker", daemon=True)
+
+    def __enter__(self) -> ServedBroker:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._open(), self.loop).result(10)
+        return self
+
+    async def _open(self) -> None:
+        await self.gateway.bind()
+        self.base.attach(self.loop)
+        self.base.inject(self.gateway.address, ServeClients(self.handler))
+
+    def __exit__(self, *exc: object) -> None:
+        asyncio.run_coroutine_threadsafe(self.gateway.stop(), self.loop).result(10)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(10)
+        self.base.shutdown()
+        self.loop.close()
+
+    @property
+    def port(self) -> int:
+        """Where the first listener listens."""
+        return next(iter(self.gateway.ports.values()))
+
+    def ask(self, request: Message, listener: str = "PLAINTEXT") -> Any:
+        """Send a request past the sockets and wait for the response."""
+        message = ClientRequest(0, 1, "test", listener, request)
+        future = asyncio.run_coroutine_threadsafe(self.base.request(self.handler, message, 10), self.loop)
+        return future.result(10).response
+
+
+NO_SPACE = errno.ENOSPC
+IO_ERROR = errno.EIO
