@@ -31,6 +31,7 @@ from messages.node import (
     NodeReady,
     NodeSettings,
     NodeStopped,
+    OpenStore,
     ReplicaManagerStarted,
     ServeClients,
     StartBridge,
@@ -89,6 +90,7 @@ class NodeActor(FlowActor):
         bridge = self.createActor(ZkBridgeActor)
         self.peers = {"bridge": bridge, "network": message.network}
         self.send(bridge, StartBridge(message.store, self.myAddress))
+        self.send(message.store, OpenStore(bridge))
 
     def flow(self, message: Message) -> Generator[Any, Any, None] | None:
         """The flow of each event that reaches a node."""

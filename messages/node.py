@@ -126,6 +126,13 @@ class StartBridge:
 
 
 @message
+class OpenStore:
+    """To the store gateway: connect to ZooKeeper; all that happens there goes to `bridge`."""
+
+    bridge: ActorAddress
+
+
+@message
 class StopNode:
     """To NodeActor: stop cleanly (controlled shutdown, then everything else), then tell `process` NodeStopped."""
 
