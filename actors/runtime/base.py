@@ -8,7 +8,7 @@ message is dropped. With `attempts` > 1 it is handed over again at once, and aft
 sender as Thespian's PoisonMessage. SystemExit ends the actor. A message is never formatted in the log.
 Rule 4 (life): an actor that handled ActorExitRequest is gone; its children are sent one too (unless it was made
 non-recursive), and its parent is told ChildActorExited. Mail for the dead is a dead letter: recorded, counted, and
-sent on in a DeadEnvelope to the actor that handles dead letters. Wake-ups of the dead are dropped in silence.
+sent on in a DeadEnvelope to the actor that handles dead letters. Timers that come due after the death are dropped.
 Rule 5 (time): `now` is the clock's reading when the running delivery was taken from the queue.
 
 Who drives: inline, the threads that call tell/ask/listen (`actors.runtime.inline`); `attach(loop)`, an asyncio loop
@@ -76,7 +76,10 @@ SYSTEM = "/ActorSys"
 
 
 class Observer(Protocol):
-    """Who is told of every delivery, on the driver's thread, right after the handler returned."""
+    """Who is told of every delivery, on the driver's thread, right after the handler returned.
+
+    One that has `created(address, actor_class, n)` is also told of actors created from outside, after delivery n.
+    """
 
     def delivered(self, delivery: Delivery) -> None:
         """Take note. Must not raise: an observer that does is dismissed."""
@@ -157,6 +160,9 @@ class LocalBase:
 
     def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
         """Send `message` to `to` from outside; any thread may. `sender` is an outsider's address, or nobody's."""
+        if self._closed:
+            log.warning("%s to %s comes after the shutdown and is dropped", type(message).__name__, to)
+            return
         self._inbox.append((to, message, self.system_address if sender is None else sender, self.clock.now()))
         self.wake()
 
@@ -359,6 +365,9 @@ class LocalBase:
         except BaseException:
             self._forget(ref)
             raise
+        created = getattr(self.observer, "created", None)
+        if created is not None:
+            created(ref, type(ref.actor), self.n)
         return ref
 
     def tell(self, to: ActorAddress, message: Any) -> None:
@@ -443,8 +452,6 @@ class LocalBase:
         """Hand one message to its receiver, whatever comes of it, and tell the observer."""
         to, message, sender, cause, queued_at, kind = envelope
         actor = to.actor
-        if actor is None and kind is TIMER:
-            return
         self.n += 1
         self.now = now
         if actor is None:
@@ -633,7 +640,11 @@ def local_system(base: LocalBase) -> ActorSystem:
 
 def describe(error: BaseException) -> str:
     """One line on an error: "Type: text". Survives errors that cannot be printed."""
-    return traceback.format_exception_only(error)[-1].strip()
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be had)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _ignore(message: Any, sender: ActorAddress) -> None:

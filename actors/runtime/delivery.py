@@ -23,7 +23,10 @@ DEAD_LETTER = "dead letter"
 
 
 class Effect(NamedTuple):
-    """One call through a port; args and result hold only str, int, bool, None, tuples; `error` is "" or "errno text"."""
+    """One call through a port; args and result hold only str, int, bool, None and tuples.
+
+    `error` is "" or "errno text" of the OSError that was raised.
+    """
 
     port: str
     method: str

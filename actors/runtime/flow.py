@@ -170,6 +170,7 @@ class FlowActor(Dispatcher):
                 else:
                     self.perform(step)
             except Exception as raised:
+                self._open.clear()
                 error = raised
 
     def _fail(self, error: Exception) -> None:

@@ -69,7 +69,12 @@ class InlineDriver:
         return self.listen(timeout)
 
     def listen(self, timeout: timedelta | float | None) -> Any:
-        """The first message for this outside; None after `timeout` (None: wait for ever)."""
+        """The first message for this outside; None after `timeout` (None: wait for ever).
+
+        Raises RuntimeError inside a handler and on the thread of the loop that drives: the wait would never end.
+        """
+        if self._base.driven_by(threading.get_ident()) or self._base.loop.runs_here():
+            raise RuntimeError("who runs the actors cannot wait for them; on a loop, await request()")
         now = self._base.clock.now
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         limit = None if seconds is None else now() + seconds

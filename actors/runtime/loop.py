@@ -61,8 +61,19 @@ class LoopDriver:
             return False
         if not self._awake:
             self._awake = True
-            loop.call_soon_threadsafe(self._turn)
+            try:
+                loop.call_soon_threadsafe(self._turn)
+            except RuntimeError:  # the loop was closed under us: nobody drives until the base is detached
+                self._awake = False
+                return False
         return True
+
+    def runs_here(self) -> bool:
+        """Whether this is the thread of the loop that drives."""
+        try:
+            return self._loop is not None and asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
 
     async def request(self, to: ActorAddress, message: Any, timeout: float | None) -> Any:
         """Send `message` under an address of its own and wait for what comes to that address."""
