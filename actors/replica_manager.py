@@ -243,20 +243,23 @@ class ReplicaManagerActor(FlowActor):
         results: tuple[PartitionStopped, ...] = yield AskAll(tuple(pairs))
         for order, result in zip(asked, results, strict=True):
             partition = order.partition
-            errors.append(PartitionError(partition, result.error_code))
-            if result.error_code == KAFKA_STORAGE_ERROR:
-                broken[partition] = result.storage_error
-            elif result.error_code == NONE and order.delete_partition:
+            error_code, storage_error = result.error_code, result.storage_error
+            if error_code == NONE and order.delete_partition:
                 self._dismiss(partition)
                 del self._hosted[partition]
                 if result.deleted:
                     directories.forget(partition)
                     self._doom(result.deleted)
+                elif storage_error := self._delete_stray(partition, directories):
+                    error_code = KAFKA_STORAGE_ERROR
+            if error_code == KAFKA_STORAGE_ERROR:
+                broken[partition] = storage_error
+            errors.append(PartitionError(partition, error_code))
         self._break(broken, directories)
         return StopReplicaResponse(NONE, tuple(errors))
 
     def _delete_stray(self, partition: TopicPartition, directories: LogDirectories) -> str:
-        """Delete the log of a partition that is not hosted. The disk's words where that failed."""
+        """Delete the log that no partition has opened, if there is one. The disk's words where that failed."""
         path = directories.find(partition)
         if path is None:
             return ""

@@ -24,7 +24,7 @@ META_FILE = "meta.properties"
 META_VERSION = "0"
 MAX_NAME = 255
 
-_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)(?:\.[^\s.]+-(?P<renamed>delete|future|stray))?")
+_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)(?:\.[^\s.]+-(?P<renamed>delete|future|stray))?")
 
 
 class Disk(Protocol):

@@ -1,6 +1,6 @@
 """A broker without ZooKeeper: request handler, replica manager and metadata cache on one base, and its two drivers.
 
-`Broker` is driven by hand on virtual time: requests go straight to the request handler. `ServedBroker` has real sockets,
+`Broker` is driven by hand on virtual time: requests go straight to the request handler. `ServedBroker` has sockets, and
 its loop runs in a thread of its own. In both, `disk` is a real directory with faults to be ordered.
 """
 

@@ -1,0 +1,135 @@
+"""What clients are told of the cluster: broker.md 3.9, and the case WI5 of the conformance suite."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.core.metadata_cache import MetadataCache, valid_topic
+from messages.cluster import LEADER_DURING_DELETE, TopicPartition
+from messages.errors import (
+    INVALID_TOPIC,
+    LEADER_NOT_AVAILABLE,
+    LISTENER_NOT_FOUND,
+    NONE,
+    REPLICA_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.requests import MetadataRequest, MetadataResponse, MetadataTopic, UpdateMetadataRequest
+from tests.broker.harness import CLUSTER_ID, alive, known
+
+BOTH = (alive(0, 1000), alive(9, 1009, rack="r9"))
+
+
+def cache(*states: object, live: tuple = BOTH, controller: int = 100) -> MetadataCache:
+    made = MetadataCache()
+    merge(made, *states, live=live, controller=controller)
+    return made
+
+
+def merge(into: MetadataCache, *states: object, live: tuple = BOTH, controller: int = 100) -> None:
+    into.merge(UpdateMetadataRequest(6, controller, 1, -1, states, live))
+
+
+def ask(of: MetadataCache, *topics: str, version: int = 8, listener: str = "PLAINTEXT") -> MetadataResponse:
+    return of.answer(MetadataRequest(version, topics), CLUSTER_ID, listener)
+
+
+def topic(of: MetadataCache, name: str, **how: object) -> MetadataTopic:
+    return ask(of, name, **how).topics[0]
+
+
+def test_an_empty_cache_knows_nobody() -> None:
+    response = ask(MetadataCache(), "t")
+    assert (response.brokers, response.controller_id, response.cluster_id) == ((), -1, CLUSTER_ID)
+    assert response.topics[0].error_code == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_live_brokers_and_controller_are_replaced_and_partitions_merged() -> None:
+    of = cache(known("t"), known("t", 1, leader=9, isr=(9, 0), epoch=4))
+    merge(of, live=(alive(0, 1000), alive(55, 5555)), controller=7)
+    response = ask(of)
+    assert [(broker.id, broker.port) for broker in response.brokers] == [(0, 1000), (55, 5555)]
+    assert response.controller_id == 7
+    assert len(topic(of, "t").partitions) == 2
+
+
+def test_a_partition_is_answered_with_its_state() -> None:
+    partition = topic(cache(known("t", 1, leader=9, epoch=4, isr=(9,), replicas=(9, 0), offline_replicas=(0,))), "t")
+    (one,) = partition.partitions
+    assert (one.error_code, one.partition, one.leader, one.leader_epoch) == (NONE, 1, 9, 4)
+    assert (one.replicas, one.isr, one.offline_replicas) == ((9, 0), (9,), (0,))
+
+
+def test_a_leader_that_is_not_alive_is_no_leader() -> None:
+    (one,) = topic(cache(known("t", leader=9, epoch=2), live=(alive(0),)), "t").partitions
+    assert (one.error_code, one.leader, one.leader_epoch) == (LEADER_NOT_AVAILABLE, -1, 2)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(8, LISTENER_NOT_FOUND), (6, LISTENER_NOT_FOUND), (5, LEADER_NOT_AVAILABLE)]
+)
+def test_a_living_leader_without_the_clients_listener(version: int, code: int) -> None:
+    of = cache(known("t", leader=9), live=(alive(0, 1000, "PLAINTEXT", "OUTER"), alive(9)))
+    (one,) = topic(of, "t", version=version, listener="OUTER").partitions
+    assert (one.error_code, one.leader) == (code, -1)
+    assert [broker.id for broker in ask(of, listener="OUTER").brokers] == [0]
+
+
+def test_leader_during_delete_forgets_the_partition_and_at_last_the_topic() -> None:
+    of = cache(known("t"), known("t", 1), known("u"))
+    merge(of, known("t", 0, leader=LEADER_DURING_DELETE))
+    assert [one.partition for one in topic(of, "t").partitions] == [1]
+    merge(of, known("t", 1, leader=LEADER_DURING_DELETE), known("never", leader=LEADER_DURING_DELETE))
+    assert topic(of, "t").error_code == UNKNOWN_TOPIC_OR_PARTITION
+    assert topic(of, "u").error_code == NONE
+
+
+def test_all_topics_no_topics_and_each_topic_once() -> None:
+    of = cache(known("b"), known("a"))
+    everything = of.answer(MetadataRequest(8, None), CLUSTER_ID, "PLAINTEXT")
+    assert [one.name for one in everything.topics] == ["a", "b"]
+    assert ask(of).topics == ()
+    assert [one.name for one in ask(of, version=0).topics] == ["a", "b"]
+    assert [one.name for one in ask(of, "b", "a", "b").topics] == ["b", "a"]
+
+
+def test_version_0_lists_only_replicas_that_are_alive() -> None:
+    of = cache(known("t", leader=0, isr=(0, 5), replicas=(0, 5)))
+    (one,) = topic(of, "t", version=0).partitions
+    assert (one.error_code, one.replicas, one.isr) == (REPLICA_NOT_AVAILABLE, (0,), (0,))
+    (one,) = topic(of, "t", version=1).partitions
+    assert (one.error_code, one.replicas, one.isr) == (NONE, (0, 5), (0, 5))
+
+
+def test_internal_topics_are_marked() -> None:
+    of = cache(known("__consumer_offsets"), known("t"))
+    assert topic(of, "__consumer_offsets").is_internal
+    assert not topic(of, "t").is_internal
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ä", "x" * 250, "a\n"])
+def test_a_name_that_no_topic_can_have(name: str) -> None:
+    assert not valid_topic(name)
+    assert topic(MetadataCache(), name).error_code == INVALID_TOPIC
+
+
+@pytest.mark.parametrize("name", ["a", "...", "x" * 249, "A.b_c-9"])
+def test_a_name_that_a_topic_can_have(name: str) -> None:
+    assert topic(MetadataCache(), name).error_code == UNKNOWN_TOPIC_OR_PARTITION
+
+
+states = st.builds(known, st.sampled_from("ab"), st.integers(0, 2), st.sampled_from([-2, -1, 0, 9]), st.integers(0, 5))
+
+
+@given(st.lists(st.lists(states, max_size=4), max_size=6))
+def test_the_cache_holds_the_last_word_on_every_partition(updates: list) -> None:
+    of, last = MetadataCache(), dict[TopicPartition, object]()
+    for update in updates:
+        merge(of, *update)
+        for state in update:
+            last[state.partition] = state
+    alive_states = {p: s for p, s in last.items() if s.leader != LEADER_DURING_DELETE}
+    held = {TopicPartition(t, n): state for t, partitions in of.topics.items() for n, state in partitions.items()}
+    assert held == alive_states

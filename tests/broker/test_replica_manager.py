@@ -1,0 +1,367 @@
+"""A whole broker under a controller's requests, on virtual time and a real directory: broker.md 9.1 and 9.2 by row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from messages.cluster import TopicPartition
+from messages.errors import (
+    FENCED_LEADER_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    STALE_BROKER_EPOCH,
+    STALE_CONTROLLER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.node import ReplicaManagerStarted
+from messages.requests import LeaderAndIsrRequest, StopReplicaResponse
+from tests.broker.harness import CONTROLLER, DELAY_MS, IO_ERROR, NO_SPACE, Broker, alive, codes, known, order
+
+HEX = "0" * 31 + "1"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def broker(data: Path) -> Broker:
+    made = Broker(data)
+    yield made
+    made.system.shutdown()
+
+
+def logs(data: Path) -> list[str]:
+    return sorted(path.name for path in data.iterdir() if path.is_dir())
+
+
+# ---------------------------------------------------------------------------------------------------- 9.1 roles
+
+
+def test_row_1_a_fresh_broker_leads(broker: Broker, data: Path) -> None:
+    assert codes(broker.lead(order("t", epoch=0, is_new=True))) == {"t-0": NONE}
+    assert logs(data) == ["t-0"]
+    assert (broker.gauges["leadercount"], broker.gauges["partitioncount"]) == (1, 1)
+
+
+def test_row_2_an_older_controller_is_refused_whole(broker: Broker, data: Path) -> None:
+    broker.update(epoch=5)
+    refused = broker.lead(order("t"), order("t", 1), epoch=4)
+    assert refused.error_code == STALE_CONTROLLER_EPOCH
+    assert {error.error_code for error in refused.partition_errors} == {STALE_CONTROLLER_EPOCH}
+    assert len(refused.partition_errors) == 2
+    assert broker.stop(("t", 0, 0, True), epoch=4) == StopReplicaResponse(STALE_CONTROLLER_EPOCH)
+    assert broker.update(known("t"), epoch=4).error_code == STALE_CONTROLLER_EPOCH
+    assert logs(data) == []
+    assert broker.metadata("t").topics[0].error_code == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_row_3_a_known_leader_epoch_is_stale(broker: Broker) -> None:
+    broker.update(live=(alive(9),))
+    broker.lead(order("t", epoch=3, replicas=(0, 9)))
+    for epoch in (2, 3):
+        assert codes(broker.lead(order("t", leader=9, epoch=epoch))) == {"t-0": STALE_CONTROLLER_EPOCH}
+        assert broker.gauges["leadercount"] == 1
+    assert codes(broker.lead(order("t", leader=9, epoch=4))) == {"t-0": NONE}
+    assert broker.gauges["leadercount"] == 0
+
+
+def test_row_4_a_partition_of_others_is_unknown_here(broker: Broker, data: Path) -> None:
+    answer = broker.lead(order("t", leader=9, epoch=1, replicas=(8, 9)), order("u", epoch=1))
+    assert codes(answer) == {"t-0": UNKNOWN_TOPIC_OR_PARTITION, "u-0": NONE}
+    assert logs(data) == ["u-0"]
+    assert codes(broker.lead(order("t", epoch=1))) == {"t-0": NONE}
+
+
+def test_row_5_an_offline_partition_stays_so_and_others_go_on(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "a", tmp_path / "b")
+    broker.lead(*(order("t", number, is_new=True) for number in range(4)))
+    assert logs(tmp_path / "a") == ["t-0", "t-2"]
+    broker.disk.faults[str(tmp_path / "a")] = IO_ERROR
+    assert codes(broker.stop(("t", 0, 0, True))) == {"t-0": KAFKA_STORAGE_ERROR}
+    answer = broker.lead(*(order("t", number, epoch=1) for number in range(4)))
+    assert codes(answer) == {"t-0": 56, "t-1": 0, "t-2": 56, "t-3": 0}
+    assert codes(broker.stop(("t", 0, 1, False), ("t", 1, 1, False))) == {"t-0": 56, "t-1": 0}
+    assert (broker.gauges["offlinereplicacount"], broker.gauges["leadercount"]) == (2, 2)
+    broker.system.shutdown()
+
+
+@pytest.mark.parametrize(("epoch", "code"), [(9, STALE_BROKER_EPOCH), (10, NONE), (11, NONE), (-1, NONE)])
+def test_row_6_the_broker_epoch_fences(broker: Broker, data: Path, epoch: int, code: int) -> None:
+    broker.register(10)
+    assert broker.lead(order("t"), broker_epoch=epoch).error_code == code
+    assert logs(data) == ([] if code else ["t-0"])
+    assert broker.update(known("t"), broker_epoch=epoch).error_code == code
+    assert broker.stop(("t", 0, 0, True), broker_epoch=epoch).error_code == code
+
+
+def test_a_stale_registration_does_not_teach_a_controller_epoch(broker: Broker) -> None:
+    broker.register(10)
+    assert broker.lead(order("t"), epoch=9, broker_epoch=1).error_code == STALE_BROKER_EPOCH
+    assert broker.lead(order("t"), epoch=1).error_code == NONE
+
+
+def test_row_12_a_leader_announced_again_stays_leader(broker: Broker) -> None:
+    for epoch in (1, 2, 3):
+        assert codes(broker.lead(order("t", epoch=epoch))) == {"t-0": NONE}
+    assert broker.gauges["leadercount"] == 1
+
+
+def test_row_17_a_follower_waits_until_its_leader_is_alive(broker: Broker, data: Path) -> None:
+    followed = order("t", leader=9, epoch=1)
+    assert codes(broker.lead(followed)) == {"t-0": NONE}
+    assert logs(data) == ["t-0"]
+    assert codes(broker.lead(followed)) == {"t-0": NONE}, "the epoch was not taken over"
+    broker.update(live=(alive(9),))
+    assert codes(broker.lead(followed)) == {"t-0": NONE}
+    assert codes(broker.lead(followed)) == {"t-0": STALE_CONTROLLER_EPOCH}
+
+
+def test_row_20_what_may_be_on_a_lost_directory_is_not_made_anew(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "a", tmp_path / "b", start=False)
+    broker.disk.faults[str(tmp_path / "b")] = IO_ERROR
+    broker.start()
+    broker.run()
+    assert broker.started == [ReplicaManagerStarted((str(tmp_path / "b"),))]
+    answer = broker.lead(order("t", is_new=False), order("u", is_new=True))
+    assert codes(answer) == {"t-0": KAFKA_STORAGE_ERROR, "u-0": NONE}
+    assert logs(tmp_path / "a") == ["u-0"]
+    broker.system.shutdown()
+
+
+@pytest.mark.parametrize("error", [IO_ERROR, NO_SPACE])
+def test_a_failing_disk_fails_its_partition_and_then_its_directory(tmp_path: Path, error: int) -> None:
+    broker = Broker(tmp_path / "a", tmp_path / "b")
+    broker.lead(order("t", 0, is_new=True), order("t", 1, is_new=True))
+    broker.disk.faults[str(tmp_path / "a" / "t-2")] = error
+    assert codes(broker.lead(order("t", 2, is_new=True), order("t", 3, is_new=True))) == {"t-2": 56, "t-3": 0}
+    assert codes(broker.lead(order("t", 0, epoch=1), order("t", 1, epoch=1))) == {"t-0": 56, "t-1": 0}
+    assert broker.gauges["offlinereplicacount"] == 2
+    broker.system.shutdown()
+
+
+def test_leaders_are_made_before_followers(broker: Broker) -> None:
+    broker.update(live=(alive(9),))
+    answer = broker.lead(order("t", leader=9), order("u"), order("v", leader=9), order("w"))
+    assert list(codes(answer)) == ["u-0", "w-0", "t-0", "v-0"]
+
+
+def test_under_replicated_partitions_are_counted(broker: Broker) -> None:
+    broker.lead(order("t", isr=(0,), replicas=(0, 1)), order("u", isr=(0, 1), replicas=(0, 1)))
+    assert broker.gauges["underreplicatedpartitions"] == 1
+    broker.lead(order("t", epoch=1, isr=(0, 1), replicas=(0, 1)))
+    assert broker.gauges["underreplicatedpartitions"] == 0
+
+
+# ---------------------------------------------------------------------------------------------------- 9.2 StopReplica
+
+
+def test_row_23_a_stop_of_a_stranger_leaves_its_log(data: Path) -> None:
+    (data / "t-0").mkdir(parents=True)
+    broker = Broker(data)
+    assert codes(broker.stop(("t", 0, 1, False))) == {"t-0": NONE}
+    assert logs(data) == ["t-0"]
+    broker.system.shutdown()
+
+
+def test_row_24_a_deletion_takes_the_log_of_a_stranger_too(data: Path) -> None:
+    (data / "t-0").mkdir(parents=True)
+    broker = Broker(data)
+    assert codes(broker.stop(("t", 0, 1, True), ("never", 0, 1, True))) == {"t-0": NONE, "never-0": NONE}
+    assert logs(data) == [f"t-0.{HEX}-delete"]
+    broker.system.shutdown()
+
+
+def test_a_deletion_takes_the_log_of_a_partition_that_refused_its_role(data: Path) -> None:
+    (data / "t-0").mkdir(parents=True)
+    broker = Broker(data)
+    assert codes(broker.lead(order("t", leader=9, replicas=(9,)))) == {"t-0": UNKNOWN_TOPIC_OR_PARTITION}
+    assert codes(broker.stop(("t", 0, -2, True))) == {"t-0": NONE}
+    assert logs(data) == [f"t-0.{HEX}-delete"]
+    broker.system.shutdown()
+
+
+def test_rows_25_and_27_a_deletion_on_a_broken_disk(tmp_path: Path) -> None:
+    (tmp_path / "a" / "stray-0").mkdir(parents=True)
+    broker = Broker(tmp_path / "a", tmp_path / "b")
+    broker.lead(order("t", is_new=True), order("u", is_new=True))
+    broker.disk.faults[str(tmp_path / "a")] = IO_ERROR
+    assert codes(broker.stop(("stray", 0, 1, True))) == {"stray-0": KAFKA_STORAGE_ERROR}
+    assert codes(broker.stop(("stray", 0, 1, True))) == {"stray-0": NONE}, "the log is gone from the manager"
+    answers = codes(broker.stop(("t", 0, 1, True), ("u", 0, 1, True)))
+    assert sorted(answers.values()) == [NONE, KAFKA_STORAGE_ERROR]
+    broker.system.shutdown()
+
+
+@pytest.mark.parametrize("delete", [False, True])
+@pytest.mark.parametrize(("epoch", "code"), [(2, 0), (1, 0), (0, FENCED_LEADER_EPOCH), (-2, 0), (-1, 0)])
+def test_row_26_the_leader_epoch_of_a_stop(broker: Broker, data: Path, epoch: int, code: int, delete: bool) -> None:
+    broker.lead(order("t", epoch=1))
+    assert codes(broker.stop(("t", 0, epoch, delete))) == {"t-0": code}
+    gone = delete and not code
+    assert logs(data) == ([f"t-0.{HEX}-delete"] if gone else ["t-0"])
+    assert broker.gauges["partitioncount"] == (0 if gone else 1)
+
+
+def test_row_29_the_name_is_free_at_once_and_the_files_go_after_the_delay(broker: Broker, data: Path) -> None:
+    broker.lead(order("t"))
+    (data / "t-0" / "00000000000000000000.log").write_bytes(b"records")
+    broker.stop(("t", 0, -2, True))
+    assert codes(broker.lead(order("t", epoch=0, is_new=True))) == {"t-0": NONE}
+    assert logs(data) == ["t-0", f"t-0.{HEX}-delete"]
+    broker.base.simulate(DELAY_MS / 1000 - 1)
+    assert logs(data) == ["t-0", f"t-0.{HEX}-delete"]
+    broker.base.simulate(DELAY_MS / 1000 + 1)
+    assert logs(data) == ["t-0"]
+
+
+def test_row_29_a_long_name_is_cut(broker: Broker, data: Path) -> None:
+    topic = "x" * 249
+    broker.lead(order(topic))
+    broker.stop((topic, 0, -2, True))
+    (name,) = logs(data)
+    assert len(name) == 255
+    assert name.endswith(f"-0.{HEX}-delete")
+
+
+def test_row_30_what_a_stop_left_renamed_is_removed_after_the_delay(data: Path) -> None:
+    (data / f"t-0.{HEX}-delete" / "deep").mkdir(parents=True)
+    broker = Broker(data)
+    broker.run()
+    assert logs(data) == [f"t-0.{HEX}-delete"]
+    broker.base.simulate(DELAY_MS / 1000)
+    assert logs(data) == []
+    broker.system.shutdown()
+
+
+def test_many_deletions_are_removed_in_turns_each_in_its_time(broker: Broker, data: Path) -> None:
+    broker.lead(*(order("t", number) for number in range(250)))
+    broker.stop(*(("t", number, -2, True) for number in range(249)))
+    broker.base.simulate(30)
+    broker.stop(("t", 249, -2, True))
+    broker.base.simulate(61)
+    assert len(logs(data)) == 1
+    broker.base.simulate(91)
+    assert logs(data) == []
+
+
+# ---------------------------------------------------------------------------------------------------- the mailbox
+
+
+def test_requests_before_the_start_wait_and_keep_their_order(data: Path) -> None:
+    broker = Broker(data, start=False)
+    first = broker.post(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, (order("t"),), ()))
+    second = broker.post(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, (order("t"),), ()))
+    broker.run()
+    assert broker.answers == []
+    broker.start()
+    broker.run()
+    assert [(answer.correlation_id, codes(answer.response)) for answer in broker.answers] == [
+        (first, {"t-0": NONE}),
+        (second, {"t-0": STALE_CONTROLLER_EPOCH}),
+    ]
+    broker.system.shutdown()
+
+
+def test_requests_are_obeyed_one_after_the_other(broker: Broker, data: Path) -> None:
+    for epoch in range(20):
+        broker.post(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, tuple(order("t", n, epoch=epoch) for n in range(5)), ()))
+    broker.run()
+    assert len(broker.answers) == 20
+    assert all(set(codes(answer.response).values()) == {NONE} for answer in broker.answers)
+
+
+def test_a_foreign_directory_refuses_the_start(data: Path) -> None:
+    data.mkdir()
+    (data / "meta.properties").write_text("version=0\nbroker.id=7\n")
+    broker = Broker(data)
+    broker.run()
+    (started,) = broker.started
+    assert "broker.id=7" in started.refused
+    broker.system.shutdown()
+
+
+def test_no_usable_directory_refuses_the_start(data: Path) -> None:
+    broker = Broker(data, start=False)
+    broker.disk.faults[str(data)] = IO_ERROR
+    broker.start()
+    broker.run()
+    (started,) = broker.started
+    assert str(data) in started.refused
+    broker.system.shutdown()
+
+
+def test_a_stopped_broker_gives_its_directories_back(data: Path) -> None:
+    for _ in range(2):
+        broker = Broker(data)
+        broker.run()
+        assert broker.started == [ReplicaManagerStarted()]
+        broker.system.shutdown()
+
+
+def test_the_first_request_after_a_restart_finds_the_logs(data: Path) -> None:
+    broker = Broker(data)
+    broker.lead(order("t"), order("t", 1))
+    broker.system.shutdown()
+    again = Broker(data)
+    assert codes(again.lead(order("t", epoch=0), order("t", 1, epoch=0))) == {"t-0": NONE, "t-1": NONE}
+    assert logs(data) == ["t-0", "t-1"]
+    again.system.shutdown()
+
+
+steps = st.one_of(
+    st.tuples(
+        st.just("lead"),
+        st.lists(
+            st.builds(
+                order,
+                st.sampled_from("tu"),
+                st.integers(0, 1),
+                leader=st.sampled_from([0, 9, -1]),
+                epoch=st.integers(0, 5),
+                is_new=st.booleans(),
+            ),
+            max_size=4,
+        ),
+    ),
+    st.tuples(
+        st.just("stop"),
+        st.lists(
+            st.tuples(st.sampled_from("tu"), st.integers(0, 1), st.integers(-2, 5), st.booleans()),
+            max_size=3,
+            unique_by=lambda stop: stop[:2],
+        ),
+    ),
+    st.tuples(st.just("fault"), st.sampled_from("ab")),
+    st.tuples(st.just("live"), st.sets(st.sampled_from([0, 9]))),
+)
+
+
+@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(steps, max_size=12))
+def test_every_request_is_answered_for_each_partition_and_the_books_agree(
+    tmp_path_factory: pytest.TempPathFactory, script: list
+) -> None:
+    root = tmp_path_factory.mktemp("fuzz")
+    broker = Broker(root / "a", root / "b")
+    broker.run()
+    for what, how in script:
+        if what == "fault":
+            broker.disk.faults[str(root / how)] = IO_ERROR
+        elif what == "live":
+            broker.update(live=tuple(alive(id) for id in how))
+        else:
+            answer = getattr(broker, what)(*how)
+            asked = sorted(str(one.partition if what == "lead" else TopicPartition(*one[:2])) for one in how)
+            assert sorted(str(error.partition) for error in answer.partition_errors) == asked
+            assert {error.error_code for error in answer.partition_errors} <= {0, 3, 11, 56, 74}
+    gauges = broker.gauges
+    assert 0 <= gauges["leadercount"] <= gauges["partitioncount"] - gauges["offlinereplicacount"]
+    assert gauges["underreplicatedpartitions"] <= gauges["leadercount"]
+    broker.system.shutdown()
