@@ -258,10 +258,16 @@ def _exit_request(wire: _ExitRequest, codec: Codec) -> ActorExitRequest:
 
 _MICROSECOND = timedelta(microseconds=1)
 
+
+def _microseconds(period: timedelta | float) -> int:
+    """Of a timer's period, which Thespian also takes as seconds."""
+    return period // _MICROSECOND if isinstance(period, timedelta) else round(period * 1_000_000)
+
+
 _THESPIAN: dict[type, _Form] = {
     WakeupMessage: _Form(
         _Wakeup,
-        lambda m, memo: {"delay_us": m.delayPeriod // _MICROSECOND, "payload": _box(m.payload, memo)},
+        lambda m, memo: {"delay_us": _microseconds(m.delayPeriod), "payload": _box(m.payload, memo)},
         lambda w, codec: WakeupMessage(w.delay_us * _MICROSECOND, codec.decode(w.payload.type, w.payload.payload)),
     ),
     ChildActorExited: _Form(

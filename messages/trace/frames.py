@@ -210,18 +210,23 @@ def find_runs(folder: Path) -> Found:
 
 
 class Records:
-    """All records of a run, in order, by iterating (once); `malformed` counts lines that were none."""
+    """All records of a run, in order, by iterating (once)."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.malformed = 0
+        self._segments: list[Segment] = []
+
+    @property
+    def malformed(self) -> int:
+        """How many lines were no record, as far as has been read."""
+        return sum(segment.malformed for segment in self._segments)
 
     def __iter__(self) -> Iterator[Record]:
         for path in self._run.paths:
             with path.open("rb") as stream:
                 segment = Segment(stream, str(path))
+                self._segments.append(segment)
                 yield from segment
-                self.malformed += segment.malformed
 
 
 def read_bytes(content: bytes, name: str = "") -> Segment:

@@ -93,15 +93,13 @@ def test_the_header_tells_the_node(tmp_path: Path, time: Time) -> None:
 
 
 def test_a_clean_end_is_told_and_a_kill_is_not(recorder: Recorder, tmp_path: Path) -> None:
-    recorder.created(RECEIVER, Failure, after=0)
     recorder.delivered(delivery(1, None))
     recorder.flush()
-    assert [record.kind for record in read(tmp_path)] == ["created", "sent"]
+    assert [record.kind for record in read(tmp_path)] == ["sent"]
     recorder.close()
     recorder.close()
-    assert [(record.kind, record.n) for record in read(tmp_path)] == [("created", 0), ("sent", 1), ("closed", 1)]
-    assert read(tmp_path)[0].type == "messages.conversation:Failure"
-    assert recorder.recorded == 3
+    assert [(record.kind, record.n) for record in read(tmp_path)] == [("sent", 1), ("closed", 1)]
+    assert recorder.recorded == 2
 
 
 def test_it_writes_by_time_and_by_number(recorder: Recorder, tmp_path: Path, time: Time) -> None:

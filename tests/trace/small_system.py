@@ -1,0 +1,171 @@
+"""A small actor system with everything a node has: outsiders, timers, ports, children, flows, errors, threads."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
+
+from actors.runtime import Dispatcher, FlowActor, LocalBase, VirtualClock, local_system
+from actors.runtime.recorder import Recorder
+from messages.cluster import Broker, TopicPartition
+from messages.conversation import Answer, Ask, Failure
+from messages.events import BrokerChange, BrokerModifications, TopicChange
+from messages.metrics import Gauge, Gauges
+from messages.node import NodeReady, StartBridge, StopNode
+from messages.requests import StopReplicaPartitionState, StopReplicaRequest
+from messages.zookeeper import Brokers, GetBrokers, GetTopics, TopicNames
+
+
+class Worker(Dispatcher):
+    """Stops replicas on the disk, one directory each."""
+
+    def receiveMsg_StopReplicaRequest(self, message: StopReplicaRequest, sender: ActorAddress) -> None:
+        for state in message.partition_states:
+            if state.delete_partition:
+                try:
+                    self.port("disk").remove(f"/data/{state.partition}")
+                except OSError as error:
+                    self.send(sender, Failure("AskFailed", f"{error.errno} {error.strerror}"))
+        self.send(sender, BrokerModifications(self.port("time").wall_ms() % 7))
+
+
+class Boss(FlowActor):
+    """Asks the store, keeps workers, counts, sets timers, fails on demand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.workers: list[ActorAddress] = []
+        self.rounds = 0
+        self.out: ActorAddress | None = None
+
+    def receiveMsg_StartBridge(self, message: Any, sender: ActorAddress) -> None:
+        self.peers = {"bridge": message.store}
+        self.out = message.subscriber
+        for _ in range(3):
+            self.workers.append(self.createActor(Worker))
+        self.wakeupAfter(timedelta(seconds=1), "tick")
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
+        self.rounds += 1
+        self.send(self.out, Gauges((Gauge("rounds", float(self.rounds)), Gauge("now", self.now))))
+        if self.rounds < 4:
+            self.wakeupAfter(timedelta(seconds=self.rounds), "tick")
+
+    def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
+        self.workers.remove(message.childAddress)
+
+    def receiveMsg_Failure(self, message: Failure, sender: ActorAddress) -> None:
+        self.send(self.out, message)
+
+    def receiveMsg_BrokerModifications(self, message: BrokerModifications, sender: ActorAddress) -> None:
+        self.send(self.out, message)
+
+    def receiveMsg_StopNode(self, message: StopNode, sender: ActorAddress) -> None:
+        self.send(self.workers[-1], ActorExitRequest())
+
+    def receiveMsg_NodeReady(self, message: NodeReady, sender: ActorAddress) -> None:
+        raise ValueError(f"cannot be ready with epoch {message.broker_epoch}")
+
+    def flow(self, message: Any) -> Any:
+        match message:
+            case BrokerChange():
+                return self.brokers()
+            case TopicChange():
+                return self.topics()
+        return None
+
+    def brokers(self) -> Any:
+        brokers: Brokers = yield GetBrokers()
+        for worker in self.workers:
+            states = tuple(
+                StopReplicaPartitionState(TopicPartition("t", broker.id), 1, broker.id % 2 == 0)
+                for broker in brokers.brokers
+            )
+            self.send(worker, StopReplicaRequest(3, 1, 1, 1, states))
+
+    def topics(self) -> Any:
+        names: TopicNames = yield GetTopics()
+        if not names.topics:
+            raise RuntimeError("no topics")
+        self.send(self.out, names)
+
+
+class Disk:
+    """A disk on which every third removal fails."""
+
+    def __init__(self) -> None:
+        self.removals = 0
+
+    def remove(self, path: str) -> int:
+        """The number of files removed."""
+        self.removals += 1
+        if self.removals % 3 == 0:
+            raise OSError(13, "Permission denied")
+        return self.removals
+
+
+class Clock:
+    """Wall time that never repeats."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def wall_ms(self) -> int:
+        """Milliseconds."""
+        self.calls += 1
+        return 1_700_000_000_000 + self.calls * 17
+
+
+class Store:
+    """Outside: answers questions, injecting."""
+
+    def __init__(self, base: LocalBase) -> None:
+        self.base = base
+        self.address = base.outsider("store", self.received)
+        self.brokers = tuple(Broker(number, ()) for number in range(4))
+        self.topics: tuple[str, ...] = ("a", "b")
+
+    def received(self, message: Any, sender: ActorAddress) -> None:
+        """Answer later, as ZooKeeper does."""
+        assert isinstance(message, Ask)
+        result = Brokers(self.brokers) if isinstance(message.question, GetBrokers) else TopicNames(self.topics)
+        self.base.inject(sender, Answer(message.id, result), self.address)
+
+
+class Small:
+    """The system on virtual time, recorded in `folder`."""
+
+    def __init__(self, folder: Path, node: int = 0, **options: Any) -> None:
+        clock = VirtualClock(1000.0)
+        self.recorder = Recorder(folder, node=node, now=clock.now, **options)
+        self.base = LocalBase(clock=clock, observer=self.recorder, ports={"disk": Disk(), "time": Clock()})
+        self.system = local_system(self.base)
+        self.store = Store(self.base)
+        self.heard: list[Any] = []
+        self.out = self.base.outsider("process", lambda message, sender: self.heard.append(message))
+        self.boss = self.system.createActor(Boss)
+        self.base.inject(self.boss, StartBridge(self.store.address, self.out), self.out)
+        self.base.run()
+
+    def inject(self, message: Any) -> None:
+        """From outside, and all that follows at once."""
+        self.base.inject(self.boss, message, self.out)
+        self.base.run()
+
+    def live(self) -> None:
+        """Ten seconds with everything in them."""
+        self.inject(BrokerChange())
+        self.inject(TopicChange())
+        self.base.simulate(1002.5)
+        self.store.topics = ()
+        self.inject(TopicChange())
+        self.inject(NodeReady(-1, "c"))
+        self.base.inject(self.boss, BrokerChange(), self.out)
+        self.base.inject(self.boss, BrokerChange(), self.out)
+        self.base.run()
+        self.inject(StopNode())
+        self.inject(BrokerChange())
+        self.base.simulate(1010.0)

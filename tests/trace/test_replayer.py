@@ -1,0 +1,341 @@
+"""What was recorded replays exactly, and the first thing that is otherwise is named, with what led to it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.runtime import LocalBase, local_system
+from actors.runtime.recorder import Recorder
+from actors.runtime.replayer import RunReplay, replay, replay_directory
+from messages.events import BrokerModifications
+from messages.metrics import Gauge, Gauges
+from messages.requests import StopReplicaRequest
+from messages.trace.frames import Records, Run, Segment, SegmentWriter, WrongSchema, find_runs
+from messages.trace.schema import Record
+from tests.trace.small_system import Boss, Disk, Small, Worker
+
+
+@pytest.fixture
+def lived(tmp_path: Path) -> Path:
+    small = Small(tmp_path)
+    small.live()
+    small.recorder.close()
+    return tmp_path
+
+
+def only(folder: Path) -> RunReplay:
+    [run] = replay(folder)
+    return run
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Path:
+    """The trace again in another folder, each record as `change` returns it (None: left out)."""
+    [run] = find_runs(folder).runs
+    writer = SegmentWriter(folder / "altered", run.header)
+    for path in run.paths:
+        with path.open("rb") as stream:
+            changed = [change(json.loads(line)) for line in Segment(stream).lines()]
+        writer.write(b"".join(msgspec.json.encode(row) + b"\n" for row in changed if row is not None))
+    writer.close()
+    return folder / "altered"
+
+
+def records(folder: Path) -> list[Record]:
+    [run] = find_runs(folder).runs
+    return list(Records(run))
+
+
+def test_a_life_replays_exactly(lived: Path) -> None:
+    run = only(lived)
+    assert run.divergence is None, run.divergence.text()
+    assert run.ok and run.complete and not run.warnings and not run.problem
+    kinds = [record.kind for record in records(lived)]
+    assert kinds[0] == "created"
+    assert (run.inputs, run.timers, run.messages) == tuple(map(kinds.count, ("outside", "timer", "sent")))
+    assert run.deliveries == run.inputs + run.timers + run.messages
+    assert run.timers == 4 and run.errors == 2
+    assert run.effects == sum(len(record.effects) for record in records(lived)) > 10
+    assert {effect.error for record in records(lived) for effect in record.effects} == {"", "13 Permission denied"}
+
+
+def test_replay_calls_nothing_outside(lived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loud(*_: Any) -> None:
+        raise AssertionError("the outside was called")
+
+    monkeypatch.setattr(Disk, "remove", loud)
+    assert only(lived).ok
+
+
+def test_a_killed_run_replays_as_far_as_it_goes(lived: Path) -> None:
+    whole = records(lived)
+    for kept in range(1, len(whole)):
+        counted = iter(range(kept))
+        folder = rewrite(lived, lambda row: row if next(counted, None) is not None else None)  # noqa: B023
+        run = only(folder)
+        assert run.ok and not run.complete, run
+        for path in folder.iterdir():
+            path.unlink()
+
+
+def test_threads_that_inject_replay_exactly(tmp_path: Path) -> None:
+    base = LocalBase(observer=(recorder := Recorder(tmp_path, node=0)), ports={"disk": Disk(), "time": _Wall()})
+    worker = local_system(base).createActor(Worker)
+    heard: list[Any] = []
+    out = base.outsider("process", lambda message, sender: heard.append(message))
+
+    def inject(number: int) -> None:
+        for n in range(200):
+            base.inject(worker, StopReplicaRequest(3, number, n, 1, ()), out)
+
+    threads = [threading.Thread(target=inject, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads) or base.queued:
+        base.run(10)
+    recorder.close()
+    assert len(heard) == 800
+    run = only(tmp_path)
+    assert run.ok and (run.inputs, run.messages) == (800, 800)
+
+
+class _Wall:
+    def wall_ms(self) -> int:
+        return 5
+
+
+def test_several_top_level_actors_get_their_numbers_back(tmp_path: Path) -> None:
+    small = Small(tmp_path)
+    second = small.system.createActor(Worker)
+    small.inject(BrokerModifications(1))
+    third = small.system.createActor(Worker)
+    for worker in (third, second):
+        small.base.inject(worker, StopReplicaRequest(3, 1, 1, 1, ()), small.out)
+    small.base.run()
+    small.recorder.close()
+    created = [record.receiver for record in records(tmp_path) if record.kind == "created"]
+    assert created == ["Boss.1", str(second.actorAddressString), str(third.actorAddressString)]
+    assert only(tmp_path).ok
+
+
+def test_a_shutdown_replays(tmp_path: Path) -> None:
+    small = Small(tmp_path)
+    small.live()
+    small.system.shutdown()
+    small.recorder.close()
+    assert [record.type for record in records(tmp_path)].count("ActorExitRequest") == 4
+    assert only(tmp_path).ok
+
+
+# ------------------------------------------------------------------------------------------------ differences
+
+
+def test_a_changed_actor_is_caught_at_its_first_effect(lived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def changed(actor: Worker, message: StopReplicaRequest, sender: Any) -> None:
+        actor.send(sender, BrokerModifications(actor.port("time").wall_ms() % 7))
+
+    monkeypatch.setattr(Worker, "receiveMsg_StopReplicaRequest", changed)
+    Worker._handlers.clear()
+    divergence = only(lived).divergence
+    Worker._handlers.clear()
+    assert divergence is not None
+    assert "another effect while Worker.2 handled StopReplicaRequest" in divergence.what
+    assert divergence.recorded == "disk.remove('/data/t-0')"
+    assert divergence.replayed == "time.wall_ms()"
+    text = divergence.text()
+    for step in ("StopReplicaRequest", "Answer", "from outside, after delivery"):
+        assert step in text
+    assert [line.split()[0] for line in divergence.chain] == sorted(
+        (line.split()[0] for line in divergence.chain), key=int, reverse=True
+    )
+
+
+CHANGES: dict[str, tuple[str, Any, str, str, str]] = {
+    "another payload": (
+        "receiveMsg_BrokerModifications",
+        lambda a, m, s: a.send(a.out, BrokerModifications(m.broker_id, 9)),
+        "another BrokerModifications from Boss.1 to outside:process",
+        "BrokerModifications.generation = 0",
+        "BrokerModifications.generation = 9",
+    ),
+    "another receiver": (
+        "receiveMsg_BrokerModifications",
+        lambda a, m, s: a.send(s, m),
+        "another message",
+        "Boss.1 -> outside:process: BrokerModifications",
+        "Boss.1 -> Worker.2: BrokerModifications",
+    ),
+    "a message less": (
+        "receiveMsg_NodeReady",
+        lambda a, m, s: None,
+        "another outcome when Boss.1 handled NodeReady",
+        "ValueError: cannot be ready with epoch -1",
+        "handled without an error",
+    ),
+    "a timer less": (
+        "receiveMsg_WakeupMessage",
+        lambda a, m, s: a.send(a.out, _gauges(a)),
+        "a timer was not armed",
+        "Boss.1 -> Boss.1: WakeupMessage",
+        "armed none",
+    ),
+    "a timer more": (
+        "receiveMsg_WakeupMessage",
+        lambda a, m, s: (a.wakeupAfter(0.5, None), _as_before(a, m, s)),
+        "a timer more was armed",
+        "",
+        "WakeupMessage",
+    ),
+    "an error more": (
+        "receiveMsg_StopNode",
+        lambda a, m, s: 1 // 0,
+        "another outcome when Boss.1 handled StopNode",
+        "handled without an error",
+        "ZeroDivisionError",
+    ),
+    "nothing sent": (
+        "receiveMsg_StopNode",
+        lambda a, m, s: None,
+        "a message was not sent",
+        "Boss.1 -> Worker.4: ActorExitRequest",
+        "nothing (more) was sent",
+    ),
+}
+
+_as_before = Boss.receiveMsg_WakeupMessage
+
+
+def _gauges(actor: Any) -> Any:
+    actor.rounds += 1
+    return Gauges((Gauge("rounds", float(actor.rounds)), Gauge("now", actor.now)))
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_each_kind_of_difference_is_named(lived: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    handler, changed, what, recorded, replayed = CHANGES[name]
+    monkeypatch.setattr(Boss, handler, changed)
+    Boss._handlers.clear()
+    divergence = only(lived).divergence
+    Boss._handlers.clear()
+    assert divergence is not None
+    assert what in divergence.what
+    assert recorded in divergence.recorded and replayed in divergence.replayed
+    assert divergence.chain
+
+
+def test_an_altered_input_shows_in_its_first_effect(lived: Path) -> None:
+    def alter(row: dict[str, Any]) -> dict[str, Any]:
+        if row["kind"] == "outside" and row["type"] == "Answer" and row["payload"]["result"][0] == "Brokers":
+            row["payload"]["result"][1]["brokers"][2]["id"] = 77
+        return row
+
+    report = replay_directory(rewrite(lived, alter))
+    assert not report.ok
+    [run] = report.runs
+    assert run.divergence is not None
+    assert run.divergence.what == "another StopReplicaRequest from Boss.1 to Worker.2"
+    assert run.divergence.recorded.startswith("StopReplicaRequest.partition_states[2].")
+    assert "77" in "".join(run.divergence.chain)
+    assert json.loads(json.dumps(report.as_dict()))["runs"][0]["divergence"]["n"] == run.divergence.n
+
+
+def test_an_altered_answer_of_a_port_shows_in_its_first_effect(lived: Path) -> None:
+    def alter(row: dict[str, Any]) -> dict[str, Any]:
+        for effect in row["effects"]:
+            if effect[1] == "wall_ms":
+                effect[3] += 1
+        return row
+
+    divergence = only(rewrite(lived, alter)).divergence
+    assert divergence is not None and "BrokerModifications.broker_id" in divergence.recorded
+
+
+def test_an_effect_less_is_named(lived: Path) -> None:
+    def alter(row: dict[str, Any]) -> dict[str, Any]:
+        if row["effects"]:
+            row["effects"].append(["disk", "remove", ["/data/extra"], 1, ""])
+        return row
+
+    divergence = only(rewrite(lived, alter)).divergence
+    assert divergence is not None and divergence.what.startswith("an effect is missing")
+    assert (divergence.recorded, divergence.replayed) == ("disk.remove('/data/extra')", "no further call")
+
+
+def test_whitespace_is_no_difference(lived: Path) -> None:
+    [run] = find_runs(lived).runs
+    writer = SegmentWriter(lived / "spaced", run.header)
+    with run.paths[0].open("rb") as stream:
+        lines = [json.dumps(json.loads(line), indent=None, separators=(", ", ": ")) for line in Segment(stream).lines()]
+    writer.write("\n".join(lines).encode())
+    writer.close()
+    assert only(lived / "spaced").ok
+
+
+# ------------------------------------------------------------------------------------------------ traces with faults
+
+
+def test_a_missing_record_cannot_be_replayed(lived: Path) -> None:
+    run = only(rewrite(lived, lambda row: None if row["n"] == 10 else row))
+    assert "delivery 10 is missing" in run.problem and not run.ok
+
+
+def test_an_input_of_an_unknown_type_is_a_problem(lived: Path) -> None:
+    run = only(rewrite(lived, lambda row: row | {"type": "Novelty"} if row["type"] == "TopicChange" else row))
+    assert "Novelty" in run.problem and "outside:process -> Boss.1" in run.problem
+
+
+def test_an_actor_class_that_is_gone_is_a_problem(lived: Path) -> None:
+    run = only(rewrite(lived, lambda row: row | {"type": "actors.gone:Gone"} if row["kind"] == "created" else row))
+    assert "actors.gone:Gone" in run.problem
+
+
+def test_a_line_that_is_no_record_is_a_problem(lived: Path) -> None:
+    run = only(rewrite(lived, lambda row: {"n": "ten"} if row["n"] == 10 else row))
+    assert "after delivery 9" in run.problem
+
+
+def test_a_missing_segment_is_a_problem(tmp_path: Path) -> None:
+    small = Small(tmp_path, segment_bytes=1)
+    for _ in range(3):
+        small.live()
+        small.recorder.flush()
+    small.recorder.close()
+    assert only(tmp_path).ok
+    sorted(tmp_path.iterdir())[1].unlink()
+    assert "segment" in only(tmp_path).problem
+
+
+def header(folder: Path, **changes: Any) -> Path:
+    [run] = find_runs(folder).runs
+    changed = msgspec.structs.replace(run.header, **changes)
+    writer = SegmentWriter(folder / "header", changed)
+    writer.write(b"".join(msgspec.json.encode(record) + b"\n" for record in Records(Run(run.header, run.paths))))
+    writer.close()
+    return folder / "header"
+
+
+def test_another_code_version_is_a_warning(lived: Path) -> None:
+    run = only(header(lived, code_version="0+other"))
+    assert run.ok and "0+other" in run.warnings[0]
+
+
+def test_another_schema_version_is_refused(lived: Path) -> None:
+    with pytest.raises(WrongSchema, match="99"):
+        replay_directory(header(lived, schema_version=99))
+
+
+def test_one_node_of_many(tmp_path: Path) -> None:
+    for node in (0, 1, 1):
+        small = Small(tmp_path / f"n{node}.trace", node=node)
+        small.live()
+        small.recorder.close()
+    assert [run.node for run in replay(tmp_path)] == [0, 1, 1]
+    assert [run.node for run in replay(tmp_path, node=1)] == [1, 1]
+    assert replay_directory(tmp_path).ok
+    assert not replay_directory(tmp_path, node=5).ok
