@@ -1,0 +1,364 @@
+"""What `kafka-actors topics` does, in terms of what ZooKeeper is asked; it prints what kafka-topics 3.9.1 prints.
+
+Rule 1: everything printed or raised here was compared with Apache's TopicCommand on a cluster at protocol version 2.6,
+        slips included ("Topic 'Optional[x]' does not exist as expected"), for scripts look for those words.
+Rule 2: where Kafka leaves the order of topics to a hash map, they come sorted by name.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from actors.core.replica_assignment import assign, extend
+from actors.core.topic_config import check_config
+from actors.core.topic_name import INTERNAL_TOPICS, can_collide, check_name, collisions
+from messages.cluster import (
+    NO_LEADER,
+    ConfigEntry,
+    LeaderIsrAndControllerEpoch,
+    PartitionAssignment,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from messages.vocabulary import Message
+from messages.zookeeper import (
+    CreateTopic,
+    GetAssignments,
+    GetBrokers,
+    GetPartitionStates,
+    GetTopicConfigs,
+    GetTopicDeletions,
+    GetTopics,
+    RequestTopicDeletion,
+    SetAssignments,
+    TopicAssignment,
+    TopicExists,
+)
+
+MAX_REPLICATION_FACTOR = 32767
+COLLISION_WARNING = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide."
+    " To avoid issues it is best to use either, but not both."
+)
+
+
+class TopicCommandFailed(Exception):
+    """The command cannot be carried out; the text is what Kafka says."""
+
+
+class PartitionView(NamedTuple):
+    """One partition as --describe shows it."""
+
+    partition: TopicPartition
+    assignment: ReplicaAssignment
+    state: LeaderIsrAndControllerEpoch | None
+    leader: int
+    min_isr: int
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """In-sync replicas; none where there is no state yet."""
+        return self.state.isr if self.state is not None else ()
+
+    @property
+    def under_replicated(self) -> bool:
+        """Fewer in sync than assigned, not counting replicas that are only being added."""
+        return len(self.isr) < len(self.assignment.replicas) - len(self.assignment.adding)
+
+    @property
+    def unavailable(self) -> bool:
+        """No leader, or a leader that is not alive."""
+        return self.leader == NO_LEADER
+
+    @property
+    def under_min_isr(self) -> bool:
+        """Fewer in sync than min.insync.replicas."""
+        return len(self.isr) < self.min_isr
+
+    @property
+    def at_min_isr(self) -> bool:
+        """Just as many in sync as min.insync.replicas."""
+        return len(self.isr) == self.min_isr
+
+
+class TopicView(NamedTuple):
+    """One topic as --describe shows it."""
+
+    topic: str
+    configs: tuple[ConfigEntry, ...]
+    partitions: tuple[PartitionView, ...]
+    deleted: bool
+
+
+class TopicAdmin:
+    """The actions of the command. `ask` asks ZooKeeper a question and returns its answer; `say` prints a line.
+
+    The actions raise TopicCommandFailed, and ValueError where a core rule refuses (its text is Kafka's too).
+    """
+
+    def __init__(self, ask: Callable[[Message], Any], say: Callable[[str], None]) -> None:
+        self._ask = ask
+        self._say = say
+
+    def create_topic(
+        self,
+        topic: str,
+        partitions: int | None,
+        replication_factor: int | None,
+        replica_assignment: str | None,
+        configs: Sequence[str],
+        if_not_exists: bool,
+    ) -> None:
+        """Create a topic: its configuration, then its assignment; the controller does the rest."""
+        entries = parse_configs(configs)
+        assignment = parse_assignment(replica_assignment) if replica_assignment is not None else ()
+        if can_collide(topic):
+            self._say(COLLISION_WARNING)
+        if replication_factor is not None and not 1 <= replication_factor <= MAX_REPLICATION_FACTOR:
+            raise TopicCommandFailed(f"The replication factor must be between 1 and {MAX_REPLICATION_FACTOR} inclusive")
+        if partitions is not None and partitions < 1:
+            raise TopicCommandFailed("The partitions must be greater than 0")
+        if not topic:
+            raise TopicCommandFailed("The given topic name '' cannot be represented in a request.")
+
+        existing = self._topics()
+        if topic in existing:
+            return self._exists(topic, if_not_exists)
+        if not assignment:
+            brokers = self._brokers()
+            if not brokers:
+                raise TopicCommandFailed(
+                    f"Replication factor: {replication_factor or 1} larger than available brokers: 0."
+                )
+            start, shift = random.randrange(len(brokers)), random.randrange(len(brokers))
+            assignment = assign(brokers, partitions or 1, replication_factor or 1, start, shift)
+        check_name(topic)
+        colliding = collisions(topic, existing)
+        if colliding:
+            raise TopicCommandFailed(f"Topic '{topic}' collides with existing topics: {', '.join(colliding)}")
+        answer = self._ask(CreateTopic(TopicAssignment(topic, _numbered(assignment, first=0)), entries))
+        if isinstance(answer, TopicExists):
+            return self._exists(topic, if_not_exists)
+        self._say(f"Created topic {topic}.")
+        return None
+
+    def list_topics(self, pattern: str | None, exclude_internal: bool) -> None:
+        """Print names, a line each."""
+        for topic in self._matching(pattern, exclude_internal):
+            self._say(topic)
+
+    def describe_topics(
+        self,
+        pattern: str | None,
+        if_exists: bool,
+        exclude_internal: bool,
+        only: Iterable[Callable[[PartitionView], bool]],
+        with_overrides: bool,
+    ) -> None:
+        """Print topics with their partitions; only partitions of which one of `only` holds, if there are any."""
+        topics = self._matching(pattern, exclude_internal)
+        self._expect(topics, pattern, if_exists)
+        reports = tuple(only)
+        for view in self._views(topics):
+            if with_overrides:
+                if view.configs:
+                    self._say(topic_line(view))
+                continue
+            if not reports:
+                self._say(topic_line(view))
+            for partition in view.partitions:
+                if not reports or any(report(partition) for report in reports):
+                    self._say(partition_line(partition, view.deleted))
+
+    def alter_topics(self, pattern: str, partitions: int, replica_assignment: str | None, if_exists: bool) -> None:
+        """Add partitions to topics, up to `partitions`."""
+        topics = self._matching(pattern, exclude_internal=False)
+        self._expect(topics, pattern, if_exists)
+        proposed = parse_assignment(replica_assignment) if replica_assignment is not None else None
+        for described in self._assignments(topics):
+            added = self._added(described, partitions, proposed)
+            whole = described.partitions + _numbered(added, first=len(described.partitions))
+            self._ask(SetAssignments((TopicAssignment(described.topic, whole),), epoch_zk_version=None))
+
+    def delete_topics(self, pattern: str, if_exists: bool) -> None:
+        """Mark topics for deletion; marking one again is no error."""
+        topics = self._matching(pattern, exclude_internal=False)
+        self._expect(topics, pattern, if_exists)
+        for topic in topics:
+            self._ask(RequestTopicDeletion(topic))
+
+    # ------------------------------------------------------------------------------------------------- details
+
+    def _exists(self, topic: str, if_not_exists: bool) -> None:
+        if not if_not_exists:
+            raise TopicCommandFailed(f"Topic '{topic}' already exists.")
+
+    def _topics(self) -> tuple[str, ...]:
+        topics: tuple[str, ...] = self._ask(GetTopics(watch=False)).topics
+        return topics
+
+    def _brokers(self) -> tuple[int, ...]:
+        return tuple(sorted(broker.id for broker in self._ask(GetBrokers(watch=False)).brokers))
+
+    def _assignments(self, topics: Sequence[str]) -> tuple[TopicAssignment, ...]:
+        if not topics:
+            return ()
+        assignments: tuple[TopicAssignment, ...] = self._ask(GetAssignments(tuple(topics), watch=False)).topics
+        return tuple(sorted(assignments))
+
+    def _matching(self, pattern: str | None, exclude_internal: bool) -> list[str]:
+        """Topics that the pattern (a regular expression, or several separated by commas) matches whole."""
+        try:
+            wanted = re.compile(pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")) if pattern else None
+        except re.error as error:
+            raise TopicCommandFailed(f"{pattern} is an invalid regex: {error}") from None
+        return sorted(
+            topic
+            for topic in self._topics()
+            if (wanted is None or wanted.fullmatch(topic)) and not (exclude_internal and topic in INTERNAL_TOPICS)
+        )
+
+    @staticmethod
+    def _expect(topics: Sequence[str], pattern: str | None, if_exists: bool) -> None:
+        if pattern is not None and not topics and not if_exists:
+            raise TopicCommandFailed(f"Topic 'Optional[{pattern}]' does not exist as expected")
+
+    def _views(self, topics: Sequence[str]) -> list[TopicView]:
+        """Everything that --describe needs, in a handful of questions however many topics there are."""
+        assignments = self._assignments(topics)
+        if not assignments:
+            return []
+        names = tuple(described.topic for described in assignments)
+        configs = {config.topic: config.entries for config in self._ask(GetTopicConfigs(names)).topics}
+        partitions = tuple(
+            TopicPartition(described.topic, partition.partition)
+            for described in assignments
+            for partition in described.partitions
+        )
+        states = {read.partition: read.state for read in self._ask(GetPartitionStates(partitions)).states}
+        alive = set(self._brokers())
+        deleted = set(self._ask(GetTopicDeletions(watch=False)).topics)
+
+        def partition_view(topic: str, number: int, assignment: ReplicaAssignment, min_isr: int) -> PartitionView:
+            partition = TopicPartition(topic, number)
+            state = states[partition]
+            leader = state.leader if state is not None and state.leader in alive else NO_LEADER
+            return PartitionView(partition, assignment, state, leader, min_isr)
+
+        views = []
+        for topic, assigned in assignments:
+            entries = tuple(sorted(configs[topic]))
+            min_isr = int(dict(entries).get("min.insync.replicas", 1))
+            shown = tuple(
+                partition_view(topic, number, replicas, min_isr) for number, replicas in sorted(assigned, key=_number)
+            )
+            views.append(TopicView(topic, entries, shown, topic in deleted))
+        return views
+
+    def _added(
+        self, described: TopicAssignment, partitions: int, proposed: Sequence[tuple[int, ...]] | None
+    ) -> Sequence[tuple[int, ...]]:
+        """Replicas of the partitions to add to a topic."""
+        topic, existing = described
+        if any(partition.assignment.adding or partition.assignment.removing for partition in existing):
+            raise TopicCommandFailed(f"A partition reassignment is in progress for the topic '{topic}'.")
+        count = len(existing)
+        if partitions == count:
+            raise TopicCommandFailed(f"Topic already has {count} partitions.")
+        if partitions < count:
+            raise TopicCommandFailed(
+                f"Topic currently has {count} partitions, which is higher than the requested {partitions}."
+            )
+        brokers = self._brokers()
+        partition_0 = next(p.assignment.replicas for p in sorted(existing, key=_number))
+        if proposed is None:
+            return extend(brokers, partition_0, count, partitions - count)
+        added = proposed[count:]
+        if len(added) != partitions - count:
+            raise TopicCommandFailed(
+                f"Increasing the number of partitions by {partitions - count} but {len(added)} assignments provided."
+            )
+        unknown = sorted({replica for replicas in added for replica in replicas} - set(brokers))
+        if unknown:
+            raise TopicCommandFailed(f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
+        uneven = [at for at, replicas in enumerate(added, count) if len(replicas) != len(partition_0)]
+        if uneven:
+            factors = [len(added[at - count]) for at in uneven]
+            raise TopicCommandFailed(
+                f"Inconsistent replication factor between partitions, partition 0 has {len(partition_0)}"
+                f" while partitions {uneven} have replication factors {factors}, respectively."
+            )
+        return added
+
+
+def topic_line(view: TopicView) -> str:
+    """The line of a topic."""
+    factor = len(view.partitions[0].assignment.replicas) - len(view.partitions[0].assignment.adding)
+    configs = ",".join(f"{entry.name}={entry.value}" for entry in view.configs)
+    line = (
+        f"Topic: {view.topic}\tPartitionCount: {len(view.partitions)}\tReplicationFactor: {factor}\tConfigs: {configs}"
+    )
+    return line + ("\tMarkedForDeletion: true" if view.deleted else "")
+
+
+def partition_line(view: PartitionView, deleted: bool) -> str:
+    """The line of a partition."""
+    line = f"\tTopic: {view.partition.topic}\tPartition: {view.partition.partition}"
+    line += f"\tLeader: {'none' if view.unavailable else view.leader}"
+    line += f"\tReplicas: {_ids(view.assignment.replicas)}\tIsr: {_ids(view.isr)}"
+    if view.assignment.adding or view.assignment.removing:
+        line += (
+            f"\tAdding Replicas: {_ids(view.assignment.adding)}\tRemoving Replicas: {_ids(view.assignment.removing)}"
+        )
+    line += "\tElr: N/A\tLastKnownElr: N/A"
+    return line + ("\tMarkedForDeletion: true" if deleted else "")
+
+
+def parse_configs(configs: Sequence[str]) -> tuple[ConfigEntry, ...]:
+    """--config name=value, each checked; the last of a name counts. Sorted by name."""
+    entries = {}
+    for config in configs:
+        parts = [part.strip() for part in config.split("=")]
+        if len(parts) != 2 or not parts[1]:
+            raise TopicCommandFailed(
+                'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
+            )
+        entries[parts[0]] = ConfigEntry(parts[0], parts[1])
+    for entry in entries.values():
+        check_config(entry)
+    return tuple(entries[name] for name in sorted(entries))
+
+
+def parse_assignment(text: str) -> tuple[tuple[int, ...], ...]:
+    """--replica-assignment 0:1,1:2: replicas of partition 0, then of partition 1."""
+    assignment: list[tuple[int, ...]] = []
+    for number, replicas_text in enumerate(text.split(",")):
+        try:
+            replicas = tuple(int(replica) for replica in replicas_text.strip().split(":"))
+        except ValueError:
+            wrong = next(part for part in replicas_text.strip().split(":") if not re.fullmatch("[+-]?[0-9]+", part))
+            raise TopicCommandFailed(f'For input string: "{wrong}"') from None
+        twice = sorted({replica for replica in replicas if replicas.count(replica) > 1})
+        if twice:
+            raise TopicCommandFailed(
+                f"Partition replica lists may not contain duplicate entries: {', '.join(map(str, twice))}"
+            )
+        if assignment and len(replicas) != len(assignment[0]):
+            raise TopicCommandFailed(f"Partition {number} has different replication factor: [{_ids(replicas)}]")
+        assignment.append(replicas)
+    return tuple(assignment)
+
+
+def _numbered(replicas: Sequence[tuple[int, ...]], first: int) -> tuple[PartitionAssignment, ...]:
+    return tuple(PartitionAssignment(number, ReplicaAssignment(ids)) for number, ids in enumerate(replicas, first))
+
+
+def _number(partition: PartitionAssignment) -> int:
+    return partition.partition
+
+
+def _ids(replicas: Iterable[int]) -> str:
+    return ",".join(map(str, replicas))

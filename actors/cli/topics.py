@@ -1,0 +1,159 @@
+"""`kafka-actors topics`: kafka-topics' options, over ZooKeeper, with its words for wrong use.
+
+Which options go together is a table, and was found by trying every option with every action on Apache's TopicCommand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from actors.cli.app import FAILED
+from actors.cli.topic_admin import PartitionView, TopicAdmin, TopicCommandFailed
+from actors.cli.zookeeper import zookeeper
+
+ACTIONS = ("list", "describe", "create", "alter", "delete")
+
+USED_WITH = {
+    "config": ("create", "alter"),
+    "partitions": ("create", "alter"),
+    "replication-factor": ("create",),
+    "replica-assignment": ("create", "alter"),
+    "under-replicated-partitions": ("describe",),
+    "under-min-isr-partitions": ("describe",),
+    "at-min-isr-partitions": ("describe",),
+    "unavailable-partitions": ("describe",),
+    "topics-with-overrides": ("describe",),
+    "if-exists": ("describe", "alter", "delete"),
+    "if-not-exists": ("create",),
+    "exclude-internal": ("list", "describe"),
+}
+"""Each option, and the actions it can be used with."""
+
+EXCLUDES = (
+    ("replica-assignment", "partitions", "create"),
+    ("replica-assignment", "replication-factor", "create"),
+    ("under-replicated-partitions", "topics-with-overrides", "describe"),
+    ("under-min-isr-partitions", "topics-with-overrides", "describe"),
+    ("at-min-isr-partitions", "topics-with-overrides", "describe"),
+    ("unavailable-partitions", "topics-with-overrides", "describe"),
+)
+"""Two options that do not go together, and under which action."""
+
+REPORTS = {
+    "under-replicated-partitions": PartitionView.under_replicated.fget,
+    "unavailable-partitions": PartitionView.unavailable.fget,
+    "under-min-isr-partitions": PartitionView.under_min_isr.fget,
+    "at-min-isr-partitions": PartitionView.at_min_isr.fget,
+}
+"""The partitions that --describe can be limited to."""
+
+
+class _Number(click.ParamType):
+    """An integer, refused in Kafka's words."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that the text says."""
+        try:
+            return int(value)
+        except ValueError:
+            option = param.opts[0].lstrip("-") if param is not None else ""
+            raise click.UsageError(f"Cannot parse argument '{value}' of option {option}", ctx) from None
+
+
+def _wrong_use(text: str) -> click.UsageError:
+    return click.UsageError(text, click.get_current_context(silent=True))
+
+
+def check_use(options: dict[str, Any]) -> str:
+    """The one action that these options (by Kafka's names) ask for. click.UsageError with Kafka's words otherwise."""
+    actions = [action for action in ACTIONS if options[action]]
+    if len(actions) != 1:
+        raise _wrong_use("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
+    action = actions[0]
+    given = {name for name, value in options.items() if value is not None and value is not False and value != ()}
+    if "zookeeper" not in given:
+        raise _wrong_use("--zookeeper must be specified")
+    if action == "describe" and "if-exists" in given and "topic" not in given:
+        raise _wrong_use("--topic is required to describe a topic")
+    if action not in ("list", "describe") and "topic" not in given:
+        raise _wrong_use('Missing required argument "[topic]"')
+    if action == "alter" and "config" in given:
+        raise _wrong_use(
+            'Option combination "[[zookeeper], [config]]" can\'t be used with option "[alter]"'
+            " (the kafka-configs CLI supports altering topic configs with a --bootstrap-server option)"
+        )
+    if action == "alter" and "partitions" not in given:
+        raise _wrong_use('Missing required argument "[partitions]"')
+    for option, with_actions in USED_WITH.items():
+        if option in given and action not in with_actions:
+            raise _wrong_use(f'Option "[{option}]" can\'t be used with option "[{action}]"')
+    for option, other, under in EXCLUDES:
+        if action == under and {option, other} <= given:
+            raise _wrong_use(f'Option "[{option}]" can\'t be used with option "[{other}]"')
+    return action
+
+
+@click.command("topics", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
+@click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="REQUIRED: The ZooKeeper of the cluster.")
+@click.option("--create", is_flag=True, help="Create a new topic.")
+@click.option("--list", is_flag=True, help="List all available topics.")
+@click.option("--describe", is_flag=True, help="List details for the given topics.")
+@click.option("--alter", is_flag=True, help="Alter the number of partitions.")
+@click.option("--delete", is_flag=True, help="Delete a topic.")
+@click.option("--topic", help="The topic; but for --create, a regular expression, or several separated by commas.")
+@click.option("--partitions", type=_Number(), help="The number of partitions to create, or to alter to. 1 if not said.")
+@click.option("--replication-factor", type=_Number(), help="Replicas of each partition to create. 1 if not said.")
+@click.option(
+    "--replica-assignment", metavar="0:1:2,..", help="Brokers of each partition, instead of an assignment made for you."
+)
+@click.option(
+    "--config", metavar="NAME=VALUE", multiple=True, help="An override for the topic to create. May be repeated."
+)
+@click.option("--if-exists", is_flag=True, help="Act only if the topic exists.")
+@click.option("--if-not-exists", is_flag=True, help="Create only if the topic does not exist.")
+@click.option("--exclude-internal", is_flag=True, help="Leave internal topics out of a list or description.")
+@click.option("--topics-with-overrides", is_flag=True, help="Describe only topics with overrides.")
+@click.option("--under-replicated-partitions", is_flag=True, help="Describe only under-replicated partitions.")
+@click.option("--unavailable-partitions", is_flag=True, help="Describe only partitions without a live leader.")
+@click.option("--under-min-isr-partitions", is_flag=True, help="Describe only partitions below their minimum ISR.")
+@click.option("--at-min-isr-partitions", is_flag=True, help="Describe only partitions at their minimum ISR.")
+def command(**parameters: Any) -> int:
+    """Create, list, describe, alter and delete topics, as kafka-topics does."""
+    options = {name.replace("_", "-"): value for name, value in parameters.items()}
+    action = check_use(options)
+    with zookeeper(options["zookeeper"]) as ask:
+        try:
+            _act(TopicAdmin(ask, click.echo), action, options)
+        except (TopicCommandFailed, ValueError) as failure:
+            click.echo(f"Error while executing topic command : {failure}")
+            return FAILED
+    return 0
+
+
+def _act(admin: TopicAdmin, action: str, options: dict[str, Any]) -> None:
+    topic = options["topic"]
+    match action:
+        case "create":
+            admin.create_topic(
+                topic,
+                options["partitions"],
+                options["replication-factor"],
+                options["replica-assignment"],
+                options["config"],
+                options["if-not-exists"],
+            )
+        case "list":
+            admin.list_topics(topic, options["exclude-internal"])
+        case "describe":
+            reports = [report for name, report in REPORTS.items() if options[name]]
+            admin.describe_topics(
+                topic, options["if-exists"], options["exclude-internal"], reports, options["topics-with-overrides"]
+            )
+        case "alter":
+            admin.alter_topics(topic, options["partitions"], options["replica-assignment"], options["if-exists"])
+        case "delete":
+            admin.delete_topics(topic, options["if-exists"])
