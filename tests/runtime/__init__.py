@@ -1,0 +1,1 @@
+"""The actor runtime, rule by rule."""

@@ -1,0 +1,206 @@
+"""Rule 4: children, exits, dead letters, shutdown."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ChildActorExited,
+    DeadEnvelope,
+    InvalidActorAddress,
+    NoCompatibleSystemForActor,
+    requireCapability,
+)
+
+from actors.runtime import LocalBase, local_system
+from tests.runtime.actors import Scripted, World
+
+
+def child_of(world: World, parent: ActorAddress, actor_class: type[Actor] = Scripted) -> ActorAddress:
+    made = []
+    world.tell(parent, lambda actor, _: made.append(actor.createActor(actor_class)))
+    return made[0]
+
+
+class Mortal(Scripted):
+    """Tells the test when it is asked to exit."""
+
+    exits: list[str] = []
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, ActorExitRequest):
+            Mortal.exits.append(str(self.myAddress))
+        super().receiveMessage(message, sender)
+
+
+def test_the_parent_is_told_of_its_childs_exit() -> None:
+    world = World()
+    parent = world.actor()
+    child = child_of(world, parent)
+    world.tell(child, ActorExitRequest())
+    assert world.got(parent) == [ChildActorExited(child)]
+    assert world.base.instance_of(child) is None
+
+
+def test_children_exit_with_their_parent_unless_told_otherwise() -> None:
+    world = World()
+    for recursive in (True, False):
+        parent = world.actor()
+        child = child_of(world, parent)
+        grandchild = child_of(world, child)
+        world.tell(parent, ActorExitRequest(recursive=recursive))
+        alive = [world.base.instance_of(address) is not None for address in (parent, child, grandchild)]
+        assert alive == [False, not recursive, not recursive]
+
+
+def test_an_actor_may_keep_its_children_from_exiting() -> None:
+    world = World()
+
+    class Kind(Scripted):
+        def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+            if isinstance(message, ActorExitRequest):
+                message.notRecursive()
+            super().receiveMessage(message, sender)
+
+    parent = world.actor(Kind)
+    child = child_of(world, parent)
+    world.tell(parent, ActorExitRequest())
+    assert world.base.instance_of(child) is not None
+
+
+def test_an_exit_handler_that_raises_exits_all_the_same() -> None:
+    world = World()
+
+    class Stubborn(Actor):
+        def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+            raise ValueError("never")
+
+    one = world.actor(Stubborn)
+    world.tell(one, ActorExitRequest())
+    assert world.base.instance_of(one) is None
+    assert world.journal.deliveries[0].error == "ValueError: never"
+
+
+def test_a_child_that_cannot_be_constructed_is_reported_as_exited() -> None:
+    world = World()
+
+    class Unborn(Actor):
+        def __init__(self) -> None:
+            raise ValueError("not today")
+
+    parent = world.actor()
+    child = child_of(world, parent, Unborn)
+    assert world.got(parent) == [ChildActorExited(child)]
+    with pytest.raises(ValueError, match="not today"):
+        world.actor(Unborn)
+
+
+def test_constructors_get_capabilities_and_requirements_and_nothing_else() -> None:
+    world = World(capabilities={"colour": "blue"})
+
+    class Wants(Scripted):
+        def __init__(self, capabilities: dict[str, Any], requirements: Any = None, other: int = 1) -> None:
+            super().__init__()
+            self.got = [capabilities["colour"], requirements, other]
+
+    assert world.got(world.actor(Wants)) == ["blue", None, 1]
+
+
+def test_capability_checks_are_asked() -> None:
+    refused = requireCapability("trains")(type("Trains", (Scripted,), {}))
+    world = World()
+    with pytest.raises(NoCompatibleSystemForActor):
+        world.actor(refused)
+    world.system.updateCapability("trains", True)
+    assert world.got(world.actor(refused)) == []
+
+
+def test_a_global_name_finds_the_same_actor_until_it_exits() -> None:
+    world = World()
+    one = world.system.createActor(Scripted, globalName="king")
+    assert world.system.createActor(Scripted, globalName="king") is one
+    assert world.base.instance_of(one).globalName == "king"
+    world.tell(one, ActorExitRequest())
+    assert world.system.createActor(Scripted, globalName="king") is not one
+
+
+def test_mail_for_the_dead_is_recorded_counted_and_handed_to_the_handler() -> None:
+    world = World()
+    handler, dead = world.actor(), world.actor()
+    world.tell(handler, lambda actor, _: actor.handleDeadLetters())
+    world.tell(dead, ActorExitRequest(), "too late")
+    assert world.got(handler) == [DeadEnvelope(dead, "too late")]
+    assert world.base.dead_letters == 1
+    assert [d.error for d in world.journal.deliveries if d.message == "too late"] == ["dead letter"]
+
+
+def test_timers_of_the_dead_are_dropped() -> None:
+    world = World()
+    one = world.actor()
+    world.tell(one, lambda actor, _: actor.wakeupAfter(timedelta(seconds=1)), ActorExitRequest())
+    world.base.simulate(5)
+    assert world.base.pending_timers == world.base.dead_letters == 0
+
+
+def test_shutdown_asks_everybody_to_exit_parents_first() -> None:
+    world = World()
+    Mortal.exits = []
+    parent = world.actor(Mortal)
+    child_of(world, parent, Mortal)
+    world.actor(Mortal)
+    world.system.shutdown()
+    assert Mortal.exits == ["Mortal.1", "Mortal.3", "Mortal.2"]
+    world.base.inject(parent, "after")
+    assert world.base.queued == 0
+
+
+def test_an_actor_may_shut_the_system_down() -> None:
+    world = World()
+    Mortal.exits = []
+    one = world.actor(Mortal)
+    world.tell(one, lambda actor, _: actor.actorSystemShutdown())
+    assert Mortal.exits == ["Mortal.1"]
+
+
+def test_addresses_are_values_that_survive_pickle_and_copy() -> None:
+    world = World()
+    one, two = world.actor(), world.actor()
+    plain = pickle.loads(pickle.dumps(one))
+    assert plain == one and one == plain and one != two
+    assert copy.deepcopy(one) is one and copy.copy(one) is one
+    world.tell(two, lambda actor, _: actor.send(plain, "by text"))
+    assert world.got(one) == ["by text"]
+    with pytest.raises(InvalidActorAddress):
+        world.base.instance_of(one).send("Scripted.1", "no address")
+
+
+def test_two_bases_in_one_process_write_to_each_other() -> None:
+    here, there = World(), World()
+    one, other = here.actor(), there.actor()
+    assert one != other
+    here.tell(one, lambda actor, _: actor.send(other, "across"))
+    there.base.run()
+    assert there.got(other) == ["across"]
+    assert str(there.journal.deliveries[0].sender) == "Scripted.1"
+    there.tell(other, lambda actor, _: actor.send(there.journal.deliveries[0].sender, "back"))
+    here.base.run()
+    assert here.got(one) == ["back"]
+
+
+def test_a_dead_actor_leaves_nothing_behind() -> None:
+    base = LocalBase()
+    system = local_system(base)
+    parent = system.createActor(Scripted)
+    before = len(base._refs)
+    for _ in range(100):
+        base.inject(parent, lambda actor, _: actor.send(actor.createActor(Scripted), ActorExitRequest()))
+    base.run()
+    assert len(base._refs) == before
+    assert base.address_of("Scripted.1").children == {}
