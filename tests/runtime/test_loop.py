@@ -1,0 +1,173 @@
+"""The asyncio driver: slices, timers, correlated requests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from thespian.actors import Actor, ActorAddress
+
+from actors.runtime import LocalBase, VirtualClock, local_system
+from actors.runtime.loop import SLICE
+from tests.runtime.actors import Scripted
+
+
+class Echo(Actor):
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        self.send(sender, message)
+
+
+def on_loop(story: Callable[[LocalBase, Any], Awaitable[None]], clock: Any = None) -> None:
+    """Run a story with a base attached to a loop."""
+
+    async def main() -> None:
+        base = LocalBase(clock=clock)
+        base.attach(asyncio.get_running_loop())
+        try:
+            await asyncio.wait_for(story(base, local_system(base)), 30)
+        finally:
+            base.detach()
+
+    asyncio.run(main())
+
+
+def test_each_request_gets_its_own_answer() -> None:
+    async def story(base: LocalBase, system: Any) -> None:
+        echo = system.createActor(Echo)
+        answers = await asyncio.gather(*(base.request(echo, number, 20) for number in range(2000)))
+        assert answers == list(range(2000))
+        assert base.dead_letters == 0
+
+    on_loop(story)
+
+
+def test_a_request_that_is_not_answered_times_out_and_its_late_answer_is_a_dead_letter() -> None:
+    async def story(base: LocalBase, system: Any) -> None:
+        asked = []
+        one = system.createActor(Scripted)
+        with pytest.raises(TimeoutError):
+            await base.request(one, lambda actor, sender: asked.append(sender), 0.01)
+        await base.request(one, lambda actor, sender: (actor.send(asked[0], "late"), actor.send(sender, "now")), 20)
+        assert base.dead_letters == 1
+
+    on_loop(story)
+
+
+def test_requests_need_the_loop() -> None:
+    base = LocalBase()
+    echo = local_system(base).createActor(Echo)
+    with pytest.raises(RuntimeError, match="attached"):
+        asyncio.run(base.request(echo, 1))
+
+
+def test_a_flood_leaves_room_for_the_loops_other_work() -> None:
+    async def story(base: LocalBase, system: Any) -> None:
+        one = system.createActor(Scripted)
+        for number in range(20 * SLICE):
+            base.inject(one, number)
+        turns = 0
+        while len(base.instance_of(one).got) < 20 * SLICE:
+            before = len(base.instance_of(one).got)
+            await asyncio.sleep(0)
+            assert len(base.instance_of(one).got) - before <= SLICE
+            turns += 1
+        assert turns >= 20
+
+    on_loop(story)
+
+
+def test_timers_ring_on_the_loop_in_order() -> None:
+    async def story(base: LocalBase, system: Any) -> None:
+        one = system.createActor(Scripted)
+
+        def arm(actor: Scripted, sender: ActorAddress) -> None:
+            for seconds in (0.03, 0.01, 0.02):
+                actor.wakeupAfter(timedelta(seconds=seconds), seconds)
+
+        base.inject(one, arm)
+        while len(base.instance_of(one).got) < 3:
+            await asyncio.sleep(0.005)
+        assert [wakeup.payload for wakeup in base.instance_of(one).got] == [0.01, 0.02, 0.03]
+
+    on_loop(story)
+
+
+def test_virtual_time_on_a_loop_moves_when_it_is_moved() -> None:
+    clock = VirtualClock()
+
+    async def story(base: LocalBase, system: Any) -> None:
+        one = system.createActor(Scripted)
+        await base.request(one, lambda actor, sender: (actor.wakeupAfter(60), actor.send(sender, "armed")), 20)
+        clock.advance(59)
+        await base.request(one, lambda actor, sender: actor.send(sender, "still"), 20)
+        assert base.instance_of(one).got == []
+        clock.advance(1)
+        await base.request(one, lambda actor, sender: actor.send(sender, "rung"), 20)
+        assert len(base.instance_of(one).got) == 1
+
+    on_loop(story, clock)
+
+
+def test_threads_inject_into_the_loop() -> None:
+    async def story(base: LocalBase, system: Any) -> None:
+        one = system.createActor(Scripted)
+        threads = [
+            threading.Thread(target=lambda: [base.inject(one, number) for number in range(1000)]) for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        while len(base.instance_of(one).got) < 3000:
+            await asyncio.sleep(0.005)
+        for thread in threads:
+            thread.join()
+
+    on_loop(story)
+
+
+def test_who_runs_on_the_loop_cannot_wait_inline_but_other_threads_can() -> None:
+    async def story(base: LocalBase, system: Any) -> None:
+        echo = system.createActor(Echo)
+        with pytest.raises(RuntimeError, match="request"):
+            system.ask(echo, "hello", 1)
+        assert await asyncio.to_thread(system.ask, echo, "hello again", 20) == "hello"
+        system.tell(echo, "only sent")
+
+    on_loop(story)
+
+
+def test_a_base_has_one_loop_and_can_be_attached_again() -> None:
+    async def story(base: LocalBase, system: Any) -> None:
+        with pytest.raises(RuntimeError, match="already"):
+            base.attach(asyncio.get_running_loop())
+        base.detach()
+        assert system.ask(system.createActor(Echo), "inline", 20) == "inline"
+        base.attach(asyncio.get_running_loop())
+        assert await base.request(system.createActor(Echo), "loop", 20) == "loop"
+
+    on_loop(story)
+
+
+def test_shutdown_ends_the_actors_and_leaves_the_loop() -> None:
+    async def story(base: LocalBase, system: Any) -> None:
+        echo = system.createActor(Echo)
+        system.shutdown()
+        assert base.instance_of(echo) is None
+        assert not base.loop.attached
+
+    on_loop(story)
+
+
+def test_a_closed_loop_does_not_break_injection() -> None:
+    base = LocalBase()
+    one = local_system(base).createActor(Scripted)
+    loop = asyncio.new_event_loop()
+    base.attach(loop)
+    loop.close()
+    base.inject(one, "hello")
+    base.detach()
+    base.run()
+    assert base.instance_of(one).got == ["hello"]

@@ -1,0 +1,145 @@
+"""Rule 2: any thread may inject, one drives. And the inline driver: tell, ask, listen and private contexts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from thespian.actors import Actor, ActorAddress
+
+from actors.runtime import LocalBase, VirtualClock, local_system
+from tests.runtime.actors import Scripted, World
+
+
+class Echo(Actor):
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        self.send(sender, message)
+
+
+def echo_system() -> tuple[LocalBase, Any, ActorAddress]:
+    base = LocalBase()
+    system = local_system(base)
+    return base, system, system.createActor(Echo)
+
+
+def in_threads(count: int, work: Any) -> None:
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_mail_of_many_threads_arrives_once_each_threads_in_its_order() -> None:
+    world = World()
+    one = world.actor()
+    in_threads(4, lambda number: [world.base.inject(one, (number, count)) for count in range(1000)])
+    assert world.got(one) == []
+    world.base.run()
+    got = world.got(one)
+    assert len(got) == 4000
+    for number in range(4):
+        assert [count for sender, count in got if sender == number] == list(range(1000))
+
+
+def test_handlers_never_overlap_whoever_drives() -> None:
+    base, system, _ = echo_system()
+
+    class Careful(Scripted):
+        inside = False
+
+        def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+            assert not self.inside
+            self.inside = True
+            time.sleep(0)
+            self.inside = False
+            self.got.append(message)
+
+    one = system.createActor(Careful)
+    in_threads(4, lambda number: [system.tell(one, count) for count in range(200)])
+    assert len(base.instance_of(one).got) == 800
+    assert base.failures == 0
+
+
+def test_ask_returns_the_answer_and_honours_its_timeout() -> None:
+    base, system, echo = echo_system()
+    assert system.ask(echo, "hello", 5) == "hello"
+    silent = system.createActor(Scripted)
+    started = time.monotonic()
+    assert system.ask(silent, "hello", timedelta(seconds=0.05)) is None
+    assert 0.05 <= time.monotonic() - started < 5
+    assert base.queued == 0
+
+
+def test_listen_is_woken_by_mail_injected_by_another_thread() -> None:
+    base, system, _ = echo_system()
+    one = system.createActor(Scripted)
+    requester = base.inline.address
+    threading.Timer(0.02, base.inject, (one, lambda actor, _: actor.send(requester, "news"))).start()
+    assert system.listen(20) == "news"
+
+
+def test_ask_waits_for_timers() -> None:
+    _, system, _ = echo_system()
+
+    class Later(Actor):
+        def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+            if isinstance(message, str):
+                self.asker = sender
+                self.wakeupAfter(timedelta(seconds=0.02))
+            else:
+                self.send(self.asker, "later")
+
+    assert system.ask(system.createActor(Later), "go", 20) == "later"
+
+
+def test_on_virtual_time_waiting_is_what_lets_time_pass() -> None:
+    clock = VirtualClock()
+    system = local_system(LocalBase(clock=clock))
+    silent = system.createActor(Scripted)
+    started = time.monotonic()
+    assert system.ask(silent, "hello", 3600) is None
+    assert clock.now() == 3600
+    assert time.monotonic() - started < 20
+
+
+def test_private_contexts_have_mailboxes_of_their_own() -> None:
+    _, system, echo = echo_system()
+    answers = {}
+
+    def work(number: int) -> None:
+        with system.private() as private:
+            answers[number] = [private.ask(echo, (number, count), 20) for count in range(50)]
+
+    in_threads(8, work)
+    assert answers == {number: [(number, count) for count in range(50)] for number in range(8)}
+
+
+def test_a_handler_that_drives_or_waits_for_its_own_system_is_told_so() -> None:
+    base, system, _ = echo_system()
+    one = system.createActor(Scripted)
+    system.tell(one, lambda actor, _: system.tell(one, "queued, not nested"))
+    assert base.instance_of(one).got == ["queued, not nested"]
+    system.tell(one, lambda actor, _: system.listen(1))
+    system.tell(one, lambda actor, _: base.run())
+    assert base.failures == 2
+
+
+@pytest.mark.parametrize("burst", [1, 500])
+def test_a_wake_up_is_scheduled_once_for_any_number_of_messages(burst: int) -> None:
+    class CountingLoop:
+        calls = 0
+
+        def call_soon_threadsafe(self, callback: Any) -> None:
+            self.calls += 1
+
+    base, system, echo = echo_system()
+    loop = CountingLoop()
+    base.attach(loop)  # type: ignore[arg-type]
+    in_threads(2, lambda number: [base.inject(echo, count) for count in range(burst)])
+    assert loop.calls == 1
+    base.detach()
