@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from thespian.actors import ActorAddress
 
 from actors.runtime.code_version import code_version
 from actors.runtime.delivery import Delivery
-from actors.runtime.reference import ActorRef
 from messages.trace.codec import Batch, TraceError, address_text
 from messages.trace.frames import SEGMENT_BYTES, SegmentWriter
 from messages.trace.schema import CLOSED, CREATED, SCHEMA_VERSION, Effect, Header, Record, masked
@@ -63,8 +63,6 @@ class Recorder:
         self._waiting: list[Delivery | Record] = []
         self._flush_at = now() + FLUSH_SECONDS
         self._last = 0
-        self._primaries: set[str] = set()
-        self._newest_primary: str | None = None
         self._now = now
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -92,29 +90,15 @@ class Recorder:
         """Keep the delivery; write when enough wait or the last flush was long ago."""
         if self._writer is None:
             return
-        if delivery.receiver.__class__ is ActorRef:
-            self._note_creations(delivery)
         self._waiting.append(delivery)
         self._last = delivery.n
         if len(self._waiting) >= FLUSH_DELIVERIES or delivery.finished_at >= self._flush_at:
             self.flush()
 
-    def _note_creations(self, delivery: Delivery) -> None:
-        """Record the top-level actors that were created from outside since the last delivery.
-
-        The base keeps them in the order of their creation: a new one is always the last.
-        """
-        primaries = delivery.receiver.base.system_address.children
-        newest = next(reversed(primaries), None) if primaries else None
-        if newest is None or newest is self._newest_primary:
-            return
-        self._newest_primary = newest
-        for text, ref in primaries.items():
-            if text not in self._primaries:
-                self._primaries.add(text)
-                actor_class = type(ref.actor)
-                where = f"{actor_class.__module__}:{actor_class.__qualname__}"
-                self._event(CREATED, delivery.n - 1, text, ref.class_name, where)
+    def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
+        """A top-level actor was created from outside, after delivery `n`."""
+        where = f"{actor_class.__module__}:{actor_class.__qualname__}"
+        self._event(CREATED, n, address_text(address), actor_class.__name__, where)
 
     def _event(self, kind: str, n: int, receiver: str = "", actor: str = "", type_: str = "") -> None:
         now = self._now()

@@ -275,12 +275,12 @@ class _Replay:
         return self._base.outside(receiver, message, sender, record.cause)
 
     def _no_timer_before(self, record: Record) -> None:
-        """A timer that was due before this message was queued would have been delivered first."""
+        """A timer that was due before this message was queued has been delivered, or its actor was dead by then."""
         timers = self._base._timers
-        while timers and timers[0][2].actor is None:
-            heappop(timers)
-        if timers and timers[0][0] < record.queued_at:
-            due, _, receiver, message, armed_by = timers[0]
+        while timers and timers[0][0] < record.queued_at:
+            due, _, receiver, message, armed_by = heappop(timers)
+            if receiver.actor is None:
+                continue
             late = Envelope(receiver, message, receiver, armed_by, due, TIMER)
             raise _Diverged(record.n, "a timer more was armed", _message_line(record), _envelope_line(late))
 

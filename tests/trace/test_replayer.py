@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from thespian.actors import ActorExitRequest
 
 from actors.runtime import LocalBase, local_system
 from actors.runtime.recorder import Recorder
 from actors.runtime.replayer import RunReplay, replay, replay_directory
-from messages.events import BrokerModifications
+from messages.events import BrokerModifications, TopicChange
 from messages.metrics import Gauge, Gauges
 from messages.requests import StopReplicaRequest
 from messages.trace.frames import Records, Run, Segment, SegmentWriter, WrongSchema, find_runs
@@ -339,3 +340,27 @@ def test_one_node_of_many(tmp_path: Path) -> None:
     assert [run.node for run in replay(tmp_path, node=1)] == [1, 1]
     assert replay_directory(tmp_path).ok
     assert not replay_directory(tmp_path, node=5).ok
+
+
+def test_timers_and_mail_of_the_dead_replay(tmp_path: Path) -> None:
+    small = Small(tmp_path)
+    small.base.clock.advance(1.5)
+    small.base.inject(small.boss, ActorExitRequest(), small.out)
+    small.base.inject(small.boss, TopicChange(), small.out)
+    small.base.simulate(1020.0)
+    small.recorder.close()
+    assert "dead letter" in [record.error for record in records(tmp_path)]
+    run = only(tmp_path)
+    assert run.ok, run
+    assert run.errors == 1
+
+
+def test_a_late_reply_to_a_request_replays(tmp_path: Path) -> None:
+    base = LocalBase(observer=(recorder := Recorder(tmp_path, node=0)), ports={"time": _Wall()})
+    asker = base.outsider("request.1", lambda message, sender: None)
+    base.inject(local_system(base).createActor(Worker), StopReplicaRequest(3, 1, 1, 1, ()), asker)
+    base.dismiss(asker)
+    base.run()
+    recorder.close()
+    assert records(tmp_path)[-2].error == "dead letter"
+    assert only(tmp_path).ok
