@@ -1,6 +1,6 @@
 """What ZkBridgeActor and a ZooKeeper store say to each other: ZooKeeper's own operations, in batches.
 
-Rule 1: requests are bare tuples of paths or of `WriteOp`s, so that 100,000 of them cost little to make, send and record.
+Rule 1: requests are bare tuples of paths or of `WriteOp`s, so that 100,000 of them cost little to make, send, record.
 Rule 2: the bridge numbers its requests; the store answers each `id` with exactly one `StoreReply`.
 Rule 3: replies, watch events and session states reach the bridge in one order, the order in which they happened.
 Rule 4: a connection that is lost or a session that expires answers every request under way (CONNECTION_LOSS,
@@ -18,6 +18,7 @@ from messages.vocabulary import message
 OK = 0
 CONNECTION_LOSS = -4
 UNIMPLEMENTED = -6
+OPERATION_TIMEOUT = -7
 BAD_ARGUMENTS = -8
 NO_NODE = -101
 NO_AUTH = -102

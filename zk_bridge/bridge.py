@@ -1,0 +1,43 @@
+"""ZkBridgeActor: ZooKeeper as mail. A thin shell around `BridgeCore`, which has the rules.
+
+Its peers: askers (`Ask` in, `Answer` out), watchers (events out), the subscriber (session events out) and the store, an
+outsider (StoreRead, StoreWrite, StoreArm out; StoreReply, WatchEvent, SessionState in).
+"""
+
+from __future__ import annotations
+
+from thespian.actors import ActorAddress
+
+from actors.runtime import Dispatcher
+from messages.conversation import Ask
+from messages.node import StartBridge
+from messages.store import SessionState, StoreReply, WatchEvent
+from zk_bridge.core import BridgeCore
+
+
+class ZkBridgeActor(Dispatcher):
+    """One per node. The first mail is StartBridge."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._core: BridgeCore
+
+    def receiveMsg_StartBridge(self, message: StartBridge, sender: ActorAddress) -> None:
+        """Learn who the store and the subscriber are."""
+        self._core = BridgeCore(message.store, message.subscriber, self.send)
+
+    def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
+        """A question from anybody."""
+        self._core.asked(sender, message.id, message.question)
+
+    def receiveMsg_StoreReply(self, message: StoreReply, sender: ActorAddress) -> None:
+        """The store answers a request."""
+        self._core.replied(message)
+
+    def receiveMsg_WatchEvent(self, message: WatchEvent, sender: ActorAddress) -> None:
+        """A watch fired."""
+        self._core.fired(message)
+
+    def receiveMsg_SessionState(self, message: SessionState, sender: ActorAddress) -> None:
+        """The session's state changed."""
+        self._core.changed(message)

@@ -1,0 +1,63 @@
+"""Conversations about the cluster as a whole: Kafka's parents, the cluster id, our own nodes (broker.md 7.1)."""
+
+from __future__ import annotations
+
+from messages.conversation import Done
+from messages.store import (
+    ANY_VERSION,
+    CONNECTION_LOSS,
+    CREATE,
+    CREATE_EPHEMERAL,
+    DELETE,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    WriteOp,
+)
+from messages.zookeeper import ClusterId, EnsurePaths, GetClusterId, GetNodes, Nodes, RegisterNode
+from zk_bridge import paths, znodes
+from zk_bridge.conversations import Conversation, WhoAmI, children_of, create_missing, data_of, transact
+
+
+def ensure_paths(question: EnsurePaths) -> Conversation:
+    """Create what every node makes sure of at its start."""
+    yield from create_missing(paths.PERSISTENT)
+    return Done()
+
+
+def get_cluster_id(question: GetClusterId) -> Conversation:
+    """Read the cluster's id, or give it the proposed one. Whoever creates the node first decides."""
+    while True:
+        (node,) = yield from data_of((paths.CLUSTER_ID,))
+        if node.code == OK:
+            return ClusterId(znodes.decode_cluster_id(paths.CLUSTER_ID, node.data))
+        yield from create_missing((paths.CLUSTER,))
+        create = WriteOp(CREATE, paths.CLUSTER_ID, znodes.encode_cluster_id(question.proposed))
+        yield from transact((create,), CONNECTION_LOSS, NODE_EXISTS)
+
+
+def register_node(question: RegisterNode) -> Conversation:
+    """Put an ephemeral of ours in place, over one that an earlier process with this id may have left."""
+    path = paths.our_node(question.node.id)
+    create = WriteOp(CREATE_EPHEMERAL, path, znodes.encode_node(question.node))
+    yield from create_missing((paths.OUR_NODES,))
+    while True:
+        session = yield WhoAmI()
+        (node,) = yield from data_of((path,))
+        if node.code == OK and node.owner == session.current and node.data == create.data:
+            return Done()
+        clear = (WriteOp(DELETE, path, None, ANY_VERSION),) if node.code == OK else ()
+        reply = yield from transact((*clear, create), CONNECTION_LOSS, NODE_EXISTS, NO_NODE)
+        if reply.code == OK:
+            return Done()
+
+
+def get_nodes(question: GetNodes) -> Conversation:
+    """Our nodes that are alive, by id."""
+    (names,) = yield from children_of((paths.OUR_NODES,))
+    node_paths = tuple(f"{paths.OUR_NODES}/{name}" for name in names or ())
+    nodes = yield from data_of(node_paths)
+    found = [
+        znodes.decode_node(path, node.data) for path, node in zip(node_paths, nodes, strict=True) if node.code == OK
+    ]
+    return Nodes(tuple(sorted(found, key=lambda node: node.id)))

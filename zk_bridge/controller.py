@@ -1,0 +1,75 @@
+"""Conversations about who is controller (controller.md 2.5, 7.1)."""
+
+from __future__ import annotations
+
+from messages.conversation import Done
+from messages.store import (
+    BAD_VERSION,
+    CONNECTION_LOSS,
+    CREATE,
+    CREATE_EPHEMERAL,
+    DELETE,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    SET,
+    WriteOp,
+)
+from messages.zookeeper import ControllerIs, Elect, Elected, GetController, NotElected, ResignController
+from zk_bridge import paths, znodes
+from zk_bridge.conversations import Arm, Conversation, data_of, fence, transact
+
+NOBODY = -1
+_BOTH = (paths.CONTROLLER, paths.CONTROLLER_EPOCH)
+
+
+def get_controller(question: GetController) -> Conversation:
+    """Read /controller and /controller_epoch together."""
+    if question.watch:
+        yield Arm(exists=(paths.CONTROLLER,))
+    controller, epoch = yield from data_of(_BOTH)
+    return ControllerIs(
+        broker_id=znodes.decode_controller(paths.CONTROLLER, controller.data) if controller.code == OK else NOBODY,
+        epoch=znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data) if epoch.code == OK else 0,
+    )
+
+
+def elect(question: Elect) -> Conversation:
+    """Create /controller and raise /controller_epoch in one transaction, if nobody is controller.
+
+    Whatever fails it, the nodes are read again. Our id beside the very epoch that we tried to set means that we have
+    won and the answer was lost; another id means that it has won; nobody means that it has won and is gone again,
+    unless our transaction was lost on the way and nothing has moved: then it is sent again.
+    """
+    controller, epoch_node = yield from data_of(_BOTH)
+    if controller.code == OK:
+        return NotElected(znodes.decode_controller(paths.CONTROLLER, controller.data))
+    while epoch_node.code == NO_NODE:
+        first = WriteOp(CREATE, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
+        yield from transact((first,), CONNECTION_LOSS, NODE_EXISTS)
+        (epoch_node,) = yield from data_of((paths.CONTROLLER_EPOCH,))
+    epoch = znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch_node.data) + 1
+    ops = (
+        WriteOp(
+            CREATE_EPHEMERAL, paths.CONTROLLER, znodes.encode_controller(question.broker_id, question.timestamp_ms)
+        ),
+        WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch), epoch_node.version),
+    )
+    while True:
+        reply = yield from transact(ops, CONNECTION_LOSS, NODE_EXISTS, BAD_VERSION)
+        if reply.code == OK:
+            return Elected(epoch, reply.results[1].version)
+        controller, now = yield from data_of(_BOTH)
+        if controller.code == OK:
+            winner = znodes.decode_controller(paths.CONTROLLER, controller.data)
+            if winner == question.broker_id and now.data == ops[1].data:
+                return Elected(epoch, now.version)
+            return NotElected(winner)
+        if reply.code != CONNECTION_LOSS or now.version != epoch_node.version:
+            return NotElected(NOBODY)
+
+
+def resign_controller(question: ResignController) -> Conversation:
+    """Delete /controller, so that everybody elects anew."""
+    yield from transact((*fence(question.epoch_zk_version), WriteOp(DELETE, paths.CONTROLLER)), NO_NODE)
+    return Done()

@@ -1,0 +1,195 @@
+"""A question to the bridge is answered by a conversation: a generator of store requests that returns the result.
+
+Rule 1: a conversation is pure. It yields `Read`, `Write`, `Arm`, `Forget` or `WhoAmI` and is sent the StoreReply (for
+        WhoAmI a SessionIds); it returns a message, or raises an AskFailed, which becomes the Failure of that name.
+Rule 2: a Read or an Arm that is lost with the connection is sent again by the bridge once it is connected; the
+        conversation never learns of it. A lost Write it does learn of (code CONNECTION_LOSS, sent when the bridge is
+        connected again), because the write may have been applied.
+Rule 3: one fence, the check of /controller_epoch, opens every transaction of a controller (design 2.4).
+Rule 4: whatever ZooKeeper answers that has no rule is ZooKeeperRefused, naming code and path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from messages.conversation import ControllerMoved, ZooKeeperRefused
+from messages.store import (
+    BAD_VERSION,
+    CHECK,
+    CODE_NAMES,
+    CONNECTION_LOSS,
+    CREATE,
+    DELETE,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    StoreReply,
+    WriteOp,
+    Znode,
+)
+from zk_bridge import paths
+
+
+class Read(NamedTuple):
+    """Yielded for a StoreRead."""
+
+    data: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+
+
+class Write(NamedTuple):
+    """Yielded for a StoreWrite."""
+
+    ops: tuple[WriteOp, ...]
+
+
+class Arm(NamedTuple):
+    """Yielded for a StoreArm on behalf of the asker: the watch table says which event each path stands for."""
+
+    data: tuple[str, ...] = ()
+    exists: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+
+
+class Forget(NamedTuple):
+    """Yielded to drop the asker's watches of an event: those of `keys`, or all."""
+
+    event: str
+    keys: tuple[str, ...] | None
+
+
+class WhoAmI(NamedTuple):
+    """Yielded to learn which session this is."""
+
+
+class SessionIds(NamedTuple):
+    """The answer to WhoAmI: this session, and those that this process had before."""
+
+    current: int
+    earlier: tuple[int, ...]
+
+
+Conversation: TypeAlias = Generator[Any, Any, Any]
+"""Yields requests, is sent replies, returns the answer."""
+
+Starter: TypeAlias = Callable[[Any], Conversation]
+"""Makes the conversation that answers a question."""
+
+WRITE_OPS = 1000
+WRITE_BYTES = 256 * 1024
+_OP_BYTES = 32
+"""What an operation costs beyond its path and data: headers, lengths, version, ACL."""
+
+
+def batches(ops: Iterable[Sequence[WriteOp]], most_ops: int = WRITE_OPS) -> Iterator[list[Sequence[WriteOp]]]:
+    """Group `ops`, of which each element stays whole, into transactions of bounded size.
+
+    Bounds: WRITE_OPS operations and WRITE_BYTES, a quarter of jute.maxbuffer: larger ones gain nothing and hold up
+    every other session of the ensemble (zookeeper.md, "Batched updates and other sessions").
+    """
+    batch: list[Sequence[WriteOp]] = []
+    count = size = 0
+    for group in ops:
+        weight = sum(len(op.path) + len(op.data or b"") + _OP_BYTES for op in group)
+        if batch and (count + len(group) > most_ops or size + weight > WRITE_BYTES):
+            yield batch
+            batch, count, size = [], 0, 0
+        batch.append(group)
+        count += len(group)
+        size += weight
+    if batch:
+        yield batch
+
+
+def fence(epoch_zk_version: int | None) -> tuple[WriteOp, ...]:
+    """The check that opens a controller's transaction; none for an unfenced write."""
+    if epoch_zk_version is None:
+        return ()
+    return (WriteOp(CHECK, paths.CONTROLLER_EPOCH, None, epoch_zk_version),)
+
+
+def refused(code: int, path: str) -> ZooKeeperRefused:
+    """The error for an answer without a rule of its own."""
+    return ZooKeeperRefused(f"{CODE_NAMES.get(code, code)} for {path}")
+
+
+def check_fence(reply: StoreReply, ops: Sequence[WriteOp]) -> None:
+    """Raise ControllerMoved if it was the fence that failed in the transaction `ops`."""
+    if reply.code == BAD_VERSION and 0 <= reply.culprit < len(ops):
+        op = ops[reply.culprit]
+        if op.kind == CHECK and op.path == paths.CONTROLLER_EPOCH:
+            raise ControllerMoved(f"/controller_epoch has no longer version {op.version}")
+
+
+def culprit(reply: StoreReply, ops: Sequence[WriteOp]) -> str:
+    """The path at which the transaction `ops` failed."""
+    return ops[reply.culprit].path if 0 <= reply.culprit < len(ops) else f"{len(ops)} operations"
+
+
+def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, StoreReply]:
+    """Write `ops`, until the answer is known, and return the reply if its code is OK or one of `expected`.
+
+    For transactions that may be sent twice without harm. Raises ControllerMoved and ZooKeeperRefused.
+    """
+    while True:
+        reply: StoreReply = yield Write(ops)
+        if reply.code == CONNECTION_LOSS and CONNECTION_LOSS not in expected:
+            continue
+        check_fence(reply, ops)
+        if reply.code != OK and reply.code not in expected:
+            raise refused(reply.code, culprit(reply, ops))
+        return reply
+
+
+def data_of(node_paths: tuple[str, ...]) -> Generator[Any, Any, tuple[Znode, ...]]:
+    """Read nodes; each is there (OK) or not (NO_NODE). Raises ZooKeeperRefused for anything else."""
+    if not node_paths:
+        return ()
+    reply: StoreReply = yield Read(data=node_paths)
+    if reply.code != OK:
+        raise refused(reply.code, node_paths[0])
+    for path, node in zip(node_paths, reply.nodes, strict=True):
+        if node.code not in (OK, NO_NODE):
+            raise refused(node.code, path)
+    return reply.nodes
+
+
+def children_of(parents: tuple[str, ...]) -> Generator[Any, Any, tuple[tuple[str, ...] | None, ...]]:
+    """Names of the children of nodes, sorted; None for a node that is not there. Raises ZooKeeperRefused."""
+    if not parents:
+        return ()
+    reply: StoreReply = yield Read(children=parents)
+    if reply.code != OK:
+        raise refused(reply.code, parents[0])
+    for path, found in zip(parents, reply.children, strict=True):
+        if found.code not in (OK, NO_NODE):
+            raise refused(found.code, path)
+    return tuple(tuple(sorted(found.names)) if found.code == OK else None for found in reply.children)
+
+
+def create_missing(node_paths: Iterable[str]) -> Conversation:
+    """Create persistent nodes with null data, and their parents, where they are missing."""
+    wanted = tuple(dict.fromkeys(each for path in node_paths for each in (*paths.ancestors(path), path)))
+    while True:
+        nodes = yield from data_of(wanted)
+        missing = tuple(WriteOp(CREATE, path) for path, node in zip(wanted, nodes, strict=True) if node.code == NO_NODE)
+        if not missing:
+            return
+        reply = yield from transact(missing, CONNECTION_LOSS, NODE_EXISTS)
+        if reply.code == OK:
+            return
+
+
+def delete_present(node_paths: Sequence[str], epoch_zk_version: int | None) -> Conversation:
+    """Delete nodes in this order, fenced; a node that is gone already is no error. Raises as `transact`."""
+    check = fence(epoch_zk_version)
+    for batch in batches([(WriteOp(DELETE, path),) for path in node_paths]):
+        left = tuple(op for (op,) in batch)
+        while left:
+            reply = yield from transact((*check, *left), CONNECTION_LOSS, NO_NODE)
+            if reply.code == OK:
+                break
+            nodes = yield from data_of(tuple(op.path for op in left))
+            left = tuple(op for op, node in zip(left, nodes, strict=True) if node.code == OK)

@@ -1,0 +1,218 @@
+"""Everything the bridge decides, without an actor around it: questions, replies, watch events and states in, mail out.
+
+Rule 1: several conversations go on at once, each with at most one request under way.
+Rule 2: nothing is sent to the store while it is not connected. What a lost connection left unanswered waits, in order,
+        and once connected again: first every watch is armed anew, then lost reads and arms are sent again, and lost
+        writes are told of their loss (`conversations`, rule 2).
+Rule 3: an expired session ends everything that was begun in it: SessionExpired goes to the subscriber and to every
+        watcher, then each conversation is answered Failure("SessionLost"), and all watches are forgotten. What is
+        asked afterwards waits for the new session, which has the next generation, and begins with SessionEstablished.
+Rule 4: every question is answered once.
+
+Both the actor (`bridge`) and the command-line tools (`client`) drive it. Parties (askers, the store, the subscriber)
+are opaque: they are compared and handed back, nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from messages.conversation import Answer, AskFailed, Failure, SessionLost
+from messages.events import SessionEstablished, SessionExpired
+from messages.store import (
+    CONNECTED,
+    CONNECTION_LOSS,
+    EXPIRED,
+    OK,
+    SESSION_EXPIRED,
+    SessionState,
+    StoreArm,
+    StoreRead,
+    StoreReply,
+    StoreWrite,
+    WatchEvent,
+)
+from zk_bridge.conversations import Arm, Conversation, Forget, Read, SessionIds, WhoAmI, Write
+from zk_bridge.questions import CONVERSATIONS
+from zk_bridge.watches import Told, WatchTable
+
+logger = logging.getLogger(__name__)
+
+ARMS_PER_REQUEST = 10_000
+"""Watches armed anew in one request; the store divides it further by size."""
+
+
+class _Talk:
+    """One conversation under way: who asked, and the request that it waits for."""
+
+    __slots__ = ("ask_id", "asker", "conversation", "lost", "request")
+
+    def __init__(self, asker: Any, ask_id: int, conversation: Conversation) -> None:
+        self.asker = asker
+        self.ask_id = ask_id
+        self.conversation = conversation
+        self.request: Any = None
+        self.lost = False
+
+
+class BridgeCore:
+    """The bridge's state. `send(receiver, message)` is called for everything that it has to say."""
+
+    def __init__(self, store: Any, subscriber: Any, send: Callable[[Any, Any], None]) -> None:
+        self.generation = 0
+        self.connected = False
+        self.session = SessionIds(0, ())
+        self._store = store
+        self._subscriber = subscriber
+        self._send = send
+        self._established = False
+        self._next_id = 0
+        self._talks: dict[int, _Talk] = {}  # by the id of the request under way
+        self._held: list[_Talk] = []  # to be resumed once connected
+        self._rearming: dict[int, Arm] = {}
+        self._watches = WatchTable()
+
+    # ------------------------------------------------------------------------------------------- what comes in
+
+    def asked(self, asker: Any, ask_id: int, question: Any) -> None:
+        """A question. One that nobody knows is answered with a Failure, too."""
+        begin = CONVERSATIONS.get(type(question))
+        if begin is None:
+            failure = Failure("AskFailed", f"the bridge has no answer to {type(question).__name__}")
+            self._send(asker, Answer(ask_id, failure, self.generation))
+            return
+        self._advance(_Talk(asker, ask_id, begin(question)), None)
+
+    def replied(self, reply: StoreReply) -> None:
+        """The store's answer to a request. Ids of an earlier session are nobody's any more."""
+        rearmed = self._rearming.pop(reply.id, None)
+        if rearmed is not None:
+            if reply.code == OK:
+                self._tell(self._watches.interrupted(rearmed, reply.present, self.generation))
+            return  # lost again: the next connection arms everything anew
+        talk = self._talks.pop(reply.id, None)
+        if talk is None:
+            return
+        if reply.code in (CONNECTION_LOSS, SESSION_EXPIRED):
+            talk.lost = True
+            self._held.append(talk)  # until the state that follows says how it goes on
+        else:
+            self._advance(talk, reply)
+
+    def fired(self, event: WatchEvent) -> None:
+        """A watch fired on the server."""
+        self._tell(self._watches.fired(event.path, event.kind, self.generation))
+
+    def changed(self, state: SessionState) -> None:
+        """The session's state changed."""
+        if state.state == EXPIRED:
+            self._expired()
+        elif state.state != CONNECTED:
+            self.connected = False
+        else:
+            self._connected(state.session_id)
+
+    # ------------------------------------------------------------------------------------------------- sessions
+
+    def _connected(self, session_id: int) -> None:
+        if self.session.current not in (0, session_id):
+            self.session = SessionIds(session_id, (*self.session.earlier, self.session.current))
+        else:
+            self.session = self.session._replace(current=session_id)
+        self.connected = True
+        if not self._established:
+            self._established = True
+            self.generation += 1
+            self._send(self._subscriber, SessionEstablished(self.generation))
+        self._rearm()
+        held, self._held = self._held, []
+        for talk in held:
+            if talk.lost and isinstance(talk.request, Write):
+                self._advance(talk, StoreReply(0, CONNECTION_LOSS))
+            else:
+                self._request(talk)
+
+    def _rearm(self) -> None:
+        self._rearming.clear()
+        armed = self._watches.armed()
+        for field, node_paths in armed._asdict().items():
+            for start in range(0, len(node_paths), ARMS_PER_REQUEST):
+                part = Arm(**{field: node_paths[start : start + ARMS_PER_REQUEST]})
+                self._next_id += 1
+                self._rearming[self._next_id] = part
+                self._send(self._store, StoreArm(self._next_id, *part))
+
+    def _expired(self) -> None:
+        self.connected = False
+        if not self._established:
+            return
+        self._established = False
+        for party in self._everyone_concerned():
+            self._send(party, SessionExpired(self.generation))
+        self._watches.clear()
+        self._rearming.clear()
+        talks = [*self._talks.values(), *self._held]
+        self._talks.clear()
+        self._held.clear()
+        for talk in talks:
+            talk.conversation.close()
+            self._fail(talk, SessionLost(f"session {self.session.current:#x} expired"))
+
+    def _everyone_concerned(self) -> list[Any]:
+        parties = [self._subscriber]
+        parties += [each for each in self._watches.watchers() if each != self._subscriber]
+        return parties
+
+    # -------------------------------------------------------------------------------------------- conversations
+
+    def _advance(self, talk: _Talk, reply: Any) -> None:
+        """Resume a conversation with `reply`, until it waits for the store or is over."""
+        while True:
+            try:
+                request = talk.conversation.send(reply)
+            except StopIteration as end:
+                self._send(talk.asker, Answer(talk.ask_id, end.value, self.generation))
+                return
+            except AskFailed as failure:
+                self._fail(talk, failure)
+                return
+            except Exception as bug:  # whatever is wrong here, the asker must not wait for ever
+                logger.exception("A conversation of the bridge failed")
+                self._fail(talk, AskFailed(f"{type(bug).__name__}: {bug}"))
+                return
+            if isinstance(request, WhoAmI):
+                reply = self.session
+            elif isinstance(request, Forget):
+                self._watches.forget(talk.asker, request.event, request.keys)
+                reply = None
+            else:
+                talk.request = request
+                self._request(talk)
+                return
+
+    def _request(self, talk: _Talk) -> None:
+        """Send what the conversation waits for, or hold it until the store is connected."""
+        talk.lost = False
+        if not self.connected:
+            self._held.append(talk)
+            return
+        self._next_id += 1
+        self._talks[self._next_id] = talk
+        request = talk.request
+        if isinstance(request, Arm):
+            self._watches.arm(talk.asker, request)
+            self._send(self._store, StoreArm(self._next_id, *request))
+        elif isinstance(request, Read):
+            self._send(self._store, StoreRead(self._next_id, *request))
+        else:
+            self._send(self._store, StoreWrite(self._next_id, *request))
+
+    def _fail(self, talk: _Talk, failure: AskFailed) -> None:
+        logger.debug("The bridge answers %s: %s", type(failure).__name__, failure)
+        self._send(talk.asker, Answer(talk.ask_id, Failure(type(failure).__name__, str(failure)), self.generation))
+
+    def _tell(self, events: Iterable[Told]) -> None:
+        for watcher, event in events:
+            self._send(watcher, event)

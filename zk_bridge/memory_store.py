@@ -1,0 +1,335 @@
+"""ZooKeeper in memory: one tree, any number of sessions, nothing asynchronous, failures on command.
+
+For simulation on virtual time and for tests. It satisfies the contract test that the real one satisfies.
+
+Rule 1: a request takes effect and is answered during `submit`; watch events come before the answer that shows the
+        change.
+Rule 2: while disconnected, requests wait; they take effect at `reconnect`, in order.
+Rule 3: watches belong to a connection: `disconnect` forgets them, as kazoo does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from messages.store import (
+    ANY_VERSION,
+    BAD_ARGUMENTS,
+    BAD_VERSION,
+    CHECK,
+    CHILDREN_CHANGED,
+    CONNECTED,
+    CONNECTION_LOSS,
+    CREATE,
+    CREATE_EPHEMERAL,
+    CREATE_SEQUENTIAL,
+    DELETE,
+    EXPIRED,
+    NO_NODE,
+    NODE_CHANGED,
+    NODE_CREATED,
+    NODE_DELETED,
+    NODE_EXISTS,
+    NOT_EMPTY,
+    OK,
+    SESSION_EXPIRED,
+    SET,
+    SUSPENDED,
+    TOO_LARGE,
+    Children,
+    SessionState,
+    StoreArm,
+    StoreRead,
+    StoreReply,
+    StoreWrite,
+    WatchEvent,
+    WriteOp,
+    Written,
+    Znode,
+)
+from zk_bridge.store import Sink, StoreRequest, ZooKeeperUnavailable
+
+WRITE_LIMIT = 1_000_000
+
+
+class _Node:
+    """A node of the tree."""
+
+    __slots__ = ("children", "created", "czxid", "data", "owner", "version")
+
+    def __init__(self, data: bytes | None, czxid: int, owner: int) -> None:
+        self.data = data
+        self.version = 0
+        self.czxid = czxid
+        self.owner = owner
+        self.children: dict[str, None] = {}
+        self.created = 0  # children ever created: the next sequence number
+
+    def put(self, data: bytes | None, version: int) -> None:
+        """Give the node this data and version."""
+        self.data = data
+        self.version = version
+
+
+class _Refused(Exception):
+    """A transaction fails with `code` at operation `culprit`."""
+
+    def __init__(self, code: int, culprit: int) -> None:
+        super().__init__(code, culprit)
+        self.code = code
+        self.culprit = culprit
+
+
+class MemoryZooKeeper:
+    """The server: the tree and its sessions. Several MemoryStores may stand on one."""
+
+    def __init__(self) -> None:
+        self.zxid = 0
+        self.nodes: dict[str, _Node] = {"/": _Node(None, 0, 0)}
+        self.sessions: list[MemoryStore] = []
+        self.up = True
+        self._session_ids = itertools.count(0x1000)
+
+    def new_session(self) -> int:
+        """An id that no session had before."""
+        return next(self._session_ids)
+
+    # ---------------------------------------------------------------------------------------------- reading
+
+    def read(self, path: str) -> Znode:
+        """A node as a read finds it."""
+        node = self.nodes.get(path)
+        return Znode(NO_NODE) if node is None else Znode(OK, node.data, node.version, node.czxid, node.owner)
+
+    def children(self, path: str) -> Children:
+        """A node's children as a read finds them."""
+        node = self.nodes.get(path)
+        return Children(NO_NODE) if node is None else Children(OK, tuple(node.children))
+
+    def walk(self, top: str = "/") -> Iterator[tuple[str, bytes | None]]:
+        """All nodes at and below `top` with their data, sorted by path."""
+        below = top.rstrip("/") + "/"
+        for path in sorted(self.nodes):
+            if path == top or path.startswith(below):
+                yield path, self.nodes[path].data
+
+    # ---------------------------------------------------------------------------------------------- writing
+
+    def write(self, ops: tuple[WriteOp, ...], session: int) -> tuple[Written, ...]:
+        """Carry out all or nothing. Raises _Refused."""
+        undo: list[Callable[[], None]] = []
+        changes: list[WatchEvent] = []
+        results: list[Written] = []
+        self.zxid += 1
+        try:
+            for index, op in enumerate(ops):
+                if op.kind in (CREATE, CREATE_EPHEMERAL, CREATE_SEQUENTIAL):
+                    results.append(self._create(op, index, session, undo, changes))
+                else:
+                    results.append(self._change(op, index, undo, changes))
+        except _Refused:
+            for step in reversed(undo):
+                step()
+            raise
+        for change in changes:
+            for each in tuple(self.sessions):
+                each.changed(change)
+        return tuple(results)
+
+    def _change(self, op: WriteOp, index: int, undo: list[Callable[[], None]], changes: list[WatchEvent]) -> Written:
+        """check, set, delete."""
+        node = self.nodes.get(op.path)
+        if node is None:
+            raise _Refused(NO_NODE, index)
+        if op.version not in (ANY_VERSION, node.version):
+            raise _Refused(BAD_VERSION, index)
+        if op.kind == CHECK:
+            return Written()
+        if op.kind == SET:
+            undo.append(partial(node.put, node.data, node.version))
+            node.put(op.data, node.version + 1)
+            changes.append(WatchEvent(op.path, NODE_CHANGED))
+            return Written(node.version, node.czxid, op.path)
+        if op.kind != DELETE:
+            raise _Refused(BAD_ARGUMENTS, index)
+        if node.children:
+            raise _Refused(NOT_EMPTY, index)
+        undo.append(partial(self._link, op.path, node))
+        self._unlink(op.path)
+        changes += [WatchEvent(op.path, NODE_DELETED), WatchEvent(_split(op.path)[0], CHILDREN_CHANGED)]
+        return Written()
+
+    def _create(
+        self, op: WriteOp, index: int, session: int, undo: list[Callable[[], None]], changes: list[WatchEvent]
+    ) -> Written:
+        parent, _ = _split(op.path)
+        above = self.nodes.get(parent)
+        if above is None:
+            raise _Refused(NO_NODE, index)
+        path = f"{op.path}{above.created:010d}" if op.kind == CREATE_SEQUENTIAL else op.path
+        if path in self.nodes:
+            raise _Refused(NODE_EXISTS, index)
+        self._link(path, _Node(op.data, self.zxid, session if op.kind == CREATE_EPHEMERAL else 0))
+        above.created += 1
+        undo.append(partial(self._uncreate, path, above))
+        changes += [WatchEvent(path, NODE_CREATED), WatchEvent(parent, CHILDREN_CHANGED)]
+        return Written(path=path)
+
+    def _link(self, path: str, node: _Node) -> None:
+        parent, name = _split(path)
+        self.nodes[path] = node
+        self.nodes[parent].children[name] = None
+
+    def _unlink(self, path: str) -> None:
+        parent, name = _split(path)
+        del self.nodes[path], self.nodes[parent].children[name]
+
+    def _uncreate(self, path: str, above: _Node) -> None:
+        self._unlink(path)
+        above.created -= 1
+
+    def end_session(self, session: int) -> None:
+        """Delete the ephemerals of a session."""
+        for path in [path for path, node in self.nodes.items() if node.owner == session]:
+            self.write((WriteOp(DELETE, path),), 0)
+
+
+def _split(path: str) -> tuple[str, str]:
+    parent, _, name = path.rpartition("/")
+    return parent or "/", name
+
+
+class MemoryStore:
+    """A session on a MemoryZooKeeper.
+
+    `disconnect`, `reconnect`, `expire` and `lose_next_answer` are what a network and a server do to it.
+    """
+
+    def __init__(self, server: MemoryZooKeeper) -> None:
+        self.server = server
+        self.session_id = 0
+        self.connected = False
+        self._sink: Sink = _deaf
+        self._waiting: deque[StoreRequest] = deque()
+        self._data_watches: set[str] = set()
+        self._child_watches: set[str] = set()
+        self._losing = 0
+
+    def start(self, sink: Sink) -> None:
+        """Begin a session. Raises ZooKeeperUnavailable while the server is not `up`."""
+        if not self.server.up:
+            raise ZooKeeperUnavailable("memory", "it is down")
+        self._sink = sink
+        self.server.sessions.append(self)
+        self.reconnect()
+
+    def stop(self) -> None:
+        """End the session and its ephemerals."""
+        self._sink = _deaf
+        self.connected = False
+        self._forget_watches()
+        if self in self.server.sessions:
+            self.server.sessions.remove(self)
+            self.server.end_session(self.session_id)
+
+    def submit(self, request: StoreRequest) -> None:
+        """Carry out and answer the request, or keep it while disconnected."""
+        if not self.connected:
+            self._waiting.append(request)
+            return
+        if isinstance(request, StoreWrite):
+            reply = self._written(request)
+        elif isinstance(request, StoreRead):
+            nodes = tuple([self.server.read(path) for path in request.data])
+            reply = StoreReply(request.id, nodes=nodes, children=tuple(map(self.server.children, request.children)))
+        else:
+            reply = self._armed(request)
+        if self._losing and not isinstance(request, StoreArm):
+            self._losing -= 1
+            self._sink(StoreReply(request.id, CONNECTION_LOSS))
+            self.disconnect()
+        else:
+            self._sink(reply)
+
+    def _written(self, request: StoreWrite) -> StoreReply:
+        if sum(len(op.path) + len(op.data or b"") for op in request.ops) > WRITE_LIMIT:
+            return StoreReply(request.id, TOO_LARGE)
+        try:
+            return StoreReply(request.id, results=self.server.write(request.ops, self.session_id))
+        except _Refused as refused:
+            return StoreReply(request.id, refused.code, culprit=refused.culprit)
+
+    def _armed(self, request: StoreArm) -> StoreReply:
+        for path in request.data:
+            if path in self.server.nodes:
+                self._data_watches.add(path)
+            else:
+                self._sink(WatchEvent(path, NODE_DELETED))
+        for path in request.children:
+            if path in self.server.nodes:
+                self._child_watches.add(path)
+            else:
+                self._sink(WatchEvent(path, NODE_DELETED))
+        self._data_watches.update(request.exists)
+        return StoreReply(request.id, present=tuple([path in self.server.nodes for path in request.exists]))
+
+    # ------------------------------------------------------------------------------------------ what happens to it
+
+    def changed(self, change: WatchEvent) -> None:
+        """The tree changed: fire what was armed for it, once."""
+        heard = change.path in self._data_watches if change.kind != CHILDREN_CHANGED else False
+        if change.kind in (CHILDREN_CHANGED, NODE_DELETED) and change.path in self._child_watches:
+            heard = True
+        if not heard:
+            return
+        if change.kind != CHILDREN_CHANGED:
+            self._data_watches.discard(change.path)
+        if change.kind in (CHILDREN_CHANGED, NODE_DELETED):
+            self._child_watches.discard(change.path)
+        self._sink(change)
+
+    def disconnect(self) -> None:
+        """Cut the link: the session and its ephemerals live on, the watches do not."""
+        if not self.connected:
+            return
+        self.connected = False
+        self._forget_watches()
+        self._sink(SessionState(SUSPENDED))
+
+    def reconnect(self) -> None:
+        """Restore the link, with a new session if there is none; what was submitted meanwhile is carried out."""
+        if self.connected or not self.server.up:
+            return
+        if self.session_id == 0:
+            self.session_id = self.server.new_session()
+        self.connected = True
+        self._sink(SessionState(CONNECTED, self.session_id))
+        while self._waiting and self.connected:
+            self.submit(self._waiting.popleft())
+
+    def expire(self, reconnect: bool = True) -> None:
+        """End the session from the server's side: ephemerals and watches go; then, as kazoo does, a new session."""
+        self.disconnect()
+        expired, self.session_id = self.session_id, 0
+        self.server.end_session(expired)
+        waiting, self._waiting = self._waiting, deque()
+        for request in waiting:
+            self._sink(StoreReply(request.id, SESSION_EXPIRED))
+        self._sink(SessionState(EXPIRED))
+        if reconnect:
+            self.reconnect()
+
+    def lose_next_answer(self, count: int = 1) -> None:
+        """Carry out the next `count` reads or writes, but cut the link before they are answered."""
+        self._losing += count
+
+    def _forget_watches(self) -> None:
+        self._data_watches.clear()
+        self._child_watches.clear()
+
+
+def _deaf(news: object) -> None:
+    """The sink of a store that is not started."""

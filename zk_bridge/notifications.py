@@ -1,0 +1,65 @@
+"""Conversations about the notifications that brokers leave for the controller (controller.md 2.2).
+
+A torn notification names nothing: it is logged, listed, and deleted with the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from messages.conversation import BadZnode, Done
+from messages.store import OK
+from messages.zookeeper import (
+    DeleteIsrChangeNotifications,
+    DeleteLogDirEvents,
+    GetIsrChangeNotifications,
+    GetLogDirEvents,
+    IsrChanges,
+    LogDirEvents,
+)
+from zk_bridge import paths, znodes
+from zk_bridge.conversations import Arm, Conversation, children_of, data_of, delete_present
+
+logger = logging.getLogger(__name__)
+
+
+def get_isr_change_notifications(question: GetIsrChangeNotifications) -> Conversation:
+    """Partitions whose ISR their leaders have changed."""
+    names, found = yield from _notifications(paths.ISR_CHANGES, znodes.decode_isr_change)
+    return IsrChanges(names, tuple(dict.fromkeys(partition for each in found for partition in each)))
+
+
+def get_log_dir_events(question: GetLogDirEvents) -> Conversation:
+    """Brokers that lost a log directory."""
+    names, found = yield from _notifications(paths.LOG_DIR_EVENTS, znodes.decode_log_dir_event)
+    return LogDirEvents(names, tuple(dict.fromkeys(found)))
+
+
+def delete_isr_change_notifications(question: DeleteIsrChangeNotifications) -> Conversation:
+    """Delete notifications that have been dealt with."""
+    yield from delete_present([paths.isr_change(name) for name in question.names], question.epoch_zk_version)
+    return Done()
+
+
+def delete_log_dir_events(question: DeleteLogDirEvents) -> Conversation:
+    """Delete notifications that have been dealt with."""
+    yield from delete_present([paths.log_dir_event(name) for name in question.names], question.epoch_zk_version)
+    return Done()
+
+
+def _notifications(parent: str, decode: Callable[[str, bytes | None], Any]) -> Conversation:
+    yield Arm(children=(parent,))
+    (listed,) = yield from children_of((parent,))
+    names: tuple[str, ...] = listed or ()
+    node_paths = tuple(f"{parent}/{name}" for name in names)
+    nodes = yield from data_of(node_paths)
+    found = []
+    for path, node in zip(node_paths, nodes, strict=True):
+        if node.code == OK:
+            try:
+                found.append(decode(path, node.data))
+            except BadZnode as error:
+                logger.warning("A notification counts as empty: %s", error)
+    return names, found

@@ -1,0 +1,179 @@
+"""Conversations about partitions' leadership: the bulk of a controller's traffic (controller.md 2.5, zookeeper.md).
+
+Rule 1: entries go in transactions of bounded size, each opened by one fence, one at a time.
+Rule 2: a transaction that is refused or lost is settled by *one* read of all its entries: an entry that holds our data
+        already counts as done, an entry that can no longer be written gets its code, the rest is sent again together.
+        Resending around one culprit at a time would be quadratic.
+Rule 3: an equal state is our own: it carries the controller's epoch and the leader epoch, which nobody else can hold.
+        (Kafka reports a create whose answer was lost as failed, and the partition stays New: controller.md trap T7.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from messages.cluster import LeaderIsrAndControllerEpoch, Leadership
+from messages.conversation import BadZnode
+from messages.store import BAD_VERSION as BAD_VERSION_CODE
+from messages.store import CONNECTION_LOSS, CREATE, SET, WriteOp
+from messages.store import NO_NODE as NO_NODE_CODE
+from messages.store import NODE_EXISTS as NODE_EXISTS_CODE
+from messages.store import OK as OK_CODE
+from messages.zookeeper import (
+    BAD_VERSION,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    CreatePartitionStates,
+    GetPartitionStates,
+    PartitionStateRead,
+    PartitionStates,
+    UpdatePartitionStates,
+    WriteResult,
+    WriteResults,
+)
+from zk_bridge import paths, znodes
+from zk_bridge.conversations import WRITE_OPS, Conversation, batches, data_of, fence, transact
+
+READ_PATHS = 10_000
+"""Paths of one Read: several of ZooKeeper's batches, but no message of unbounded size."""
+
+
+def get_partition_states(question: GetPartitionStates) -> Conversation:
+    """States in the order asked. Equal nodes of equal version share one value: a cluster has few distinct ones."""
+    found: list[PartitionStateRead] = []
+    known: dict[tuple[bytes | None, int], LeaderIsrAndControllerEpoch] = {}
+    for start in range(0, len(question.partitions), READ_PATHS):
+        partitions = question.partitions[start : start + READ_PATHS]
+        node_paths = tuple([f"{paths.TOPICS}/{topic}/partitions/{number}/state" for topic, number in partitions])
+        nodes = yield from data_of(node_paths)
+        for index, (code, data, version, _, _) in enumerate(nodes):
+            state, error = known.get((data, version)), ""
+            if state is None and code == OK_CODE:
+                try:
+                    state = known[data, version] = znodes.decode_state(node_paths[index], data, version)
+                except BadZnode as bad:
+                    error = str(bad)
+            found.append(PartitionStateRead(partitions[index], state, error))
+    return PartitionStates(tuple(found))
+
+
+def update_partition_states(question: UpdatePartitionStates) -> Conversation:
+    """Set states, each if it still has the version that its entry carries."""
+    check = fence(question.epoch_zk_version)
+    settled: dict[int, WriteResult] = {}
+    encoded = _Encoded()
+    # A list with one list of one op per entry would double the cost of a large batch: entries have one op each.
+    ops = [
+        WriteOp(SET, f"{paths.TOPICS}/{topic}/partitions/{number}/state", encoded.bytes_of(state), state.zk_version)
+        for (topic, number), state in question.states
+    ]
+    start = 0
+    for batch in batches([(op,) for op in ops], WRITE_OPS - len(check)):
+        left: list[int] = list(range(start, start + len(batch)))
+        start += len(batch)
+        while left:
+            reply = yield from transact(
+                (*check, *[ops[index] for index in left]), CONNECTION_LOSS, BAD_VERSION_CODE, NO_NODE_CODE
+            )
+            if reply.code == OK_CODE:
+                for index, written in zip(left, reply.results[len(check) :], strict=True):
+                    settled[index] = WriteResult(question.states[index][0], OK, written.version)
+                break
+            nodes = yield from data_of(tuple([ops[index].path for index in left]))
+            unsettled = []
+            for index, node in zip(left, nodes, strict=True):
+                op, partition = ops[index], question.states[index][0]
+                if node.code != OK_CODE:
+                    settled[index] = WriteResult(partition, NO_NODE, -1)
+                elif node.version == op.version + 1 and node.data == op.data:
+                    settled[index] = WriteResult(partition, OK, node.version)
+                elif node.version == op.version:
+                    unsettled.append(index)
+                else:
+                    settled[index] = WriteResult(partition, BAD_VERSION, -1)
+            left = unsettled
+    return WriteResults(tuple([settled[index] for index in range(len(ops))]))
+
+
+def create_partition_states(question: CreatePartitionStates) -> Conversation:
+    """Create states, and the parents that they need, in the same transactions."""
+    check = fence(question.epoch_zk_version)
+    entries = question.states
+    encoded = _Encoded()
+    present: set[str] = set()  # parents known to exist
+    settled: dict[int, WriteResult] = {}
+    per_batch = (WRITE_OPS - len(check)) // 3
+    for start in range(0, len(entries), per_batch):
+        left = list(range(start, min(start + per_batch, len(entries))))
+        while left:
+            parents = _missing_parents([entries[index] for index in left], present)
+            states = [
+                WriteOp(CREATE, paths.partition_state(entries[index][0]), encoded.bytes_of(entries[index][1]))
+                for index in left
+            ]
+            reply = yield from transact(
+                (*check, *[WriteOp(CREATE, path) for path in parents], *states),
+                *(CONNECTION_LOSS, NODE_EXISTS_CODE, NO_NODE_CODE),
+            )
+            if reply.code == OK_CODE:
+                present.update(parents)
+                for index in left:
+                    settled[index] = WriteResult(entries[index][0], OK, 0)
+                break
+            left = yield from _settle_creates(entries, left, states, present, settled)
+    return WriteResults(tuple([settled[index] for index in range(len(entries))]))
+
+
+def _missing_parents(entries: Sequence[Leadership], present: set[str]) -> list[str]:
+    """partitions/ of each topic and partitions/P of each partition that are not known to exist, parents first."""
+    wanted = dict.fromkeys(each for (tp, _) in entries for each in (paths.partitions(tp.topic), paths.partition(tp)))
+    return [path for path in wanted if path not in present]
+
+
+def _settle_creates(
+    entries: Sequence[Leadership],
+    left: Sequence[int],
+    states: Sequence[WriteOp],
+    present: set[str],
+    settled: dict[int, WriteResult],
+) -> Conversation:
+    """Read all that a refused or lost transaction was about, and return the entries that are still to be created."""
+    partitions = [entries[index][0] for index in left]
+    topics = tuple(dict.fromkeys(paths.topic(tp.topic) for tp in partitions))
+    parents = tuple(_missing_parents([entries[index] for index in left], set()))
+    nodes = yield from data_of((*topics, *parents, *[op.path for op in states]))
+    live_topics = _found(topics, nodes)
+    present.difference_update(parents)
+    present.update(_found(parents, nodes[len(topics) :]))
+    unsettled = []
+    for index, tp, op, node in zip(left, partitions, states, nodes[len(topics) + len(parents) :], strict=True):
+        if paths.topic(tp.topic) not in live_topics:
+            settled[index] = WriteResult(tp, NO_NODE, -1)
+        elif node.code != OK_CODE:
+            unsettled.append(index)
+        elif node.data == op.data:
+            settled[index] = WriteResult(tp, OK, node.version)
+        else:
+            settled[index] = WriteResult(tp, NODE_EXISTS, -1)
+    return unsettled
+
+
+def _found(node_paths: Iterable[str], nodes: Iterable[Any]) -> set[str]:
+    return {path for path, node in zip(node_paths, nodes, strict=False) if node.code == OK_CODE}
+
+
+class _Encoded:
+    """Bytes of states, made once for equal decisions: a batch of 100,000 has few distinct ones."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, tuple[int, ...], int], bytes] = {}
+
+    def bytes_of(self, state: LeaderIsrAndControllerEpoch) -> bytes:
+        """The state as its znode holds it."""
+        key = (state.leader, state.leader_epoch, state.isr, state.controller_epoch)
+        data = self._known.get(key)
+        if data is None:
+            data = self._known[key] = znodes.encode_state(state)
+        return data

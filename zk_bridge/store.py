@@ -1,0 +1,37 @@
+"""What the bridge expects of a store: ZooKeeper's operations in, everything that happens out, in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from messages.store import SessionState, StoreArm, StoreRead, StoreReply, StoreWrite, WatchEvent
+
+StoreRequest: TypeAlias = StoreRead | StoreWrite | StoreArm
+StoreNews: TypeAlias = StoreReply | WatchEvent | SessionState
+Sink: TypeAlias = Callable[[StoreNews], None]
+
+
+class ZooKeeperUnavailable(Exception):
+    """No server could be reached: where it was looked for, and why not."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"ZooKeeper at {where} cannot be reached: {reason}")
+        self.where = where
+        self.reason = reason
+
+
+class Store(Protocol):
+    """A ZooKeeper session with all that belongs to it. `KazooStore` and `MemoryStore` satisfy one contract test."""
+
+    def start(self, sink: Sink) -> None:
+        """Connect, and call `sink` from then on, from any thread, with all that happens, in the order it happened.
+
+        Returns once connected: the first news is SessionState(connected). Raises ZooKeeperUnavailable.
+        """
+
+    def submit(self, request: StoreRequest) -> None:
+        """Send a request; its StoreReply comes by the sink. Requests take effect in the order submitted."""
+
+    def stop(self) -> None:
+        """End the session: its ephemerals go at once, and nothing comes by the sink any more."""

@@ -1,0 +1,90 @@
+"""Conversations about topics to be deleted (controller.md 2.2, 6)."""
+
+from __future__ import annotations
+
+from messages.conversation import Done
+from messages.store import CONNECTION_LOSS, CREATE, DELETE, NO_NODE, NODE_EXISTS, NOT_EMPTY, OK, WriteOp
+from messages.zookeeper import (
+    DeleteTopics,
+    ForgetTopicDeletions,
+    GetTopicDeletions,
+    RequestTopicDeletion,
+    TopicAlreadyMarkedForDeletion,
+    TopicNames,
+)
+from zk_bridge import paths
+from zk_bridge.conversations import (
+    Arm,
+    Conversation,
+    batches,
+    children_of,
+    create_missing,
+    data_of,
+    delete_present,
+    fence,
+    transact,
+)
+
+
+def get_topic_deletions(question: GetTopicDeletions) -> Conversation:
+    """Topics that somebody wants deleted."""
+    if question.watch:
+        yield Arm(children=(paths.DELETE_TOPICS,))
+    (names,) = yield from children_of((paths.DELETE_TOPICS,))
+    return TopicNames(names or ())
+
+
+def request_topic_deletion(question: RequestTopicDeletion) -> Conversation:
+    """Ask the controller to delete a topic. After a lost answer a node that is there counts as ours."""
+    create = WriteOp(CREATE, paths.delete_topic(question.topic))
+    lost = False
+    while True:
+        reply = yield from transact((create,), CONNECTION_LOSS, NODE_EXISTS, NO_NODE)
+        if reply.code == NODE_EXISTS and not lost:
+            return TopicAlreadyMarkedForDeletion(question.topic)
+        if reply.code == NO_NODE:
+            yield from create_missing((paths.DELETE_TOPICS,))
+        elif reply.code == CONNECTION_LOSS:
+            lost = True
+        else:
+            return Done()
+
+
+def forget_topic_deletions(question: ForgetTopicDeletions) -> Conversation:
+    """Take requests back."""
+    yield from delete_present([paths.delete_topic(name) for name in question.topics], question.epoch_zk_version)
+    return Done()
+
+
+def delete_topics(question: DeleteTopics) -> Conversation:
+    """Delete everything of the topics, children before parents, the request for deletion last.
+
+    What is there is read level by level, then deleted in few transactions; if something came or went in between, or
+    an answer was lost, it is read again.
+    """
+    check = fence(question.epoch_zk_version)
+    while True:
+        doomed = yield from _everything_of(question.topics)
+        for batch in batches([(WriteOp(DELETE, path),) for path in doomed]):
+            reply = yield from transact((*check, *(op for (op,) in batch)), CONNECTION_LOSS, NO_NODE, NOT_EMPTY)
+            if reply.code != OK:
+                break
+        else:
+            return Done()
+
+
+def _everything_of(names: tuple[str, ...]) -> Conversation:
+    """Paths of all that exists of these topics, in the order in which it can be deleted."""
+    topics = tuple(paths.topic(name) for name in names)
+    nodes = yield from data_of(topics)
+    levels = [[path for path, node in zip(topics, nodes, strict=True) if node.code == OK]]
+    while levels[-1]:
+        parents = tuple(levels[-1])
+        children = yield from children_of(parents)
+        levels.append(
+            [f"{parent}/{name}" for parent, found in zip(parents, children, strict=True) for name in found or ()]
+        )
+    others = (*map(paths.topic_config, names), *map(paths.delete_topic, names))
+    nodes = yield from data_of(others)
+    present = [path for path, node in zip(others, nodes, strict=True) if node.code == OK]
+    return [path for level in reversed(levels) for path in level] + present

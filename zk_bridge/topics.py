@@ -1,0 +1,121 @@
+"""Conversations about topics: names, assignments, configuration (controller.md 2.2, 2.4)."""
+
+from __future__ import annotations
+
+import logging
+
+from messages.conversation import BadZnode, Done
+from messages.store import (
+    CONNECTION_LOSS,
+    CREATE,
+    CREATE_SEQUENTIAL,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    SET,
+    WriteOp,
+)
+from messages.zookeeper import (
+    Assignments,
+    CreateTopic,
+    GetAssignments,
+    GetTopicConfigs,
+    GetTopics,
+    SetAssignments,
+    SetTopicConfig,
+    TopicAssignment,
+    TopicConfig,
+    TopicConfigs,
+    TopicExists,
+    TopicNames,
+)
+from zk_bridge import paths, znodes
+from zk_bridge.conversations import Arm, Conversation, batches, children_of, create_missing, data_of, fence, transact
+
+logger = logging.getLogger(__name__)
+
+
+def get_topics(question: GetTopics) -> Conversation:
+    """All topics."""
+    if question.watch:
+        yield Arm(children=(paths.TOPICS,))
+    (names,) = yield from children_of((paths.TOPICS,))
+    return TopicNames(names or ())
+
+
+def get_assignments(question: GetAssignments) -> Conversation:
+    """Assignments of topics. A torn one is logged and named, and costs the others nothing."""
+    node_paths = tuple(paths.topic(name) for name in question.topics)
+    if question.watch and node_paths:
+        yield Arm(data=node_paths)
+    nodes = yield from data_of(node_paths)
+    found, unreadable = [], []
+    for name, path, node in zip(question.topics, node_paths, nodes, strict=True):
+        if node.code == NO_NODE:
+            continue
+        try:
+            found.append(TopicAssignment(name, znodes.decode_topic(path, node.data)))
+        except BadZnode as error:
+            logger.warning("Topic %s is left alone until its znode can be read: %s", name, error)
+            unreadable.append(name)
+    return Assignments(tuple(found), tuple(unreadable))
+
+
+def set_assignments(question: SetAssignments) -> Conversation:
+    """Write assignments of topics that exist, whatever their version."""
+    check = fence(question.epoch_zk_version)
+    sets = [(WriteOp(SET, paths.topic(name), znodes.encode_topic(partitions)),) for name, partitions in question.topics]
+    for batch in batches(sets):
+        yield from transact((*check, *(op for (op,) in batch)))
+    return Done()
+
+
+def create_topic(question: CreateTopic) -> Conversation:
+    """Write the topic's configuration, then the topic, in one transaction: whoever sees the topic sees both.
+
+    Kafka does it in two, and writes the configuration even of a topic that then turns out to exist.
+    """
+    name, partitions = question.topic
+    config = WriteOp(CREATE, paths.topic_config(name), znodes.encode_config(question.config))
+    topic = WriteOp(CREATE, paths.topic(name), znodes.encode_topic(partitions))
+    lost = False
+    while True:
+        old_config, old_topic = yield from data_of((config.path, topic.path))
+        if old_topic.code == OK:
+            return Done() if lost and old_topic.data == topic.data else TopicExists(name)
+        write_config = config if old_config.code == NO_NODE else config._replace(kind=SET)
+        reply = yield from transact((write_config, topic), CONNECTION_LOSS, NODE_EXISTS, NO_NODE)
+        if reply.code == OK:
+            return Done()
+        lost = lost or reply.code == CONNECTION_LOSS
+        if reply.code == NO_NODE:
+            yield from create_missing((paths.TOPICS, paths.TOPIC_CONFIGS))
+
+
+def get_topic_configs(question: GetTopicConfigs) -> Conversation:
+    """Overrides of topics, in the order asked."""
+    node_paths = tuple(paths.topic_config(name) for name in question.topics)
+    nodes = yield from data_of(node_paths)
+    found = []
+    for name, path, node in zip(question.topics, node_paths, nodes, strict=True):
+        try:
+            found.append(TopicConfig(name, znodes.decode_config(path, node.data)))
+        except BadZnode as error:
+            logger.warning("The configuration of topic %s counts as empty: %s", name, error)
+            found.append(TopicConfig(name, (), readable=False))
+    return TopicConfigs(tuple(found))
+
+
+def set_topic_config(question: SetTopicConfig) -> Conversation:
+    """Write a topic's overrides and tell all brokers by a change notification, in one transaction."""
+    config = WriteOp(CREATE, paths.topic_config(question.topic), znodes.encode_config(question.config))
+    notify = WriteOp(
+        CREATE_SEQUENTIAL, paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(f"topics/{question.topic}")
+    )
+    while True:
+        (old,) = yield from data_of((config.path,))
+        write_config = config if old.code == NO_NODE else config._replace(kind=SET)
+        reply = yield from transact((write_config, notify), NODE_EXISTS, NO_NODE)
+        if reply.code == OK:
+            return Done()
+        yield from create_missing((paths.CONFIG_CHANGES, paths.TOPIC_CONFIGS))
