@@ -67,8 +67,9 @@ def _read_request(body: Wire, version: int) -> LeaderAndIsrRequest:
         states = [_read_state(present(state.topic_name), state) for state in ungrouped]
     else:
         states = [
-            _read_state(present(topic.topic_name), state)
+            _read_state(name, state)
             for topic in present(body.topic_states)
+            for name in [present(topic.topic_name)]
             for state in present(topic.partition_states)
         ]
     return LeaderAndIsrRequest(

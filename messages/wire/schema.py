@@ -5,9 +5,10 @@ version. This is the only module that knows it, and `Wire` the only untyped valu
 
 Rule 1: kafka-python keeps one response class per API key for its own client. Layouts it ships are used as they are;
         only those of the broker-to-broker APIs, which its client never speaks, are defined here (from `schemas/`).
-Rule 2: its decoders trust their peer: a varint may be endless, a tag costs a copy of the rest of the frame, and a
-        string may end beyond the frame. `_Decoder` bounds all three; array counts need no bound, since elements are
-        read one by one and none is smaller than a byte.
+Rule 2: its decoders trust their peer: a varint may be endless, a tag costs a copy of the rest of the frame, a count
+        below -1 is an empty array, and a string may end beyond the frame. `_Decoder` bounds the first two and reads
+        every negative count as null, as Apache does; `Schema.decode` compares where it ended with where the frame
+        does. Large counts need no bound: elements are read one by one, and none is smaller than a byte.
 Rule 3: unknown tags and trailing bytes are ignored, as Apache Kafka does (broker.md 6.3).
 """
 
@@ -56,7 +57,8 @@ class _Decoder(CodegenContext):
         self.globs["_Rest"] = _Rest
 
     def emit(self, indent: str, line: str) -> None:
-        super().emit(indent, line.replace("_BytesIO(bytes(data[pos:]))", "_Rest(data, pos)"))
+        line = line.replace("_BytesIO(bytes(data[pos:]))", "_Rest(data, pos)").replace(" == -1:", " < 0:")
+        super().emit(indent, line)
         if line.endswith(" += 7"):
             shift = line.split()[0]
             super().emit(indent, f"    if {shift} > 28: raise ValueError('a varint of more than five bytes')")

@@ -46,24 +46,25 @@ def _read_request(body: Wire, version: int) -> StopReplicaRequest:
     if version >= 3:
         states = [
             StopReplicaPartitionState(
-                TopicPartition(present(topic.topic_name), state.partition_index),
-                state.leader_epoch,
-                state.delete_partition,
+                TopicPartition(name, state.partition_index), state.leader_epoch, state.delete_partition
             )
             for topic in present(body.topic_states)
+            for name in [present(topic.topic_name)]
             for state in present(topic.partition_states)
         ]
     else:
         if version == 0:
             ungrouped = present(body.ungrouped_partitions)
-            partitions = [(partition.topic_name, partition.partition_index) for partition in ungrouped]
+            partitions = [TopicPartition(present(state.topic_name), state.partition_index) for state in ungrouped]
         else:
-            topics = present(body.topics)
-            partitions = [(topic.name, index) for topic in topics for index in present(topic.partition_indexes)]
-        states = [
-            StopReplicaPartitionState(TopicPartition(present(topic), index), delete_partition=body.delete_partitions)
-            for topic, index in partitions
-        ]
+            partitions = [
+                TopicPartition(name, index)
+                for topic in present(body.topics)
+                for name in [present(topic.name)]
+                for index in present(topic.partition_indexes)
+            ]
+        delete = body.delete_partitions
+        states = [StopReplicaPartitionState(partition, delete_partition=delete) for partition in partitions]
     return StopReplicaRequest(version, body.controller_id, body.controller_epoch, body.broker_epoch, tuple(states))
 
 
