@@ -226,8 +226,7 @@ class ReplicaManagerActor(FlowActor):
         asked: list[StopReplicaPartitionState] = []
         pairs: list[tuple[ActorAddress, Message]] = []
         broken: dict[TopicPartition, str] = {}
-        for order in request.partition_states:
-            partition = order.partition
+        for partition, order in {order.partition: order for order in request.partition_states}.items():
             if partition not in self._hosted:
                 storage_error = self._delete_stray(partition, directories) if order.delete_partition else ""
                 if storage_error:

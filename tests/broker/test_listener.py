@@ -1,0 +1,318 @@
+"""The listeners over real sockets: order, refusals, back-pressure, bytes that are no requests (broker.md 6.3, 9.8)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from actors.listener import ListenerGateway
+from actors.runtime import LocalBase, RealClock
+from messages.cluster import Endpoint
+from messages.errors import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION
+from messages.network import ClientRequest, ClientResponse, CloseClient
+from messages.node import NodeSettings, ServeClients
+from messages.requests import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    LeaderAndIsrRequest,
+    MetadataRequest,
+    MetadataResponse,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from messages.wire import ADVERTISED, SUPPORTED, encode_request
+from tests.broker.harness import CONTROLLER, ServedBroker, alive, codes, known, order, settings
+from tests.waiting import until
+from tests.wire_client import WireClient
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedBroker]:
+    with ServedBroker(tmp_path_factory.mktemp("listener") / "data", socket_request_max_bytes=1 << 20) as served:
+        yield served
+
+
+def client(broker: ServedBroker) -> WireClient:
+    return WireClient("127.0.0.1", broker.port, timeout=10)
+
+
+def test_a_controllers_requests_reach_the_replica_manager(broker: ServedBroker) -> None:
+    with client(broker) as connection:
+        live = (alive(0, broker.port),)
+        update = UpdateMetadataRequest(6, CONTROLLER, 1, -1, (known("w"),), live)
+        assert connection.call(update).error_code == NONE
+        lead = LeaderAndIsrRequest(4, CONTROLLER, 1, -1, (order("w"),), ())
+        assert codes(connection.call(lead)) == {"w-0": NONE}
+        assert connection.call(StopReplicaRequest(3, CONTROLLER, 0, -1, ())).error_code == STALE_CONTROLLER_EPOCH
+        response = connection.call(MetadataRequest(8, ("w",), False))
+        assert isinstance(response, MetadataResponse)
+        assert response.topics[0].partitions[0].leader == 0
+
+
+def test_pipelined_requests_are_answered_in_order(broker: ServedBroker) -> None:
+    with client(broker) as connection:
+        requests = [MetadataRequest(8, (f"p{n}",), False) for n in range(200)]
+        ids = [connection.send(request) for request in requests]
+        names = [connection.receive(id, request).topics[0].name for id, request in zip(ids, requests, strict=True)]
+        assert names == [f"p{n}" for n in range(200)]
+
+
+def test_frames_may_come_in_any_pieces(broker: ServedBroker) -> None:
+    request = MetadataRequest(8, ("piece",), False)
+    with client(broker) as connection:
+        connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in encode_request(request, 7, "slow"):
+            connection.socket.sendall(bytes([byte]))
+        assert connection.receive(7, request).topics[0].name == "piece"
+
+
+def test_api_versions_is_answered_in_every_version(broker: ServedBroker) -> None:
+    with client(broker) as connection:
+        for version in range(4):
+            answer = connection.call(ApiVersionsRequest(version, "librdkafka", "2.16.0"))
+            assert answer == ApiVersionsResponse(NONE, ADVERTISED)
+        connection.send_frame(struct.pack(">hhih", 18, 99, 5, 1) + b"x\0\0")
+        frame = connection.receive_frame()
+        id, code, count, key, lowest, highest = struct.unpack(">ihihhh", frame)
+        assert (id, code, count, key, lowest) == (5, UNSUPPORTED_VERSION, 1, 18, 0)
+        assert highest >= 3
+        assert connection.call(ApiVersionsRequest(0)).error_code == NONE
+
+
+def test_a_client_without_a_decent_name_is_told_so(broker: ServedBroker) -> None:
+    with client(broker) as connection:
+        assert connection.call(ApiVersionsRequest(3, "-", "1.0")).error_code == INVALID_REQUEST
+
+
+def test_controlled_shutdown_without_a_controller(broker: ServedBroker) -> None:
+    with client(broker) as connection:
+        answer = connection.call(ControlledShutdownRequest(3, 1, 5))
+        assert answer == ControlledShutdownResponse(STALE_CONTROLLER_EPOCH)
+
+
+@pytest.mark.parametrize(
+    ("frame", "named"),
+    [
+        (struct.pack(">hhih", 999, 0, 1, -1), "API 999 v0"),
+        (struct.pack(">hhih", 3, 77, 1, -1), "Metadata v77"),
+        (struct.pack(">hhih", 3, 8, 1, -1) + b"\0\0", "Metadata v8"),
+        (b"\0", "1 bytes"),
+        (b"", "0 bytes"),
+    ],
+)
+def test_what_is_no_request_closes_its_connection_alone(
+    broker: ServedBroker, caplog: pytest.LogCaptureFixture, frame: bytes, named: str
+) -> None:
+    with client(broker) as good, client(broker) as bad, caplog.at_level(logging.WARNING):
+        bad.send_frame(frame)
+        assert bad.is_closed_by_peer()
+        port = bad.socket.getsockname()[1]
+        (line,) = [record.getMessage() for record in caplog.records if f":{port} " in record.getMessage()]
+        assert named in line
+        assert good.call(ApiVersionsRequest(0)).error_code == NONE
+
+
+@pytest.mark.parametrize("size", [-1, (1 << 20) + 1, 2**31 - 1])
+def test_a_size_that_cannot_be_closes_the_connection(broker: ServedBroker, size: int) -> None:
+    with client(broker) as connection:
+        connection.socket.sendall(struct.pack(">i", size))
+        assert connection.is_closed_by_peer()
+
+
+def test_what_came_before_the_bad_bytes_is_answered(broker: ServedBroker) -> None:
+    with client(broker) as connection:
+        request = ApiVersionsRequest(0)
+        frames = encode_request(request, 1, "x") + encode_request(request, 2, "x") + b"\xff\xff\xff\xff"
+        connection.socket.sendall(frames)
+        for id in (1, 2):
+            assert connection.receive(id, request).error_code == NONE
+        assert connection.is_closed_by_peer()
+
+
+frames = st.one_of(
+    st.binary(max_size=200),
+    st.builds(
+        lambda key, version, tail: struct.pack(">hhih", key, version, 1, -1) + tail,
+        st.sampled_from([*SUPPORTED, 0, 1, 22]),
+        st.integers(-1, 12),
+        st.binary(max_size=200),
+    ),
+)
+
+
+@hypothesis_settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(frames, min_size=1, max_size=3))
+def test_no_bytes_break_the_broker(broker: ServedBroker, fuzz: list[bytes]) -> None:
+    with client(broker) as connection:
+        with contextlib.suppress(OSError):
+            for frame in fuzz:
+                connection.send_frame(frame)
+            connection.socket.shutdown(socket.SHUT_WR)
+            while connection.socket.recv(65536):
+                pass
+    with client(broker) as connection:
+        assert connection.call(ApiVersionsRequest(0)).error_code == NONE
+
+
+# ---------------------------------------------------------------------------------------------------- the gateway alone
+
+
+def run_with_gateway(scenario: object, **fields: object) -> None:
+    """Run `scenario(gateway, base, seen)` on a loop; `seen` collects what the gateway submits."""
+
+    async def main() -> None:
+        base = LocalBase(clock=RealClock())
+        seen: list[ClientRequest] = []
+        handler = base.outsider("handler", lambda message, sender: seen.append(message))
+        gateway = ListenerGateway(base, settings("/nowhere", **fields))
+        base.attach(asyncio.get_running_loop())
+        await gateway.bind()
+        try:
+            await asyncio.wait_for(scenario(gateway, base, handler, seen), 20)  # type: ignore[operator]
+        finally:
+            await gateway.stop()
+            base.detach()
+
+    asyncio.run(main())
+
+
+async def eventually(look: object) -> None:
+    """Wait on the loop for a condition."""
+    for _ in range(2000):
+        if look():  # type: ignore[operator]
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("condition not met within 10 s")
+
+
+def test_connections_wait_until_clients_are_served() -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.ports["PLAINTEXT"])
+        writer.write(encode_request(ApiVersionsRequest(0), 1, "early"))
+        await asyncio.sleep(0.02)
+        assert seen == []
+        base.inject(gateway.address, ServeClients(handler))
+        await eventually(lambda: seen)
+        assert (seen[0].client_id, seen[0].listener, seen[0].request) == ("early", "PLAINTEXT", ApiVersionsRequest(0))
+        base.inject(gateway.address, ClientResponse(seen[0].connection, 1, ApiVersionsResponse(0, ADVERTISED)))
+        assert len(await reader.readexactly(4)) == 4
+        writer.close()
+
+    run_with_gateway(scenario)
+
+
+def test_one_request_of_a_connection_is_under_way_at_a_time() -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
+        base.inject(gateway.address, ServeClients(handler))
+        _, writer = await asyncio.open_connection("127.0.0.1", gateway.ports["PLAINTEXT"])
+        for id in (1, 2):
+            writer.write(encode_request(ApiVersionsRequest(0), id, "x"))
+        await eventually(lambda: seen)
+        await asyncio.sleep(0.02)
+        assert [request.correlation_id for request in seen] == [1]
+        for stale in (2, 3):
+            base.inject(gateway.address, ClientResponse(seen[0].connection, stale, ApiVersionsResponse(0, ())))
+        await asyncio.sleep(0.02)
+        assert len(seen) == 1, "an answer to another request is none"
+        base.inject(gateway.address, ClientResponse(seen[0].connection, 1, ApiVersionsResponse(0, ())))
+        await eventually(lambda: len(seen) == 2)
+        writer.close()
+
+    run_with_gateway(scenario)
+
+
+def test_a_flood_without_reading_is_not_taken_in() -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
+        base.inject(gateway.address, ServeClients(handler))
+        _, writer = await asyncio.open_connection("127.0.0.1", gateway.ports["PLAINTEXT"])
+        frame = encode_request(MetadataRequest(8, ("x" * 200,), False), 1, "flood")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                while True:
+                    writer.write(frame * 100)
+                    await writer.drain()
+        (connection,) = gateway._connections.values()
+        assert connection._ahead < 1 << 20
+        writer.transport.abort()
+
+    run_with_gateway(scenario)
+
+
+def test_a_client_that_does_not_read_has_no_further_requests_taken() -> None:
+    total, big = 1500, MetadataResponse((), "x" * 30000, -1, ())
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
+        def answer(message: ClientRequest, sender: object) -> None:
+            seen.append(message)
+            base.inject(gateway.address, ClientResponse(message.connection, message.correlation_id, big))
+
+        base.inject(gateway.address, ServeClients(base.outsider("answering", answer)))
+        deaf = socket.create_connection(("127.0.0.1", gateway.ports["PLAINTEXT"]))
+        deaf.setblocking(False)
+        reader, writer = await asyncio.open_connection(sock=deaf, limit=4096)
+        writer.transport.pause_reading()
+        for id in range(total):
+            writer.write(encode_request(MetadataRequest(8, (), False), id, "deaf"))
+        known = -1
+        while len(seen) != known:
+            known = len(seen)
+            await asyncio.sleep(0.2)
+        assert 0 < known < total
+        writer.transport.resume_reading()
+        for _ in range(total):
+            await reader.readexactly(*struct.unpack(">i", await reader.readexactly(4)))
+        assert len(seen) == total
+        writer.close()
+
+    run_with_gateway(scenario)
+
+
+def test_a_connection_is_closed_on_request() -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
+        base.inject(gateway.address, ServeClients(handler))
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.ports["PLAINTEXT"])
+        writer.write(encode_request(ApiVersionsRequest(0), 1, "x"))
+        await eventually(lambda: seen)
+        base.inject(gateway.address, CloseClient(seen[0].connection, "because"))
+        assert await reader.read() == b""
+        base.inject(gateway.address, ClientResponse(seen[0].connection, 1, ApiVersionsResponse(0, ())))
+        await asyncio.sleep(0.01)
+        writer.close()
+
+    run_with_gateway(scenario)
+
+
+def test_a_busy_port_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        here = Endpoint("INNER", "127.0.0.1", port)
+        gateway = ListenerGateway(LocalBase(clock=RealClock()), NodeSettings(0, (here,), (here,), (), "none"))
+        with pytest.raises(OSError, match=f"INNER://127.0.0.1:{port} cannot be bound: port {port} is in use"):
+            asyncio.run(gateway.bind())
+
+
+def test_a_stop_closes_everything(tmp_path: Path) -> None:
+    with ServedBroker(tmp_path) as broker:
+        connection = client(broker)
+        assert connection.call(ApiVersionsRequest(0)).error_code == NONE
+        port = broker.port
+    assert connection.is_closed_by_peer()
+    connection.close()
+
+    def refused() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) != 0
+
+    until(refused, what="the port is free", timeout=5)
