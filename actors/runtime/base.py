@@ -92,7 +92,8 @@ class LocalBase:
     `ports` are the objects behind `self.port(name)`, by name.
 
     For reading: `n` (number of the running or last delivery), `now` (its time), `queued`, `pending_timers`,
-    `dead_letters` (count), `failures` (count of deliveries with an error other than a dead letter).
+    `dead_letters` (count), `failures` (count of deliveries that a handler failed), `neighbours` (bases in this process
+    that were sent mail and have not been driven since).
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class LocalBase:
         self._created = 0
         self._running: int | None = None
         self._closed = False
+        self.neighbours: set[LocalBase] = set()
 
         self._refs: dict[str, ActorRef] = {}
         self._global_names: dict[str, ActorRef] = {}
@@ -295,6 +297,7 @@ class LocalBase:
         """Send to an address that is not one of our references: a text that was decoded, or another base's actor."""
         if isinstance(to, ActorRef) and to.base is not self:
             to.base.inject(to, message, sender)
+            self.neighbours.add(to.base)
         else:
             self.queue.append((self.address_of(to.actorAddressString), message, sender, self.n, self.now, SENT))
 
@@ -335,9 +338,9 @@ class LocalBase:
         elif self._dead_letter_handler is ref:
             self._dead_letter_handler = None
 
-    def global_name_of(self, ref: ActorRef) -> str:
-        """The global name of an actor, or ""."""
-        return next((name for name, named in self._global_names.items() if named is ref), "")
+    def global_name_of(self, ref: ActorRef) -> str | None:
+        """The global name of an actor, if it has one."""
+        return next((name for name, named in self._global_names.items() if named is ref), None)
 
     def has_port(self, name: str) -> bool:
         """Whether `name` can be called: in replay every port can, the record answers."""
@@ -437,6 +440,7 @@ class LocalBase:
                 to = self.address_of(to.actorAddressString)
             elif to.base is not self:
                 to.base.inject(to, message, sender)
+                self.neighbours.add(to.base)
                 continue
             queue.append((to, message, sender, cause, queued_at, OUTSIDE))
 
@@ -563,7 +567,7 @@ class LocalBase:
             self._dead_letter_handler = None
         self.sources.notify(ref, False)
         name = self.global_name_of(ref)
-        if name:
+        if name is not None:
             del self._global_names[name]
 
     def _ref_for(self, actor_class: type[Actor] | str, parent: ActorRef) -> ActorRef:

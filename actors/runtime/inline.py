@@ -3,7 +3,8 @@
 Rule 1: one thread drives at a time (`_turn`); who finds it taken waits for mail, or for its turn, whichever is first.
 Rule 2: waiting is real: ask and listen honour their timeout, and a message injected by another thread wakes them.
 Rule 3: tell returns when nothing is due; ask and listen return with the first message to their outside.
-Rule 4: while a loop drives (`attach`), inline callers only send and wait.
+Rule 4: another base of this process that was sent mail is driven too, as nobody else may do it.
+Rule 5: while a loop drives (`attach`), inline callers only send and wait.
 """
 
 from __future__ import annotations
@@ -126,6 +127,8 @@ class InlineDriver:
         finally:
             self._turn.release()
         self.ring()
+        while base.neighbours:
+            base.neighbours.pop().inline.drive()
         return 0.0 if base.has_mail_from_outside else due
 
     def _wait(self, heard: int, seconds: float | None) -> None:

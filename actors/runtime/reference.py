@@ -73,8 +73,8 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         return self
 
     @property
-    def globalName(self) -> str:
-        """The global name under which the actor was created, or ""."""
+    def globalName(self) -> str | None:
+        """The global name under which the actor was created, if any."""
         return self.base.global_name_of(self)
 
     def actor_send(self, to: ActorAddress, message: Any) -> None:

@@ -1,4 +1,4 @@
-"""Rule 1: one FIFO; timers by deadline, then the outside, enter it before each delivery. And what the observer is told."""
+"""Rule 1: one FIFO; timers by deadline, then the outside, enter it before each delivery. And what observers hear."""
 
 from __future__ import annotations
 

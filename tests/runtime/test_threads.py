@@ -137,7 +137,7 @@ def test_a_wake_up_is_scheduled_once_for_any_number_of_messages(burst: int) -> N
         def call_soon_threadsafe(self, callback: Any) -> None:
             self.calls += 1
 
-    base, system, echo = echo_system()
+    base, _, echo = echo_system()
     loop = CountingLoop()
     base.attach(loop)  # type: ignore[arg-type]
     in_threads(2, lambda number: [base.inject(echo, count) for count in range(burst)])

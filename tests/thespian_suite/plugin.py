@@ -16,12 +16,12 @@ from thespian.actors import ActorAddress, NoCompatibleSystemForActor
 from actors.runtime import LocalBase
 
 EXCEPTIONS: dict[str, str] = {
-    "test_multiple_threads_private_context_ask[100]": (
-        "100 threads ask for up to 70 ms of serial sleeping each: 7 s against the test's own timeout of 5 s. Thespian's"
-        " simple base passes only because it ignores the timeout of ask() (with that mended it fails too)."
+    "test_multiple_threads_private_context_ask[simpleSystemBase-100]": (
+        "100 threads at a time ask for up to 70 ms of serial sleeping each: 7 s against the test's own timeout of 5 s."
+        " Thespian's simple base passes only because it ignores the timeout of ask(); with that mended it fails too."
     ),
 }
-"""Tests that cannot pass, by the end of their name, and why."""
+"""Tests that cannot pass, by the end of their name, and why. Not strict: how 100 threads interleave is nobody's law."""
 
 
 class ActorSystemBase(LocalBase):
@@ -49,7 +49,6 @@ def pytest_configure(config: pytest.Config) -> None:
     module = ModuleType("thespian.system.simpleSystemBase")
     module.ActorSystemBase = ActorSystemBase  # type: ignore[attr-defined]
     sys.modules[module.__name__] = module
-    config.addinivalue_line("filterwarnings", "ignore::pytest.PytestWarning")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
