@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from zk_bridge.client import ZooKeeperUnavailable, connect
-
 from actors.cli.app import Failed
 from messages.vocabulary import Message
+from zk_bridge.client import ZooKeeperUnavailable, connect
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """What a topic may be called, with Kafka's words for what it may not.
 
-Metric names turn both '.' and '_' into '_', so two topics that differ only there would share their metrics: they collide.
+Metric names turn both '.' and '_' into '_': two topics that differ only there would share their metrics, they collide.
 """
 
 from __future__ import annotations

@@ -1,0 +1,272 @@
+"""The processes of a cluster on this machine: one ZooKeeper, unless one is given, and one process per node.
+
+Rule 1: a node is `kafka-actors broker DIR/node-N/server.properties`, and says what it does in DIR/node-N/node.log.
+Rule 2: nothing outlives us, however we end (zk_bridge.guardian); a Ctrl-C at the terminal reaches only us, and we stop
+        the others in order: first the nodes that are not controller, then the controller, then ZooKeeper.
+Rule 3: an existing DIR is continued: its data and what its properties files say, but for the addresses.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from actors.cli.app import Failed
+from actors.cli.zookeeper import zookeeper
+from actors.properties import format_properties, parse_properties
+from messages.requests import MetadataRequest, MetadataResponse
+from messages.vocabulary import Message
+from messages.wire import FrameReader, WireError, decode_response, encode_request
+from messages.zookeeper import GetBrokers, GetController
+from zk_bridge import guardian
+from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed
+
+HOST = "127.0.0.1"
+SESSION_TIMEOUT_MS = 6000
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+LOOK_SECONDS = 0.05
+
+DEFAULTS = {
+    "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "controlled.shutdown.retry.backoff.ms": "500",  # the last node of a cluster has nobody to hand its leaderships to
+}
+"""What a node of ours is set to unless its file says otherwise."""
+
+_GUARD = "signal" if sys.platform == "linux" else "pipe"
+
+
+class Node:
+    """One node's process. `ended` is its exit code, None while it runs; negative for a signal."""
+
+    def __init__(self, number: int, port: int, directory: Path) -> None:
+        self.id = number
+        self.port = port
+        self.directory = directory
+        self.log = directory / "node.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process's id (of its guardian, where that stays); 0 before the start."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def ended(self) -> int | None:
+        """The exit code, None while it runs."""
+        return self._process.poll() if self._process is not None else None
+
+    def configure(self, zookeeper_connect: str) -> None:
+        """Write server.properties, keeping what an earlier one says about anything but addresses."""
+        file = self.directory / "server.properties"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        said = parse_properties(file.read_text(encoding="iso-8859-1")) if file.exists() else {}
+        ours = {
+            "broker.id": str(self.id),
+            "listeners": f"PLAINTEXT://{HOST}:{self.port}",
+            "log.dirs": str(self.directory / "data"),
+            "zookeeper.connect": zookeeper_connect,
+        }
+        file.write_text(format_properties({**DEFAULTS, **said, **ours}), encoding="iso-8859-1")
+
+    def start(self) -> None:
+        """Start the process; call it from a thread that lives as long as we do."""
+        node = [sys.executable, "-m", "actors.cli", "broker", str(self.directory / "server.properties")]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", guardian.__file__, _GUARD, str(os.getpid()), *node],
+                stdin=subprocess.PIPE if _GUARD == "pipe" else subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def terminate(self) -> None:
+        """Ask it to stop."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+
+    def wait(self, deadline: float) -> bool:
+        """Wait until it has ended; False if it had to be killed at the deadline (of time.monotonic)."""
+        if self._process is None:
+            return True
+        try:
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+            return True
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return False
+
+    def last_words(self, lines: int = 5) -> str:
+        """The end of its log."""
+        with suppress(OSError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return ""
+
+
+class LocalCluster:
+    """A cluster below `directory`. Use `running`, which starts it and stops it."""
+
+    def __init__(self, directory: Path, ports: Sequence[int], zookeeper_connect: str | None) -> None:
+        self.directory = directory
+        self.nodes = [Node(number, port, directory / f"node-{number}") for number, port in enumerate(ports)]
+        self.zookeeper = zookeeper_connect or ""
+        self.server: EmbeddedZooKeeper | None = None
+        if zookeeper_connect is None:
+            self.server = EmbeddedZooKeeper(directory / "zookeeper", port=self._earlier_zookeeper_port())
+        self._ask: Callable[[Message], Any]
+
+    @contextmanager
+    def running(self, stopping: Callable[[], bool], say: Callable[[str], None]) -> Iterator[None]:
+        """Start everything and wait until it serves; stop it at the end, telling `say` what does not stop by itself.
+
+        Failed if something does not start; returns early, not ready, once `stopping` holds.
+        """
+        with ExitStack() as stack:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_only_user_of(self.directory))
+            if self.server is not None:
+                try:
+                    self.server.start()
+                except ZooKeeperStartFailed as error:
+                    raise Failed(str(error)) from error
+                stack.callback(self.server.stop)
+                self.zookeeper = self.server.connect_string
+            self._ask = stack.enter_context(zookeeper(self.zookeeper))
+            stack.callback(self._stop_nodes, say)
+            for node in self.nodes:
+                node.configure(self.zookeeper)
+                node.start()
+            self._await_ready(stopping)
+            (self.directory / "cluster.json").write_text(json.dumps(self.description()) + "\n")
+            yield
+
+    def description(self) -> dict[str, Any]:
+        """What --json prints."""
+        brokers = [{"id": node.id, "host": HOST, "port": node.port, "pid": node.pid} for node in self.nodes]
+        return {"zookeeper": self.zookeeper, "dir": str(self.directory), "brokers": brokers}
+
+    def registered(self, node: Node) -> bool:
+        """Whether the node's registration is in ZooKeeper; after a kill it stays until the session expires."""
+        return node.id in {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}
+
+    # ------------------------------------------------------------------------------------------------- details
+
+    def _earlier_zookeeper_port(self) -> int:
+        """The port of the embedded ZooKeeper when the directory was last used, if it is free; else 0, any."""
+        try:
+            port = int(json.loads((self.directory / "cluster.json").read_text())["zookeeper"].rpartition(":")[2])
+        except (OSError, ValueError, KeyError):
+            return 0
+        return 0 if busy([port]) else port
+
+    def _await_ready(self, stopping: Callable[[], bool]) -> None:
+        """Wait until all nodes are registered, one is controller, and each one's Metadata says so."""
+        deadline = time.monotonic() + START_SECONDS
+        while not stopping():
+            for node in self.nodes:
+                if node.ended is not None:
+                    raise Failed(f"node {node.id} did not start (exit code {node.ended}):\n{node.last_words()}")
+            if self._ready():
+                return
+            if time.monotonic() > deadline:
+                words = "\n".join(f"node {node.id}: {node.last_words(1)}" for node in self.nodes)
+                raise Failed(f"the cluster was not ready after {START_SECONDS:.0f} s; last words:\n{words}")
+            time.sleep(LOOK_SECONDS)
+
+    def _ready(self) -> bool:
+        ids = {node.id for node in self.nodes}
+        if not ids <= {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}:
+            return False
+        controller = self._ask(GetController(watch=False)).broker_id
+        for node in self.nodes:
+            metadata = ask_metadata(node.port)
+            if metadata is None or metadata.controller_id != controller:
+                return False
+            if not ids <= {broker.id for broker in metadata.brokers}:
+                return False
+        return True
+
+    def _stop_nodes(self, say: Callable[[str], None]) -> None:
+        """Stop the nodes, the controller last, so that it can hand on the others' leaderships."""
+        running = [node for node in self.nodes if node.ended is None]
+        with suppress(Exception):  # without ZooKeeper there is no order to keep
+            controller = self._ask(GetController(watch=False)).broker_id
+            others = [node for node in running if node.id != controller]
+            self._stop(others, say)
+        self._stop(running, say)
+
+    @staticmethod
+    def _stop(nodes: Sequence[Node], say: Callable[[str], None]) -> None:
+        for node in nodes:
+            node.terminate()
+        deadline = time.monotonic() + STOP_SECONDS
+        for node in nodes:
+            if not node.wait(deadline):
+                say(f"node {node.id} did not stop within {STOP_SECONDS:.0f} s and was killed")
+
+
+def busy(ports: Sequence[int]) -> list[int]:
+    """Those of the ports on which somebody listens."""
+    taken = []
+    for port in ports:
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind((HOST, port))
+            except OSError:
+                taken.append(port)
+    return taken
+
+
+def free_ports(count: int) -> list[int]:
+    """So many ports that nobody uses now."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for held in sockets:
+            held.bind((HOST, 0))
+        return [held.getsockname()[1] for held in sockets]
+
+
+def ask_metadata(port: int, timeout: float = 2.0) -> MetadataResponse | None:
+    """What the node on that port answers to Metadata (brokers and controller only); None if it does not answer."""
+    request = MetadataRequest(version=5, topics=(), allow_auto_topic_creation=False)
+    reader = FrameReader()
+    try:
+        with socket.create_connection((HOST, port), timeout) as link:
+            link.sendall(encode_request(request, 1, "kafka-actors up"))
+            while received := link.recv(65536):
+                for frame in reader.feed(received):
+                    response = decode_response(MetadataRequest, request.version, frame)[1]
+                    return response if isinstance(response, MetadataResponse) else None
+    except (OSError, WireError):
+        return None
+    return None
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code in words."""
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+@contextmanager
+def _only_user_of(directory: Path) -> Iterator[IO[str]]:
+    """Hold the directory's lock; Failed if another process does."""
+    with (directory / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Failed(f"{directory} is in use by another kafka-actors up") from None
+        yield lock

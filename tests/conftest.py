@@ -1,0 +1,33 @@
+"""What tests of every area share: where Apache's jars are, and how hard hypothesis looks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+HOUSE = Path(__file__).resolve().parents[1]
+
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
+
+
+@pytest.fixture(scope="session")
+def apache_jars() -> Path:
+    """The folder with the jars of Apache Kafka 3.9: KAFKA_LIBS, or what `make apache` fetched. Skips where there is none."""
+    for place in (os.environ.get("KAFKA_LIBS"), HOUSE / ".cache" / "kafka-3.9.1"):
+        if place and any(Path(place).glob("kafka_2.13-3.9.*.jar")):
+            return Path(place)
+    pytest.skip("needs the jars of Apache Kafka 3.9: set KAFKA_LIBS or run `make apache`")
+
+
+@pytest.fixture(scope="session")
+def kcat() -> str:
+    """The kcat command. Skips where it is not installed."""
+    found = shutil.which("kcat")
+    if found is None:
+        pytest.skip("needs kcat")
+    return found
