@@ -9,8 +9,7 @@ Rule 4: version 0 knows neither "no topics" (its empty list means all) nor repli
 
 from __future__ import annotations
 
-import re
-
+from actors.core.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, Endpoint
 from messages.errors import (
     INVALID_TOPIC,
@@ -32,15 +31,6 @@ from messages.requests import (
 )
 
 NO_CONTROLLER = -1
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-MAX_TOPIC_LENGTH = 249
-
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
-
-
-def valid_topic(name: str) -> bool:
-    """May a topic have this name? 1-249 of letters, digits, dot, underscore, dash, but neither "." nor ".."."""
-    return name not in (".", "..") and len(name) <= MAX_TOPIC_LENGTH and _TOPIC.fullmatch(name) is not None
 
 
 class MetadataCache:
@@ -88,8 +78,7 @@ class MetadataCache:
     def _topic(self, name: str, endpoints: dict[int, Endpoint], version: int) -> MetadataTopic:
         partitions = self.topics.get(name)
         if partitions is None:
-            error_code = UNKNOWN_TOPIC_OR_PARTITION if valid_topic(name) else INVALID_TOPIC
-            return MetadataTopic(error_code, name, name in INTERNAL_TOPICS, ())
+            return MetadataTopic(_absence(name), name, name in INTERNAL_TOPICS, ())
         described = tuple(self._partition(partitions[number], endpoints, version) for number in sorted(partitions))
         return MetadataTopic(NONE, name, name in INTERNAL_TOPICS, described)
 
@@ -116,3 +105,12 @@ class MetadataCache:
             isr,
             state.offline_replicas,
         )
+
+
+def _absence(topic: str) -> int:
+    """The code of a topic that is not known: there is none now (3), or there can be none (17)."""
+    try:
+        check_name(topic)
+    except InvalidTopic:
+        return INVALID_TOPIC
+    return UNKNOWN_TOPIC_OR_PARTITION
