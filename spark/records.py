@@ -1,0 +1,108 @@
+"""All records of all nodes below a folder, as one DataFrame.
+
+Rule 1: the schema is written out, never inferred: an empty trace has the same columns as a full one.
+Rule 2: a line that is no record is a row of kind MALFORMED, so that it can be counted; nothing else ever sums it up.
+Rule 3: a torn end, or a file that is no trace, costs its own rows and nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from messages.trace.codec import TraceError
+from messages.trace.frames import SUFFIX, read_bytes
+from messages.trace.schema import DELIVERIES, Header, Record
+
+MALFORMED = "malformed"
+
+SCHEMA = StructType(
+    [
+        StructField("run", StringType(), False),
+        StructField("node", IntegerType(), False),
+        StructField("n", LongType(), False),
+        StructField("kind", StringType(), False),
+        StructField("cause", LongType(), False),
+        StructField("sender", StringType(), False),
+        StructField("receiver", StringType(), False),
+        StructField("actor", StringType(), False),
+        StructField("type", StringType(), False),
+        StructField("at", DoubleType(), False),
+        StructField("waited", DoubleType(), False),
+        StructField("took", DoubleType(), False),
+        StructField("effects", IntegerType(), False),
+        StructField("failed", BooleanType(), False),
+        StructField("payload", StringType(), True),
+    ]
+)
+"""`at` is when the message was taken from the queue, in seconds since 1970; `waited` and `took` are seconds.
+
+`effects` counts the port calls. `payload` is JSON (messages.trace.codec), or the line itself where it is MALFORMED.
+"""
+
+
+def read_all(session: SparkSession, folder: str | Path) -> DataFrame:
+    """Every row below `folder`: deliveries, events of runs, malformed lines. In no order."""
+    files = (
+        session.read.format("binaryFile")
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", f"*{SUFFIX}")
+        .load(str(Path(folder).resolve()))
+        .select("content")
+    )
+    return session.createDataFrame(files.rdd.flatMap(_rows), SCHEMA, verifySchema=False)
+
+
+def deliveries(records: DataFrame) -> DataFrame:
+    """Those rows that are deliveries."""
+    return records.where(records.kind.isin(*DELIVERIES))
+
+
+def _rows(file: Any) -> Iterator[tuple[Any, ...]]:
+    """One segment's rows; runs in Spark's workers."""
+    try:
+        segment = read_bytes(bytes(file.content))
+    except TraceError:
+        return
+    header, decode = segment.header, msgspec.json.Decoder(Record).decode
+    for line in segment.lines():
+        try:
+            record = decode(line)
+        except msgspec.MsgspecError:
+            text = line.decode(errors="replace")
+            yield header.run, header.node, 0, MALFORMED, 0, "", "", "", "", 0.0, 0.0, 0.0, 0, False, text
+        else:
+            yield _row(header, record)
+
+
+def _row(header: Header, record: Record) -> tuple[Any, ...]:
+    return (
+        header.run,
+        header.node,
+        record.n,
+        record.kind,
+        record.cause,
+        record.sender,
+        record.receiver,
+        record.actor,
+        record.type,
+        record.taken_at + header.clock_offset,
+        record.taken_at - record.queued_at,
+        record.took,
+        len(record.effects),
+        record.error is not None,
+        bytes(record.payload).decode(),
+    )

@@ -1,0 +1,47 @@
+"""The Spark session of this project: local, small, silent."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import messages.trace
+
+MASTER = "local[2]"
+_LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d %p %c: %m%n
+"""
+_HOUSE = Path(messages.trace.__file__).resolve().parents[2]
+
+
+def open_session(master: str = MASTER) -> SparkSession:
+    """A session (or the one there is), a few seconds to start. Its workers can import the trace's schema.
+
+    The caller stops it. Two shuffle partitions: traces of a small cluster are small.
+    """
+    log4j = Path(tempfile.gettempdir()) / "kafka-actors-spark-log4j2.properties"
+    log4j.write_text(_LOG4J)
+    builder = SparkSession.builder.master(master).appName("kafka-actors")
+    for name, value in {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.executorEnv.PYTHONPATH": str(_HOUSE),
+        "spark.pyspark.python": sys.executable,
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
