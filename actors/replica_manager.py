@@ -18,7 +18,7 @@ from typing import Any
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
-from actors.core.replica_manager import Census, ControllerResponse, Epochs, leaders_first, refusal
+from actors.core.replica_manager import Census, ControllerResponse, Epochs, leaders_first, name_verdict, refusal
 from actors.partition import PartitionActor
 from actors.runtime import AskAll, FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, deleted_path
@@ -187,6 +187,10 @@ class ReplicaManagerActor(FlowActor):
         errors: list[PartitionError] = []
         pairs: list[tuple[ActorAddress, BecomeLeader | BecomeFollower]] = []
         for order in leaders_first(request.partition_states, own_id):
+            error_code = name_verdict(order.partition)
+            if error_code != NONE:
+                errors.append(PartitionError(order.partition, error_code))
+                continue
             actor = self._host(order.partition)
             if actor is None:
                 errors.append(PartitionError(order.partition, KAFKA_STORAGE_ERROR))

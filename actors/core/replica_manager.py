@@ -3,7 +3,9 @@
 Rule 1: a request made for an earlier registration of this broker is refused whole with code 77. A broker epoch of -1
         is not checked; one that is ahead of ours is good: the controller may hear of a registration before we do.
 Rule 2: a request of an earlier controller is refused whole with code 11. A newer controller's epoch is remembered.
-Rule 3: a refused request touches nothing. LeaderAndIsr is refused for each of its partitions by name, the others bare.
+Rule 3: a partition whose log could have no name on disk (no legal topic, a negative number, a name beyond 255
+        characters) is refused alone, with code 17: what the port takes in must not become a path elsewhere.
+Rule 4: a refused request touches nothing. LeaderAndIsr is refused for each of its partitions by name, the others bare.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from collections.abc import Iterable
 
 import attrs
 
+from actors.core.topic_name import InvalidTopic, check_name
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
-from messages.errors import NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.errors import INVALID_TOPIC, NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.metrics import Gauge
 from messages.requests import (
     LeaderAndIsrPartitionState,
@@ -30,6 +33,7 @@ ControllerRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataReq
 ControllerResponse = LeaderAndIsrResponse | StopReplicaResponse | UpdateMetadataResponse
 
 INITIAL_CONTROLLER_EPOCH = 0
+MAX_LOG_NAME = 255
 
 
 @attrs.frozen
@@ -56,8 +60,17 @@ class Epochs:
         return attrs.evolve(self, controller=request.controller_epoch)
 
 
+def name_verdict(partition: TopicPartition) -> int:
+    """NONE, or 17 where the partition can have no log (rule 3)."""
+    try:
+        check_name(partition.topic)
+    except InvalidTopic:
+        return INVALID_TOPIC
+    return NONE if partition.partition >= 0 and len(str(partition)) <= MAX_LOG_NAME else INVALID_TOPIC
+
+
 def refusal(request: ControllerRequest, error_code: int) -> ControllerResponse:
-    """The answer to a request that is refused whole (rule 3)."""
+    """The answer to a request that is refused whole (rule 4)."""
     match request:
         case LeaderAndIsrRequest():
             errors = tuple(PartitionError(order.partition, error_code) for order in request.partition_states)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from messages.cluster import TopicPartition
 from messages.errors import (
     FENCED_LEADER_EPOCH,
+    INVALID_TOPIC,
     KAFKA_STORAGE_ERROR,
     NONE,
     STALE_BROKER_EPOCH,
@@ -150,6 +151,17 @@ def test_leaders_are_made_before_followers(broker: Broker) -> None:
     broker.update(live=(alive(9),))
     answer = broker.lead(order("t", leader=9), order("u"), order("v", leader=9), order("w"))
     assert list(codes(answer)) == ["u-0", "w-0", "t-0", "v-0"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "number"), [("../out", 0), ("a/b", 0), ("", 0), ("a\0b", 0), ("t", -1), ("x" * 249, 1_000_000)]
+)
+def test_a_partition_that_can_have_no_log_is_refused_alone(broker: Broker, data: Path, topic: str, number: int) -> None:
+    answer = broker.lead(order(topic, number, is_new=True), order("t"))
+    assert [error.error_code for error in answer.partition_errors] == [INVALID_TOPIC, NONE]
+    assert [error.error_code for error in broker.stop((topic, number, -2, True)).partition_errors] == [NONE]
+    assert logs(data) == ["t-0"]
+    assert sorted(path.name for path in data.parent.iterdir()) == ["data"]
 
 
 def test_under_replicated_partitions_are_counted(broker: Broker) -> None:
