@@ -17,7 +17,7 @@ settings.load_profile("house")
 
 @pytest.fixture(scope="session")
 def apache_jars() -> Path:
-    """The folder with the jars of Apache Kafka 3.9: KAFKA_LIBS, or what `make apache` fetched. Skips where there is none."""
+    """The folder with the jars of Apache Kafka 3.9: KAFKA_LIBS, or what `make apache` fetched; skips without."""
     for place in (os.environ.get("KAFKA_LIBS"), HOUSE / ".cache" / "kafka-3.9.1"):
         if place and any(Path(place).glob("kafka_2.13-3.9.*.jar")):
             return Path(place)

@@ -5,6 +5,8 @@ Which options go together is a table, and was found by trying every option with 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import click
@@ -41,11 +43,11 @@ EXCLUDES = (
 )
 """Two options that do not go together, and under which action."""
 
-REPORTS = {
-    "under-replicated-partitions": PartitionView.under_replicated.fget,
-    "unavailable-partitions": PartitionView.unavailable.fget,
-    "under-min-isr-partitions": PartitionView.under_min_isr.fget,
-    "at-min-isr-partitions": PartitionView.at_min_isr.fget,
+REPORTS: dict[str, Callable[[PartitionView], bool]] = {
+    "under-replicated-partitions": attrgetter("under_replicated"),
+    "unavailable-partitions": attrgetter("unavailable"),
+    "under-min-isr-partitions": attrgetter("under_min_isr"),
+    "at-min-isr-partitions": attrgetter("at_min_isr"),
 }
 """The partitions that --describe can be limited to."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -14,7 +15,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from actors.cli.app import FAILED, Failed
+from actors.cli.app import FAILED, PROGRAM, Failed
 from actors.cli.local_cluster import HOST, LocalCluster, busy, free_ports, how_it_ended
 from actors.settings import zookeeper_servers
 from messages.conversation import AskFailed
@@ -113,16 +114,18 @@ def _show(cluster: LocalCluster) -> None:
         table.add_row(str(node.id), f"{HOST}:{node.port}", str(node.pid), str(node.log))
     console.print(table)
     first = cluster.nodes[0]
+    us = sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else f"{sys.executable} -m actors.cli"
+    topics = f"{us} topics --zookeeper {cluster.zookeeper}"
     console.print(
         f"""Try, in another terminal:
-  kafka-actors topics --zookeeper {cluster.zookeeper} --create --topic first --partitions 6 --replication-factor {min(3, len(cluster.nodes))}
-  kafka-actors topics --zookeeper {cluster.zookeeper} --describe
-  kafka-actors status --zookeeper {cluster.zookeeper}
+  {topics} --create --topic first --partitions 6 --replication-factor {min(3, len(cluster.nodes))}
+  {topics} --describe
+  {us} status --zookeeper {cluster.zookeeper}
   kcat -b {HOST}:{first.port} -L
   kill -9 {first.pid}    (then look again)
 Afterwards, or now: what every actor was told, and the proof that the record is complete
-  kafka-actors summary {cluster.directory}
-  kafka-actors replay {cluster.directory}
+  {us} summary {cluster.directory}
+  {us} replay {cluster.directory}
 Ctrl-C stops everything.""",
         markup=False,
     )
