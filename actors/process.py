@@ -67,16 +67,17 @@ class NodeProcess:
 
     def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings
+        self._store = KazooStore(
+            settings.zookeeper_connect,
+            session_timeout=settings.zookeeper_session_timeout_ms / 1000,
+            connection_timeout=settings.zookeeper_connection_timeout_ms / 1000,
+            create_chroot=True,
+        )
         self._clock = RealClock()
         self._recorder = Recorder(
             settings.trace_dir, settings.node_id, settings.roles, settings, now=self._clock.now
         )
         self._base = LocalBase(clock=self._clock, observer=self._recorder)
-        self._store = KazooStore(
-            settings.zookeeper_connect,
-            session_timeout=settings.zookeeper_session_timeout_ms / 1000,
-            connection_timeout=settings.zookeeper_connection_timeout_ms / 1000,
-        )
         self._ended: asyncio.Future[int]
 
     async def run(self) -> int:
@@ -158,4 +159,9 @@ class NodeProcess:
 def run_node(settings: NodeSettings) -> int:
     """Run one node in this process until SIGTERM or SIGINT, or until it fails. 0 after a clean stop, else 1."""
     gc.set_threshold(*GC_THRESHOLDS)
-    return asyncio.run(NodeProcess(settings).run())
+    try:
+        process = NodeProcess(settings)
+    except ZooKeeperUnavailable as error:
+        _log.error("node %d: %s", settings.node_id, error)
+        return 1
+    return asyncio.run(process.run())
