@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from thespian.actors import ActorAddress, NoCompatibleSystemForActor
+from thespian.actors import ActorAddress
 
 from actors.runtime import LocalBase
 

@@ -1,0 +1,101 @@
+"""Ports: live calls are noted on the delivery, in replay they are answered from the record and compared."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+from thespian.actors import ActorAddress
+
+from actors.runtime import OUTSIDE, Dispatcher, Effect, EffectDiverged, Port
+from tests.runtime.actors import World
+
+
+class Disk:
+    """A port object that counts its calls and fails where told."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def make_directory(self, path: str) -> int:
+        self.calls += 1
+        if path == "full":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self.calls
+
+
+class Clerk(Dispatcher):
+    """Makes directories, and goes on after a full disk."""
+
+    def __init__(self) -> None:
+        self.results: list[Any] = []
+
+    def receiveMsg_tuple(self, paths: tuple[str, ...], sender: ActorAddress) -> None:
+        for path in paths:
+            try:
+                self.results.append(self.port("disk").make_directory(path))
+            except OSError as error:
+                self.results.append((error.errno, error.strerror))
+
+    def receiveMsg_str(self, name: str, sender: ActorAddress) -> None:
+        self.port(name)
+
+
+MADE = Effect("disk", "make_directory", ("a",), 1, "")
+FULL = Effect("disk", "make_directory", ("full",), None, f"{errno.ENOSPC} No space left on device")
+
+
+def test_live_calls_are_made_and_noted() -> None:
+    disk = Disk()
+    world = World(ports={"disk": disk})
+    clerk = world.actor(Clerk)
+    world.tell(clerk, ("a", "full"), ())
+    assert world.base.instance_of(clerk).results == [1, (errno.ENOSPC, "No space left on device")]
+    assert [d.effects for d in world.journal.deliveries] == [(MADE, FULL), ()]
+    assert disk.calls == 2
+
+
+def test_effects_do_not_pile_up_without_an_observer() -> None:
+    world = World(ports={"disk": Disk()})
+    world.base.observer = None
+    world.tell(world.actor(Clerk), ("a", "b"))
+    assert world.base.effects == []
+
+
+def replay(effects: list[Effect], *paths: str) -> tuple[World, Any]:
+    world = World()
+    clerk = world.actor(Clerk)
+    envelope = world.base.outside(clerk, paths, world.outside)
+    assert envelope.kind == OUTSIDE
+    return world, world.base.deliver(envelope, 5.0, effects)
+
+
+def test_in_replay_the_record_answers() -> None:
+    world, delivery = replay([MADE, FULL], "a", "full")
+    assert world.base.instance_of(world.base.address_of("Clerk.1")).results == [
+        1,
+        (errno.ENOSPC, "No space left on device"),
+    ]
+    assert delivery.effects == (MADE, FULL)
+    assert delivery.taken_at == 5.0
+
+
+@pytest.mark.parametrize("paths, recorded", [(("b",), MADE), (("full", "a"), None)])
+def test_another_call_than_recorded_ends_the_replay_at_once(paths: tuple[str, ...], recorded: Effect | None) -> None:
+    with pytest.raises(EffectDiverged) as raised:
+        replay([MADE] if recorded else [FULL], *paths)
+    assert raised.value.recorded == recorded
+
+
+def test_a_call_left_out_shows_in_the_delivery() -> None:
+    _, delivery = replay([MADE, FULL], "a")
+    assert delivery.effects == (MADE,)
+
+
+def test_an_unknown_port_is_an_error_with_its_name() -> None:
+    world = World()
+    world.tell(world.actor(Clerk), "tape")
+    assert "'tape'" in (world.journal.deliveries[0].error or "")
+    with pytest.raises(AttributeError):
+        Port(world.base, "disk")._private  # noqa: B018
