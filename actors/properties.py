@@ -90,7 +90,7 @@ def _unescape(text: str) -> str:
             else:
                 char = _CONTROL.get(char, char)
         out.append(char)
-    return "".join(out)
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # pairs become one
 
 
 def _escape(text: str, protected: str) -> str:
