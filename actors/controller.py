@@ -1,0 +1,251 @@
+"""ControllerActor: the shell around the controller's flows (`actors.core`). Its mailbox is the event queue.
+
+Rule 1: one event is finished before the next begins (`FlowActor`); the controller is correct because of that.
+Rule 2: an event of a dead session's watches is dropped, and so is an answer of a channel that has been closed.
+Rule 3: an expired session goes before everything else; whoever waits in the queue for a response is told that we are
+        not the controller.
+Rule 4 (failure policy): an event that raises is logged and dropped. If it found that another controller was elected, we
+        resign before anything else is looked at; if it left a write of unknown outcome, we resign and give up
+        /controller, so that whoever is elected then - maybe we - loads everything anew.
+Rule 5: figures go to the metrics gateway when they changed: what an event is doing when it begins, all at its end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import ClassVar
+
+from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited
+
+from actors.channel import BrokerChannelActor
+from actors.core import failover, shutdown
+from actors.core.context import ControllerContext
+from actors.core.events import CONTROLLER_STATES, HANDLERS
+from actors.core.gauges import IDLE, gauges
+from actors.core.instructions import (
+    TERM_ENDING,
+    CloseAllChannels,
+    CloseChannel,
+    Flow,
+    OpenChannel,
+    SendRequest,
+)
+from actors.runtime import FlowActor
+from actors.topic_deletion import TopicDeletionActor
+from messages.broker import Forwarded
+from messages.channel import StartChannel
+from messages.conversation import ControllerMoved, SessionLost
+from messages.errors import STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
+from messages.events import (
+    ControlledShutdown,
+    ControllerChange,
+    ControllerShutdown,
+    LeaderAndIsrResponseReceived,
+    Reelect,
+    SessionExpired,
+    Startup,
+    TopicDeletionStopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
+)
+from messages.metrics import Gauge, Gauges
+from messages.network import ClientRequest, ClientResponse, CloseClient
+from messages.node import StartController
+from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
+from messages.vocabulary import Message
+
+log = logging.getLogger("kafka.controller")
+
+CHANNEL_ANSWERS = (
+    LeaderAndIsrResponseReceived,
+    TopicDeletionStopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
+)
+
+
+class ControllerActor(FlowActor):
+    """A node's candidate for controller, and the controller while it is active."""
+
+    answer_deadline: ClassVar[float] = 3600.0
+    """The bridge holds questions while ZooKeeper is away, as Kafka does; only an answer an hour late is a lost one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.context: ControllerContext
+        self._start: StartController
+        self._channels: dict[int, ActorAddress] = {}
+        self._channels_opened = 0
+        self._dead_generation = 0
+        self._published: dict[str, Gauge] = {}
+        self._stopped = False
+
+    def receiveMsg_StartController(self, message: StartController, sender: ActorAddress) -> None:
+        """Learn the settings and the peers, and wait for Startup."""
+        self._start = message
+        self.context = ControllerContext(message.settings)
+        self.peers = {"bridge": message.bridge, "deletion": self.createActor(TopicDeletionActor)}
+
+    def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
+        """Channels end because we ended them."""
+
+    # ------------------------------------------------------------------------------------------------------- events
+
+    def flow(self, message: Message) -> Flow[None] | None:
+        """The flow of an event; None for one that does not concern us (rule 2)."""
+        client = self._client_of(message)
+        if client is not None:
+            return self._observed(CONTROLLER_STATES[ControlledShutdown], self._serve(*client))
+        if self._stopped or self._is_late(message):
+            return None
+        body = self._body(message)
+        return None if body is None else self._observed(CONTROLLER_STATES[type(message)], body)
+
+    def preempts(self, message: Message) -> bool:
+        """An expired session empties the queue (rule 3)."""
+        return isinstance(message, SessionExpired)
+
+    def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
+        """Answer those who wait for a response; a stop that waited in the queue remains one."""
+        for message, sender in dropped:
+            self._stopped = self._stopped or isinstance(message, ControllerShutdown)
+            client = self._client_of(message, sender)
+            if client is not None:
+                self._respond(*client, ControlledShutdownResponse(STALE_CONTROLLER_EPOCH))
+
+    def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
+        """Rule 4."""
+        client = self._client_of(event)
+        if client is not None:
+            moved = isinstance(error, TERM_ENDING)
+            code = STALE_CONTROLLER_EPOCH if moved else UNKNOWN_SERVER_ERROR
+            self._respond(*client, ControlledShutdownResponse(code))
+        if isinstance(error, ControllerMoved):
+            return self._observed(CONTROLLER_STATES[ControllerChange], failover.deposed(self.context))
+        if isinstance(error, TERM_ENDING) and not isinstance(error, SessionLost):
+            return self._observed(CONTROLLER_STATES[ControllerChange], failover.give_up(self.context))
+        return None
+
+    def _is_late(self, message: Message) -> bool:
+        """Does the event come from a dead session's watch, or from a channel that has been closed (rule 2)?"""
+        if isinstance(message, CHANNEL_ANSWERS):
+            return bool(self._channels.get(message.broker_id) != self.sender)
+        if isinstance(message, SessionExpired):
+            return False
+        return 0 < getattr(message, "generation", 0) <= self._dead_generation
+
+    def _body(self, message: Message) -> Flow[None] | None:
+        """What the event does, without the shell's part."""
+        context = self.context
+        match message:
+            case Startup() | Reelect():
+                return failover.elect(context, self.port("time").wall_ms())
+            case ControllerChange():
+                return failover.controller_changed(context)
+            case SessionExpired(generation):
+                self._dead_generation = max(generation, self._dead_generation)
+                return failover.expired(context)
+            case ControllerShutdown():
+                self._stopped = True
+                return failover.resign(context)
+        handler = HANDLERS[type(message)]
+        return handler(context, message) if context.active else None
+
+    def _observed(self, state: int, body: Flow[None]) -> Flow[None]:
+        """The flow, with its figures before and after it (rule 5)."""
+        self._publish(state)
+        try:
+            yield from body
+        except GeneratorExit:
+            raise
+        except BaseException:
+            self._publish(IDLE)
+            raise
+        self._publish(IDLE)
+
+    # ------------------------------------------------------------------------------------------------------- clients
+
+    def _client_of(
+        self, message: Message, sender: ActorAddress | None = None
+    ) -> tuple[ActorAddress, ClientRequest] | None:
+        """Who is to be answered, and the request; None where the message is no client's."""
+        if isinstance(message, Forwarded):
+            return message.client, message.request
+        if isinstance(message, ClientRequest):
+            return sender or self.sender, message
+        return None
+
+    def _serve(self, client: ActorAddress, mail: ClientRequest) -> Flow[None]:
+        """Answer a request that only the controller answers."""
+        request = mail.request
+        if not isinstance(request, ControlledShutdownRequest):
+            self.send(client, CloseClient(mail.connection, f"the controller answers no {type(request).__name__}"))
+            return
+        if self.context.active:
+            response = yield from shutdown.relieve(self.context, request)
+        else:
+            response = ControlledShutdownResponse(STALE_CONTROLLER_EPOCH)
+        self._respond(client, mail, response)
+
+    def _respond(self, client: ActorAddress, mail: ClientRequest, response: Message) -> None:
+        self.send(client, ClientResponse(mail.connection, mail.correlation_id, response))
+
+    # ------------------------------------------------------------------------------------------------------- channels
+
+    def perform(self, instruction: Message) -> None:
+        """What the flows want done to channels."""
+        _PERFORM[type(instruction)](self, instruction)
+
+    def _open_channel(self, instruction: OpenChannel) -> None:
+        broker_id = instruction.broker_id
+        if broker_id in self._channels:
+            return
+        start, settings = self._start, self._start.settings
+        self._channels_opened += 1
+        channel = self._channels[broker_id] = self.createActor(BrokerChannelActor)
+        self.send(
+            channel,
+            StartChannel(
+                broker_id,
+                settings.node_id,
+                instruction.endpoint,
+                f"controller-{settings.node_id}-broker-{broker_id}-{self._channels_opened}",
+                settings.request_timeout_ms / 1000,
+                start.network,
+                start.metrics,
+            ),
+        )
+
+    def _close_channel(self, instruction: CloseChannel) -> None:
+        channel = self._channels.pop(instruction.broker_id, None)
+        if channel is not None:
+            self.send(channel, ActorExitRequest())
+
+    def _close_all_channels(self, instruction: CloseAllChannels) -> None:
+        for broker_id in list(self._channels):
+            self._close_channel(CloseChannel(broker_id))
+
+    def _send_request(self, instruction: SendRequest) -> None:
+        channel = self._channels.get(instruction.broker_id)
+        if channel is None:
+            log.warning("%s no channel to broker %d: request dropped", self.context.tag, instruction.broker_id)
+        else:
+            self.send(channel, instruction.request)
+
+    # ------------------------------------------------------------------------------------------------------- figures
+
+    def _publish(self, state: int) -> None:
+        """Send the gauges that changed."""
+        changed = tuple(
+            gauge for gauge in gauges(self.context, state, self.stashed) if self._published.get(gauge.name) != gauge
+        )
+        if changed:
+            self._published.update((gauge.name, gauge) for gauge in changed)
+            self.send(self._start.metrics, Gauges(changed))
+
+
+_PERFORM: dict[type, Callable[[ControllerActor, Message], None]] = {
+    OpenChannel: ControllerActor._open_channel,
+    CloseChannel: ControllerActor._close_channel,
+    CloseAllChannels: ControllerActor._close_all_channels,
+    SendRequest: ControllerActor._send_request,
+}

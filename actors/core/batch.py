@@ -1,0 +1,273 @@
+"""RequestBatch: the requests of one step, gathered per broker and sent at its end (controller.md 4).
+
+Rule 1: a batch is a local variable of the step that fills it. It cannot outlive its event, and a step that fails leaves
+        nothing behind for the next one to stumble over (trap T4).
+Rule 2: brokers get all LeaderAndIsr first, then all UpdateMetadata, then all StopReplica; only those alive, which
+        includes those shutting down; and each with its own broker epoch.
+Rule 3: for one replica the last state wins, but `is_new` and `delete_partition` stick once they are set.
+Rule 4: whoever gets a partition's LeaderAndIsr, all brokers get its UpdateMetadata; the partitions of a batch's
+        UpdateMetadata are one tuple that all its requests share.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from actors.core.context import ControllerContext
+from actors.core.instructions import Flow, SendRequest
+from messages.cluster import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    NO_EPOCH,
+    LeaderIsrAndControllerEpoch,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LiveLeader,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+)
+
+log = logging.getLogger("state.change.logger")
+
+REQUEST_VERSIONS: tuple[tuple[str, int, int, int], ...] = (
+    ("0.9.0", 0, 1, 0),
+    ("0.10.0-IV1", 0, 2, 0),
+    ("0.10.2-IV0", 0, 3, 0),
+    ("1.0-IV0", 1, 4, 0),
+    ("2.2-IV0", 2, 5, 1),
+    ("2.4-IV0", 3, 5, 1),
+    ("2.4-IV1", 4, 6, 2),
+    ("2.6-IV0", 4, 6, 3),
+)
+"""From which inter.broker.protocol.version on: versions of LeaderAndIsr, UpdateMetadata and StopReplica."""
+
+_LAST_IV = 999
+
+
+def _release(ibp: str) -> tuple[tuple[int, ...], int]:
+    """An order on protocol versions: "2.4-IV1" by release and internal version; "2.4" is the last of 2.4."""
+    release, _, internal = ibp.partition("-IV")
+    numbers = [int(number) for number in release.split(".")]
+    significant = 3 if numbers[0] == 0 else 2  # 0.10.2.1 speaks what 0.10.2 does
+    return tuple(numbers[:significant]), int(internal) if internal else _LAST_IV
+
+
+def request_versions(ibp: str) -> tuple[int, int, int]:
+    """Versions of LeaderAndIsr, UpdateMetadata and StopReplica that a protocol version speaks.
+
+    Raises ValueError where `ibp` is no version.
+    """
+    wanted = _release(ibp)
+    found = (0, 0, 0)
+    for since, *versions in REQUEST_VERSIONS:
+        release, internal = _release(since)
+        if (release, 0 if internal == _LAST_IV else internal) <= wanted:
+            found = versions[0], versions[1], versions[2]
+    return found
+
+
+class RequestBatch:
+    """The requests of one step; see the module's rules."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._leader_and_isr: dict[int, dict[TopicPartition, LeaderAndIsrPartitionState]] = {}
+        self._metadata_brokers: dict[int, None] = {}
+        self._metadata_to_all = False
+        self._metadata_partitions: dict[TopicPartition, None] = {}
+        self._stop_replica: dict[int, dict[TopicPartition, StopReplicaPartitionState]] = {}
+        self._last_added: dict[TopicPartition, LeaderAndIsrPartitionState] = {}
+
+    def add_leader_and_isr(
+        self,
+        broker_ids: Iterable[int],
+        partition: TopicPartition,
+        leadership: LeaderIsrAndControllerEpoch,
+        assignment: ReplicaAssignment,
+        is_new: bool,
+    ) -> None:
+        """Tell these brokers who leads the partition, and all brokers' metadata caches with them."""
+        state = self._state(partition, leadership, assignment, is_new)
+        for broker_id in broker_ids:
+            if broker_id < 0:
+                continue
+            states = self._leader_and_isr.setdefault(broker_id, {})
+            sticky = states.get(partition)
+            if sticky is not None and sticky.is_new and not is_new:
+                states[partition] = self._state(partition, leadership, assignment, True)
+            else:
+                states[partition] = state
+        if not self._metadata_to_all:
+            self._metadata_to_all = True
+            self._metadata_brokers.update(dict.fromkeys(self._context.brokers))
+        self._metadata_partitions[partition] = None
+
+    def add_update_metadata(self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
+        """Tell these brokers' metadata caches of these partitions, and of the live brokers in any case."""
+        self._metadata_brokers.update(dict.fromkeys(b for b in broker_ids if b >= 0))
+        self._metadata_partitions.update(dict.fromkeys(partitions))
+
+    def add_stop_replica(self, broker_id: int, partition: TopicPartition, delete: bool) -> None:
+        """Tell the broker to stop its replica, and to delete it if so."""
+        if broker_id < 0:
+            return
+        states = self._stop_replica.setdefault(broker_id, {})
+        sticky = states.get(partition)
+        if partition.topic in self._context.queued:
+            leader_epoch = EPOCH_DURING_DELETE
+        else:
+            leadership = self._context.leadership.get(partition)
+            leader_epoch = NO_EPOCH if leadership is None else leadership.leader_epoch
+        delete = delete or (sticky is not None and sticky.delete_partition)
+        states[partition] = StopReplicaPartitionState(partition, leader_epoch, delete)
+
+    def send(self) -> Flow[None]:
+        """Send everything gathered, in the order of rule 2."""
+        context = self._context
+        versions = request_versions(context.settings.inter_broker_protocol_version)
+        yield from self._send_leader_and_isr(versions[0])
+        yield from self._send_update_metadata(versions[1])
+        yield from self._send_stop_replica(versions[2])
+
+    def _state(
+        self,
+        partition: TopicPartition,
+        leadership: LeaderIsrAndControllerEpoch,
+        assignment: ReplicaAssignment,
+        is_new: bool,
+    ) -> LeaderAndIsrPartitionState:
+        """The state for the wire; the one made last for the partition again where nothing differs."""
+        last = self._last_added.get(partition)
+        if (
+            last is not None
+            and last.is_new is is_new
+            and last.leader_epoch == leadership.leader_epoch
+            and last.zk_version == leadership.zk_version
+            and last.leader == leadership.leader
+            and last.isr is leadership.isr
+            and last.replicas is assignment.replicas
+            and last.controller_epoch == leadership.controller_epoch
+        ):
+            return last
+        state = self._last_added[partition] = LeaderAndIsrPartitionState(
+            partition,
+            leadership.controller_epoch,
+            leadership.leader,
+            leadership.leader_epoch,
+            leadership.isr,
+            leadership.zk_version,
+            assignment.replicas,
+            assignment.adding,
+            assignment.removing,
+            is_new,
+        )
+        return state
+
+    def _send_leader_and_isr(self, version: int) -> Flow[None]:
+        context = self._context
+        for broker_id, states in self._leader_and_isr.items():
+            broker = context.brokers.get(broker_id)
+            if broker is None:
+                continue
+            leaders = dict.fromkeys(state.leader for state in states.values())
+            live_leaders = []
+            for leader in leaders:
+                if leader in context.brokers:
+                    endpoint = context.endpoint(context.brokers[leader])
+                    live_leaders.append(LiveLeader(leader, endpoint.host, endpoint.port))
+            if log.isEnabledFor(logging.INFO):
+                leading = sum(state.leader == broker_id for state in states.values())
+                log.info(
+                    "%s Sending LeaderAndIsr request to broker %d with %d become-leader and %d become-follower "
+                    "partitions",
+                    context.tag,
+                    broker_id,
+                    leading,
+                    len(states) - leading,
+                )
+            yield SendRequest(
+                broker_id,
+                LeaderAndIsrRequest(
+                    version, context.broker_id, context.epoch, broker.epoch, tuple(states.values()), tuple(live_leaders)
+                ),
+            )
+
+    def _send_update_metadata(self, version: int) -> Flow[None]:
+        context = self._context
+        receivers = [context.brokers[b] for b in self._metadata_brokers if b in context.brokers]
+        if not receivers:
+            return
+        states = self._metadata_states()
+        live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
+        log.info(
+            "%s Sending UpdateMetadata request to brokers %s for %d partitions",
+            context.tag,
+            [broker.id for broker in receivers],
+            len(states),
+        )
+        for broker in receivers:
+            yield SendRequest(
+                broker.id,
+                UpdateMetadataRequest(version, context.broker_id, context.epoch, broker.epoch, states, live_brokers),
+            )
+
+    def _metadata_states(self) -> tuple[UpdateMetadataPartitionState, ...]:
+        """The states of the partitions added; those without known leadership are left out."""
+        context = self._context
+        all_online = context.all_online()
+        states = []
+        for partition in self._metadata_partitions:
+            leadership = context.leadership.get(partition)
+            if leadership is None:
+                continue
+            replicas = context.assignment(partition).replicas
+            leader, epoch, zk_version = leadership.leader, leadership.leader_epoch, leadership.zk_version
+            if partition.topic in context.queued:
+                leader, epoch, zk_version = LEADER_DURING_DELETE, 0, 0
+            states.append(
+                UpdateMetadataPartitionState(
+                    partition,
+                    leadership.controller_epoch,
+                    leader,
+                    epoch,
+                    leadership.isr,
+                    zk_version,
+                    replicas,
+                    () if all_online else tuple(b for b in replicas if not context.is_online(b, partition)),
+                )
+            )
+        return tuple(states)
+
+    def _send_stop_replica(self, version: int) -> Flow[None]:
+        context = self._context
+        for broker_id, states in self._stop_replica.items():
+            broker = context.brokers.get(broker_id)
+            if broker is None:
+                continue
+            if version >= 3:
+                parts = [tuple(states.values())]
+            else:
+                parts = [
+                    tuple(state for state in states.values() if state.delete_partition is delete)
+                    for delete in (True, False)
+                ]
+            for part in parts:
+                if part:
+                    log.info(
+                        "%s Sending StopReplica request for %d replicas to broker %d",
+                        context.tag,
+                        len(part),
+                        broker_id,
+                    )
+                    yield SendRequest(
+                        broker_id,
+                        StopReplicaRequest(version, context.broker_id, context.epoch, broker.epoch, part),
+                    )

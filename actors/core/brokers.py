@@ -1,0 +1,132 @@
+"""Brokers come, go, and come back (controller.md 7.5).
+
+Rule 1: channels first: the new and the bounced get one before anything is sent, the dead lose theirs.
+Rule 2: a broker that registered anew within one watch delay has bounced; only its epoch tells (a czxid grows). It is
+        treated as dead and then as new.
+Rule 3: when replicas die, leaders are elected before ISRs shrink, so that a dead leader costs one leader epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from actors.core import deleting, leadership, replicas
+from actors.core.batch import RequestBatch
+from actors.core.context import ControllerContext, ReplicasByBroker
+from actors.core.instructions import CloseChannel, Flow, OpenChannel
+from actors.core.states import PartitionState, ReplicaState
+from messages.cluster import Broker, TopicPartition
+from messages.events import BrokerChange, BrokerModifications
+from messages.zookeeper import Brokers, GetBroker, GetBrokers, StopWatching, WatchBrokers
+
+log = logging.getLogger("kafka.controller")
+
+
+def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
+    """The children of /brokers/ids changed: read them again and react."""
+    answer: Brokers = yield GetBrokers()
+    current = {broker.id: broker for broker in sorted(answer.brokers, key=lambda broker: broker.id)}
+    known = context.brokers
+    joined = [broker for broker in current.values() if broker.id not in known]
+    bounced = [broker for broker in current.values() if broker.id in known and broker.epoch > known[broker.id].epoch]
+    dead = [broker_id for broker_id in known if broker_id not in current]
+    if not (joined or bounced or dead):
+        return
+    log.info(
+        "%s Newly added brokers: %s, deleted brokers: %s, bounced brokers: %s, all live brokers: %s",
+        context.tag,
+        [broker.id for broker in joined],
+        dead,
+        [broker.id for broker in bounced],
+        list(current),
+    )
+    opened = [OpenChannel(broker.id, context.endpoint(broker)) for broker in (*joined, *bounced)]
+    for broker_id in (*(broker.id for broker in bounced), *dead):
+        yield CloseChannel(broker_id)
+    yield from opened
+    if joined:
+        yield from _welcome(context, joined)
+    if bounced:
+        yield from _lose(context, [broker.id for broker in bounced])
+        yield from _welcome(context, bounced)
+    if dead:
+        yield from _lose(context, dead)
+
+
+def modified(context: ControllerContext, event: BrokerModifications) -> Flow[None]:
+    """The data of /brokers/ids/N changed: other endpoints are news to everybody; a rack alone is not."""
+    answer: Brokers = yield GetBroker(event.broker_id)
+    old = context.brokers.get(event.broker_id)
+    for new in answer.brokers:
+        if old is not None and new.endpoints != old.endpoints:
+            log.info("%s Updated broker metadata: %s -> %s", context.tag, old, new)
+            # The old epoch stays: only BrokerChange may find out that the broker has bounced.
+            context.add_broker(Broker(new.id, new.endpoints, old.epoch, new.rack, new.jmx_port))
+            yield from announce(context)
+
+
+def announce(
+    context: ControllerContext, broker_ids: Iterable[int] | None = None, partitions: Iterable[TopicPartition] = ()
+) -> Flow[None]:
+    """UpdateMetadata of these partitions, and of the live brokers in any case, to these brokers (None: to all)."""
+    batch = RequestBatch(context)
+    batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, partitions)
+    yield from batch.send()
+
+
+def replicas_became_offline(context: ControllerContext, lost: ReplicasByBroker) -> Flow[None]:
+    """Elect leaders for what lost its own, then take the replicas offline; those being deleted have failed instead."""
+    leaderless = [
+        partition
+        for partition, state in context.leadership.items()
+        if not context.is_online(state.leader, partition) and partition.topic not in context.queued
+    ]
+    yield from leadership.move_partitions(context, leaderless, PartitionState.OFFLINE)
+    yield from leadership.trigger_online(context)
+    queued, kept = replicas.split(lost, lambda tp: tp.topic in context.queued) if context.queued else ({}, lost)
+    yield from replicas.move_replicas(context, kept, ReplicaState.OFFLINE)
+    yield from deleting.fail(context, replicas.flat(queued))
+    if not leaderless:
+        yield from announce(context)
+
+
+def replicas_came_online(context: ControllerContext, broker_ids: Iterable[int]) -> Flow[ReplicasByBroker]:
+    """Move all replicas of these brokers Online (LeaderAndIsr tells them their roles); the replicas moved."""
+    hosted = context.replicas_on(broker_ids)
+    yield from replicas.move_replicas(context, hosted, ReplicaState.ONLINE)
+    if context.queued:
+        yield from deleting.correct(context, _topics(hosted))
+    return hosted
+
+
+def _welcome(context: ControllerContext, brokers: Sequence[Broker]) -> Flow[None]:
+    """onBrokerStartup: first the metadata, then the roles, then whatever waited for these brokers."""
+    ids = [broker.id for broker in brokers]
+    log.info("%s New broker startup callback for %s", context.tag, ",".join(map(str, ids)))
+    existing = list(context.brokers)
+    for broker in brokers:
+        context.add_broker(broker)
+        context.offline_dirs.pop(broker.id, None)
+    yield from announce(context, existing)
+    yield from announce(context, ids, context.leadership)
+    hosted = yield from replicas_came_online(context, ids)
+    yield from leadership.trigger_online(context)
+    if context.queued:
+        yield from deleting.resume(context, [topic for topic in _topics(hosted) if topic in context.queued])
+    yield WatchBrokers(tuple(ids))
+
+
+def _lose(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
+    """onBrokerFailure: the brokers are not there any more."""
+    log.info("%s Broker failure callback for %s", context.tag, ",".join(map(str, broker_ids)))
+    for broker_id in broker_ids:
+        context.remove_broker(broker_id)
+        context.end_shutdown(broker_id)
+        context.offline_dirs.pop(broker_id, None)
+    yield from replicas_became_offline(context, context.replicas_on(broker_ids))
+    yield StopWatching("BrokerModifications", tuple(str(broker_id) for broker_id in broker_ids))
+
+
+def _topics(hosted: ReplicasByBroker) -> dict[str, None]:
+    return dict.fromkeys(tp.topic for partitions in hosted.values() for tp in partitions)

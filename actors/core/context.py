@@ -1,0 +1,292 @@
+"""ControllerContext: everything the active controller knows. One owner, the ControllerActor; lost on resignation.
+
+Rule 1: what is looked up by broker is indexed by broker, so that one broker's event costs its own partitions only.
+Rule 2: collections that are iterated are dicts, in the order in which things were learnt: never bare sets, whose order
+        would differ between two runs. Sets here answer "is it in?" only.
+Rule 3: a removed topic leaves nothing behind, no states either (trap T12: Kafka's linger, and meet a re-created topic).
+Rule 4: the number of offline partitions is counted at the moves, except for topics whose deletion has started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from actors.core.states import PartitionState, ReplicaState
+from messages.cluster import (
+    Broker,
+    Endpoint,
+    LeaderIsrAndControllerEpoch,
+    Leadership,
+    PartitionAssignment,
+    PartitionReplica,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from messages.deletion import DeletingTopic, DeletionSets
+from messages.node import NodeSettings
+from messages.zookeeper import TopicAssignment
+
+ReplicasByBroker = dict[int, list[TopicPartition]]
+"""Replicas, grouped by the broker that hosts them: how the state machine takes them."""
+
+NO_CONTROLLER = -1
+NO_ASSIGNMENT = ReplicaAssignment(())
+NO_DELETIONS = DeletionSets()
+
+_DELETION_STATES = (
+    ReplicaState.DELETION_STARTED,
+    ReplicaState.DELETION_SUCCESSFUL,
+    ReplicaState.DELETION_INELIGIBLE,
+)
+
+
+class BrokerEndpointNotAvailable(Exception):
+    """A broker is registered without the listener that brokers use among themselves."""
+
+
+def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
+    """The replicas after the reassignment under way; all where there is none (controller.md 7.7)."""
+    return tuple(r for r in assignment.replicas if r not in assignment.removing)
+
+
+def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
+    """The replicas before the reassignment under way; all where there is none."""
+    return tuple(r for r in assignment.replicas if r not in assignment.adding)
+
+
+def is_being_reassigned(assignment: ReplicaAssignment) -> bool:
+    """Is any replica being added or removed?"""
+    return bool(assignment.adding or assignment.removing)
+
+
+def reassigned_to(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
+    """The assignment on the way to `target`: target first, then what is left of the origin (controller.md 7.7)."""
+    origin = origin_replicas(assignment)
+    replicas = tuple(dict.fromkeys((*target, *origin)))
+    return ReplicaAssignment(
+        replicas,
+        adding=tuple(r for r in replicas if r not in origin),
+        removing=tuple(r for r in replicas if r not in target),
+    )
+
+
+class ControllerContext:
+    """The controller's knowledge. `settings` stay; everything else is set at election and cleared by `reset`.
+
+    `active` is whether we are the controller as far as we know; safety comes from the fence in ZooKeeper.
+    `forfeited` is the fence (version of /controller_epoch) of a term given up whose /controller may still stand.
+    """
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.settings = settings
+        self.broker_id = settings.node_id
+        self.forfeited: int | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the term and all that was learnt in it (controller.md 7.3)."""
+        self.active = False
+        self.epoch = 0
+        self.epoch_zk_version = 0
+        self.brokers: dict[int, Broker] = {}
+        self.shutting_down: dict[int, None] = {}
+        self.online_brokers: frozenset[int] = frozenset()
+        self.offline_dirs: dict[int, dict[TopicPartition, None]] = {}
+        self.topics: dict[str, dict[int, TopicPartition]] = {}
+        self.assignments: dict[TopicPartition, ReplicaAssignment] = {}
+        self.hosted: dict[int, dict[TopicPartition, None]] = {}
+        self.leadership: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
+        self.partition_states: dict[TopicPartition, PartitionState] = {}
+        self.replica_states: dict[int, dict[TopicPartition, ReplicaState]] = {}
+        self.leaderless: dict[TopicPartition, None] = {}
+        self.offline_count = 0
+        self.unclean_elections = 0
+        self.take_deletions(NO_DELETIONS)
+
+    @property
+    def tag(self) -> str:
+        """How log lines name this controller."""
+        return f"[Controller id={self.broker_id} epoch={self.epoch}]"
+
+    # ------------------------------------------------------------------------------------------------------- brokers
+
+    def add_broker(self, broker: Broker) -> None:
+        """A broker is alive, or its registration is replaced."""
+        self.brokers[broker.id] = broker
+        self.brokers = dict(sorted(self.brokers.items()))
+        self._brokers_changed()
+
+    def remove_broker(self, broker_id: int) -> None:
+        """A broker's registration is gone."""
+        self.brokers.pop(broker_id, None)
+        self._brokers_changed()
+
+    def begin_shutdown(self, broker_id: int) -> None:
+        """The broker asked for controlled shutdown; it counts as offline from now on, but still gets requests."""
+        self.shutting_down[broker_id] = None
+        self._brokers_changed()
+
+    def end_shutdown(self, broker_id: int) -> None:
+        """The broker's registration went, and with it the shutdown."""
+        self.shutting_down.pop(broker_id, None)
+        self._brokers_changed()
+
+    def _brokers_changed(self) -> None:
+        self.online_brokers = frozenset(b for b in self.brokers if b not in self.shutting_down)
+
+    def endpoint(self, broker: Broker) -> Endpoint:
+        """Where brokers reach `broker`: its inter-broker listener. Raises BrokerEndpointNotAvailable."""
+        wanted = self.settings.inter_broker_listener_name
+        for endpoint in broker.endpoints:
+            if endpoint.listener == wanted:
+                return endpoint
+        raise BrokerEndpointNotAvailable(f"broker {broker.id} is registered without listener {wanted}")
+
+    # ------------------------------------------------------------------------------------------------------- replicas
+
+    def is_online(self, broker_id: int, partition: TopicPartition) -> bool:
+        """Is the replica's broker alive and not shutting down, and its log directory not known as failed?"""
+        return broker_id in self.online_brokers and partition not in self.offline_dirs.get(broker_id, ())
+
+    def online_for(self, partition: TopicPartition) -> frozenset[int]:
+        """Brokers on which a replica of `partition` would be online."""
+        if not self.offline_dirs:
+            return self.online_brokers
+        return frozenset(b for b in self.online_brokers if self.is_online(b, partition))
+
+    def reachable_for(self, partition: TopicPartition) -> Collection[int]:
+        """Brokers, also those shutting down, on which `partition` has no failed log directory."""
+        if not self.offline_dirs:
+            return self.brokers
+        return frozenset(b for b in self.brokers if partition not in self.offline_dirs.get(b, ()))
+
+    def all_online(self) -> bool:
+        """Is every assigned replica online? Spares looking at each."""
+        return not self.offline_dirs and all(b in self.online_brokers for b, hosted in self.hosted.items() if hosted)
+
+    def replicas_on(self, broker_ids: Iterable[int]) -> ReplicasByBroker:
+        """All replicas assigned to these brokers."""
+        return {b: list(self.hosted[b]) for b in broker_ids if self.hosted.get(b)}
+
+    def replicas_of(self, partitions: Iterable[TopicPartition]) -> ReplicasByBroker:
+        """All replicas assigned to these partitions."""
+        replicas: ReplicasByBroker = {}
+        for partition in partitions:
+            for broker_id in self.assignments[partition].replicas:
+                replicas.setdefault(broker_id, []).append(partition)
+        return replicas
+
+    def offline_replicas(self) -> ReplicasByBroker:
+        """All assigned replicas that are not online."""
+        offline: ReplicasByBroker = {}
+        for broker_id, hosted in self.hosted.items():
+            if broker_id not in self.online_brokers:
+                partitions = list(hosted)
+            else:
+                partitions = [tp for tp in self.offline_dirs.get(broker_id, ()) if tp in hosted]
+            if partitions:
+                offline[broker_id] = partitions
+        return offline
+
+    # ------------------------------------------------------------------------------------------------------- topics
+
+    def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
+        """The partition's replicas; none where it is unknown."""
+        return self.assignments.get(partition, NO_ASSIGNMENT)
+
+    def topic_assignment(self, topic: str) -> TopicAssignment:
+        """All partitions of a topic with their replicas, by number; none where it is unknown."""
+        partitions = self.topics.get(topic, {})
+        return TopicAssignment(
+            topic, tuple(PartitionAssignment(n, self.assignments[partitions[n]]) for n in sorted(partitions))
+        )
+
+    def add_topic(self, topic: str) -> None:
+        """A topic exists, whatever its assignment."""
+        self.topics.setdefault(topic, {})
+
+    def learn(self, topics: Iterable[TopicAssignment]) -> list[TopicPartition]:
+        """Take over the assignments of partitions that have none yet; those partitions."""
+        added = []
+        for topic, partitions in topics:
+            known = self.topics.setdefault(topic, {})
+            for number, assignment in partitions:
+                if number not in known:
+                    partition = known[number] = TopicPartition(topic, number)
+                    self.set_assignment(partition, assignment)
+                    added.append(partition)
+        return added
+
+    def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        """Replace a known partition's assignment."""
+        old = self.assignments.get(partition)
+        self.topics.setdefault(partition.topic, {})[partition.partition] = partition
+        self.assignments[partition] = assignment
+        for broker_id in assignment.replicas:
+            self.hosted.setdefault(broker_id, {})[partition] = None
+        if old is not None:
+            for broker_id in old.replicas:
+                if broker_id not in assignment.replicas:
+                    self.hosted[broker_id].pop(partition, None)
+
+    def remove_topic(self, topic: str) -> None:
+        """The topic is gone: forget all about it (rule 3)."""
+        for partition in self.topics.pop(topic, {}).values():
+            assignment = self.assignments.pop(partition, NO_ASSIGNMENT)
+            for broker_id in assignment.replicas:
+                self.hosted[broker_id].pop(partition, None)
+            for states in self.replica_states.values():
+                states.pop(partition, None)
+            self.leadership.pop(partition, None)
+            self.leaderless.pop(partition, None)
+            if self.partition_states.pop(partition, None) is PartitionState.OFFLINE and topic not in self.started:
+                self.offline_count -= 1
+
+    # ------------------------------------------------------------------------------------------------------- states
+
+    def partition_state(self, partition: TopicPartition) -> PartitionState:
+        """The partition's state; NON_EXISTENT where it is unknown."""
+        return self.partition_states.get(partition, PartitionState.NON_EXISTENT)
+
+    def set_partition_state(self, partition: TopicPartition, state: PartitionState) -> None:
+        """Move a partition, legal or not, keeping the count of rule 4."""
+        old = self.partition_states.get(partition)
+        self.partition_states[partition] = state
+        if state is PartitionState.NEW or state is PartitionState.OFFLINE:
+            self.leaderless[partition] = None
+        else:
+            self.leaderless.pop(partition, None)
+        if (old is PartitionState.OFFLINE) is not (state is PartitionState.OFFLINE) and (
+            partition.topic not in self.started
+        ):
+            self.offline_count += 1 if state is PartitionState.OFFLINE else -1
+
+    def replica_state(self, broker_id: int, partition: TopicPartition) -> ReplicaState:
+        """The replica's state; NON_EXISTENT where it is unknown."""
+        return self.replica_states.get(broker_id, {}).get(partition, ReplicaState.NON_EXISTENT)
+
+    def learn_leaderships(self, leaderships: Iterable[Leadership]) -> None:
+        """Take over what the state znodes hold."""
+        self.leadership.update(leaderships)
+
+    # ------------------------------------------------------------------------------------------------------- deletions
+
+    def take_deletions(self, sets: DeletionSets) -> None:
+        """The TopicDeletionActor's sets, as last told."""
+        self.deletions = sets
+        self.queued = frozenset(sets.queued)
+        self.started = frozenset(sets.started)
+
+    def deleting_topic(self, topic: str) -> DeletingTopic:
+        """How a topic that is to be deleted stands, by the state tables: the authority."""
+        replicas: list[PartitionReplica] = []
+        standing: dict[ReplicaState, list[PartitionReplica]] = {state: [] for state in _DELETION_STATES}
+        for partition in self.topics.get(topic, {}).values():
+            for broker_id in self.assignments[partition].replicas:
+                replica = PartitionReplica(partition, broker_id)
+                replicas.append(replica)
+                state = self.replica_state(broker_id, partition)
+                if state in _DELETION_STATES:
+                    standing[state].append(replica)
+        started, successful, ineligible = (tuple(standing[state]) for state in _DELETION_STATES)
+        return DeletingTopic(topic, tuple(replicas), started, successful, ineligible)

@@ -1,0 +1,226 @@
+"""The life of a topic deletion, and what to do next in it (controller.md 6.1).
+
+1. A topic is *queued*. If it is neither in progress (a replica is being deleted) nor *ineligible*, it is begun.
+2. Beginning: its partitions go Offline and NonExistent, it is *started*, and every broker hears that it has leader -2.
+3. Replicas that can be reached go Offline (StopReplica) and DeletionStarted (StopReplica with delete); those that
+   cannot are DeletionIneligible, and make the topic ineligible.
+4. A broker's answer makes its replicas DeletionSuccessful, a failure DeletionIneligible. Failures are not tried again
+   by a clock: only when a broker starts, when another topic's pass finds the topic eligible, or at a failover.
+5. When all replicas are DeletionSuccessful, the znodes go, and the topic is forgotten - also as an ineligible one
+   (trap T14: Kafka keeps its name there).
+
+The record knows of each replica only whether it is in one of the three states of deletion; all moves are made by the
+controller, whose tables have the last word: `correct` takes their word over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from actors.core.states import PartitionState, ReplicaState
+from messages.cluster import PartitionReplica
+from messages.deletion import (
+    AnnounceDeletion,
+    CompleteReplicaDeletions,
+    CorrectDeletions,
+    DeletingTopic,
+    DeletionPlan,
+    DeletionSets,
+    FailReplicaDeletions,
+    FinishDeletions,
+    MarkDeletionsIneligible,
+    MovePartitions,
+    MoveReplicas,
+    QueueDeletions,
+    ResetDeletions,
+    ResumeDeletions,
+)
+from messages.vocabulary import Message
+
+_Replicas = dict[PartitionReplica, None]
+
+
+class TopicRecord:
+    """One queued topic: its replicas, and which of them are being deleted, are deleted, or cannot be deleted now."""
+
+    def __init__(self, topic: DeletingTopic) -> None:
+        self.replicas: _Replicas = dict.fromkeys(topic.replicas)
+        self.started: _Replicas = dict.fromkeys(topic.started)
+        self.successful: _Replicas = dict.fromkeys(topic.successful)
+        self.ineligible: _Replicas = dict.fromkeys(topic.ineligible)
+
+    def standing(self) -> tuple[_Replicas, _Replicas, _Replicas, _Replicas]:
+        """All replicas, then those started, successful and ineligible."""
+        return self.replicas, self.started, self.successful, self.ineligible
+
+
+class DeletionRecord:
+    """The deletions of one controller; owned by its TopicDeletionActor."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicRecord] = {}
+        self.started: dict[str, None] = {}
+        self.ineligible: dict[str, None] = {}
+
+    def answer(self, question: Message) -> DeletionPlan:
+        """The plan that answers a question of `messages.deletion`. Raises KeyError for any other message."""
+        steps = _ANSWERS[type(question)](self, question)
+        return DeletionPlan((*steps, self.sets()))
+
+    def sets(self) -> DeletionSets:
+        """The sets as they are now."""
+        records = self.topics.values()
+        return DeletionSets(
+            tuple(self.topics),
+            tuple(self.started),
+            tuple(self.ineligible),
+            sum(len(r.replicas) - len(r.successful) for r in records),
+            sum(len(r.ineligible) for r in records),
+        )
+
+    # ------------------------------------------------------------------------------------------------------- questions
+
+    def reset(self, question: ResetDeletions) -> list[Message]:
+        """A new term, or none, or a new try after a plan broke off."""
+        self.topics = {topic.topic: TopicRecord(topic) for topic in question.topics}
+        self.started = {topic: None for topic in question.started if topic in self.topics}
+        self.ineligible = {topic: None for topic in question.ineligible if topic in self.topics}
+        return []
+
+    def correct(self, question: CorrectDeletions) -> list[Message]:
+        """Take over how these topics really stand."""
+        for topic in question.topics:
+            if topic.topic in self.topics:
+                self.topics[topic.topic] = TopicRecord(topic)
+        return []
+
+    def queue(self, question: QueueDeletions) -> list[Message]:
+        """Queue what is not queued yet, and go on with all."""
+        for topic in question.topics:
+            if topic.topic not in self.topics:
+                self.topics[topic.topic] = TopicRecord(topic)
+        return self._resume(question.offline)
+
+    def mark_ineligible(self, question: MarkDeletionsIneligible) -> list[Message]:
+        """Halt these topics; only those already queued (trap T1: a caller that queues a topic marks it afterwards)."""
+        self._mark(question.topics)
+        return []
+
+    def resume(self, question: ResumeDeletions) -> list[Message]:
+        """Go on with these topics; nothing to do where none of them is queued."""
+        if question.topics is not None:
+            queued = [topic for topic in question.topics if topic in self.topics]
+            if not queued:
+                return []
+            for topic in queued:
+                self.ineligible.pop(topic, None)
+        return self._resume(question.offline)
+
+    def fail(self, question: FailReplicaDeletions) -> list[Message]:
+        """These replicas cannot be deleted now: they and their topics wait."""
+        failed = self._of_queued_topics(question.replicas)
+        if not failed:
+            return []
+        steps = self._to_ineligible(r for r in failed if r not in self._topic(r).successful)
+        self._mark(r.partition.topic for r in failed)
+        return steps + self._resume(question.offline)
+
+    def complete(self, question: CompleteReplicaDeletions) -> list[Message]:
+        """These replicas are deleted."""
+        done = [r for r in self._of_queued_topics(question.replicas) if r in self._topic(r).started]
+        for replica in done:
+            record = self._topic(replica)
+            del record.started[replica]
+            record.successful[replica] = None
+        return _moves(done, ReplicaState.DELETION_SUCCESSFUL) + self._resume(question.offline)
+
+    # ------------------------------------------------------------------------------------------------------- decisions
+
+    def _resume(self, offline: tuple[PartitionReplica, ...]) -> list[Message]:
+        """One pass over all queued topics: finish, try again, begin."""
+        finished: list[str] = []
+        again: list[PartitionReplica] = []
+        eligible: list[str] = []
+        for topic, record in self.topics.items():
+            if len(record.successful) == len(record.replicas):
+                finished.append(topic)
+                continue
+            if not record.started:
+                if record.ineligible:
+                    again.extend(record.ineligible)
+                if topic not in self.ineligible:
+                    eligible.append(topic)
+        steps: list[Message] = []
+        if finished:
+            steps.append(FinishDeletions(tuple(finished)))
+            for topic in finished:
+                del self.topics[topic]
+                self.started.pop(topic, None)
+                self.ineligible.pop(topic, None)
+            steps.append(self.sets())
+        for replica in again:
+            del self._topic(replica).ineligible[replica]
+        steps += _moves(again, ReplicaState.OFFLINE)
+        if eligible:
+            steps += self._begin(eligible, frozenset(offline))
+        return steps
+
+    def _begin(self, topics: list[str], offline: frozenset[PartitionReplica]) -> list[Message]:
+        """Delete the replicas of these topics that can be reached and are not deleted yet."""
+        steps: list[Message] = []
+        fresh = tuple(topic for topic in topics if topic not in self.started)
+        if fresh:
+            steps.append(self.sets())
+            steps.append(MovePartitions(fresh, PartitionState.OFFLINE.value))
+            steps.append(MovePartitions(fresh, PartitionState.NON_EXISTENT.value))
+            self.started.update(dict.fromkeys(fresh))
+            steps.append(self.sets())
+        steps.append(AnnounceDeletion(tuple(topics)))
+        dead: list[PartitionReplica] = []
+        alive: list[PartitionReplica] = []
+        for topic in topics:
+            record = self.topics[topic]
+            for replica in record.replicas:
+                if replica not in record.successful:
+                    (dead if replica in offline else alive).append(replica)
+        steps += self._to_ineligible(dead)
+        steps += _moves(alive, ReplicaState.OFFLINE)
+        steps += _moves(alive, ReplicaState.DELETION_STARTED)
+        for replica in alive:
+            self._topic(replica).started[replica] = None
+        self._mark(r.partition.topic for r in dead)
+        return steps
+
+    def _to_ineligible(self, replicas: Iterable[PartitionReplica]) -> list[Message]:
+        moving = [r for r in replicas if r not in self._topic(r).ineligible]
+        for replica in moving:
+            record = self._topic(replica)
+            record.started.pop(replica, None)
+            record.ineligible[replica] = None
+        return _moves(moving, ReplicaState.DELETION_INELIGIBLE)
+
+    def _mark(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            if topic in self.topics:
+                self.ineligible[topic] = None
+
+    def _of_queued_topics(self, replicas: Iterable[PartitionReplica]) -> list[PartitionReplica]:
+        return [r for r in replicas if r.partition.topic in self.topics and r in self._topic(r).replicas]
+
+    def _topic(self, replica: PartitionReplica) -> TopicRecord:
+        return self.topics[replica.partition.topic]
+
+
+def _moves(replicas: list[PartitionReplica], state: ReplicaState) -> list[Message]:
+    return [MoveReplicas(tuple(replicas), state.value)] if replicas else []
+
+
+_ANSWERS: dict[type, Callable[[DeletionRecord, Message], list[Message]]] = {
+    ResetDeletions: DeletionRecord.reset,
+    CorrectDeletions: DeletionRecord.correct,
+    QueueDeletions: DeletionRecord.queue,
+    MarkDeletionsIneligible: DeletionRecord.mark_ineligible,
+    ResumeDeletions: DeletionRecord.resume,
+    FailReplicaDeletions: DeletionRecord.fail,
+    CompleteReplicaDeletions: DeletionRecord.complete,
+}

@@ -1,0 +1,207 @@
+"""A controller's term: how it is won, begun, given up and taken away (controller.md 7.1-7.3).
+
+Rule 1: the active controller is who won the election in ZooKeeper, and only as long as it believes so itself: a
+        /controller that names our id from an earlier term or process does not make us active.
+Rule 2: a term begins with nothing known: everything is read from ZooKeeper, in an order that sets every watch before
+        what it guards is read.
+Rule 3: a term ends with everything forgotten. What ends it: another's election, an expired session, a write whose
+        outcome is unknown, a beginning that fails.
+Rule 4: who gives up a term that is still its own deletes /controller, fenced. Where ZooKeeper cannot be reached for
+        that, the fence is kept, and the deletion made up for as soon as /controller is looked at again.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from actors.core import brokers, deleting, leadership, notifications, replicas
+from actors.core.context import NO_CONTROLLER, ControllerContext
+from actors.core.instructions import CloseAllChannels, Flow, OpenChannel
+from messages.conversation import AskFailed, ControllerMoved, SessionLost
+from messages.events import (
+    BrokerChange,
+    BrokerModifications,
+    IsrChangeNotification,
+    LogDirEventNotification,
+    PartitionModifications,
+    TopicChange,
+    TopicDeletion,
+)
+from messages.zookeeper import (
+    Assignments,
+    Brokers,
+    ControllerIs,
+    DeleteIsrChangeNotifications,
+    DeleteLogDirEvents,
+    Elect,
+    Elected,
+    GetAssignments,
+    GetBrokers,
+    GetController,
+    GetIsrChangeNotifications,
+    GetLogDirEvents,
+    GetTopicDeletions,
+    GetTopics,
+    IsrChanges,
+    LogDirEvents,
+    NotElected,
+    ResignController,
+    StopWatching,
+    TopicNames,
+    WatchBrokers,
+)
+
+log = logging.getLogger("kafka.controller")
+
+TERM_EVENTS: tuple[type, ...] = (
+    IsrChangeNotification,
+    LogDirEventNotification,
+    BrokerModifications,
+    TopicChange,
+    PartitionModifications,
+    TopicDeletion,
+    BrokerChange,
+)
+"""Events of watches that belong to a term, in the order in which they are given up."""
+
+
+def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
+    """Become the controller, if there is none. `timestamp_ms` goes into /controller."""
+    current: ControllerIs = yield from _look(context)
+    if context.active:
+        if _still_ours(context, current):
+            return
+        yield from resign(context)
+    if current.broker_id != NO_CONTROLLER:
+        log.debug("%s broker %d is the controller: no election", context.tag, current.broker_id)
+        return
+    outcome: Elected | NotElected = yield Elect(context.broker_id, timestamp_ms)
+    if isinstance(outcome, NotElected):
+        log.debug("%s broker %d was elected", context.tag, outcome.broker_id)
+        return
+    context.forfeited = None
+    context.active = True
+    context.epoch, context.epoch_zk_version = outcome.epoch, outcome.epoch_zk_version
+    log.info("%s %d successfully elected as the controller", context.tag, context.broker_id)
+    try:
+        yield from _begin(context)
+    except (ControllerMoved, SessionLost):
+        raise
+    except Exception as error:
+        log.error("%s the term could not begin: %s", context.tag, error, exc_info=error)
+        yield from give_up(context)
+
+
+def controller_changed(context: ControllerContext) -> Flow[None]:
+    """/controller was written: resign if it is another's."""
+    current: ControllerIs = yield from _look(context)
+    if context.active and not _still_ours(context, current):
+        yield from resign(context)
+
+
+def deposed(context: ControllerContext) -> Flow[None]:
+    """A fence failed: another controller was elected, whatever /controller says by now."""
+    yield from resign(context)
+    yield from _look(context)
+
+
+def expired(context: ControllerContext) -> Flow[None]:
+    """The session is dead, and /controller with it: nothing is left to give up."""
+    context.forfeited = None
+    yield from resign(context)
+
+
+def give_up(context: ControllerContext) -> Flow[None]:
+    """triggerControllerMove: resign and delete /controller; whoever is elected then, maybe we, starts afresh."""
+    if not context.active:
+        return
+    context.forfeited = context.epoch_zk_version
+    try:
+        yield from resign(context)
+        yield from _look(context)
+    except AskFailed as error:
+        log.warning("%s /controller could not be given up yet: %s", context.tag, error)
+
+
+def resign(context: ControllerContext) -> Flow[None]:
+    """onControllerResignation: forget the term. Asks ZooKeeper's bridge only to stop watching; safe when not active."""
+    was, had_deletions = context.active, bool(context.deletions.queued)
+    if was:
+        log.info("%s Resigned", context.tag)
+    context.reset()
+    yield CloseAllChannels()
+    if had_deletions:
+        yield from deleting.end(context)
+    if was:
+        for event in TERM_EVENTS:
+            yield StopWatching(event.__name__)
+
+
+def _look(context: ControllerContext) -> Flow[ControllerIs]:
+    """Who is the controller? Watches /controller; deletes it where it is a term of ours that was given up (rule 4)."""
+    current: ControllerIs = yield GetController()
+    fence, context.forfeited = context.forfeited, None
+    if fence is None or context.active or current.broker_id != context.broker_id:
+        return current
+    try:
+        yield ResignController(fence)
+    except ControllerMoved:
+        log.warning("%s the term given up is over already", context.tag)
+        return current
+    except AskFailed:
+        context.forfeited = fence
+        raise
+    return ControllerIs(NO_CONTROLLER, current.epoch)
+
+
+def _still_ours(context: ControllerContext, current: ControllerIs) -> bool:
+    return current.broker_id == context.broker_id and current.epoch == context.epoch
+
+
+def _begin(context: ControllerContext) -> Flow[None]:
+    """onControllerFailover, in Kafka's order (7.2)."""
+    log_dirs: LogDirEvents = yield GetLogDirEvents()
+    if log_dirs.names:
+        yield DeleteLogDirEvents(log_dirs.names, context.epoch_zk_version)
+    isr_changes: IsrChanges = yield GetIsrChangeNotifications()
+    if isr_changes.names:
+        yield DeleteIsrChangeNotifications(isr_changes.names, context.epoch_zk_version)
+    yield from _load(context)
+    requested: TopicNames = yield GetTopicDeletions()
+    yield from _begin_deletions(context, requested.topics)
+    # Before any LeaderAndIsr: the brokers must know one another before they follow one another.
+    yield from brokers.announce(context)
+    yield from replicas.start(context)
+    yield from leadership.start(context)
+    log.info("%s Ready to serve as the new controller", context.tag)
+    yield from deleting.resume(context)
+
+
+def _load(context: ControllerContext) -> Flow[None]:
+    """Brokers, topics, assignments, leaderships; and a channel to each broker."""
+    registered: Brokers = yield GetBrokers()
+    for broker in registered.brokers:
+        context.add_broker(broker)
+    names: TopicNames = yield GetTopics()
+    for topic in names.topics:
+        context.add_topic(topic)
+    if names.topics:
+        assignments: Assignments = yield GetAssignments(names.topics)
+        context.learn(assignments.topics)
+    yield WatchBrokers(tuple(context.brokers))
+    if context.assignments:
+        yield from notifications.refresh(context, tuple(context.assignments))
+    for broker in context.brokers.values():
+        yield OpenChannel(broker.id, context.endpoint(broker))
+    log.info("%s Currently active brokers in the cluster: %s", context.tag, list(context.brokers))
+    log.info("%s Current list of topics in the cluster: %d topics", context.tag, len(context.topics))
+
+
+def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> Flow[None]:
+    """Queue what is requested in ZooKeeper; what has a replica that cannot be reached is not tried yet."""
+    if not context.settings.delete_topic_enable:
+        yield from deleting.forget_requests(context, requested)
+    elif requested:
+        offline = context.offline_replicas()
+        ineligible = dict.fromkeys(tp.topic for partitions in offline.values() for tp in partitions)
+        yield from deleting.begin(context, requested, ineligible)

@@ -1,0 +1,62 @@
+"""What the controller's flows yield besides questions: things for the shell to do at once (`ControllerActor.perform`).
+
+They are no mail: the shell turns them into mail to a broker's channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+import attrs
+
+from messages.cluster import Endpoint
+from messages.conversation import AskFailed, ConnectionLoss, ControllerMoved, LostAnswer, SessionLost
+from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+
+_T = TypeVar("_T")
+
+Flow = Generator[Any, Any, _T]
+"""A conversation: yields questions and instructions, returns its result."""
+
+TERM_ENDING = (ConnectionLoss, ControllerMoved, LostAnswer, SessionLost)
+"""Bad answers after which the controller's knowledge is in doubt: no flow may swallow them (see `failover`).
+
+Kafka waits in the middle of an event until ZooKeeper is back. Here an event ends, and what it left half done is made
+whole by giving up the term and loading everything anew.
+"""
+
+
+def passing(error: AskFailed) -> AskFailed:
+    """The error, if a flow may log it and go on with the rest. Raises it again where it ends the term."""
+    if isinstance(error, TERM_ENDING):
+        raise error
+    return error
+
+
+@attrs.frozen
+class OpenChannel:
+    """Start a request channel to a broker; nothing where there is one."""
+
+    broker_id: int
+    endpoint: Endpoint
+
+
+@attrs.frozen
+class CloseChannel:
+    """End the channel to a broker; requests queued or under way vanish without an answer."""
+
+    broker_id: int
+
+
+@attrs.frozen
+class CloseAllChannels:
+    """End every channel."""
+
+
+@attrs.frozen
+class SendRequest:
+    """Queue a request on a broker's channel; dropped with a warning where there is none."""
+
+    broker_id: int
+    request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest

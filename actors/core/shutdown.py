@@ -1,0 +1,53 @@
+"""Controlled shutdown: a broker asks to be relieved of its leaderships before it stops (controller.md 7.4)."""
+
+from __future__ import annotations
+
+import logging
+
+from actors.core import elections, leadership, replicas
+from actors.core.batch import RequestBatch
+from actors.core.context import ControllerContext
+from actors.core.instructions import Flow
+from actors.core.states import PartitionState, ReplicaState
+from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
+from messages.errors import BROKER_NOT_AVAILABLE, NONE, STALE_BROKER_EPOCH
+from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
+
+log = logging.getLogger("kafka.controller")
+
+
+def relieve(context: ControllerContext, request: ControlledShutdownRequest) -> Flow[ControlledShutdownResponse]:
+    """Move the broker's leaderships away and its replicas out of the ISRs. The answer names what it still leads.
+
+    Only partitions with another replica are moved or named. The broker counts as shutting down until its registration
+    goes.
+    """
+    broker_id = request.broker_id
+    broker = context.brokers.get(broker_id)
+    if broker is None:
+        return ControlledShutdownResponse(BROKER_NOT_AVAILABLE)
+    if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker.epoch:
+        log.warning("%s controlled shutdown of broker %d with an old epoch", context.tag, broker_id)
+        return ControlledShutdownResponse(STALE_BROKER_EPOCH)
+    log.info("%s Shutting down broker %d", context.tag, broker_id)
+    context.begin_shutdown(broker_id)
+    concerned = _movable(context, broker_id)
+    led = [tp for tp in concerned if context.leadership[tp].leader == broker_id]
+    followed = [tp for tp in concerned if context.leadership[tp].leader != broker_id]
+    yield from leadership.move_partitions(context, led, PartitionState.ONLINE, elections.controlled_shutdown)
+    batch = RequestBatch(context)
+    for partition in followed:
+        batch.add_stop_replica(broker_id, partition, delete=False)
+    yield from batch.send()
+    yield from replicas.move_replicas(context, {broker_id: followed}, ReplicaState.OFFLINE)
+    remaining = tuple(tp for tp in _movable(context, broker_id) if context.leadership[tp].leader == broker_id)
+    return ControlledShutdownResponse(NONE, remaining)
+
+
+def _movable(context: ControllerContext, broker_id: int) -> list[TopicPartition]:
+    """Partitions with a replica there and another elsewhere, led by somebody, and not being deleted."""
+    return [
+        tp
+        for tp in context.hosted.get(broker_id, ())
+        if len(context.assignments[tp].replicas) > 1 and tp in context.leadership and tp.topic not in context.queued
+    ]

@@ -1,0 +1,93 @@
+"""Topics and partitions appear, grow, and are asked to be deleted (controller.md 1.4, 1.6)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from actors.core import deleting, leadership, replicas
+from actors.core.context import ControllerContext
+from actors.core.instructions import Flow
+from actors.core.states import PartitionState, ReplicaState
+from messages.cluster import TopicPartition
+from messages.events import PartitionModifications, TopicChange, TopicDeletion
+from messages.zookeeper import (
+    Assignments,
+    GetAssignments,
+    GetTopicDeletions,
+    GetTopics,
+    SetAssignments,
+    StopWatching,
+    TopicNames,
+)
+
+log = logging.getLogger("kafka.controller")
+
+
+def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
+    """The children of /brokers/topics changed: lead the new topics, forget those that somebody removed."""
+    names: TopicNames = yield GetTopics()
+    existing = frozenset(names.topics)
+    new = tuple(topic for topic in names.topics if topic not in context.topics)
+    removed = tuple(topic for topic in context.topics if topic not in existing)
+    added: list[TopicPartition] = []
+    if removed:
+        log.info("%s Deleted topics: %s", context.tag, ",".join(removed))
+        yield StopWatching("PartitionModifications", removed)
+        for topic in removed:
+            context.remove_topic(topic)
+    if new:
+        for topic in new:
+            context.add_topic(topic)
+        answer: Assignments = yield GetAssignments(new)
+        added = context.learn(answer.topics)
+        log.info("%s New topics: %s with %d partitions", context.tag, ",".join(new), len(added))
+    yield from on_new_partitions(context, added)
+    if any(topic in context.queued for topic in removed):
+        yield from deleting.correct(context, removed)
+        yield from deleting.resume(context)
+
+
+def modified(context: ControllerContext, event: PartitionModifications) -> Flow[None]:
+    """The data of /brokers/topics/T changed: lead the new partitions; those of a topic being deleted go out again."""
+    topic = event.topic
+    answer: Assignments = yield GetAssignments((topic,))
+    known = context.topics.get(topic, {})
+    fresh = [n for _, partitions in answer.topics for n, _ in partitions if n not in known]
+    if topic in context.queued:
+        if fresh:
+            log.error("%s Skipping adding partitions %s for topic %s: it is being deleted", context.tag, fresh, topic)
+            yield SetAssignments((context.topic_assignment(topic),), context.epoch_zk_version)
+    elif fresh and topic in context.topics:
+        added = context.learn(answer.topics)
+        log.info("%s New partitions to be added: %s", context.tag, ", ".join(map(str, added)))
+        yield from on_new_partitions(context, added)
+
+
+def on_new_partitions(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
+    """Bring new partitions and their replicas to life; the requests go out when the partitions get Online."""
+    if not partitions:
+        return
+    hosted = context.replicas_of(partitions)
+    yield from leadership.move_partitions(context, partitions, PartitionState.NEW)
+    yield from replicas.move_replicas(context, hosted, ReplicaState.NEW)
+    yield from leadership.move_partitions(context, partitions, PartitionState.ONLINE)
+    yield from replicas.move_replicas(context, hosted, ReplicaState.ONLINE)
+
+
+def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow[None]:
+    """The children of /admin/delete_topics changed: queue the topics, or remove requests that cannot be granted."""
+    names: TopicNames = yield GetTopicDeletions()
+    unknown = [topic for topic in names.topics if topic not in context.topics]
+    known = [topic for topic in names.topics if topic in context.topics]
+    if unknown:
+        log.warning("%s Ignoring request to delete non-existing topics %s", context.tag, ",".join(unknown))
+        yield from deleting.forget_requests(context, unknown)
+    if not known:
+        return
+    if context.settings.delete_topic_enable:
+        log.info("%s Starting topic deletion for topics %s", context.tag, ",".join(known))
+        yield from deleting.queue(context, known)
+    else:
+        log.info("%s Removing delete requests for %s: topic deletion is disabled", context.tag, ",".join(known))
+        yield from deleting.forget_requests(context, known)

@@ -1,0 +1,32 @@
+"""Mail to a BrokerChannelActor besides the requests themselves, which it takes as they are (controller.md 5)."""
+
+from __future__ import annotations
+
+from thespian.actors import ActorAddress
+
+from messages.cluster import Endpoint
+from messages.vocabulary import message
+
+
+@message
+class StartChannel:
+    """First mail of BrokerChannelActor: to whom it carries requests, and over which connection.
+
+    `channel` names the network's connection and is used by nobody else, before or after. `timeout` is in seconds.
+    The responses go to the sender, as events.
+    """
+
+    broker_id: int
+    controller_id: int
+    endpoint: Endpoint
+    channel: str
+    timeout: float
+    network: ActorAddress
+    metrics: ActorAddress
+
+
+@message
+class ResendRequest:
+    """Payload of the wake-up that ends the pause after the failure of `correlation_id`."""
+
+    correlation_id: int
