@@ -98,4 +98,4 @@ def test_an_unknown_port_is_an_error_with_its_name() -> None:
     world.tell(world.actor(Clerk), "tape")
     assert "'tape'" in (world.journal.deliveries[0].error or "")
     with pytest.raises(AttributeError):
-        Port(world.base, "disk")._private  # noqa: B018
+        Port(world.base, "disk")._private

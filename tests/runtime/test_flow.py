@@ -1,0 +1,401 @@
+"""FlowActor, rule by rule: events one after another, questions, failures, preemption, lost answers."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+from thespian.actors import Actor, ActorAddress, ActorExitRequest, WakeupMessage
+
+from actors.runtime import AskAll, FlowActor
+from messages.conversation import Answer, Ask, AskFailed, ConnectionLoss, ControllerMoved, Failure, LostAnswer
+from tests.runtime.actors import World
+
+
+@attrs.frozen
+class Lookup:
+    """A question."""
+
+    asks: ClassVar[str] = "oracle"
+    key: str
+
+
+@attrs.frozen
+class Note:
+    """An instruction."""
+
+    text: str
+
+
+@attrs.frozen
+class Expired:
+    """Preempts."""
+
+
+@attrs.frozen
+class Poke:
+    """No event: it has a handler."""
+
+
+class Oracle(Actor):
+    """Keeps questions until it is told to answer: a number answers that many, oldest first."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Ask, ActorAddress]] = []
+        self.answers: dict[str, Any] = {}
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, Ask):
+            self.asked.append((message, sender))
+        elif isinstance(message, int):
+            for _ in range(message):
+                ask, asker = self.asked.pop(0)
+                key = ask.question.key
+                self.send(asker, Answer(ask.id, self.answers.get(key, key.upper())))
+
+
+class Clerk(FlowActor):
+    """An event is a generator function of the clerk, or a plain function for one that is done at once."""
+
+    answer_deadline = 30.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[Any] = []
+        self.failed: list[Any] = []
+        self.dropped: list[Any] = []
+        self.after_failure: Any = None
+
+    def flow(self, message: Any) -> Generator[Any, Any, None] | None:
+        if isinstance(message, Expired):
+            self.log.append("expired")
+            return None
+        if isinstance(message, WakeupMessage):
+            self.log.append(message.payload)
+            return None
+        return message(self)
+
+    def perform(self, instruction: Any) -> None:
+        if not isinstance(instruction, Note):
+            raise TypeError("notes only")
+        self.log.append(instruction.text)
+
+    def preempts(self, message: Any) -> bool:
+        return isinstance(message, Expired)
+
+    def preempted(self, dropped: list[tuple[Any, ActorAddress]]) -> None:
+        self.dropped = dropped
+
+    def event_failed(self, event: Any, error: Exception) -> Any:
+        self.failed.append(error)
+        return self.after_failure(self) if self.after_failure else None
+
+    def receiveMsg_Poke(self, message: Poke, sender: ActorAddress) -> None:
+        self.log.append("poked")
+
+
+class Desk(World):
+    """A clerk and his oracle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clerk_address, self.oracle_address = self.actor(Clerk), self.actor(Oracle)
+        self.clerk: Clerk = self.base.instance_of(self.clerk_address)
+        self.oracle: Oracle = self.base.instance_of(self.oracle_address)
+        self.clerk.peers["oracle"] = self.oracle_address
+
+    def events(self, *events: Any) -> None:
+        self.tell(self.clerk_address, *events)
+
+    def answer(self, count: int = 1) -> None:
+        self.tell(self.oracle_address, count)
+
+
+def noting(text: str) -> Any:
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        yield Note(text)
+
+    return event
+
+
+def asking(*keys: str) -> Any:
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        for key in keys:
+            clerk.log.append((yield Lookup(key)))
+
+    return event
+
+
+def failing(error: Exception) -> Any:
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        yield Note("before")
+        raise error
+
+    return event
+
+
+def test_instructions_are_performed_and_the_flow_goes_on_with_nothing() -> None:
+    desk = Desk()
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        clerk.log.append((yield Note("done")))
+
+    desk.events(event)
+    assert desk.clerk.log == ["done", None]
+
+
+def test_an_event_without_a_flow_is_done_at_once() -> None:
+    desk = Desk()
+    desk.events(lambda clerk: clerk.log.append("at once"), noting("next"))
+    assert desk.clerk.log == ["at once", "next"]
+    assert not desk.clerk.busy
+
+
+def test_a_question_suspends_the_flow_until_its_answer() -> None:
+    desk = Desk()
+    desk.events(asking("a", "b"))
+    assert (desk.clerk.busy, desk.clerk.log) == (True, [])
+    desk.answer()
+    assert (desk.clerk.busy, desk.clerk.log) == (True, ["A"])
+    desk.answer()
+    assert (desk.clerk.busy, desk.clerk.log) == (False, ["A", "B"])
+
+
+def test_events_wait_in_order_while_a_flow_is_suspended_and_handlers_do_not() -> None:
+    desk = Desk()
+    desk.events(asking("a"), noting("second"), asking("b"), Poke(), noting("fourth"))
+    assert (desk.clerk.stashed, desk.clerk.log) == (3, ["poked"])
+    desk.answer()
+    assert (desk.clerk.stashed, desk.clerk.log) == (1, ["poked", "A", "second"])
+    desk.answer()
+    assert (desk.clerk.stashed, desk.clerk.log) == (0, ["poked", "A", "second", "B", "fourth"])
+
+
+def test_a_long_stash_is_drained_without_recursion() -> None:
+    desk = Desk()
+    desk.events(asking("a"), *(noting("n") for _ in range(20_000)))
+    assert desk.clerk.stashed == 20_000
+    desk.answer()
+    assert len(desk.clerk.log) == 20_001
+    assert desk.base.failures == 0
+
+
+def test_the_sender_of_the_event_is_known_also_after_an_answer() -> None:
+    desk = Desk()
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        answer = yield Lookup("a")
+        clerk.send(clerk.sender, answer)
+
+    desk.events(event)
+    desk.base.inject(desk.clerk_address, noting("other"), desk.base.outsider("other", lambda *_: None))
+    desk.answer()
+    assert desk.heard == ["A"]
+
+
+@pytest.mark.parametrize(
+    "name, thrown", [("ConnectionLoss", ConnectionLoss), ("ControllerMoved", ControllerMoved), ("New", AskFailed)]
+)
+def test_a_failure_is_thrown_into_the_flow_by_its_name(name: str, thrown: type[Exception]) -> None:
+    desk = Desk()
+    desk.oracle.answers["a"] = Failure(name, "what happened")
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        try:
+            yield Lookup("a")
+        except AskFailed as error:
+            clerk.log.append((type(error), str(error)))
+            yield Note("went on")
+
+    desk.events(event)
+    desk.answer()
+    assert desk.clerk.log == [(thrown, "what happened"), "went on"]
+    assert desk.clerk.failed == []
+
+
+def test_an_event_that_raises_is_logged_recorded_and_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    error = ValueError("no good")
+    desk.events(failing(error), noting("next"))
+    assert desk.clerk.log == ["before", "next"]
+    assert desk.clerk.failed == [error]
+    assert [d.error for d in desk.journal.deliveries] == ["ValueError: no good", None]
+    assert "Clerk.1: function failed: ValueError" in caplog.text
+
+
+def test_an_event_that_raises_before_it_flows_is_no_different() -> None:
+    desk = Desk()
+
+    def event(clerk: Clerk) -> None:
+        raise ValueError("at once")
+
+    desk.events(event)
+    assert [str(error) for error in desk.clerk.failed] == ["at once"]
+    assert desk.journal.deliveries[0].error == "ValueError: at once"
+
+
+def test_the_follow_up_of_a_failure_runs_before_what_is_stashed() -> None:
+    desk = Desk()
+    desk.oracle.answers["a"] = Failure("ControllerMoved", "")
+
+    def resign(clerk: Clerk) -> Generator[Any, Any, None]:
+        clerk.log.append((yield Lookup("resign")))
+
+    desk.clerk.after_failure = resign
+    desk.events(asking("a"), noting("next"))
+    desk.answer()
+    assert (desk.clerk.log, desk.clerk.stashed) == ([], 1)
+    desk.answer()
+    assert desk.clerk.log == ["RESIGN", "next"]
+    assert [type(error) for error in desk.clerk.failed] == [ControllerMoved]
+
+
+def test_a_follow_up_that_fails_has_none_itself() -> None:
+    desk = Desk()
+    desk.clerk.after_failure = failing(ValueError("again"))
+    desk.events(failing(ValueError("first")), noting("next"))
+    assert [str(error) for error in desk.clerk.failed] == ["first"]
+    assert desk.clerk.log == ["before", "before", "next"]
+
+
+def test_what_perform_raises_is_thrown_into_the_flow() -> None:
+    desk = Desk()
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        try:
+            yield "not a note"
+        except TypeError as error:
+            yield Note(str(error))
+
+    desk.events(event)
+    assert desk.clerk.log == ["notes only"]
+
+
+def test_a_question_to_nobody_is_thrown_into_the_flow() -> None:
+    desk = Desk()
+    desk.clerk.peers.clear()
+    desk.events(asking("a"), noting("next"))
+    assert [type(error) for error in desk.clerk.failed] == [KeyError]
+    assert desk.clerk.log == ["next"]
+
+
+def test_many_questions_at_once_are_answered_in_the_order_asked() -> None:
+    desk = Desk()
+    desk.oracle.answers["b"] = lost = Failure("ConnectionLoss", "b")
+    other_address = desk.actor(Oracle)
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        clerk.log.append((yield AskAll(())))
+        pairs = ((desk.oracle_address, Lookup("a")), (other_address, Lookup("x")), (desk.oracle_address, Lookup("b")))
+        clerk.log.append((yield AskAll(pairs)))
+
+    desk.events(event)
+    desk.answer(2)
+    assert desk.clerk.log == [()]
+    desk.tell(other_address, 1)
+    assert desk.clerk.log == [(), ("A", "X", lost)]
+
+
+def test_preemption_drops_the_flow_and_the_stash_and_runs_at_once() -> None:
+    desk = Desk()
+    closed = []
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        try:
+            yield Lookup("a")
+        finally:
+            closed.append(True)
+
+    second = noting("second")
+    desk.events(event, second, Expired(), noting("third"))
+    assert desk.clerk.log == ["expired", "third"]
+    assert [message for message, _ in desk.clerk.dropped] == [event, second]
+    assert {str(sender) for _, sender in desk.clerk.dropped} == {"outside:test"}
+    assert closed == [True]
+    desk.answer()
+    assert desk.clerk.log == ["expired", "third"]
+
+
+def test_preemption_of_a_flow_that_would_not_end_still_preempts(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        try:
+            yield Lookup("a")
+        finally:
+            yield Note("one more thing")
+
+    desk.events(event, Expired())
+    assert desk.clerk.log == ["expired"]
+    assert "would not end" in caplog.text
+
+
+def test_answers_to_no_open_question_are_dropped() -> None:
+    desk = Desk()
+    desk.events(Answer(99, "nobody asked"), asking("a"), Answer(98, "nor this"))
+    assert desk.clerk.busy
+    desk.answer()
+    desk.events(Answer(1, "twice"))
+    assert desk.clerk.log == ["A"]
+    assert desk.base.failures == 0
+
+
+def test_a_lost_answer_is_thrown_into_the_flow_after_the_deadline() -> None:
+    desk = Desk()
+    desk.events(asking("a"), noting("next"))
+    desk.base.simulate(29.9)
+    assert desk.clerk.busy
+    desk.base.simulate(30)
+    assert [type(error) for error in desk.clerk.failed] == [LostAnswer]
+    assert desk.clerk.log == ["next"]
+    desk.answer()
+    assert desk.clerk.log == ["next"]
+
+
+def test_each_question_has_the_whole_deadline_and_one_timer_watches_them_all() -> None:
+    desk = Desk()
+    for second in range(1, 100):
+        desk.events(asking("a"))
+        desk.base.simulate(second)
+        desk.answer()
+        assert desk.base.pending_timers == 1
+    desk.events(asking("a"))
+    desk.base.simulate(99 + 29.9)
+    assert desk.clerk.failed == []
+    desk.base.simulate(99 + 30)
+    assert [type(error) for error in desk.clerk.failed] == [LostAnswer]
+    desk.base.simulate(1000)
+    assert desk.base.pending_timers == 0
+
+
+def test_an_actors_own_timers_are_events() -> None:
+    desk = Desk()
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        clerk.wakeupAfter(timedelta(seconds=1), "tick")
+        yield Lookup("a")
+
+    desk.events(event)
+    desk.base.simulate(5)
+    assert (desk.clerk.log, desk.clerk.stashed) == ([], 1)
+    desk.answer()
+    assert desk.clerk.log == ["tick"]
+
+
+def test_an_exit_does_not_wait_for_the_flow() -> None:
+    desk = Desk()
+    desk.events(asking("a"), ActorExitRequest())
+    assert desk.base.instance_of(desk.clerk_address) is None
+    desk.answer()
+    assert desk.base.dead_letters == 1
+
+
+def test_the_failure_policy_of_the_shell_holds_whatever_the_bases_is() -> None:
+    desk = Desk()
+    desk.base.attempts = 3
+    desk.events(failing(ValueError("no good")))
+    assert desk.clerk.log == ["before"]
+    assert desk.heard == []
