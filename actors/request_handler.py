@@ -13,9 +13,7 @@ from thespian.actors import ActorAddress
 
 from actors.runtime import Dispatcher
 from messages.broker import Forwarded
-from messages.conversation import Answer, Ask, Failure
 from messages.errors import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION
-from messages.events import ControlledShutdown
 from messages.network import ClientRequest, ClientResponse, CloseClient
 from messages.node import StartRequestHandler
 from messages.requests import (
@@ -54,22 +52,18 @@ class RequestHandlerActor(Dispatcher):
     def __init__(self) -> None:
         super().__init__()
         self._routes: dict[type, Callable[[ClientRequest, ActorAddress], None]] = {}
-        self._controller: ActorAddress | None = None
-        self._asked = 0
-        self._waiting: dict[int, tuple[ClientRequest, ActorAddress]] = {}
-        """Requests at the controller, by the id of the question."""
 
     def receiveMsg_StartRequestHandler(self, message: StartRequestHandler, sender: ActorAddress) -> None:
         """Draw up the table of who answers what."""
-        self._controller = message.controller
         obey = self._to(message.replica_manager)
+        relieve = self._answer_controller_moved if message.controller is None else self._to(message.controller)
         self._routes = {
             ApiVersionsRequest: self._answer_api_versions,
             MetadataRequest: self._to(message.metadata_cache),
             LeaderAndIsrRequest: obey,
             StopReplicaRequest: obey,
             UpdateMetadataRequest: obey,
-            ControlledShutdownRequest: self._ask_controller,
+            ControlledShutdownRequest: relieve,
         }
 
     def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:
@@ -85,22 +79,9 @@ class RequestHandlerActor(Dispatcher):
     def _answer_api_versions(self, request: ClientRequest, client: ActorAddress) -> None:
         self._respond(request, client, api_versions(request.request))
 
-    def _ask_controller(self, request: ClientRequest, client: ActorAddress) -> None:
-        """A broker wants to stop; where no controller runs, it is told that the controller moved, as Kafka does."""
-        if self._controller is None:
-            self._respond(request, client, ControlledShutdownResponse(STALE_CONTROLLER_EPOCH))
-            return
-        self._asked += 1
-        self._waiting[self._asked] = (request, client)
-        self.send(self._controller, Ask(self._asked, ControlledShutdown(request.request)))
-
-    def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
-        """The controller's answer to a ControlledShutdown."""
-        request, client = self._waiting.pop(message.id)
-        if isinstance(message.result, Failure):
-            self.send(client, CloseClient(request.connection, f"{message.result.name}: {message.result.detail}"))
-        else:
-            self._respond(request, client, message.result)
+    def _answer_controller_moved(self, request: ClientRequest, client: ActorAddress) -> None:
+        """A broker wants to stop and asks here, where no controller runs."""
+        self._respond(request, client, ControlledShutdownResponse(STALE_CONTROLLER_EPOCH))
 
     def _refuse(self, request: ClientRequest, client: ActorAddress) -> None:
         reason = f"nobody here answers {type(request.request).__name__} v{request.request.version}"
