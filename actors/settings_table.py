@@ -65,6 +65,12 @@ def _protocol_version(text: str) -> str:
     return text
 
 
+def _text(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(text)
+    return text
+
+
 def items(text: str) -> list[str]:
     """The items of a comma-separated list, trimmed, empty ones dropped."""
     return [item.strip() for item in text.split(",") if item.strip()]
@@ -72,7 +78,7 @@ def items(text: str) -> list[str]:
 
 NEWEST_PROTOCOL = (2, 6)
 
-TEXT = Kind("text", str)
+TEXT = Kind("text without control characters", _text)
 BOOLEAN = Kind("true or false", _boolean)
 PORT = _integer(0, 65535)
 

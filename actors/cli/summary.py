@@ -1,0 +1,111 @@
+"""`kafka-actors summary DIR [--json FILE]`: what Spark finds in the traces of all nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from actors.cli.app import Failed
+from messages.trace.codec import TraceError
+from spark.summary import Summary, summarise
+
+MOST_ROWS = 60
+"""So many rows of a table are shown; the JSON has all."""
+
+_TEXT_COLUMNS = frozenset(("run", "ended", "from", "to", "actor", "message", "event", "request", "partition", "at"))
+
+
+@click.command("summary")
+@click.argument("directory", metavar="DIR", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--json",
+    "json_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write all of it here too.",
+)
+def command(directory: Path, json_file: Path | None) -> int:
+    """Summarise all traces below DIR with Spark.
+
+    Messages and handling time by actor and message type, controller events, requests per broker, elections, and the
+    leaderships of every partition over time.
+    """
+    try:
+        summary = summarise(directory)
+    except TraceError as error:
+        raise Failed(str(error)) from error
+    if json_file is not None:
+        json_file.write_text(json.dumps(summary.as_dict(), indent=1) + "\n")
+    _show(summary)
+    if not summary.runs:
+        raise Failed(f"{directory} holds no recorded run")
+    return 0
+
+
+def _show(summary: Summary) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for table in _tables(summary):
+        if table.row_count:
+            console.print(table)
+    if summary.malformed:
+        console.print(f"{summary.malformed} malformed lines were not counted")
+    for unreadable in summary.unreadable:
+        console.print(f"not readable: {unreadable}", markup=False)
+
+
+def _tables(summary: Summary) -> Iterable[Table]:
+    yield _table(
+        "Runs",
+        ("node", "run", "deliveries", "from", "to", "ended"),
+        [
+            (r.node, r.run, r.deliveries, _time(r.first_at), _time(r.last_at), "stopped" if r.complete else "killed")
+            for r in summary.runs
+        ],
+    )
+    yield _table(
+        "Messages by actor and type",
+        ("actor", "message", "count", "failed", "handling ms", "longest ms", "waited ms"),
+        [
+            (r.actor, r.type, r.count, r.failed, _ms(r.seconds), _ms(r.longest), _ms(r.waited))
+            for r in sorted(summary.messages, key=lambda row: -row.count)
+        ],
+    )
+    yield _table("Controller events", ("node", "event", "count"), [(r.node, r.type, r.count) for r in summary.events])
+    yield _table(
+        "Requests to brokers",
+        ("node", "broker", "request", "count", "partitions", "sent again"),
+        [(r.node, r.broker, r.type, r.count, r.partitions, r.retransmissions) for r in summary.requests],
+    )
+    yield _table("Elections", ("at", "node", "epoch"), [(_time(r.at), r.node, r.epoch) for r in summary.elections])
+    yield _table(
+        "Leaderships",
+        ("at", "partition", "leader", "leader epoch", "controller", "controller epoch"),
+        [
+            (_time(r.at), f"{r.topic}-{r.partition}", r.leader, r.leader_epoch, r.node, r.controller_epoch)
+            for r in summary.leadership
+        ],
+    )
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    more = f" (the first {MOST_ROWS} of {len(rows)})" if len(rows) > MOST_ROWS else ""
+    table = Table(title=title + more, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="left" if column in _TEXT_COLUMNS else "right", overflow="fold")
+    for row in rows[:MOST_ROWS]:
+        table.add_row(*map(str, row))
+    return table
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).strftime("%H:%M:%S.%f")[:-3]
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.1f}"

@@ -1,0 +1,98 @@
+"""The door: exit codes, and failures in a few words."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import socket
+from pathlib import Path
+
+import click
+import pytest
+
+from actors.cli import app
+from actors.cli.app import COMMANDS, Failed, run
+from actors.cli.broker import parse_overrides
+from actors.cli.local_cluster import busy, free_ports, how_it_ended
+from actors.settings import SettingsError
+from messages.conversation import ConnectionLoss
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: kafka-actors {name}")
+
+
+def test_the_list_of_commands_needs_none_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (Failed("no luck"), 1, "Error: no luck"),
+        (click.UsageError("wrong"), 2, "Error: wrong"),
+        (SettingsError(["one", "two"]), 2, "Error: one\nError: two"),
+        (ConnectionLoss("gone"), 1, "Error: ZooKeeper: ConnectionLoss: gone"),
+        (PermissionError(13, "Permission denied", "/x"), 1, "Error: /x: Permission denied"),
+        (KeyboardInterrupt(), 130, ""),
+        (ZeroDivisionError("by zero"), 1, "Error: ZeroDivisionError: by zero"),
+    ],
+)
+def test_every_failure_ends_in_words(
+    error: BaseException, code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command()
+    def failing() -> None:
+        raise error
+
+    monkeypatch.delenv("KAFKA_ACTORS_DEBUG", raising=False)
+    monkeypatch.setattr(app.Commands, "get_command", lambda *_: failing)
+    assert run(["broker"]) == code
+    said = capsys.readouterr()
+    assert words in said.err
+    assert "Traceback" not in said.err
+    assert not said.out
+
+
+def test_wrong_settings_are_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=one\nzookeeper.connect=h\n")
+    assert run(["broker", str(file), "--override", "num.partitions=0"]) == 2
+    assert capsys.readouterr().err == (
+        "Error: broker.id=one is wrong: it takes a whole number of at least -1\n"
+        "Error: num.partitions=0 is wrong: it takes a whole number of at least 1\n"
+    )
+    assert run(["broker", str(tmp_path / "missing")]) == 2
+
+
+def test_overrides() -> None:
+    assert parse_overrides(None, None, ("a=1", "b=x=y", "a=2", "c=")) == {"a": "2", "b": "x=y", "c": ""}
+    with pytest.raises(click.BadParameter):
+        parse_overrides(None, None, ("a",))
+
+
+def test_modules_hold_their_commands() -> None:
+    for name in COMMANDS:
+        assert importlib.import_module(f"actors.cli.{name}").command.name == name
+
+
+def test_busy_ports_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = free_ports(2)
+    assert busy([first, second]) == []
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", first))
+        listening.listen()
+        assert busy([first, second]) == [first]
+        assert run(["up", "--brokers", "1", "--port", str(first)]) == 1
+    assert f"port {first}" in capsys.readouterr().err
+    assert run(["up", "--brokers", "3", "--port", "65534"]) == 2
+    assert run(["up", "--zookeeper", "nowhere:x"]) == 2
+
+
+def test_how_a_process_ended() -> None:
+    assert how_it_ended(-signal.SIGKILL) == "signal SIGKILL"
+    assert how_it_ended(1) == "exit code 1"
