@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     BooleanType,
@@ -77,15 +76,13 @@ def _rows(file: Any) -> Iterator[tuple[Any, ...]]:
         segment = read_bytes(bytes(file.content))
     except TraceError:
         return
-    header, decode = segment.header, msgspec.json.Decoder(Record).decode
-    for line in segment.lines():
-        try:
-            record = decode(line)
-        except msgspec.MsgspecError:
-            text = line.decode(errors="replace")
-            yield header.run, header.node, 0, MALFORMED, 0, "", "", "", "", 0.0, 0.0, 0.0, 0, False, text
+    header = segment.header
+    for row in segment.rows():
+        if isinstance(row, Record):
+            yield _row(header, row)
         else:
-            yield _row(header, record)
+            text = row.decode(errors="replace")
+            yield header.run, header.node, 0, MALFORMED, 0, "", "", "", "", 0.0, 0.0, 0.0, 0, False, text
 
 
 def _row(header: Header, record: Record) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 import messages.trace
 
 MASTER = "local[2]"
+_QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 _LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -26,18 +28,19 @@ _HOUSE = Path(messages.trace.__file__).resolve().parents[2]
 def open_session(master: str = MASTER) -> SparkSession:
     """A session (or the one there is), a few seconds to start. Its workers can import the trace's schema.
 
-    The caller stops it. Two shuffle partitions: traces of a small cluster are small.
+    The caller stops it. Two shuffle partitions: traces of a small cluster are small. Workers run this very Python,
+    unless PYSPARK_PYTHON says otherwise: PySpark's own default is whichever `python3` comes first.
     """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log4j = Path(tempfile.gettempdir()) / "kafka-actors-spark-log4j2.properties"
     log4j.write_text(_LOG4J)
     builder = SparkSession.builder.master(master).appName("kafka-actors")
     for name, value in {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()}",
+        "spark.driver.extraJavaOptions": f"{_QUICK_START} -Dlog4j2.configurationFile={log4j.as_uri()}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.executorEnv.PYTHONPATH": str(_HOUSE),
-        "spark.pyspark.python": sys.executable,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",

@@ -139,13 +139,20 @@ class Segment:
         for frame in self._frames:
             yield from frame.splitlines()
 
-    def __iter__(self) -> Iterator[Record]:
+    def rows(self) -> Iterator[Record | bytes]:
+        """Each line as the record it is, or as it stands if it is none."""
         decode = msgspec.json.Decoder(Record).decode
         for line in self.lines():
             try:
                 yield decode(line)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, UnicodeDecodeError):
                 self.malformed += 1
+                yield line
+
+    def __iter__(self) -> Iterator[Record]:
+        for row in self.rows():
+            if isinstance(row, Record):
+                yield row
 
 
 class _Version(msgspec.Struct):

@@ -1,0 +1,130 @@
+"""A failover of three nodes in some thirty deliveries, written by hand; who reads it can count.
+
+Node 0 is controller with epoch 1, node 2 dies, node 0 is killed, node 1 is elected with epoch 2. Partition t-0 moves
+from broker 2 to 1, and from 1 to -1; t-1 stays with broker 0 until that dies.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from thespian.actors import ActorAddress
+
+from actors.runtime.delivery import Delivery, Effect
+from actors.runtime.recorder import Recorder
+from messages.cluster import Broker, Endpoint, TopicPartition
+from messages.conversation import Answer
+from messages.events import BrokerChange, Reelect, Startup, TopicChange, UpdateMetadataResponseReceived
+from messages.network import Received, Transmit, TransmitFailed
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from messages.trace.codec import encode
+from messages.zookeeper import Brokers, Elected, NotElected
+
+CONTROLLER, BRIDGE, NETWORK = (
+    ActorAddress("ControllerActor.2"),
+    ActorAddress("ZkBridgeActor.3"),
+    ActorAddress("outside:network"),
+)
+STORE = ActorAddress("outside:store")
+
+
+def leader(topic: str, partition: int, leader: int, epoch: int, controller: int) -> LeaderAndIsrPartitionState:
+    """One state of a LeaderAndIsr."""
+    return LeaderAndIsrPartitionState(
+        TopicPartition(topic, partition), controller, leader, epoch, (leader,), 0, (0, 1, 2)
+    )
+
+
+def known(topic: str, partition: int, leader: int, epoch: int, controller: int) -> UpdateMetadataPartitionState:
+    """One state of an UpdateMetadata."""
+    return UpdateMetadataPartitionState(
+        TopicPartition(topic, partition), controller, leader, epoch, (leader,), 0, (0, 1, 2)
+    )
+
+
+class Node:
+    """Writes one node's trace, delivery by delivery, a second apart, each handled in 0.25 s after waiting 0.5 s."""
+
+    def __init__(self, folder: Path, node: int) -> None:
+        self.seconds = 1000.0 * node
+        self.node = node
+        self.recorder = Recorder(folder, node=node, now=lambda: self.seconds)
+        self.seconds += 100.0 * node  # node 1 has its say long after node 0
+        self.n = 0
+
+    def deliver(
+        self, receiver: ActorAddress, message: Any, sender: ActorAddress = BRIDGE, error: str | None = None
+    ) -> None:
+        """One delivery."""
+        self.n += 1
+        self.seconds += 1
+        text = str(receiver.addressDetails)
+        actor = "" if text.startswith("outside:") else text.rpartition(".")[0]
+        effects = (Effect("time", "wall_ms", (), 5, ""),) if actor else ()
+        times = (self.seconds - 0.5, self.seconds, self.seconds + 0.25)
+        self.recorder.delivered(
+            Delivery(self.n, "sent", self.n - 1, sender, receiver, actor, message, *times, effects, error)
+        )
+
+    def transmit(self, broker: int, request: Any, outcomes: str = "+") -> None:
+        """A request of the channel to a broker; each "-" is a failure and the same request again, "+" the answer."""
+        channel = ActorAddress(f"BrokerChannelActor.{10 + broker}")
+        name = f"controller-{self.node}-to-{broker}"
+        for place, outcome in enumerate(outcomes):
+            endpoint = Endpoint("PLAINTEXT", "localhost", 9092 + broker)
+            self.deliver(NETWORK, Transmit(name, endpoint, self.n, "c", request, 30.0), channel)
+            if outcome == "+":
+                self.deliver(channel, Received(name, self.n, UpdateMetadataResponse(0)), NETWORK)
+            else:
+                self.deliver(channel, TransmitFailed(name, place, "refused"), NETWORK)
+
+
+def first(folder: Path) -> Node:
+    """Node 0: elected, tells of t-0 and t-1, sees broker 2 die, and is killed."""
+    node = Node(folder, 0)
+    node.deliver(CONTROLLER, Startup())
+    node.deliver(CONTROLLER, Answer(1, Elected(1, 0)))
+    both = (leader("t", 0, 2, 0, 1), leader("t", 1, 0, 0, 1))
+    for broker in (0, 1, 2):
+        node.transmit(broker, LeaderAndIsrRequest(4, 0, 1, 5, both, ()))
+    node.transmit(1, UpdateMetadataRequest(6, 0, 1, 5, (known("t", 0, 2, 0, 1), known("t", 1, 0, 0, 1)), ()), "--+")
+    node.deliver(
+        CONTROLLER, UpdateMetadataResponseReceived(1, UpdateMetadataResponse(0)), ActorAddress("BrokerChannelActor.11")
+    )
+    node.deliver(CONTROLLER, BrokerChange())
+    node.deliver(CONTROLLER, Answer(2, Brokers((Broker(0, ()), Broker(1, ())))))
+    node.transmit(1, LeaderAndIsrRequest(4, 0, 1, 5, (leader("t", 0, 1, 1, 1),), ()))
+    node.transmit(1, StopReplicaRequest(3, 0, 1, 5, (StopReplicaPartitionState(TopicPartition("u", 0)),)))
+    node.deliver(CONTROLLER, TopicChange(), error="ValueError: torn")
+    return node
+
+
+def second(folder: Path) -> Node:
+    """Node 1: loses the first election, wins the second, and ends cleanly."""
+    node = Node(folder, 1)
+    node.deliver(CONTROLLER, Startup())
+    node.deliver(CONTROLLER, Answer(1, NotElected(0)))
+    node.deliver(CONTROLLER, Reelect())
+    node.deliver(CONTROLLER, Answer(2, Elected(2, 1)))
+    node.transmit(1, LeaderAndIsrRequest(4, 1, 2, 6, (leader("t", 1, 1, 1, 2), leader("t", 0, 1, 1, 1)), ()))
+    node.transmit(1, UpdateMetadataRequest(6, 1, 2, 6, (known("u", 0, -1, 4, 2),), ()))
+    return node
+
+
+def record(folder: Path) -> tuple[int, int]:
+    """Both traces below `folder`; how many deliveries each holds."""
+    killed, ended = first(folder / "a" / "kafka.trace"), second(folder / "b")
+    killed.recorder.flush()
+    ended.recorder.close()
+    assert encode(LeaderAndIsrResponse(0))  # the vocabulary is complete
+    return killed.n, ended.n
