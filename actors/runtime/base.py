@@ -152,6 +152,11 @@ class LocalBase:
         return len(self._timers)
 
     @property
+    def next_timer(self) -> float | None:
+        """The clock's reading at which the next wake-up is due."""
+        return self._timers[0][0] if self._timers else None
+
+    @property
     def has_mail_from_outside(self) -> bool:
         """Whether something was injected that no driver has seen yet."""
         return bool(self._inbox)
