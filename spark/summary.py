@@ -222,14 +222,18 @@ def _transmissions(delivered: DataFrame) -> DataFrame:
     mail = mail.withColumn("again", f.coalesce(f.lag("type").over(before) == "TransmitFailed", f.lit(False)))
     sent = mail.where(mail.type == "Transmit").withColumn("request", f.get_json_object("payload", "$.request[0]"))
     sent = sent.where(sent.request.isin(*CONTROLLER_REQUESTS))
-    name = f.get_json_object("payload", "$.channel")
-    return sent.select(
+    channels = delivered.where(delivered.type == "StartChannel").select(
+        "run",
+        f.col("receiver").alias("channel_actor"),
+        f.get_json_object("payload", "$.broker_id").cast("int").alias("broker"),
+    )
+    return sent.join(channels, ["run", "channel_actor"]).select(
         "node",
         "at",
         "n",
         "again",
         "request",
-        f.regexp_extract(name, r"(\d+)$", 1).cast("int").alias("broker"),
+        "broker",
         f.from_json(f.get_json_object("payload", "$.request[1].partition_states"), _STATES).alias("states"),
     )
 

@@ -18,21 +18,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from thespian.actors import ActorAddress
 
 from actors.runtime.code_version import code_version
 from actors.runtime.delivery import Delivery
 from messages.trace.codec import Batch, TraceError, address_text
 from messages.trace.frames import SEGMENT_BYTES, SegmentWriter
-from messages.trace.schema import CLOSED, CREATED, SCHEMA_VERSION, Effect, Header, Record, masked
+from messages.trace.schema import CLOSED, CREATED, NO_PAYLOAD, SCHEMA_VERSION, Effect, Header, Record, masked
 
 _log = logging.getLogger("kafka_actors.trace")
 
 FLUSH_SECONDS = 0.25
 FLUSH_DELIVERIES = 1024
 FRAME_BYTES = 1 << 20
-_NOTHING = msgspec.Raw(b"null")
 
 
 class Recorder:
@@ -72,7 +70,7 @@ class Recorder:
             segment=0,
             node=node,
             roles=roles,
-            settings=masked(msgspec.to_builtins(settings if settings is not None else {})),
+            settings=masked({} if settings is None else settings),
             code_version=code_version(),
             started_ms=int(started * 1000),
             clock_offset=started - now(),
@@ -103,7 +101,7 @@ class Recorder:
     def _event(self, kind: str, n: int, receiver: str = "", actor: str = "", type_: str = "") -> None:
         now = self._now()
         if self._writer is not None:
-            self._waiting.append(Record(n, kind, -n, "", receiver, actor, type_, now, now, 0.0, _NOTHING))
+            self._waiting.append(Record(n, kind, -n, "", receiver, actor, type_, now, now, 0.0, NO_PAYLOAD))
 
     # -------------------------------------------------------------------------------------------- writing
 

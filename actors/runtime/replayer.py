@@ -19,16 +19,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import logging
 from array import array
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from heapq import heappop
 from pathlib import Path
 from typing import Any
-
-import attrs
-import msgspec
 
 from actors.runtime.base import LocalBase
 from actors.runtime.clock import VirtualClock
@@ -45,7 +44,7 @@ CHAIN_LENGTH = 20
 _LONG_TEXT = 300
 
 
-@attrs.frozen
+@dataclass(frozen=True)
 class Divergence:
     """The first difference. `what` names it in a few words; `recorded` and `replayed` are one line each.
 
@@ -64,7 +63,7 @@ class Divergence:
         return "\n".join([*lines, "  because of:", *(f"    {step}" for step in self.chain)] if self.chain else lines)
 
 
-@attrs.frozen
+@dataclass(frozen=True)
 class RunReplay:
     """How the replay of one run went. `problem` says why it could not be replayed, `divergence` where it differed.
 
@@ -94,7 +93,7 @@ class RunReplay:
         return self.divergence is None and not self.problem
 
 
-@attrs.frozen
+@dataclass(frozen=True)
 class ReplayReport:
     """What came of all runs that were found, and the files that look like segments but cannot be read."""
 
@@ -108,7 +107,7 @@ class ReplayReport:
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
-        return {"ok": self.ok, **attrs.asdict(self)}
+        return {"ok": self.ok, **asdict(self)}
 
 
 def replay_directory(path: str | Path, node: int | None = None) -> ReplayReport:
@@ -176,7 +175,7 @@ class _Replay:
                 self._live(record)
         except _Diverged as diverged:
             n = diverged.divergence.n
-            divergence = attrs.evolve(diverged.divergence, chain=tuple(self._chain(n)))
+            divergence = replace(diverged.divergence, chain=tuple(self._chain(n)))
         except _CannotGoOn as error:
             problem = str(error)
         if records.malformed and divergence is None and not problem:
@@ -298,12 +297,17 @@ class _Replay:
         if same_way and type_ == record.type:
             if payload == recorded:
                 return
-            difference = first_difference(msgspec.json.decode(recorded), msgspec.json.decode(payload))
+            difference = first_difference(json.loads(recorded), json.loads(payload))
             if difference is None:
                 return
             place, was, became = difference
             what = f"another {record.type} from {record.sender} to {record.receiver}"
-            raise _Diverged(record.n, what, f"{record.type}{place} = {_json(was)}", f"{type_}{place} = {_json(became)}")
+            raise _Diverged(
+                record.n,
+                what,
+                f"{record.type}{place} = {_short(_json(was))}",
+                f"{type_}{place} = {_short(_json(became))}",
+            )
         raise _Diverged(record.n, "another message", _message_line(record), _envelope_line(envelope))
 
     def _compare(self, record: Record, delivery: Delivery) -> None:
@@ -373,7 +377,7 @@ def _encoded(message: object) -> tuple[str, bytes]:
     try:
         return encode(message)
     except TraceError as error:
-        return type(message).__name__, msgspec.json.encode(unencodable(error))
+        return type(message).__name__, _json(unencodable(error)).encode()
 
 
 def _recorded(effect: Any) -> Effect:
@@ -390,7 +394,7 @@ def _short(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    return _short(msgspec.json.encode(value).decode())
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _call(port: str, method: str, args: tuple[Any, ...]) -> str:

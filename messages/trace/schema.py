@@ -10,7 +10,6 @@ Rule 3: a secret never reaches the disk: settings are masked by name before they
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -26,6 +25,7 @@ CLOSED = "closed"
 DELIVERIES = (SENT, OUTSIDE, TIMER)
 """Kinds of record that are deliveries; the others tell of the run itself."""
 
+NO_PAYLOAD = msgspec.Raw(b"null")
 MASK = "***"
 _SECRET = re.compile(r"password|secret|jaas|credential|token|keystore_key|keystore\.key", re.IGNORECASE)
 
@@ -87,6 +87,7 @@ class Record(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-def masked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with the values of those that may be secret replaced by MASK."""
-    return {name: MASK if value and _SECRET.search(name) else value for name, value in settings.items()}
+def masked(settings: object) -> dict[str, Any]:
+    """The settings (an attrs value or a mapping) as plain values, those that may be secret replaced by MASK."""
+    plain: dict[str, Any] = msgspec.to_builtins(settings)
+    return {name: MASK if value and _SECRET.search(name) else value for name, value in plain.items()}

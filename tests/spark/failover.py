@@ -13,6 +13,7 @@ from thespian.actors import ActorAddress
 
 from actors.runtime.delivery import Delivery, Effect
 from actors.runtime.recorder import Recorder
+from messages.channel import StartChannel
 from messages.cluster import Broker, Endpoint, TopicPartition
 from messages.conversation import Answer
 from messages.events import BrokerChange, Reelect, Startup, TopicChange, UpdateMetadataResponseReceived
@@ -61,6 +62,7 @@ class Node:
         self.recorder = Recorder(folder, node=node, now=lambda: self.seconds)
         self.seconds += 100.0 * node  # node 1 has its say long after node 0
         self.n = 0
+        self.channels: set[int] = set()
 
     def deliver(
         self, receiver: ActorAddress, message: Any, sender: ActorAddress = BRIDGE, error: str | None = None
@@ -79,9 +81,12 @@ class Node:
     def transmit(self, broker: int, request: Any, outcomes: str = "+") -> None:
         """A request of the channel to a broker; each "-" is a failure and the same request again, "+" the answer."""
         channel = ActorAddress(f"BrokerChannelActor.{10 + broker}")
-        name = f"controller-{self.node}-to-{broker}"
+        name = f"controller-{self.node}-broker-{broker}-1"
+        endpoint = Endpoint("PLAINTEXT", "localhost", 9092 + broker)
+        if broker not in self.channels:
+            self.channels.add(broker)
+            self.deliver(channel, StartChannel(broker, self.node, endpoint, name, 30.0, NETWORK, NETWORK), CONTROLLER)
         for place, outcome in enumerate(outcomes):
-            endpoint = Endpoint("PLAINTEXT", "localhost", 9092 + broker)
             self.deliver(NETWORK, Transmit(name, endpoint, self.n, "c", request, 30.0), channel)
             if outcome == "+":
                 self.deliver(channel, Received(name, self.n, UpdateMetadataResponse(0)), NETWORK)

@@ -20,7 +20,7 @@ from tests.spark import failover
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both traces, the killed one with a torn tail, one malformed line, and a file that is no trace."""
     folder = tmp_path_factory.mktemp("cluster")
-    assert failover.record(folder) == (22, 8)
+    assert failover.record(folder) == (25, 9)
     [killed] = (folder / "a" / "kafka.trace").iterdir()
     killed.write_bytes(killed.read_bytes() + b"\x28\xb5\x2f\xfd torn")
     header = find_runs(folder / "b").runs[0].header
@@ -37,20 +37,21 @@ def summary(session: SparkSession, folder: Path) -> Summary:
 
 
 def test_runs(summary: Summary) -> None:
-    assert [(run.node, run.deliveries, run.complete) for run in summary.runs] == [(0, 22, False), (1, 8, True)]
-    assert [round(run.last_at - run.first_at) for run in summary.runs] == [21, 7]
+    assert [(run.node, run.deliveries, run.complete) for run in summary.runs] == [(0, 25, False), (1, 9, True)]
+    assert [round(run.last_at - run.first_at) for run in summary.runs] == [24, 8]
 
 
 def test_what_cannot_be_read_is_counted_and_nothing_else(summary: Summary, session: SparkSession, folder: Path) -> None:
     assert summary.malformed == 1
     assert len(summary.unreadable) == 1 and "stranger" in summary.unreadable[0]
-    assert deliveries(read_all(session, folder)).count() == 30 == sum(row.count for row in summary.messages)
+    assert deliveries(read_all(session, folder)).count() == 34 == sum(row.count for row in summary.messages)
 
 
 def test_messages_by_actor_and_type(summary: Summary) -> None:
     found = {(row.actor, row.type): row for row in summary.messages}
     assert {key: row.count for key, row in found.items()} == {
         ("BrokerChannelActor", "Received"): 8,
+        ("BrokerChannelActor", "StartChannel"): 4,
         ("BrokerChannelActor", "TransmitFailed"): 2,
         ("ControllerActor", "Answer"): 4,
         ("ControllerActor", "BrokerChange"): 1,
@@ -108,8 +109,8 @@ def test_leadership_over_time(summary: Summary) -> None:
         ("u", 0, 1, -1, 4, 2),
     ]
     first, second = (row.at for row in summary.leadership[:2])
-    # t-0 was told first in delivery 3 of node 0, and again in delivery 18: one second apart each
-    assert round(second - first) == 15
+    # t-0 was told first in delivery 4 of node 0, and again in delivery 21: one second apart each
+    assert round(second - first) == 17
 
 
 def test_it_is_json(summary: Summary) -> None:
