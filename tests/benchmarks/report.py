@@ -1,0 +1,37 @@
+"""How a benchmark says what it found: one JSON object per line."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+
+def report(
+    bench: str, case: str, ours: float, peer: float, peer_name: str, unit: str, less_is_better: bool = False
+) -> float:
+    """Print a row and return its ratio: how many times better than the peer we are (below 1: worse)."""
+    ratio = peer / ours if less_is_better else ours / peer
+    row = {
+        "bench": bench,
+        "case": case,
+        "ours": _rounded(ours),
+        "peer": _rounded(peer),
+        "peer_name": peer_name,
+        "unit": unit,
+        "ratio": _rounded(ratio),
+    }
+    print(json.dumps(row), flush=True)
+    return ratio
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long `work` takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _rounded(value: float) -> float:
+    """Four significant digits: more would be noise."""
+    return float(f"{value:.4g}")
