@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from actors.cli.app import FAILED, Failed
+from actors.cli.display import console, table
 from actors.runtime.replayer import ReplayReport, replay_directory
 from messages.trace.codec import TraceError
 
@@ -32,24 +31,28 @@ def command(directory: Path, node: int | None) -> int:
 
 
 def _show(report: ReplayReport) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    table = Table()
-    for column in ("node", "run", "ended", "inputs", "timers", "messages", "effects", "result"):
-        table.add_column(column, justify="left" if column in ("run", "ended", "result") else "right", overflow="fold")
+    out = console()
+    rows = [
+        (
+            *(run.node, run.run, "yes" if run.complete else "no"),
+            *(run.deliveries, run.inputs, run.timers, run.messages, run.effects),
+            "same" if run.ok else ("not replayed" if run.problem else "DIVERGED"),
+        )
+        for run in report.runs
+    ]
+    columns = ("node", "run", "clean stop", "deliveries", "inputs", "timers", "messages", "effects", "result")
+    if rows:
+        out.print(table(None, columns, rows))
     for run in report.runs:
-        result = "same" if run.ok else (run.problem and "not replayed") or "DIVERGED"
-        counts = (str(number) for number in (run.inputs, run.timers, run.messages, run.effects))
-        table.add_row(str(run.node), run.run, "stopped" if run.complete else "killed", *counts, result)
-    if report.runs:
-        console.print(table)
-    for run in report.runs:
+        name = f"node {run.node}, run {run.run}"
         for warning in run.warnings:
-            console.print(f"node {run.node}, run {run.run}: {warning}", markup=False)
+            out.print(f"{name}: {warning}")
         if run.problem:
-            console.print(f"node {run.node}, run {run.run} cannot be replayed: {run.problem}", markup=False)
+            out.print(f"{name} cannot be replayed: {run.problem}")
         if run.divergence is not None:
-            console.print(f"node {run.node}, run {run.run} diverged at {run.divergence.text()}", markup=False)
+            out.print(f"{name} diverged at {run.divergence.text()}")
     for unreadable in report.unreadable:
-        console.print(f"not readable: {unreadable}", markup=False)
+        out.print(f"not readable: {unreadable}")
     diverged = sum(run.divergence is not None for run in report.runs)
-    console.print(f"{len(report.runs)} runs, {diverged} divergences")
+    compared = sum(run.messages + run.effects for run in report.runs)
+    out.print(f"{len(report.runs)} runs, {compared} messages and effects compared, {diverged} divergences")

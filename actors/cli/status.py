@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import click
 from prometheus_client.parser import text_string_to_metric_families
-from rich.console import Console
-from rich.table import Table
 
+from actors.cli.display import console, table
 from actors.cli.zookeeper import zookeeper
 from messages.cluster import NO_LEADER, Broker, TopicPartition
 from messages.vocabulary import Message
@@ -32,7 +31,7 @@ SCRAPE_SECONDS = 2.0
 QUEUES = {
     "kafka_actors_mailbox_size": "mailboxes",
     "kafka_controller_controllereventmanager_eventqueuesize": "controller events",
-    "kafka_controller_controllerchannelmanager_queuesize": "requests to brokers",
+    "kafka_controller_controllerchannelmanager_queuesize": "requests to broker",
 }
 """The figures that are lengths of queues, and what waits there. One that has labels is shown for each."""
 
@@ -128,32 +127,34 @@ def _queues(text: str) -> Iterator[tuple[str, float]]:
 
 
 def _show(status: Status, queues: dict[int, tuple[tuple[str, float], ...] | str]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    out = console()
     controller = "none" if status.controller < 0 else f"node {status.controller}"
-    console.print(f"Controller: {controller}, epoch {status.epoch}")
-    console.print(
-        f"Topics: {status.topics}" + (f", {status.topics_to_delete} to delete" * bool(status.topics_to_delete))
-    )
+    out.print(f"Controller: {controller}, epoch {status.epoch}")
+    to_delete = f", {status.topics_to_delete} to delete" if status.topics_to_delete else ""
+    out.print(f"Topics: {status.topics}{to_delete}")
     partitions = status.partitions
-    unborn = f", not yet led {partitions.unborn}" * bool(partitions.unborn)
-    console.print(
+    unborn = f", not yet led {partitions.unborn}" if partitions.unborn else ""
+    out.print(
         f"Partitions: online {partitions.online}, offline {partitions.offline},"
         f" under-replicated {partitions.under_replicated}{unborn}"
     )
-    brokers = Table(title="Brokers", title_justify="left")
-    for column in ("id", "endpoints", "rack", "epoch"):
-        brokers.add_column(column, overflow="fold")
-    for broker in status.brokers:
-        endpoints = ", ".join(f"{each.listener}://{each.host}:{each.port}" for each in broker.endpoints)
-        brokers.add_row(str(broker.id), endpoints, broker.rack or "", str(broker.epoch))
-    console.print(brokers)
-    if not queues:
-        return
-    table = Table(title="Queues", title_justify="left")
-    for column in ("node", "roles", "metrics", "waiting"):
-        table.add_column(column, overflow="fold")
-    for node in status.nodes:
-        found = queues[node.id]
-        waiting = found if isinstance(found, str) else ", ".join(f"{what} {length:g}" for what, length in found)
-        table.add_row(str(node.id), ", ".join(node.roles), f"{node.metrics_host}:{node.metrics_port}", waiting)
-    console.print(table)
+    brokers = [
+        (
+            broker.id,
+            ", ".join(f"{each.listener}://{each.host}:{each.port}" for each in broker.endpoints),
+            broker.rack or "",
+            broker.epoch,
+        )
+        for broker in status.brokers
+    ]
+    out.print(table("Brokers", ("id", "endpoints", "rack", "epoch"), brokers))
+    nodes = [
+        (node.id, ", ".join(node.roles), f"{node.metrics_host}:{node.metrics_port}", _waiting(queues[node.id]))
+        for node in status.nodes
+    ]
+    if nodes:
+        out.print(table("Queues", ("node", "roles", "metrics", "waiting"), nodes))
+
+
+def _waiting(found: tuple[tuple[str, float], ...] | str) -> str:
+    return found if isinstance(found, str) else ", ".join(f"{what}: {length:g}" for what, length in found)

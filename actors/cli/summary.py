@@ -8,17 +8,15 @@ from datetime import datetime
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from actors.cli.app import Failed
+from actors.cli.display import console, table
 from messages.trace.codec import TraceError
 from spark.summary import Summary, summarise
 
 MOST_ROWS = 60
 """So many rows of a table are shown; the JSON has all."""
-
-_TEXT_COLUMNS = frozenset(("run", "ended", "from", "to", "actor", "message", "event", "request", "partition", "at"))
 
 
 @click.command("summary")
@@ -49,26 +47,26 @@ def command(directory: Path, json_file: Path | None) -> int:
 
 
 def _show(summary: Summary) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    for table in _tables(summary):
-        if table.row_count:
-            console.print(table)
+    out = console()
+    for each in _tables(summary):
+        if each.row_count:
+            out.print(each)
     if summary.malformed:
-        console.print(f"{summary.malformed} malformed lines were not counted")
+        out.print(f"{summary.malformed} malformed lines were not counted")
     for unreadable in summary.unreadable:
-        console.print(f"not readable: {unreadable}", markup=False)
+        out.print(f"not readable: {unreadable}")
 
 
 def _tables(summary: Summary) -> Iterable[Table]:
-    yield _table(
+    yield _limited(
         "Runs",
-        ("node", "run", "deliveries", "from", "to", "ended"),
+        ("node", "run", "deliveries", "from", "to", "clean stop"),
         [
-            (r.node, r.run, r.deliveries, _time(r.first_at), _time(r.last_at), "stopped" if r.complete else "killed")
+            (r.node, r.run, r.deliveries, _time(r.first_at), _time(r.last_at), "yes" if r.complete else "no")
             for r in summary.runs
         ],
     )
-    yield _table(
+    yield _limited(
         "Messages by actor and type",
         ("actor", "message", "count", "failed", "handling ms", "longest ms", "waited ms"),
         [
@@ -76,14 +74,14 @@ def _tables(summary: Summary) -> Iterable[Table]:
             for r in sorted(summary.messages, key=lambda row: -row.count)
         ],
     )
-    yield _table("Controller events", ("node", "event", "count"), [(r.node, r.type, r.count) for r in summary.events])
-    yield _table(
+    yield _limited("Controller events", ("node", "event", "count"), [(r.node, r.type, r.count) for r in summary.events])
+    yield _limited(
         "Requests to brokers",
         ("node", "broker", "request", "count", "partitions", "sent again"),
         [(r.node, r.broker, r.type, r.count, r.partitions, r.retransmissions) for r in summary.requests],
     )
-    yield _table("Elections", ("at", "node", "epoch"), [(_time(r.at), r.node, r.epoch) for r in summary.elections])
-    yield _table(
+    yield _limited("Elections", ("at", "node", "epoch"), [(_time(r.at), r.node, r.epoch) for r in summary.elections])
+    yield _limited(
         "Leaderships",
         ("at", "partition", "leader", "leader epoch", "controller", "controller epoch"),
         [
@@ -93,14 +91,9 @@ def _tables(summary: Summary) -> Iterable[Table]:
     )
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+def _limited(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     more = f" (the first {MOST_ROWS} of {len(rows)})" if len(rows) > MOST_ROWS else ""
-    table = Table(title=title + more, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column in _TEXT_COLUMNS else "right", overflow="fold")
-    for row in rows[:MOST_ROWS]:
-        table.add_row(*map(str, row))
-    return table
+    return table(title + more, columns, rows[:MOST_ROWS])
 
 
 def _time(seconds: float) -> str:

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from actors.cli.app import FAILED, PROGRAM, Failed
+from actors.cli.display import console, table
 from actors.cli.local_cluster import HOST, LocalCluster, busy, free_ports, how_it_ended
 from actors.settings import zookeeper_servers
 from messages.conversation import AskFailed
@@ -104,19 +103,14 @@ def _complain(text: str) -> None:
 
 def _show(cluster: LocalCluster) -> None:
     """The table of a ready cluster, and what to try."""
-    console = Console(highlight=False, soft_wrap=True)
-    table = Table(
-        title=f"kafka-actors: {len(cluster.nodes)} nodes, ZooKeeper {cluster.zookeeper}", title_justify="left"
-    )
-    for column in ("node", "address", "process", "log"):
-        table.add_column(column, overflow="fold")
-    for node in cluster.nodes:
-        table.add_row(str(node.id), f"{HOST}:{node.port}", str(node.pid), str(node.log))
-    console.print(table)
+    out = console()
+    rows = [(node.id, f"{HOST}:{node.port}", node.pid, node.log) for node in cluster.nodes]
+    title = f"kafka-actors: {len(cluster.nodes)} nodes, ZooKeeper {cluster.zookeeper}"
+    out.print(table(title, ("node", "address", "process", "log"), rows))
     first = cluster.nodes[0]
     us = sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else f"{sys.executable} -m actors.cli"
     topics = f"{us} topics --zookeeper {cluster.zookeeper}"
-    console.print(
+    out.print(
         f"""Try, in another terminal:
   {topics} --create --topic first --partitions 6 --replication-factor {min(3, len(cluster.nodes))}
   {topics} --describe
@@ -126,6 +120,5 @@ def _show(cluster: LocalCluster) -> None:
 Afterwards, or now: what every actor was told, and the proof that the record is complete
   {us} summary {cluster.directory}
   {us} replay {cluster.directory}
-Ctrl-C stops everything.""",
-        markup=False,
+Ctrl-C stops everything."""
     )
