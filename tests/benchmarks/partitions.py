@@ -1,0 +1,88 @@
+"""100,000 partitions on one broker: actors made and made leader by one LeaderAndIsr, against the design's limits.
+
+The disk's share of the time (one directory per partition, on tmpfs) is measured apart. The process is settled as a node
+settles itself after its start: what is there is frozen, and garbage is looked for more rarely (design 5).
+"""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from actors.process import GC_THRESHOLDS
+from actors.runtime import RealClock
+from actors.storage.disk import DiskPort
+from messages.errors import NONE
+from tests.benchmarks.report import report
+from tests.broker.harness import Broker, order
+
+PARTITIONS = 100_000
+PER_TOPIC = 100
+LIMIT_SECONDS = 10.0
+LIMIT_MEGABYTES = 600.0
+TMPFS = Path("/dev/shm")
+
+
+class TimedDisk(DiskPort):
+    """The disk, with a stopwatch on the making of directories."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def make_directory(self, path: str, parents: bool = False) -> bool:
+        begun = time.perf_counter()
+        try:
+            return super().make_directory(path, parents)
+        finally:
+            self.seconds += time.perf_counter() - begun
+
+
+def main() -> None:
+    """Make the partitions, then announce them all again, and print the rows."""
+    here = Path(tempfile.mkdtemp(prefix="partitions-", dir=TMPFS if TMPFS.is_dir() else None))
+    disk = TimedDisk()
+    try:
+        broker = Broker(here / "data", clock=RealClock())
+        broker.base.ports["disk"] = disk
+        broker.run()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+        made = lead_all(broker, epoch=0)
+        announced = lead_all(broker, epoch=1)
+        megabytes = psutil.Process().memory_info().rss / 1e6
+        assert broker.gauges["leadercount"] == PARTITIONS
+        against_limit("make_leaders_100k", made - disk.seconds, LIMIT_SECONDS, "s")
+        against_limit("make_directories_100k", disk.seconds, LIMIT_SECONDS, "s")
+        against_limit("announce_leaders_100k", announced, LIMIT_SECONDS, "s")
+        against_limit("resident_100k", megabytes, LIMIT_MEGABYTES, "MB")
+    finally:
+        shutil.rmtree(here)
+
+
+def against_limit(case: str, ours: float, limit: float, unit: str) -> None:
+    """Print one row: there is no peer that hosts partitions as actors, so the design's limit stands for it."""
+    report("partitions", case, ours, limit, "limit", unit, less_is_better=True)
+
+
+def lead_all(broker: Broker, epoch: int) -> float:
+    """Seconds from the LeaderAndIsr to its answer."""
+    orders = [
+        order(
+            f"t{number // PER_TOPIC}", number % PER_TOPIC, epoch=epoch, isr=(0, 1, 2), replicas=(0, 1, 2), is_new=True
+        )
+        for number in range(PARTITIONS)
+    ]
+    begun = time.perf_counter()
+    answer = broker.lead(*orders)
+    seconds = time.perf_counter() - begun
+    assert {error.error_code for error in answer.partition_errors} == {NONE}
+    return seconds
+
+
+if __name__ == "__main__":
+    main()
