@@ -1,0 +1,38 @@
+"""What must hold between the parts of a ControllerContext at rest."""
+
+from __future__ import annotations
+
+from actors.core.context import ControllerContext
+from actors.core.states import PartitionState
+
+
+def inconsistencies(context: ControllerContext) -> list[str]:
+    """Indexes that do not say what the tables say; empty if all is well."""
+    found = []
+    partitions = {tp for known in context.topics.values() for tp in known.values()}
+    if partitions != set(context.assignments):
+        found.append("topics and assignments name different partitions")
+    hosted = {(b, tp) for b, tps in context.hosted.items() for tp in tps}
+    if hosted != {(b, tp) for tp, assignment in context.assignments.items() for b in assignment.replicas}:
+        found.append("the index by broker is not the assignment")
+    leaderless = {
+        tp for tp, state in context.partition_states.items() if state in (PartitionState.NEW, PartitionState.OFFLINE)
+    }
+    if leaderless != set(context.leaderless):
+        found.append("the index of leaderless partitions is wrong")
+    offline = [
+        tp
+        for tp, state in context.partition_states.items()
+        if state is PartitionState.OFFLINE and tp.topic not in context.started
+    ]
+    if len(offline) != context.offline_count:
+        found.append(f"{len(offline)} partitions are offline, {context.offline_count} are counted")
+    for name, table in (("leadership", context.leadership), ("states", context.partition_states)):
+        if not set(table) <= partitions:
+            found.append(f"{name} of unknown partitions: {sorted(set(table) - partitions)}")
+    for broker_id, states in context.replica_states.items():
+        if not set(states) <= partitions:
+            found.append(f"replica states of unknown partitions on {broker_id}")
+    if context.online_brokers != frozenset(b for b in context.brokers if b not in context.shutting_down):
+        found.append("online brokers are not the brokers that do not shut down")
+    return found

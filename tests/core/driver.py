@@ -1,0 +1,178 @@
+"""Drives the controller's flows by `.send()`: a tiny ZooKeeper of dicts answers, a real deletion record plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.core.context import ControllerContext
+from actors.core.deleting import disagreements
+from actors.core.deletion import DeletionRecord
+from actors.core.instructions import Flow, SendRequest
+from actors.core.states import PartitionState, ReplicaState
+from messages.cluster import (
+    Broker,
+    ConfigEntry,
+    Endpoint,
+    LeaderIsrAndControllerEpoch,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from messages.conversation import Done
+from messages.node import NodeSettings
+from messages.zookeeper import (
+    BAD_VERSION,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    CreatePartitionStates,
+    DeleteTopics,
+    GetPartitionStates,
+    GetTopicConfigs,
+    PartitionStateRead,
+    PartitionStates,
+    StopWatching,
+    TopicConfig,
+    TopicConfigs,
+    UpdatePartitionStates,
+    WriteResult,
+    WriteResults,
+)
+
+EPOCH = 50
+FENCE = 7
+
+
+def endpoint(broker_id: int) -> Endpoint:
+    """A broker's only listener."""
+    return Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+
+
+def settings(**options: Any) -> NodeSettings:
+    """The settings of broker 5."""
+    return NodeSettings(5, (endpoint(5),), (endpoint(5),), (), "zk", **options)
+
+
+class Scene:
+    """A controller's context of epoch 50 with these live brokers, and the world that its flows ask."""
+
+    def __init__(self, *broker_ids: int, broker_epoch: int = 1, **options: Any) -> None:
+        self.context = context = ControllerContext(settings(**options))
+        context.active, context.epoch, context.epoch_zk_version = True, EPOCH, FENCE
+        for broker_id in broker_ids:
+            context.add_broker(Broker(broker_id, (endpoint(broker_id),), broker_epoch))
+        self.record = DeletionRecord()
+        self.znodes: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
+        self.configs: dict[str, tuple[ConfigEntry, ...]] = {}
+        self.raising: dict[type, Exception] = {}
+        self.before_write: list[Callable[[], None]] = []
+        self.asked: list[Any] = []
+        self.sent: list[tuple[int, Any]] = []
+        self.done: list[Any] = []
+
+    def run(self, flow: Flow[Any]) -> Any:
+        """Drive a flow to its end; its result."""
+        value: Any = None
+        error: Exception | None = None
+        while True:
+            try:
+                step = flow.send(value) if error is None else flow.throw(error)
+            except StopIteration as end:
+                return end.value
+            value = error = None
+            if hasattr(step, "asks"):
+                self.asked.append(step)
+                if type(step) in self.raising:
+                    error = self.raising[type(step)]
+                else:
+                    value = self.answer(step)
+            elif isinstance(step, SendRequest):
+                self.sent.append((step.broker_id, step.request))
+            else:
+                self.done.append(step)
+
+    def answer(self, question: Any) -> Any:
+        """What ZooKeeper, or the deletion, says."""
+        match question:
+            case GetPartitionStates(partitions):
+                return PartitionStates(tuple(PartitionStateRead(tp, self.znodes.get(tp)) for tp in partitions))
+            case CreatePartitionStates(states):
+                return WriteResults(tuple(self._create(*entry) for entry in states))
+            case UpdatePartitionStates(states):
+                if self.before_write:
+                    self.before_write.pop(0)()
+                return WriteResults(tuple(self._update(*entry) for entry in states))
+            case GetTopicConfigs(topics):
+                return TopicConfigs(tuple(TopicConfig(topic, self.configs.get(topic, ())) for topic in topics))
+            case StopWatching() | DeleteTopics():
+                return Done()
+        return self.record.answer(question)
+
+    def _create(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> WriteResult:
+        if partition in self.znodes:
+            return WriteResult(partition, NODE_EXISTS, -1)
+        self.znodes[partition] = state
+        return WriteResult(partition, OK, 0)
+
+    def _update(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> WriteResult:
+        current = self.znodes.get(partition)
+        if current is None:
+            return WriteResult(partition, NO_NODE, -1)
+        if current.zk_version != state.zk_version:
+            return WriteResult(partition, BAD_VERSION, -1)
+        written = leadership(
+            state.leader, *state.isr, epoch=state.leader_epoch, version=state.zk_version + 1, by=state.controller_epoch
+        )
+        self.znodes[partition] = written
+        return WriteResult(partition, OK, written.zk_version)
+
+    # ------------------------------------------------------------------------------------------- setting the scene
+
+    def assign(self, topic: str, *assignments: tuple[int, ...]) -> list[TopicPartition]:
+        """Partitions of a topic with these replicas, in the context only."""
+        partitions = [TopicPartition(topic, n) for n in range(len(assignments))]
+        for partition, replicas in zip(partitions, assignments, strict=True):
+            self.context.set_assignment(partition, ReplicaAssignment(replicas))
+        return partitions
+
+    def lead(self, partition: TopicPartition, leader: int, *isr: int, epoch: int = 0, version: int = 0) -> None:
+        """Give a partition leadership, in the context and in ZooKeeper."""
+        state = leadership(leader, *isr, epoch=epoch, version=version)
+        self.context.leadership[partition] = self.znodes[partition] = state
+
+    def put(self, partition: TopicPartition, state: PartitionState) -> None:
+        """Set a partition's state."""
+        self.context.set_partition_state(partition, state)
+
+    def put_replica(self, partition: TopicPartition, broker_id: int, state: ReplicaState) -> None:
+        """Set a replica's state."""
+        self.context.replica_states.setdefault(broker_id, {})[partition] = state
+
+    # ------------------------------------------------------------------------------------------- looking at it
+
+    def requests(self, kind: type, broker_id: int | None = None) -> list[Any]:
+        """Requests of a kind that were sent (to a broker)."""
+        return [request for to, request in self.sent if isinstance(request, kind) and broker_id in (None, to)]
+
+    def receivers(self, kind: type) -> list[int]:
+        """Who was sent requests of a kind, in order."""
+        return [to for to, request in self.sent if isinstance(request, kind)]
+
+    def forget(self) -> None:
+        """Forget what was asked and sent."""
+        self.asked.clear()
+        self.sent.clear()
+        self.done.clear()
+
+    def agreed(self) -> bool:
+        """Do controller and deletion agree?"""
+        found = disagreements(self.context, self.record)
+        assert found == []
+        return True
+
+
+def leadership(
+    leader: int, *isr: int, epoch: int = 0, version: int = 0, by: int = EPOCH
+) -> LeaderIsrAndControllerEpoch:
+    """A partition's leadership."""
+    return LeaderIsrAndControllerEpoch(leader, epoch, tuple(isr), by, version)

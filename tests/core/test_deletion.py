@@ -1,0 +1,268 @@
+"""TD1-TD4 of controller.md 9.9, and that controller and deletion agree whatever happens."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.core import deleting, replicas
+from actors.core.context import ReplicasByBroker
+from actors.core.deletion import DeletionRecord
+from actors.core.states import PartitionState, ReplicaState
+from messages.cluster import Broker, PartitionReplica
+from messages.conversation import ZooKeeperRefused
+from messages.deletion import (
+    AnnounceDeletion,
+    DeletingTopic,
+    MovePartitions,
+    MoveReplicas,
+    QueueDeletions,
+    ResetDeletions,
+)
+from messages.requests import StopReplicaRequest, UpdateMetadataRequest
+from messages.zookeeper import DeleteTopics, StopWatching
+from tests.core.consistency import inconsistencies
+from tests.core.driver import Scene, endpoint
+
+S = ReplicaState
+
+
+def scene(**options: bool) -> Scene:
+    """Topics foo and bar, 2 partitions each on brokers 1, 2, 3, all online."""
+    made = Scene(1, 2, 3, **options)
+    for topic in ("foo", "bar"):
+        for partition in made.assign(topic, (1, 2, 3), (2, 3, 1)):
+            made.lead(partition, partition.partition + 1, 1, 2, 3)
+            made.put(partition, PartitionState.ONLINE)
+            for broker_id in (1, 2, 3):
+                made.put_replica(partition, broker_id, S.ONLINE)
+    return made
+
+
+def replicas_of(made: Scene, *topics: str, on: tuple[int, ...] = (1, 2, 3)) -> tuple[PartitionReplica, ...]:
+    return tuple(r for topic in topics for r in made.context.deleting_topic(topic).replicas if r.broker_id in on)
+
+
+def states(made: Scene, topic: str, broker_id: int) -> set[ReplicaState]:
+    return {made.context.replica_state(broker_id, tp) for tp in made.context.topics[topic].values()}
+
+
+def sets(made: Scene) -> tuple[set[str], set[str], set[str]]:
+    found = made.context.deletions
+    return set(found.queued), set(found.started), set(found.ineligible)
+
+
+def lose(made: Scene, broker_id: int) -> None:
+    hosted = made.context.replicas_on([broker_id])
+    made.context.remove_broker(broker_id)
+    for partition in hosted.get(broker_id, ()):
+        if made.context.replica_state(broker_id, partition) in (S.ONLINE, S.OFFLINE):
+            made.put_replica(partition, broker_id, S.OFFLINE)
+
+
+def come_back(made: Scene, broker_id: int) -> None:
+    made.context.add_broker(Broker(broker_id, (endpoint(broker_id),), 2))
+
+
+def test_td1_initialization() -> None:
+    made = scene()
+    made.run(deleting.begin(made.context, ["foo", "bar"], ["bar", "baz"]))
+    assert sets(made) == ({"foo", "bar"}, set(), {"bar"})
+    assert made.agreed()
+
+
+def test_td2_basic_deletion() -> None:
+    made = scene()
+    made.run(deleting.queue(made.context, ["foo", "bar"]))
+    assert sets(made) == ({"foo", "bar"}, {"foo", "bar"}, set())
+    assert set(made.context.partition_states.values()) == {PartitionState.NON_EXISTENT}
+    assert {s for topic in ("foo", "bar") for b in (1, 2, 3) for s in states(made, topic, b)} == {S.DELETION_STARTED}
+    announced = made.requests(UpdateMetadataRequest, 1)
+    assert [len(request.partition_states) for request in announced] == [4]
+    assert {s.leader for s in announced[0].partition_states} == {-2}
+    stops = made.requests(StopReplicaRequest, 1)
+    assert [{s.delete_partition for s in request.partition_states} for request in stops] == [{False}, {True}]
+    assert made.agreed()
+    made.forget()
+    made.run(deleting.complete(made.context, replicas_of(made, "foo", "bar")))
+    assert sets(made) == (set(), set(), set())
+    assert made.context.topics == made.context.assignments == made.context.partition_states == {}
+    assert [type(question) for question in made.asked[1:]] == [StopWatching, DeleteTopics]
+    assert made.asked[2].topics == ("foo", "bar")
+    assert inconsistencies(made.context) == [] and made.agreed()
+
+
+def test_td2_each_move_is_made_once_for_all_topics() -> None:
+    made = scene()
+    made.run(deleting.queue(made.context, ["foo", "bar"]))
+    made.forget()
+    topics = tuple(DeletingTopic(t, replicas_of(made, t)) for t in ("foo", "bar"))
+    plan = DeletionRecord().answer(QueueDeletions(topics, ()))
+    moves = [
+        (type(step), getattr(step, "state", None))
+        for step in plan.steps
+        if isinstance(step, MovePartitions | MoveReplicas | AnnounceDeletion)
+    ]
+    assert moves == [
+        (MovePartitions, "OfflinePartition"),
+        (MovePartitions, "NonExistentPartition"),
+        (AnnounceDeletion, None),
+        (MoveReplicas, "OfflineReplica"),
+        (MoveReplicas, "ReplicaDeletionStarted"),
+    ]
+
+
+def test_td3_deletion_with_a_broker_offline() -> None:
+    made = scene()
+    lose(made, 2)
+    made.run(deleting.queue(made.context, ["foo"]))
+    assert sets(made) == ({"foo"}, {"foo"}, {"foo"})
+    assert states(made, "foo", 1) == states(made, "foo", 3) == {S.DELETION_STARTED}
+    assert states(made, "foo", 2) == {S.DELETION_INELIGIBLE}
+    assert made.agreed()
+    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    assert sets(made) == ({"foo"}, {"foo"}, {"foo"})
+    assert states(made, "foo", 1) == states(made, "foo", 3) == {S.DELETION_SUCCESSFUL}
+    assert states(made, "foo", 2) == {S.OFFLINE}
+    assert made.agreed()
+    come_back(made, 2)
+    made.run(deleting.resume(made.context, ["foo"]))
+    assert states(made, "foo", 2) == {S.DELETION_STARTED}
+    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(2,))))
+    assert "foo" not in made.context.topics and sets(made) == (set(), set(), set())
+    assert made.agreed()
+
+
+def test_td4_broker_failure_after_deletion_started() -> None:
+    made = scene()
+    made.run(deleting.queue(made.context, ["foo"]))
+    lose(made, 2)
+    made.run(deleting.fail(made.context, replicas_of(made, "foo", on=(2,))))
+    assert sets(made) == ({"foo"}, {"foo"}, {"foo"})
+    assert states(made, "foo", 2) == {S.DELETION_INELIGIBLE}
+    assert states(made, "foo", 1) == states(made, "foo", 3) == {S.DELETION_STARTED}
+    come_back(made, 2)
+    made.run(deleting.resume(made.context, ["foo"]))
+    assert sets(made) == ({"foo"}, {"foo"}, set())
+    assert states(made, "foo", 2) == {S.DELETION_INELIGIBLE}
+    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    assert states(made, "foo", 1) == {S.DELETION_SUCCESSFUL}
+    assert states(made, "foo", 2) == {S.DELETION_STARTED}
+    assert made.agreed()
+
+
+def test_t14_a_deleted_topic_is_not_ineligible_any_more() -> None:
+    made = scene()
+    lose(made, 2)
+    made.run(deleting.queue(made.context, ["foo"]))
+    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    come_back(made, 2)
+    made.run(deleting.resume(made.context, ["foo"]))
+    lose(made, 3)
+    made.run(deleting.fail(made.context, replicas_of(made, "foo", on=(3,))))
+    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(2,))))
+    assert sets(made) == (set(), set(), set())
+
+
+def test_a_topic_without_replicas_is_finished_at_once() -> None:
+    """A controller died between two znodes: the request is all that is left (controller.md 6.1)."""
+    made = scene()
+    made.run(deleting.begin(made.context, ["gone"], []))
+    made.run(deleting.resume(made.context))
+    assert [q.topics for q in made.asked if isinstance(q, DeleteTopics)] == [("gone",)]
+    assert sets(made) == (set(), set(), set())
+
+
+def test_what_the_tables_refuse_is_told_back() -> None:
+    """A replica made on a dead broker is Online: it cannot become Ineligible."""
+    made = scene()
+    made.context.remove_broker(2)
+    made.run(deleting.queue(made.context, ["foo"]))
+    assert states(made, "foo", 2) == {S.ONLINE}
+    assert made.agreed()
+    come_back(made, 2)
+    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    made.run(deleting.resume(made.context, ["foo"]))
+    assert states(made, "foo", 2) == {S.DELETION_STARTED}
+    assert made.agreed()
+
+
+def test_without_a_queued_topic_nothing_is_asked() -> None:
+    made = scene()
+    for flow in (
+        deleting.resume(made.context),
+        deleting.resume(made.context, ["foo"]),
+        deleting.fail(made.context, replicas_of(made, "foo")),
+        deleting.complete(made.context, replicas_of(made, "foo")),
+    ):
+        made.run(flow)
+    assert made.asked == []
+
+
+def test_a_plan_that_breaks_off_leaves_both_sides_agreed() -> None:
+    made = scene()
+    made.run(deleting.queue(made.context, ["foo"]))
+    made.raising[DeleteTopics] = ZooKeeperRefused("not allowed")
+    with pytest.raises(ZooKeeperRefused):
+        made.run(deleting.complete(made.context, replicas_of(made, "foo")))
+    assert isinstance(made.asked[-1], ResetDeletions)
+    assert made.agreed()
+    made.raising.clear()
+    made.run(deleting.resume(made.context))
+    assert "foo" not in made.context.topics and made.agreed()
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["queue", "complete", "fail", "lose", "return", "online", "remove"]),
+        st.sampled_from(["foo", "bar"]),
+        st.integers(1, 3),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(EVENTS)
+def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -> None:
+    made = scene()
+    context = made.context
+    for what, topic, broker_id in events:
+        mine = replicas_of(made, topic, on=(broker_id,))
+        hosted: ReplicasByBroker = context.replicas_on([broker_id])
+        match what:
+            case "queue" if topic in context.topics:
+                made.run(deleting.queue(context, [topic]))
+            case "complete":
+                made.run(deleting.complete(context, mine))
+            case "fail":
+                made.run(deleting.fail(context, mine))
+            case "lose" if broker_id in context.brokers:
+                context.remove_broker(broker_id)
+                kept = {broker_id: [tp for tp in hosted.get(broker_id, ()) if tp.topic not in context.queued]}
+                made.run(replicas.move_replicas(context, kept, S.OFFLINE))
+                made.run(deleting.fail(context, replicas.flat(hosted)))
+            case "return" if broker_id not in context.brokers:
+                come_back(made, broker_id)
+                made.run(replicas.move_replicas(context, hosted, S.ONLINE))
+                made.run(deleting.correct(context, list(context.queued)))
+                made.run(deleting.resume(context, sorted({tp.topic for tps in hosted.values() for tp in tps})))
+            case "online":
+                made.run(replicas.move_replicas(context, hosted, S.ONLINE))
+                made.run(deleting.correct(context, sorted(context.queued)))
+            case "remove" if topic in context.topics:
+                context.remove_topic(topic)
+                made.run(deleting.correct(context, [topic]))
+                made.run(deleting.resume(context))
+        assert made.agreed()
+        assert inconsistencies(context) == []
+    for broker_id in (1, 2, 3):
+        if broker_id not in context.brokers:
+            come_back(made, broker_id)
+    for _ in range(3):
+        for topic in sorted(context.queued):
+            made.run(deleting.resume(context, [topic]))
+            made.run(deleting.complete(context, replicas_of(made, topic)))
+    assert context.queued == frozenset()
+    assert made.agreed()

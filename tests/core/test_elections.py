@@ -1,0 +1,79 @@
+"""LE1-LE13 of controller.md 9.8: who is elected, by each strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.core import elections
+from actors.core.elections import Candidates, Choice, Strategy
+
+
+def elect(
+    strategy: Strategy,
+    assigned: Sequence[int],
+    isr: Sequence[int],
+    live: Sequence[int],
+    down: Sequence[int] = (),
+    unclean: bool = False,
+) -> Choice | None:
+    online = frozenset(b for b in live if b not in down)
+    return strategy(Candidates(assigned, isr, online, frozenset(live), down, assigned, unclean))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "assigned", "isr", "live", "down", "unclean", "leader"),
+    [
+        pytest.param(elections.offline, [2, 4], [2, 4], [4], [], False, 4, id="LE1"),
+        pytest.param(elections.offline, [2, 4], [2], [4], [], False, None, id="LE2"),
+        pytest.param(elections.offline, [2, 4], [2], [4], [], True, 4, id="LE3"),
+        pytest.param(elections.reassign, [2, 4], [2, 4], [4], [], False, 4, id="LE4"),
+        pytest.param(elections.reassign, [2, 4], [2], [], [], False, None, id="LE5"),
+        pytest.param(elections.reassign, [2, 4], [], [2], [], False, None, id="LE6"),
+        pytest.param(elections.preferred, [2, 4], [2, 4], [2, 4], [], False, 2, id="LE7"),
+        pytest.param(elections.preferred, [2, 4], [2], [], [], False, None, id="LE8"),
+        pytest.param(elections.preferred, [2, 4], [4], [2, 4], [], False, None, id="LE9"),
+        pytest.param(elections.preferred, [2, 4], [], [], [], False, None, id="LE10"),
+        pytest.param(elections.controlled_shutdown, [2, 4], [2, 4], [2, 4], [2], False, 4, id="LE11"),
+        pytest.param(elections.controlled_shutdown, [2, 4], [2], [2, 4], [2], False, None, id="LE12"),
+        pytest.param(elections.controlled_shutdown, [2, 4], [2, 4], [2, 4], [2, 4], False, None, id="LE13"),
+    ],
+)
+def test_the_leader(
+    strategy: Strategy,
+    assigned: list[int],
+    isr: list[int],
+    live: list[int],
+    down: list[int],
+    unclean: bool,
+    leader: int | None,
+) -> None:
+    choice = elect(strategy, assigned, isr, live, down, unclean)
+    assert (choice and choice.leader) == leader
+    assert choice is None or choice.unclean is unclean
+
+
+def test_the_new_isr_and_who_is_told() -> None:
+    assert elect(elections.offline, [1, 2, 3], [3, 2, 1], [2, 3]) == Choice(2, (3, 2), (2, 3))
+    assert elect(elections.offline, [1, 2, 3], [1], [2, 3], unclean=True) == Choice(2, (2,), (2, 3), unclean=True)
+    assert elect(elections.preferred, [1, 2, 3], [3, 1], [1, 3]) == Choice(1, (3, 1), (1, 2, 3))
+    assert elect(elections.controlled_shutdown, [1, 2, 3], [1, 2], [1, 2], down=[1]) == Choice(2, (2,), (1, 2))
+
+
+BROKERS = st.lists(st.integers(1, 5), unique=True, max_size=5)
+
+
+@given(strategy=st.sampled_from(sorted(elections.NAMES, key=elections.NAMES.get)), assigned=BROKERS, data=st.data())
+def test_a_leader_is_assigned_alive_and_in_the_old_and_new_isr(
+    strategy: Strategy, assigned: list[int], data: st.DataObject
+) -> None:
+    isr = data.draw(st.permutations(assigned).flatmap(lambda some: st.sampled_from([some, some[:1], []])))
+    live, down = data.draw(BROKERS), data.draw(BROKERS)
+    choice = elect(strategy, assigned, isr, live, down)
+    if choice is not None:
+        assert choice.leader in assigned and choice.leader in live and choice.leader in isr
+        assert choice.leader not in down and choice.leader in choice.isr
+        assert set(choice.isr) <= set(isr) and choice.leader in choice.recipients
