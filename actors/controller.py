@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from typing import ClassVar
 
-from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited
+from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.channel import BrokerChannelActor
 from actors.core import failover, shutdown
@@ -27,6 +28,7 @@ from actors.core.instructions import (
     TERM_ENDING,
     CloseAllChannels,
     CloseChannel,
+    ElectLater,
     Flow,
     OpenChannel,
     SendRequest,
@@ -92,6 +94,9 @@ class ControllerActor(FlowActor):
 
     def flow(self, message: Message) -> Flow[None] | None:
         """The flow of an event; None for one that does not concern us (rule 2)."""
+        if isinstance(message, WakeupMessage):
+            self.context.holding_back = False
+            message = message.payload
         client = self._client_of(message)
         if client is not None:
             return self._observed(CONTROLLER_STATES[ControlledShutdown], self._serve(*client))
@@ -231,6 +236,9 @@ class ControllerActor(FlowActor):
         else:
             self.send(channel, instruction.request)
 
+    def _elect_later(self, instruction: ElectLater) -> None:
+        self.wakeupAfter(timedelta(seconds=instruction.seconds), Reelect())
+
     # ------------------------------------------------------------------------------------------------------- figures
 
     def _publish(self, state: int) -> None:
@@ -247,5 +255,6 @@ _PERFORM: dict[type, Callable[[ControllerActor, Message], None]] = {
     OpenChannel: ControllerActor._open_channel,
     CloseChannel: ControllerActor._close_channel,
     CloseAllChannels: ControllerActor._close_all_channels,
+    ElectLater: ControllerActor._elect_later,
     SendRequest: ControllerActor._send_request,
 }

@@ -75,12 +75,14 @@ class ControllerContext:
 
     `active` is whether we are the controller as far as we know; safety comes from the fence in ZooKeeper.
     `forfeited` is the fence (version of /controller_epoch) of a term given up whose /controller may still stand.
+    `holding_back`: the last term could not begin, others shall have a chance before we are elected again.
     """
 
     def __init__(self, settings: NodeSettings) -> None:
         self.settings = settings
         self.broker_id = settings.node_id
         self.forfeited: int | None = None
+        self.holding_back = False
         self.reset()
 
     def reset(self) -> None:

@@ -8,6 +8,8 @@ Rule 3: a term ends with everything forgotten. What ends it: another's election,
         outcome is unknown, a beginning that fails.
 Rule 4: who gives up a term that is still its own deletes /controller, fenced. Where ZooKeeper cannot be reached for
         that, the fence is kept, and the deletion made up for as soon as /controller is looked at again.
+Rule 5: who could not begin a term stands back for a second. Kafka does not: where what hinders it stays, such as a torn
+        registration, its candidates take turns without a pause.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import logging
 
 from actors.core import brokers, deleting, leadership, notifications, replicas
 from actors.core.context import NO_CONTROLLER, ControllerContext
-from actors.core.instructions import CloseAllChannels, Flow, OpenChannel
+from actors.core.instructions import CloseAllChannels, ElectLater, Flow, OpenChannel
 from messages.conversation import AskFailed, ControllerMoved, SessionLost
 from messages.events import (
     BrokerChange,
@@ -53,6 +55,8 @@ from messages.zookeeper import (
 
 log = logging.getLogger("kafka.controller")
 
+HOLD_BACK_SECONDS = 1.0
+
 TERM_EVENTS: tuple[type, ...] = (
     IsrChangeNotification,
     LogDirEventNotification,
@@ -72,6 +76,8 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
         if _still_ours(context, current):
             return
         yield from resign(context)
+    if context.holding_back:
+        return
     if current.broker_id != NO_CONTROLLER:
         log.debug("%s broker %d is the controller: no election", context.tag, current.broker_id)
         return
@@ -89,6 +95,8 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
         raise
     except Exception as error:
         log.error("%s the term could not begin: %s", context.tag, error, exc_info=error)
+        context.holding_back = True
+        yield ElectLater(HOLD_BACK_SECONDS)
         yield from give_up(context)
 
 

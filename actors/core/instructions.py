@@ -55,6 +55,13 @@ class CloseAllChannels:
 
 
 @attrs.frozen
+class ElectLater:
+    """Stand for election again after so many seconds."""
+
+    seconds: float
+
+
+@attrs.frozen
 class SendRequest:
     """Queue a request on a broker's channel; dropped with a warning where there is none."""
 

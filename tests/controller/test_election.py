@@ -1,0 +1,215 @@
+"""Terms of controllers: won, begun, lost, given up (controller.md 7.1-7.3; cases CI1, CI22, CH7, LE1, SE1)."""
+
+from __future__ import annotations
+
+from messages.cluster import Broker, Endpoint, TopicPartition
+from messages.events import BrokerChange, ControllerChange, Reelect, TopicChange
+from messages.requests import LeaderAndIsrRequest, UpdateMetadataRequest
+from messages.store import CREATE_EPHEMERAL, CREATE_SEQUENTIAL, DELETE, SET, WriteOp
+from tests.controller.world import World
+from zk_bridge import paths, znodes
+
+
+def take_over(world: World, epoch: int) -> None:
+    """Take /controller away in one transaction, as an outside process can."""
+    ops = (
+        WriteOp(DELETE, paths.CONTROLLER),
+        WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch)),
+        WriteOp(CREATE_EPHEMERAL, paths.CONTROLLER, znodes.encode_controller(99, 0)),
+    )
+    world.zk.write(ops, 0)
+
+
+def odd_broker(broker_id: int) -> Broker:
+    """A broker that listens only to clients."""
+    return Broker(broker_id, (Endpoint("CLIENTS", "127.0.0.1", 1),))
+
+
+def test_ci1_the_first_controller_has_epoch_1(world: World) -> None:
+    node = world.node(0)
+    assert world.controller() == (0, 1)
+    assert (node.context.epoch, node.context.epoch_zk_version) == (1, 1)
+    assert node.gauge("activecontrollercount") == 1
+
+
+def test_one_of_many_is_elected(world: World) -> None:
+    nodes = [world.node(n) for n in range(3)]
+    assert [node.context.active for node in nodes] == [True, False, False]
+    assert world.controller() == (0, 1)
+
+
+def test_the_next_is_elected_when_the_controller_dies(world: World) -> None:
+    nodes = [world.node(n) for n in range(3)]
+    nodes[0].kill()
+    assert world.controller()[1] == 2
+    assert sum(node.context.active for node in nodes[1:]) == 1
+
+
+def test_le1_the_death_of_leader_and_controller_in_one_costs_two_epochs(world: World) -> None:
+    first, second = world.node(0), world.node(1)
+    (partition,) = world.topic("t", (0, 1))
+    first.kill()
+    assert world.led(partition) == (1, 2, (1,))
+    assert world.controller() == (1, 2) and second.context.active
+    state = world.state(partition)
+    assert state is not None and state.controller_epoch == 2
+
+
+def test_ch7_what_a_broker_sees_of_a_failover(world: World) -> None:
+    first, second = world.node(0), world.node(1)
+    world.broker(9)
+    partitions = world.topic("t", (1, 9), (9, 1))
+    for prefix in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS):
+        assert world.zk.children(prefix).names == ()
+    first.store.disconnect()  # it hears of nothing, and cannot write
+    before = len(world.wire)
+    isr = znodes.encode_isr_change(())
+    log_dir = znodes.encode_log_dir_event(1)
+    world.zk.write((WriteOp(CREATE_SEQUENTIAL, f"{paths.ISR_CHANGES}/isr_change_", isr),), 0)
+    world.zk.write((WriteOp(CREATE_SEQUENTIAL, f"{paths.LOG_DIR_EVENTS}/log_dir_event_", log_dir),), 0)
+    world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
+    world.run()
+    assert second.context.active and world.controller() == (1, 2)
+    heard = [request for to, request in world.wire[before:] if to == 9 and request.controller_epoch == 2]
+    assert [type(request) for request in heard[:3]] == [
+        UpdateMetadataRequest,
+        LeaderAndIsrRequest,
+        UpdateMetadataRequest,
+    ]
+    empty, roles, full = heard[:3]
+    assert empty.partition_states == () and [b.id for b in empty.live_brokers] == [0, 1, 9]
+    assert [s.partition for s in roles.partition_states] == partitions
+    assert {s.is_new for s in roles.partition_states} == {False}
+    assert {s.controller_epoch for s in roles.partition_states} == {1}
+    assert [(s.leader, s.leader_epoch) for s in full.partition_states] == [(1, 0), (9, 0)]
+    assert [world.led(tp) for tp in partitions] == [(1, 0, (1, 9)), (9, 0, (9, 1))]
+    for prefix in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS):
+        assert world.zk.children(prefix).names == ()
+    first.store.reconnect()
+    world.run()
+    assert not first.context.active
+
+
+def test_ci22_a_deposed_controller_writes_nothing(world: World) -> None:
+    node = world.node(0)
+    world.broker(1)
+    node.store.disconnect()
+    (partition,) = world.topic("t", (0, 1), run=False)
+    take_over(world, 2)
+    node.store.reconnect()
+    world.run()
+    assert not node.context.active
+    assert world.state(partition) is None
+    world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
+    world.run()
+    assert world.controller() == (0, 3) and node.context.active
+    state = world.state(partition)
+    assert state is not None and (state.leader, state.controller_epoch) == (0, 3)
+
+
+def test_a_failed_fence_resigns_before_anything_else_is_looked_at(world: World) -> None:
+    """ControllerMoved in the middle of an event: the events behind it find a controller that is not active."""
+    node = world.node(0)
+    world.broker(1)
+    world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(7)),), 0)
+    world.expected_failures = 1
+    (partition,) = world.topic("t", (0, 1))
+    assert not node.context.active
+    assert world.state(partition) is None
+    assert not node.gauge("activecontrollercount") and not node.gauge("globaltopiccount")
+    assert len(world.closed) == 2
+
+
+def test_t4_a_controller_deposed_in_mid_event_and_elected_again_works(world: World) -> None:
+    node = world.node(0)
+    world.broker(1)
+    world.topic("old", (0, 1))
+    world.expected_failures = 1
+    world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(7)),), 0)
+    world.delete("old")
+    assert not node.context.active
+    world.wire.clear()
+    world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
+    world.run()
+    assert node.context.active and world.controller() == (0, 8)
+    assert world.topics() == () and world.deletions() == ()
+    assert world.sent(1, LeaderAndIsrRequest)
+
+
+def test_se1_an_expired_session_resigns_and_the_next_one_elects(world: World) -> None:
+    node = world.node(0)
+    world.broker(1)
+    (partition,) = world.topic("t", (1, 0))
+    node.store.expire()
+    world.run()
+    assert world.controller() == (0, 2) and node.context.active
+    assert node.context.brokers[0].epoch > 2
+    assert world.led(partition)[0] == 1
+
+
+def test_an_expired_session_of_the_controller_lets_another_be_elected(world: World) -> None:
+    first, second = world.node(0), world.node(1)
+    first.store.expire(reconnect=False)
+    world.run()
+    assert second.context.active and not first.context.active
+    first.store.reconnect()
+    world.run()
+    assert world.controller() == (1, 2) and not first.context.active
+    assert set(second.context.brokers) == {0, 1}
+
+
+def test_mail_of_a_dead_session_is_not_looked_at(world: World) -> None:
+    node = world.node(0)
+    node.store.expire()
+    world.run()
+    (partition,) = world.topic("t", (0,), run=False)
+    for event in (BrokerChange(1), TopicChange(1), ControllerChange(1), Reelect(1)):
+        world.base.inject(node.controller, event)
+    world.base.run(limit=4)
+    assert not node.actor.busy
+    world.run()
+    assert world.led(partition) == (0, 0, (0,))
+
+
+def test_somebody_deletes_controller_and_it_is_elected_anew(world: World) -> None:
+    node = world.node(0)
+    world.topic("t", (0,))
+    world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
+    world.run()
+    assert node.context.active and world.controller() == (0, 2)
+    assert world.led(TopicPartition("t", 0)) == (0, 0, (0,))
+
+
+def test_a_clean_stop_resigns_and_takes_no_more_events(world: World) -> None:
+    node = world.node(0)
+    world.topic("t", (0,))
+    world.stop(node)
+    assert not node.context.active and len(world.closed) == 1
+    world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
+    world.run()
+    assert world.controller()[0] == -1
+
+
+def test_a_term_that_cannot_begin_is_given_up(world: World) -> None:
+    """A broker without the inter-broker listener: nobody can be controller until it goes, but nobody spins either."""
+    world.zk.write(
+        (WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/7", znodes.encode_broker(odd_broker(7), 0, "2.6")),), 77
+    )
+    node = world.node(0)
+    world.run(3.5)
+    assert not node.context.active
+    assert 3 <= world.controller()[1] <= 6
+    world.zk.end_session(77)
+    world.run(2.0)
+    assert node.context.active and set(node.context.brokers) == {0}
+
+
+def test_a_lost_answer_costs_the_connection_but_not_the_term(world: World) -> None:
+    node = world.node(0)
+    world.broker(1)
+    node.store.lose_next_answer()
+    (partition,) = world.topic("t", (0, 1))
+    node.store.reconnect()
+    world.run()
+    assert world.led(partition) == (0, 0, (0, 1))
+    assert node.context.active and node.context.epoch == 1

@@ -1,0 +1,308 @@
+"""A small world for whole controllers: real actors and bridges, an in-memory ZooKeeper, virtual time, fake brokers.
+
+Every node has its own ZooKeeper session, bridge and controller; brokers answer what they are told to answer. `close`
+checks at the end of every test that no handler failed and that controller and deletion agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from thespian.actors import ActorAddress, ActorExitRequest
+
+from actors.controller import ControllerActor
+from actors.core.context import ControllerContext
+from actors.core.deleting import disagreements
+from actors.runtime import Delivery, LocalBase, VirtualClock, local_system
+from messages.cluster import (
+    Broker,
+    ConfigEntry,
+    Endpoint,
+    LeaderIsrAndControllerEpoch,
+    PartitionAssignment,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from messages.conversation import Ask
+from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
+from messages.metrics import DropGauges, Gauges
+from messages.network import ClientRequest, ClientResponse, CloseConnection, Received, Transmit, TransmitFailed
+from messages.node import NodeSettings, StartBridge, StartController
+from messages.requests import (
+    ControlledShutdownRequest,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    PartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from messages.zookeeper import (
+    CreateTopic,
+    GetAssignments,
+    GetController,
+    GetPartitionStates,
+    GetTopicDeletions,
+    GetTopics,
+    RegisterBroker,
+    RequestTopicDeletion,
+    TopicAssignment,
+)
+from tests.core.consistency import inconsistencies
+from zk_bridge.bridge import ZkBridgeActor
+from zk_bridge.client import Client
+from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+
+FIRST_PORT = 9000
+
+Wire = tuple[int, Any]
+"""(broker, request) as it came over the network."""
+
+
+def endpoint(broker_id: int) -> Endpoint:
+    """Where a fake broker is."""
+    return Endpoint("PLAINTEXT", "127.0.0.1", FIRST_PORT + broker_id)
+
+
+def settings(node_id: int, **options: Any) -> NodeSettings:
+    """A node's settings."""
+    where = (endpoint(node_id),)
+    return NodeSettings(node_id, where, where, (), "memory", **options)
+
+
+def good_answer(request: Any) -> Any:
+    """What a broker answers that does everything."""
+    match request:
+        case LeaderAndIsrRequest():
+            return LeaderAndIsrResponse(0, tuple(PartitionError(s.partition, 0) for s in request.partition_states))
+        case StopReplicaRequest():
+            return StopReplicaResponse(0, tuple(PartitionError(s.partition, 0) for s in request.partition_states))
+        case UpdateMetadataRequest():
+            return UpdateMetadataResponse(0)
+    raise AssertionError(f"no broker answers {request}")
+
+
+class WallClock:
+    """The port "time"."""
+
+    def wall_ms(self) -> int:
+        """Always the same moment."""
+        return 1_700_000_000_000
+
+
+class Node:
+    """One candidate: session, bridge, controller; it registers and re-registers as NodeActor does."""
+
+    def __init__(self, world: World, node_id: int, **options: Any) -> None:
+        self.world, self.id = world, node_id
+        self.store = MemoryStore(world.zk)
+        base = world.base
+        self.store_address = base.outsider(f"store-{node_id}", lambda message, sender: self.store.submit(message))
+        self.watcher = base.outsider(f"node-{node_id}", self._heard)
+        self.bridge = world.system.createActor(ZkBridgeActor)
+        self.controller = world.system.createActor(ControllerActor)
+        self.settings = settings(node_id, **options)
+        self.metrics = base.outsider(f"metrics-{node_id}", self._published)
+        self.gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+        self._started = False
+        base.inject(self.bridge, StartBridge(self.store_address, self.watcher))
+        base.inject(self.controller, StartController(self.settings, self.bridge, world.network, self.metrics))
+        self.store.start(lambda news: base.inject(self.bridge, news, self.store_address))
+
+    @property
+    def actor(self) -> Any:
+        """The ControllerActor itself."""
+        return self.world.base.instance_of(self.controller)
+
+    @property
+    def context(self) -> ControllerContext:
+        """What it knows."""
+        return self.actor.context
+
+    def send(self, message: Any, sender: ActorAddress | None = None) -> None:
+        """Mail to the controller, worked off."""
+        self.world.base.inject(self.controller, message, sender)
+        self.world.run()
+
+    def gauge(self, name: str) -> float:
+        """A figure of this controller, as last published."""
+        return self.gauges[f"kafka_controller_kafkacontroller_{name}", ()]
+
+    def kill(self) -> None:
+        """The process dies; its session ends."""
+        for actor in (self.controller, self.bridge):
+            self.world.base.inject(actor, ActorExitRequest())
+        self.world.run()
+        self.store.stop()
+        self.world.nodes.pop(self.id)
+        self.world.run()
+
+    def _published(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, DropGauges):
+            del self.gauges[message.name, message.labels]
+            return
+        assert isinstance(message, Gauges)
+        for gauge in message.values:
+            assert self.gauges.get((gauge.name, gauge.labels)) != gauge.value, f"{gauge} is no news"
+            self.gauges[gauge.name, gauge.labels] = gauge.value
+
+    def _heard(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, SessionEstablished):
+            generation = message.generation
+            broker = Broker(self.id, self.settings.advertised_listeners)
+            question = RegisterBroker(broker, 0, self.settings.inter_broker_protocol_version)
+            self.world.base.inject(self.bridge, Ask(generation, question), self.watcher)
+            self.world.base.inject(self.controller, Reelect(generation) if self._started else Startup())
+            self._started = True
+        else:
+            assert (not isinstance(message, Exception) and isinstance(message, SessionExpired)) or message.result
+
+
+class World:
+    """ZooKeeper, the network, and everybody on it."""
+
+    def __init__(self) -> None:
+        self.zk = MemoryZooKeeper()
+        self.admin = Client(MemoryStore(self.zk))
+        self.errors: list[str] = []
+        self.base = LocalBase(VirtualClock(), observer=self, ports={"time": WallClock()})
+        self.system = local_system(self.base)
+        self.network = self.base.outsider("network", self._transmitted)
+        self.client = self.base.outsider("client", lambda message, sender: self.responses.append(message))
+        self.nodes: dict[int, Node] = {}
+        self.brokers: dict[int, Client] = {}
+        self.wire: list[Wire] = []
+        self.transmits: list[Transmit] = []
+        self.closed: list[str] = []
+        self.responses: list[Any] = []
+        self.answers: dict[int, Callable[[Any], Any]] = {}
+        self.expected_failures = 0
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Every delivery passes here: note what failed."""
+        if delivery.error is not None:
+            self.errors.append(delivery.error)
+
+    # ---------------------------------------------------------------------------------------------- who takes part
+
+    def node(self, node_id: int, **options: Any) -> Node:
+        """Start a candidate, which is a broker as well."""
+        self.nodes[node_id] = node = Node(self, node_id, **options)
+        self.run()
+        return node
+
+    def broker(self, broker_id: int) -> None:
+        """Register a fake broker."""
+        client = self.brokers[broker_id] = Client(MemoryStore(self.zk))
+        client.ask(RegisterBroker(Broker(broker_id, (endpoint(broker_id),)), 0, "2.6"))
+        self.run()
+
+    def lose(self, broker_id: int) -> None:
+        """End the fake broker's session."""
+        self.brokers.pop(broker_id).close()
+        self.run()
+
+    def bounce(self, broker_id: int) -> None:
+        """End its session and register it anew before anybody looks."""
+        self.brokers.pop(broker_id).close()
+        self.broker(broker_id)
+
+    def run(self, seconds: float = 1.0) -> None:
+        """Let everything happen, and time pass."""
+        self.base.simulate(self.base.clock.now() + seconds)
+
+    # ---------------------------------------------------------------------------------------------- what is asked
+
+    def topic(
+        self, name: str, *assignments: tuple[int, ...], config: tuple[tuple[str, str], ...] = (), run: bool = True
+    ) -> list[TopicPartition]:
+        """Create a topic with these replicas per partition."""
+        partitions = tuple(PartitionAssignment(n, ReplicaAssignment(r)) for n, r in enumerate(assignments))
+        entries = tuple(ConfigEntry(*entry) for entry in config)
+        self.admin.ask(CreateTopic(TopicAssignment(name, partitions), entries))
+        if run:
+            self.run()
+        return [TopicPartition(name, n) for n in range(len(assignments))]
+
+    def delete(self, name: str) -> None:
+        """Ask for a topic's deletion."""
+        self.admin.ask(RequestTopicDeletion(name))
+        self.run()
+
+    def state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
+        """What the partition's znode holds."""
+        return self.admin.ask(GetPartitionStates((partition,))).states[0].state
+
+    def led(self, partition: TopicPartition) -> tuple[int, int, tuple[int, ...]]:
+        """(leader, leader epoch, isr) in the partition's znode."""
+        state = self.state(partition)
+        assert state is not None
+        return state.leader, state.leader_epoch, state.isr
+
+    def topics(self) -> tuple[str, ...]:
+        """Children of /brokers/topics."""
+        return self.admin.ask(GetTopics(watch=False)).topics
+
+    def replicas(self, topic: str) -> dict[int, tuple[int, ...]]:
+        """The topic's assignment in ZooKeeper."""
+        answer = self.admin.ask(GetAssignments((topic,), watch=False))
+        return {n: assignment.replicas for t in answer.topics for n, assignment in t.partitions}
+
+    def deletions(self) -> tuple[str, ...]:
+        """Children of /admin/delete_topics."""
+        return self.admin.ask(GetTopicDeletions(watch=False)).topics
+
+    def controller(self) -> tuple[int, int]:
+        """(id, epoch) in ZooKeeper."""
+        found = self.admin.ask(GetController(watch=False))
+        return found.broker_id, found.epoch
+
+    def shut_down(self, node: Node, broker_id: int, epoch: int = -1) -> Any:
+        """Ask the node for controlled shutdown of a broker; the response."""
+        request = ControlledShutdownRequest(3, broker_id, epoch)
+        node.send(ClientRequest(7, len(self.responses), "test", "PLAINTEXT", request), self.client)
+        response = self.responses[-1]
+        assert isinstance(response, ClientResponse) and response.connection == 7
+        return response.response
+
+    # ---------------------------------------------------------------------------------------------- what was heard
+
+    def sent(self, broker_id: int | None = None, kind: type | None = None) -> list[Any]:
+        """Requests that came over the network, to this broker, of this kind."""
+        return [
+            request
+            for to, request in self.wire
+            if broker_id in (None, to) and (kind is None or isinstance(request, kind))
+        ]
+
+    def _transmitted(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, CloseConnection):
+            self.closed.append(message.channel)
+            return
+        assert isinstance(message, Transmit)
+        broker_id = message.endpoint.port - FIRST_PORT
+        self.transmits.append(message)
+        self.wire.append((broker_id, message.request))
+        answer = self.answers.get(broker_id, good_answer)(message.request)
+        if answer is not None:
+            outcome: Any = Received(message.channel, message.correlation_id, answer)
+            if isinstance(answer, Exception):
+                outcome = TransmitFailed(message.channel, message.correlation_id, str(answer))
+            self.base.inject(sender, outcome, self.network)
+
+    def stop(self, node: Node) -> None:
+        """Stop a node's controller cleanly."""
+        node.send(ControllerShutdown())
+
+    def close(self) -> None:
+        """Look whether all is as it must be at rest."""
+        self.run(5.0)
+        assert len(self.errors) == self.expected_failures, self.errors
+        for node in self.nodes.values():
+            assert not node.actor.busy and not node.actor.stashed
+            deletion = self.base.instance_of(node.actor.peers["deletion"])
+            assert disagreements(node.context, deletion.record) == []
+            assert inconsistencies(node.context) == []
+        self.system.shutdown()
