@@ -33,6 +33,7 @@ from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed
 
 HOST = "127.0.0.1"
 SESSION_TIMEOUT_MS = 6000
+VACANCY_SECONDS = 2 * SESSION_TIMEOUT_MS / 1000
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 LOOK_SECONDS = 0.05
@@ -145,6 +146,7 @@ class LocalCluster:
                 stack.callback(self.server.stop)
                 self.zookeeper = self.server.connect_string
             self._ask = stack.enter_context(zookeeper(self.zookeeper))
+            self._await_vacancy(stopping)
             stack.callback(self._stop_nodes, say)
             for node in self.nodes:
                 node.configure(self.zookeeper)
@@ -171,6 +173,15 @@ class LocalCluster:
         except (OSError, ValueError, KeyError):
             return 0
         return 0 if busy([port]) else port
+
+    def _await_vacancy(self, stopping: Callable[[], bool]) -> None:
+        """Wait for the sessions of nodes that were killed to expire: until then their ids are taken."""
+        deadline = time.monotonic() + VACANCY_SECONDS
+        while not stopping() and (taken := [node for node in self.nodes if self.registered(node)]):
+            if time.monotonic() > deadline:
+                ids = ", ".join(str(node.id) for node in taken)
+                raise Failed(f"ZooKeeper at {self.zookeeper} has live brokers with our ids: {ids}")
+            time.sleep(LOOK_SECONDS)
 
     def _await_ready(self, stopping: Callable[[], bool]) -> None:
         """Wait until all nodes are registered, one is controller, and each one's Metadata says so."""
