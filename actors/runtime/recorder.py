@@ -129,7 +129,7 @@ class Recorder:
                 if len(lines) >= FRAME_BYTES:
                     self._writer.write(bytes(lines))
                     self.recorded, complete = self.recorded + complete, 0
-                    batch, lines = Batch(), bytearray()
+                    lines.clear()
             if lines:
                 self._writer.write(bytes(lines))
                 self.recorded += complete

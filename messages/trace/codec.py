@@ -6,8 +6,8 @@ Rule 2: a field that holds any message (annotated `Message`) is boxed as [type n
 Rule 3: a type name is looked up in the vocabulary, among Thespian's own messages that occur as deliveries, and among
         plain values (`str`, `int`, ...), which Thespian lets one send or use as a timer's payload. Nothing else has a
         form: what cannot be encoded or decoded is an error that names type and reason.
-Rule 4: most messages go to msgspec as they are. Only those with a boxed field, and those that carry a long tuple,
-        are taken apart first: a long tuple is encoded once per batch, however many messages share it.
+Rule 4: most messages go to msgspec as they are. Only those with a boxed field, and those that carry a long tuple of
+        values, are taken apart first: such a tuple is encoded once per batch, however many messages share it.
 
 Floats are finite: JSON knows no others.
 """
@@ -38,7 +38,7 @@ import messages
 from messages.vocabulary import VOCABULARY
 
 LONG_TUPLE = 64
-"""A tuple of at least this many entries is encoded once per batch and shared."""
+"""A tuple of at least this many messages or NamedTuples is encoded once per batch and shared."""
 
 
 class TraceError(Exception):
@@ -71,6 +71,10 @@ class _Form(NamedTuple):
     wire: Any
     plain: _Plain | None = None
     build: _Build | None = None
+
+
+_SCALARS = (bool, int, float, str, bytes)
+"""A tuple of these is never shared or taken apart: it costs next to nothing to encode."""
 
 
 class _Boxed(msgspec.Struct, array_like=True, frozen=True):
@@ -138,6 +142,8 @@ def _tuple_form(arguments: tuple[Any, ...]) -> _Form:
             ),
         )
     wire, plain, build = _form(arguments[0])
+    if arguments[0] in _SCALARS:
+        return _Form(tuple.__class_getitem__((wire, ...)))
 
     def long_or_plain(value: tuple[Any, ...], memo: _Memo) -> Any:
         if len(value) < LONG_TUPLE:
