@@ -102,6 +102,13 @@ class ReplicaManagerActor(FlowActor):
             self.send(sender, ReplicaManagerStarted(offline, reason))
             return
         self._directories = directories
+        _log.info(
+            "[Broker id=%d] %d logs in %d log directories, %d deleted ones still to be removed",
+            settings.node_id,
+            len(directories),
+            len(settings.log_dirs) - len(offline),
+            len(leftovers),
+        )
         for path in leftovers:
             self._doom(path)
         self._publish()
@@ -180,8 +187,17 @@ class ReplicaManagerActor(FlowActor):
     def _lead_and_follow(self, request: LeaderAndIsrRequest, directories: LogDirectories) -> Flow:
         """Hand every order to its partition, leaders first, and gather the codes (broker.md 1.2)."""
         own_id = self._settings.node_id
+        leading = sum(order.leader == own_id for order in request.partition_states)
+        _log.info(
+            "[Broker id=%d] LeaderAndIsr of controller %d epoch %d: %d to lead, %d to follow",
+            own_id,
+            request.controller_id,
+            request.controller_epoch,
+            leading,
+            len(request.partition_states) - leading,
+        )
         alive: frozenset[int] = frozenset()
-        if any(order.leader != own_id for order in request.partition_states):
+        if leading < len(request.partition_states):
             brokers: AliveBrokers = yield GetAliveBrokers()
             alive = frozenset(brokers.ids)
         errors: list[PartitionError] = []
@@ -226,6 +242,14 @@ class ReplicaManagerActor(FlowActor):
 
     def _stop_replicas(self, request: StopReplicaRequest, directories: LogDirectories) -> Flow:
         """Stop hosted partitions, and delete logs, also those that nobody hosts (broker.md 2.1)."""
+        _log.info(
+            "[Broker id=%d] StopReplica of controller %d epoch %d: %d to stop, %d of them to delete",
+            self._settings.node_id,
+            request.controller_id,
+            request.controller_epoch,
+            len(request.partition_states),
+            sum(order.delete_partition for order in request.partition_states),
+        )
         errors: list[PartitionError] = []
         asked: list[StopReplicaPartitionState] = []
         pairs: list[tuple[ActorAddress, Message]] = []

@@ -148,6 +148,10 @@ class LogDirectories:
 
     # ------------------------------------------------------------------------------------------------ logs
 
+    def __len__(self) -> int:
+        """How many logs there are."""
+        return len(self._logs)
+
     def find(self, partition: tuple[str, int]) -> str | None:
         """The path of the partition's log; None where it has none."""
         directory = self._logs.get(partition)

@@ -15,9 +15,9 @@ from tests.broker.harness import CLUSTER_ID, ServedBroker, alive, known
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker that was told of two topics and of another broker, which does not exist."""
+    """A broker that was told of two topics and of another broker, which is itself: clients may ask either."""
     with ServedBroker(tmp_path_factory.mktemp("clients") / "data") as broker:
-        live = (alive(0, broker.port), alive(9, 1))
+        live = (alive(0, broker.port), alive(9, broker.port))
         states = (known("t"), known("t", 1, leader=9, isr=(9, 0)), known("u", leader=8))
         assert broker.update(*states, live=live, controller=0).error_code == 0
         yield f"127.0.0.1:{broker.port}"

@@ -377,3 +377,33 @@ def test_every_request_is_answered_for_each_partition_and_the_books_agree(
     assert 0 <= gauges["leadercount"] <= gauges["partitioncount"] - gauges["offlinereplicacount"]
     assert gauges["underreplicatedpartitions"] <= gauges["leadercount"]
     broker.system.shutdown()
+
+
+int32 = st.integers(-(2**31), 2**31 - 1)
+topics = st.one_of(st.sampled_from(["t", "..", ".", "../x", "a/b", "", "x" * 250]), st.text(max_size=300))
+wild_orders = st.builds(
+    order, topics, int32, leader=st.one_of(st.just(0), int32), epoch=int32, zk_version=int32, is_new=st.booleans()
+)
+wild_stops = st.tuples(topics, int32, int32, st.booleans())
+
+
+@hypothesis_settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(st.lists(wild_orders, max_size=4), st.lists(wild_stops, max_size=4)), max_size=4))
+def test_whatever_a_controller_says_is_answered_and_stays_in_the_log_directory(
+    tmp_path_factory: pytest.TempPathFactory, script: list
+) -> None:
+    root = tmp_path_factory.mktemp("wild")
+    broker = Broker(root / "data")
+    broker.run()
+    for request in script:
+        stops = bool(request) and isinstance(request[0], tuple)
+        answer = broker.stop(*request) if stops else broker.lead(*request)
+        assert answer.error_code == NONE
+        assert broker.metadata(*(one[0] for one in request if stops)).controller_id == -1
+    assert broker.lead(order("sane", epoch=1)).partition_errors[0].error_code == NONE
+    assert [path.name for path in root.iterdir()] == ["data"]
+    broker.system.shutdown()
+    again = Broker(root / "data")
+    again.run()
+    assert again.started == [ReplicaManagerStarted()], "what it left behind can be loaded"
+    again.system.shutdown()
