@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 APACHE := .cache/kafka-3.9.1
 DIR    ?= .cache/cluster
 
-BENCHES = $(filter-out __init__,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
+BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
 .PHONY: help install java run test test-thespian lint format bench docs apache clean

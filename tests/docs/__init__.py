@@ -1,0 +1,1 @@
+"""What the documentation takes from the code: the generators, and the tests that it is current."""
