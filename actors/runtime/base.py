@@ -447,7 +447,7 @@ class LocalBase:
                 to.base.inject(to, message, sender)
                 self.neighbours.add(to.base)
                 continue
-            queue.append((to, message, sender, cause, queued_at, OUTSIDE))
+            queue.append((to, message, sender, cause, min(queued_at, now), OUTSIDE))
 
     def _fire(self, now: float) -> None:
         """Move the timers that are due into the queue."""
