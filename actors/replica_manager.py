@@ -4,7 +4,7 @@ Rule 1: LeaderAndIsr, StopReplica and UpdateMetadata are obeyed one after the ot
         partitions have answered; what comes before the log directories are loaded waits.
 Rule 2: a hosted partition is online (it has an actor) or offline (its log directory is lost: code 56 to everything).
 Rule 3: a disk error fails the order of that partition alone, then takes its whole log directory offline, and with it
-        every partition whose log is there (broker.md 2.3).
+        every partition whose log is there; with the last directory the node (broker.md 2.3).
 Rule 4: a deleted log is gone with the answer: renamed by then, removed after log.segment.delete.delay.ms.
 """
 
@@ -40,7 +40,7 @@ from messages.cluster import TopicPartition
 from messages.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientResponse
-from messages.node import BrokerEpoch, NodeSettings, ReplicaManagerStarted, StartReplicaManager
+from messages.node import BrokerEpoch, NodeSettings, ReplicaManagerFailed, ReplicaManagerStarted, StartReplicaManager
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -72,6 +72,7 @@ class ReplicaManagerActor(FlowActor):
         super().__init__()
         self._settings: NodeSettings
         self._metrics: ActorAddress
+        self._node: ActorAddress
         self._directories: LogDirectories | None = None
         self._early: list[Forwarded] = []
         self._epochs = Epochs()
@@ -89,6 +90,7 @@ class ReplicaManagerActor(FlowActor):
         """Load the log directories, answer how that went, and begin with what has come meanwhile."""
         settings = self._settings = message.settings
         self._metrics = message.metrics
+        self._node = sender
         self.peers = {"metadata_cache": message.metadata_cache}
         directories = LogDirectories(settings.log_dirs, settings.node_id, message.cluster_id)
         try:
@@ -97,7 +99,7 @@ class ReplicaManagerActor(FlowActor):
             self.send(sender, ReplicaManagerStarted(refused=str(refused)))
             return
         offline = tuple(directories.offline)
-        if len(offline) == len(settings.log_dirs):
+        if not directories.live:
             reason = f"none of the log directories can be used: {', '.join(offline)}"
             self.send(sender, ReplicaManagerStarted(offline, reason))
             return
@@ -106,7 +108,7 @@ class ReplicaManagerActor(FlowActor):
             "[Broker id=%d] %d logs in %d log directories, %d deleted ones still to be removed",
             settings.node_id,
             len(directories),
-            len(settings.log_dirs) - len(offline),
+            len(directories.live),
             len(leftovers),
         )
         for path in leftovers:
@@ -317,6 +319,9 @@ class ReplicaManagerActor(FlowActor):
                 )
                 for topic, number in lost:
                     self._take_offline(TopicPartition(topic, number))
+                if not directories.live:
+                    reason = f"all log directories have failed: {', '.join(directories.offline)}"
+                    self.send(self._node, ReplicaManagerFailed(reason))
             self._take_offline(partition)
 
     def _take_offline(self, partition: TopicPartition) -> None:

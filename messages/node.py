@@ -89,6 +89,13 @@ class ReplicaManagerStarted:
 
 
 @message
+class ReplicaManagerFailed:
+    """To NodeActor: the last log directory is lost, so the broker cannot go on (broker.md 2.3)."""
+
+    reason: str
+
+
+@message
 class StartMetadataCache:
     """First mail of MetadataCacheActor. `cluster_id` is what Metadata answers name."""
 

@@ -86,6 +86,11 @@ class LogDirectories:
         self._logs: dict[tuple[str, int], str] = {}
         self.offline: list[str] = []
 
+    @property
+    def live(self) -> tuple[str, ...]:
+        """The directories that can be used."""
+        return tuple(self._counts)
+
     # ------------------------------------------------------------------------------------------------ start, stop
 
     def load(self, disk: Disk) -> list[str]:
@@ -161,7 +166,9 @@ class LogDirectories:
         """Choose the directory of a log that is nowhere yet (rules 2 and 3), and count it there. The log's path."""
         if not self._counts or (self.offline and not is_new):
             return None
-        directory = min(self._counts, key=self._counts.__getitem__)
+        directory = (
+            min(self._counts, key=self._counts.__getitem__) if len(self._counts) > 1 else next(iter(self._counts))
+        )
         self._hold(partition, directory)
         return f"{directory}/{log_name(*partition)}"
 

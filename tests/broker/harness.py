@@ -27,7 +27,6 @@ from messages.network import ClientRequest, ClientResponse
 from messages.node import (
     BrokerEpoch,
     NodeSettings,
-    ReplicaManagerStarted,
     ServeClients,
     StartMetadataCache,
     StartReplicaManager,
@@ -122,15 +121,18 @@ def settings(*log_dirs: Path | str, **fields: Any) -> NodeSettings:
 class Broker:
     """The actors of broker 0 on a base that the test drives."""
 
-    def __init__(self, *log_dirs: Path | str, start: bool = True, clock: Any = None, **fields: Any) -> None:
+    def __init__(
+        self, *log_dirs: Path | str, start: bool = True, clock: Any = None, observer: Any = None, **fields: Any
+    ) -> None:
         self.settings = settings(*log_dirs, **fields)
         self.clock = VirtualClock() if clock is None else clock
         self.disk = FaultyDisk()
         ports = {"disk": self.disk, "random": CountingRandom(), "time": TimePort()}
-        self.base = LocalBase(clock=self.clock, ports=ports)
+        self.base = LocalBase(clock=self.clock, observer=observer, ports=ports)
         self.system = local_system(self.base)
         self.gauges: dict[str, float] = {}
-        self.started: list[ReplicaManagerStarted] = []
+        self.started: list[Message] = []
+        """What the replica manager told the node."""
         self.answers: list[ClientResponse] = []
         self._metrics = self.base.outsider("metrics", self._metered)
         self._node = self.base.outsider("node", lambda message, sender: self.started.append(message))

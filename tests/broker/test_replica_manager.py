@@ -19,7 +19,7 @@ from messages.errors import (
     STALE_CONTROLLER_EPOCH,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from messages.node import ReplicaManagerStarted
+from messages.node import ReplicaManagerFailed, ReplicaManagerStarted
 from messages.requests import LeaderAndIsrRequest, StopReplicaResponse
 from tests.broker.harness import CONTROLLER, DELAY_MS, IO_ERROR, NO_SPACE, Broker, alive, codes, known, order
 
@@ -145,6 +145,14 @@ def test_a_failing_disk_fails_its_partition_and_then_its_directory(tmp_path: Pat
     assert codes(broker.lead(order("t", 0, epoch=1), order("t", 1, epoch=1))) == {"t-0": 56, "t-1": 0}
     assert broker.gauges["offlinereplicacount"] == 2
     broker.system.shutdown()
+
+
+def test_the_last_directory_takes_the_node_along(broker: Broker, data: Path) -> None:
+    broker.lead(order("t"))
+    broker.disk.faults[str(data)] = IO_ERROR
+    assert codes(broker.lead(order("u", is_new=True))) == {"u-0": KAFKA_STORAGE_ERROR}
+    assert codes(broker.lead(order("v", is_new=True))) == {"v-0": KAFKA_STORAGE_ERROR}
+    assert broker.started[1:] == [ReplicaManagerFailed(f"all log directories have failed: {data}")]
 
 
 def test_leaders_are_made_before_followers(broker: Broker) -> None:
