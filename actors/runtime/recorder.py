@@ -127,11 +127,11 @@ class Recorder:
                 _append(batch, entry, lines)
                 complete += 1
                 if len(lines) >= FRAME_BYTES:
-                    self._writer.write(bytes(lines))
+                    self._writer.write(lines)
                     self.recorded, complete = self.recorded + complete, 0
                     lines.clear()
             if lines:
-                self._writer.write(bytes(lines))
+                self._writer.write(lines)
                 self.recorded += complete
         except Exception as error:  # whatever it is, the node goes on without a trace
             self._fail(error)
@@ -170,35 +170,23 @@ class Recorder:
 
 
 def _append(batch: Batch, entry: Delivery | Record, lines: bytearray) -> None:
+    """Append the entry's line: what is done for each delivery, and so without any detour."""
     if isinstance(entry, Record):
         batch.append(entry, lines)
         return
+    n, kind, cause, sender, receiver, actor, message, queued_at, taken_at, finished_at, effects, error = entry
+    route = n, kind, cause, address_text(sender), address_text(receiver), actor
+    rest = tuple([Effect(*effect) for effect in effects]) if effects else (), error
+    times = queued_at, taken_at, finished_at - taken_at
     start = len(lines)
     try:
-        batch.append(_record(entry, *batch.payload(entry.message)), lines)
-    except TraceError as error:
+        type_, payload = batch.payload(message)
+        batch.append(Record(*route, type_, *times, payload, *rest), lines)
+    except TraceError as reason:
         del lines[start:]
-        batch.append(_record(entry, type(entry.message).__name__, unencodable(error)), lines)
+        batch.append(Record(*route, type(message).__name__, *times, unencodable(reason), *rest), lines)
 
 
-def unencodable(error: TraceError) -> dict[str, str]:
+def unencodable(error: TraceError) -> Any:
     """What stands in a record in place of a payload that has no form."""
     return {"unencodable": str(error)}
-
-
-def _record(delivery: Delivery, type_: str, payload: Any) -> Record:
-    return Record(
-        delivery.n,
-        delivery.kind,
-        delivery.cause,
-        address_text(delivery.sender),
-        address_text(delivery.receiver),
-        delivery.actor_class,
-        type_,
-        delivery.queued_at,
-        delivery.taken_at,
-        delivery.finished_at - delivery.taken_at,
-        payload,
-        tuple([Effect(*effect) for effect in delivery.effects]) if delivery.effects else (),
-        delivery.error,
-    )

@@ -7,7 +7,7 @@ Rule 3: a type name is looked up in the vocabulary, among Thespian's own message
         plain values (`str`, `int`, ...), which Thespian lets one send or use as a timer's payload. Nothing else has a
         form: what cannot be encoded or decoded is an error that names type and reason.
 Rule 4: most messages go to msgspec as they are. Only those with a boxed field, and those that carry a long tuple of
-        values, are taken apart first: such a tuple is encoded once per batch, however many messages share it.
+        values, are taken apart first: such a tuple is encoded once per batch, however many messages share its entries.
 
 Floats are finite: JSON knows no others.
 """
@@ -15,6 +15,7 @@ Floats are finite: JSON knows no others.
 from __future__ import annotations
 
 import importlib
+import operator
 import pkgutil
 import types
 import typing
@@ -53,8 +54,24 @@ class BadPayload(TraceError):
     """A payload does not fit its type, or a message's content does not fit JSON; the text names type and place."""
 
 
-class _Memo(dict[int, tuple[object, msgspec.Raw]]):
-    """Long tuples already encoded in this batch, by identity; the tuple is kept, or its id could be used again."""
+class _Memo:
+    """Long tuples already encoded in this batch, known by the identity of all their entries.
+
+    The tuples are kept, or an id could be used again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, int], tuple[tuple[Any, ...], msgspec.Raw]] = {}
+
+    def find(self, value: tuple[Any, ...]) -> msgspec.Raw | None:
+        """What a tuple of the very same entries was encoded as."""
+        known = self._known.get((len(value), id(value[0]), id(value[-1])))
+        return known[1] if known is not None and all(map(operator.is_, known[0], value)) else None
+
+    def keep(self, value: tuple[Any, ...], encoded: msgspec.Raw) -> msgspec.Raw:
+        """Remember it."""
+        self._known[len(value), id(value[0]), id(value[-1])] = value, encoded
+        return encoded
 
 
 _Plain = Callable[[Any, _Memo], Any]
@@ -88,7 +105,16 @@ class _Boxed(msgspec.Struct, array_like=True, frozen=True):
 
 
 def _box(value: Any, memo: _Memo) -> tuple[str, Any]:
-    return type_name(value), _plain(value, memo)
+    cls = value.__class__
+    try:
+        name, plain = _NAMED[cls]
+    except KeyError:
+        name, plain = _NAMED[cls] = type_name(value), _form_of_class(cls).plain
+    return name, value if plain is None else plain(value, memo)
+
+
+_NAMED: dict[type, tuple[str, _Plain | None]] = {}
+"""Type name and way to be taken apart, by class, as they turn up."""
 
 
 _ANY = _Form(_Boxed, _box, lambda boxed, codec: codec.decode(boxed.type, boxed.payload))
@@ -148,11 +174,11 @@ def _tuple_form(arguments: tuple[Any, ...]) -> _Form:
     def long_or_plain(value: tuple[Any, ...], memo: _Memo) -> Any:
         if len(value) < LONG_TUPLE:
             return value if plain is None else tuple([plain(entry, memo) for entry in value])
-        known = memo.get(id(value))
+        known = memo.find(value)
         if known is None:
             entries = value if plain is None else tuple([plain(entry, memo) for entry in value])
-            known = memo[id(value)] = value, msgspec.Raw(_ENCODER.encode(entries))
-        return known[1]
+            known = memo.keep(value, msgspec.Raw(_ENCODER.encode(entries)))
+        return known
 
     return _Form(
         tuple.__class_getitem__((wire, ...)),
@@ -331,12 +357,6 @@ def _form_of_name(name: str) -> _Form:
     if cls is None:
         raise UnknownType(f"no message is called {name!r}")
     return _form_of_class(cls)
-
-
-def _plain(value: Any, memo: _Memo) -> Any:
-    cls: Any = type(value)
-    plain = _form_of_class(cls).plain
-    return value if plain is None else plain(value, memo)
 
 
 # ------------------------------------------------------------------------------------------------ encoding

@@ -63,14 +63,14 @@ class SegmentWriter:
         self._written = 0
         self._append(msgspec.json.encode(header) + b"\n")
 
-    def _append(self, lines: bytes) -> None:
+    def _append(self, lines: bytes | bytearray) -> None:
         assert self._file is not None
         frame = memoryview(self._compressor.compress(lines))
         self._written += len(frame)
         while frame:
             frame = frame[self._file.write(frame) :]
 
-    def write(self, lines: bytes) -> None:
+    def write(self, lines: bytes | bytearray) -> None:
         """Append the lines as one frame."""
         if self._written >= self._segment_bytes:
             self.close()
