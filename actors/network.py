@@ -1,6 +1,6 @@
 """The network gateway: the one place that opens connections to other nodes.
 
-Rule 1: it stands outside the actor system. Actors send it `Transmit` and `CloseConnection`; it injects what came of them.
+Rule 1: it stands outside the actor system. Actors send `Transmit` and `CloseConnection`; it injects what came of them.
 Rule 2: every Transmit is answered once, `Received` or `TransmitFailed`, unless its channel is closed meanwhile.
 Rule 3: a connection that failed in any way is closed; it never carries another request (controller.md 5).
 """

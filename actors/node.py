@@ -1,7 +1,7 @@
 """NodeActor: the root of a node. It makes the other actors and owns the node's place in the cluster.
 
-Rule 1: order of a start (broker.md 7.1): ZooKeeper session, persistent paths, cluster id, log directories, registration,
-        and only then clients and controller.
+Rule 1: order of a start (broker.md 7.1): ZooKeeper session, persistent paths, cluster id, log directories,
+        registration, and only then clients and controller.
 Rule 2: the registration is made anew in every new session; the controller may elect only after it (controller.md 1.3).
 Rule 3: a clean stop first asks the controller to move the leaderships away (broker.md 7.5), and goes on without its
         consent when the tries are used up.
@@ -64,6 +64,7 @@ _log = logging.getLogger("kafka_actors.node")
 
 CONTROLLED_SHUTDOWN_VERSION = 3
 CONTROLLED_SHUTDOWN_CHANNEL = "controlled-shutdown"
+NEXT_TRY = "next try at controlled shutdown"
 
 
 class NodeActor(FlowActor):
@@ -74,7 +75,9 @@ class NodeActor(FlowActor):
         self._start: StartNode
         self._cluster_id = ""
         self._generation = 0
+        self._loaded: ReplicaManagerStarted | None = None
         self._serving = False
+        self._metadata_cache: ActorAddress | None = None
         self._controller: ActorAddress | None = None
         self._replica_manager: ActorAddress | None = None
         self._shutdown_attempts = 0
@@ -97,12 +100,15 @@ class NodeActor(FlowActor):
         match message:
             case SessionEstablished(generation):
                 self._generation = generation
-                return self._rejoin() if self._serving else self._join()
+                return self._enter()
+            case SessionExpired():
+                return None
             case ReplicaManagerStarted():
+                self._loaded = message
                 return self._serve(message)
             case StopNode():
                 return self._shut_down()
-            case WakeupMessage() if message.payload == "controlled shutdown":
+            case WakeupMessage() if message.payload == NEXT_TRY:
                 return self._shut_down()
         return super().flow(message)
 
@@ -110,12 +116,28 @@ class NodeActor(FlowActor):
         """An expired session makes everything asked of ZooKeeper moot; a SessionEstablished follows."""
         return isinstance(message, SessionExpired)
 
+    def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
+        """What must not be lost with the session: that the logs are loaded, and that the node is to stop."""
+        for message, _ in dropped:
+            if isinstance(message, ReplicaManagerStarted):
+                self._loaded = message
+            elif isinstance(message, StopNode | WakeupMessage):
+                self._stopped()
+
     def event_failed(self, event: Message, error: Exception) -> None:
         """A node that cannot join is told to the process; a failed stop goes on to the end."""
         if isinstance(event, StopNode | WakeupMessage):
             self._stopped()
         else:
             self.send(self._start.process, NodeFailed(f"{type(event).__name__}: {error}"))
+
+    def _enter(self) -> Generator[Any, Any, None] | None:
+        """A new session: as far as the start had come, it goes on from there (rule 2)."""
+        if self._serving:
+            return self._rejoin()
+        if self._loaded is not None:
+            return self._serve(self._loaded)
+        return self._join() if self._metadata_cache is None else None
 
     def _join(self) -> Generator[Any, Any, None]:
         """First session: the persistent tree, the cluster's id, then the log directories."""
@@ -134,7 +156,8 @@ class NodeActor(FlowActor):
                 ),
             )
         else:
-            yield from self._serve(ReplicaManagerStarted())
+            self._loaded = ReplicaManagerStarted()
+            yield from self._serve(self._loaded)
 
     def _serve(self, started: ReplicaManagerStarted) -> Generator[Any, Any, None]:
         """The logs are loaded: register, then open the doors and let the controller compete."""
@@ -180,8 +203,8 @@ class NodeActor(FlowActor):
             )
             if isinstance(answer, RegistrationRefused):
                 reason = (
-                    f"/brokers/ids/{settings.node_id} is owned by session {answer.owner:#x}: another broker with this id "
-                    f"runs, or its last session has not expired yet ({settings.zookeeper_session_timeout_ms} ms)"
+                    f"/brokers/ids/{settings.node_id} is owned by session {answer.owner:#x}: another broker with this "
+                    f"id runs, or its last session has not expired yet ({settings.zookeeper_session_timeout_ms} ms)"
                 )
                 self.send(self._start.process, NodeFailed(reason))
                 return None
@@ -199,7 +222,7 @@ class NodeActor(FlowActor):
             self._shutdown_attempts += 1
             if not (yield from self._ask_to_be_relieved()):
                 backoff = timedelta(milliseconds=settings.controlled_shutdown_retry_backoff_ms)
-                self.wakeupAfter(backoff, "controlled shutdown")
+                self.wakeupAfter(backoff, NEXT_TRY)
                 return
         self._stopped()
 

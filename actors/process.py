@@ -74,9 +74,7 @@ class NodeProcess:
             create_chroot=True,
         )
         self._clock = RealClock()
-        self._recorder = Recorder(
-            settings.trace_dir, settings.node_id, settings.roles, settings, now=self._clock.now
-        )
+        self._recorder = Recorder(settings.trace_dir, settings.node_id, settings.roles, settings, now=self._clock.now)
         self._base = LocalBase(clock=self._clock, observer=self._recorder)
         self._ended: asyncio.Future[int]
 

@@ -6,7 +6,12 @@ Those that come from ZooKeeper watches carry the generation of the session that 
 from __future__ import annotations
 
 from messages.cluster import TopicPartition
-from messages.requests import ControlledShutdownRequest, LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
+from messages.requests import (
+    ControlledShutdownRequest,
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+    UpdateMetadataResponse,
+)
 from messages.vocabulary import message
 
 

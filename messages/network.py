@@ -16,8 +16,9 @@ class Transmit:
     """To the network: send `request` on `channel`'s connection and wait for the reply.
 
     The gateway keeps one connection per channel name, connects it where it is not (or where the endpoint changed),
-    and answers `Received` or `TransmitFailed` with the same channel and correlation id, after `timeout` s at the latest.
-    After a failure the connection is closed; the next Transmit connects anew. One in flight per channel is the caller's rule.
+    and answers `Received` or `TransmitFailed` with the same channel and correlation id, after `timeout` seconds at the
+    latest. After a failure the connection is closed; the next Transmit connects anew. One in flight per channel is the
+    caller's rule.
     A flow may yield it as a question: the same answers then come wrapped in Answer.
     """
 

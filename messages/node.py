@@ -47,7 +47,8 @@ class StartNode:
     """First mail of NodeActor: everything it needs to start a node.
 
     The addresses are the gateways' (outside the actor system): `store` is ZooKeeper, `network` the outgoing
-    connections, `listener` the incoming ones, `metrics` the figures, `process` the process itself (told NodeReady, NodeFailed, NodeStopped).
+    connections, `listener` the incoming ones, `metrics` the figures, `process` the process itself, which is told
+    NodeReady, NodeFailed, NodeStopped.
     """
 
     settings: NodeSettings
@@ -70,7 +71,7 @@ class StartController:
 
 @message
 class StartReplicaManager:
-    """First mail of ReplicaManagerActor: loads the log directories, then answers ReplicaManagerStarted to the sender."""
+    """First mail of ReplicaManagerActor: it loads the log directories, then sends ReplicaManagerStarted back."""
 
     settings: NodeSettings
     cluster_id: str

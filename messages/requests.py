@@ -120,7 +120,7 @@ class UpdateMetadataBroker:
 
 @message
 class UpdateMetadataRequest:
-    """Controller to broker: live brokers (always whole) and partitions (to merge) for the metadata cache (API key 6)."""
+    """Controller to broker: live brokers (always whole) and partitions (to merge) for the cache (API key 6)."""
 
     version: int
     controller_id: int

@@ -30,6 +30,7 @@ def message(cls: _T) -> _T:
     """
     made = attrs.frozen(cls)
     if made.__name__ in VOCABULARY:
-        raise TypeError(f"message {made.__name__} is defined twice: {VOCABULARY[made.__name__].__module__}, {made.__module__}")
+        first = VOCABULARY[made.__name__].__module__
+        raise TypeError(f"message {made.__name__} is defined twice: in {first} and in {made.__module__}")
     VOCABULARY[made.__name__] = made
     return made

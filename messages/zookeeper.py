@@ -13,7 +13,14 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from messages.cluster import Broker, ConfigEntry, Leadership, LeaderIsrAndControllerEpoch, PartitionAssignment, TopicPartition
+from messages.cluster import (
+    Broker,
+    ConfigEntry,
+    LeaderIsrAndControllerEpoch,
+    Leadership,
+    PartitionAssignment,
+    TopicPartition,
+)
 from messages.vocabulary import message
 
 BRIDGE = "bridge"
@@ -159,7 +166,7 @@ class ResignController:
 
 @message
 class StopWatching:
-    """Forget the asker's watches of the event named (class name); `keys` (broker ids, topics as text) or all. -> Done"""
+    """Forget the asker's watches of the event named (its class): those of `keys` (as text), or all. -> Done"""
 
     asks: ClassVar[str] = BRIDGE
     event: str
@@ -458,5 +465,3 @@ class DeleteLogDirEvents:
     asks: ClassVar[str] = BRIDGE
     names: tuple[str, ...]
     epoch_zk_version: int
-
-

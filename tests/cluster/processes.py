@@ -53,7 +53,7 @@ class Running:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 (one libc call, nothing of Python's)
                 cwd=HOUSE,
                 env={**os.environ, **(environment or {})},
             )
@@ -82,7 +82,13 @@ class Running:
 def run_ours(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     """Run one of our commands to its end."""
     return subprocess.run(
-        [*OURS, *arguments], capture_output=True, text=True, timeout=timeout, cwd=HOUSE, stdin=subprocess.DEVNULL
+        [*OURS, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        cwd=HOUSE,
+        stdin=subprocess.DEVNULL,
     )
 
 
@@ -112,7 +118,9 @@ def properties(path: Path, **settings: object) -> Path:
 class ApacheBroker(Running):
     """Apache Kafka 3.9.1's own broker at inter.broker.protocol.version 2.6."""
 
-    def __init__(self, jars: Path, directory: Path, broker_id: int, port: int, zookeeper: str, **settings: object) -> None:
+    def __init__(
+        self, jars: Path, directory: Path, broker_id: int, port: int, zookeeper: str, **settings: object
+    ) -> None:
         file = properties(
             directory / "server.properties",
             broker__id=broker_id,

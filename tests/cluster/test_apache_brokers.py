@@ -84,7 +84,7 @@ def read_all(bootstrap: str) -> list[bytes]:
 def test_two_apache_brokers_are_led_by_our_controller(
     tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path
 ) -> None:
-    """Topic created, led, replicated, and led again after a broker's kill -9, while acks=all load runs; nothing is lost."""
+    """A topic is created, led, replicated, and led again after a kill -9 under acks=all load; nothing is lost."""
     connect = f"127.0.0.1:{zookeeper.port}"
     ports = free_ports(3)
     children: list[Running] = []
@@ -116,7 +116,12 @@ def test_two_apache_brokers_are_led_by_our_controller(
             directory = tmp_path / f"apache-{id}"
             directory.mkdir(exist_ok=True)
             return ApacheBroker(
-                apache_jars, directory, id, ports[id], connect, controlled__shutdown__enable="false",
+                apache_jars,
+                directory,
+                id,
+                ports[id],
+                connect,
+                controlled__shutdown__enable="false",
                 replica__lag__time__max__ms=5000,
             )
 
