@@ -51,6 +51,7 @@ class BrokerChannelActor(Dispatcher):
         self._controller: ActorAddress
         self._queue: deque[Request] = deque()
         self._correlation_id = 0
+        self._awaited: int | None = None
         self._published = -1
 
     def receiveMsg_StartChannel(self, message: StartChannel, sender: ActorAddress) -> None:
@@ -73,8 +74,9 @@ class BrokerChannelActor(Dispatcher):
 
     def receiveMsg_Received(self, message: Received, sender: ActorAddress) -> None:
         """The answer to the request in flight: tell the controller, and send the next."""
-        if message.correlation_id != self._correlation_id or not self._queue:
+        if message.correlation_id != self._awaited:
             return
+        self._awaited = None
         request = self._queue.popleft()
         event = self._event(request, message.response)
         if event is not None:
@@ -85,7 +87,7 @@ class BrokerChannelActor(Dispatcher):
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
         """No answer: pause, then send it again."""
-        if message.correlation_id == self._correlation_id:
+        if message.correlation_id == self._awaited:
             start = self._start
             log.warning(
                 "[Controller id=%d] connection to broker %d (%s:%d) was not successful: %s",
@@ -99,7 +101,7 @@ class BrokerChannelActor(Dispatcher):
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """The pause is over."""
-        if message.payload == ResendRequest(self._correlation_id):
+        if isinstance(message.payload, ResendRequest) and message.payload.correlation_id == self._awaited:
             self._transmit()
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
@@ -117,6 +119,7 @@ class BrokerChannelActor(Dispatcher):
         """Send the head of the queue, under a correlation id of its own."""
         start = self._start
         self._correlation_id += 1
+        self._awaited = self._correlation_id
         self.send(
             start.network,
             Transmit(

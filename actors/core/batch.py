@@ -84,7 +84,10 @@ class RequestBatch:
         self._metadata_to_all = False
         self._metadata_partitions: dict[TopicPartition, None] = {}
         self._stop_replica: dict[int, dict[TopicPartition, StopReplicaPartitionState]] = {}
-        self._last_added: dict[TopicPartition, LeaderAndIsrPartitionState] = {}
+        self._offline_replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._last_made: dict[
+            TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment, bool, LeaderAndIsrPartitionState]
+        ] = {}
 
     def add_leader_and_isr(
         self,
@@ -144,20 +147,11 @@ class RequestBatch:
         assignment: ReplicaAssignment,
         is_new: bool,
     ) -> LeaderAndIsrPartitionState:
-        """The state for the wire; the one made last for the partition again where nothing differs."""
-        last = self._last_added.get(partition)
-        if (
-            last is not None
-            and last.is_new is is_new
-            and last.leader_epoch == leadership.leader_epoch
-            and last.zk_version == leadership.zk_version
-            and last.leader == leadership.leader
-            and last.isr is leadership.isr
-            and last.replicas is assignment.replicas
-            and last.controller_epoch == leadership.controller_epoch
-        ):
-            return last
-        state = self._last_added[partition] = LeaderAndIsrPartitionState(
+        """The state for the wire; for the same leadership and assignment the same one, for all brokers."""
+        last = self._last_made.get(partition)
+        if last is not None and last[0] is leadership and last[1] is assignment and last[2] is is_new:
+            return last[3]
+        state = LeaderAndIsrPartitionState(
             partition,
             leadership.controller_epoch,
             leadership.leader,
@@ -169,6 +163,7 @@ class RequestBatch:
             assignment.removing,
             is_new,
         )
+        self._last_made[partition] = leadership, assignment, is_new, state
         return state
 
     def _send_leader_and_isr(self, version: int) -> Flow[None]:
@@ -221,7 +216,7 @@ class RequestBatch:
 
     def _metadata_states(self) -> tuple[UpdateMetadataPartitionState, ...]:
         """The states of the partitions added; those without known leadership are left out."""
-        context = self._context
+        context, queued = self._context, self._context.queued
         all_online = context.all_online()
         states = []
         for partition in self._metadata_partitions:
@@ -230,7 +225,7 @@ class RequestBatch:
                 continue
             replicas = context.assignment(partition).replicas
             leader, epoch, zk_version = leadership.leader, leadership.leader_epoch, leadership.zk_version
-            if partition.topic in context.queued:
+            if partition.topic in queued:
                 leader, epoch, zk_version = LEADER_DURING_DELETE, 0, 0
             states.append(
                 UpdateMetadataPartitionState(
@@ -241,10 +236,20 @@ class RequestBatch:
                     leadership.isr,
                     zk_version,
                     replicas,
-                    () if all_online else tuple(b for b in replicas if not context.is_online(b, partition)),
+                    () if all_online else self._offline(partition, replicas),
                 )
             )
         return tuple(states)
+
+    def _offline(self, partition: TopicPartition, replicas: tuple[int, ...]) -> tuple[int, ...]:
+        """Which of the replicas are not online; the same tuple for all partitions with the same replicas."""
+        context = self._context
+        if context.offline_dirs:
+            return tuple(b for b in replicas if not context.is_online(b, partition))
+        known = self._offline_replicas.get(replicas)
+        if known is None:
+            known = self._offline_replicas[replicas] = tuple(b for b in replicas if b not in context.online_brokers)
+        return known
 
     def _send_stop_replica(self, version: int) -> Flow[None]:
         context = self._context

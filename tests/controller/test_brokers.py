@@ -1,0 +1,216 @@
+"""Brokers come, go and come back (controller.md 7.4, 7.5; cases CH1, CI18, CI20, BE1's controller side)."""
+
+from __future__ import annotations
+
+from messages.cluster import Broker, Endpoint, TopicPartition
+from messages.errors import BROKER_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.network import ClientRequest, ClientResponse
+from messages.requests import (
+    ControlledShutdownRequest,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    PartitionError,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from messages.store import CREATE_EPHEMERAL, SET, WriteOp
+from tests.controller.world import World, endpoint, good_answer
+from zk_bridge import paths, znodes
+
+
+def test_ch1_a_new_broker_first_hears_of_every_partition(world: World) -> None:
+    world.node(1)
+    world.broker(8)
+    (partition,) = world.topic("t", (1, 8))
+    world.wire.clear()
+    world.broker(9)
+    (first,) = world.sent(9)
+    assert isinstance(first, UpdateMetadataRequest)
+    assert (first.version, first.controller_id, first.controller_epoch) == (6, 1, 1)
+    assert [(s.partition, s.leader, s.isr, s.offline_replicas) for s in first.partition_states] == [
+        (partition, 1, (1, 8), ())
+    ]
+    assert [broker.id for broker in first.live_brokers] == [1, 8, 9]
+    (old,) = world.sent(8)
+    assert old.partition_states == () and [broker.id for broker in old.live_brokers] == [1, 8, 9]
+    assert {t.client_id for t in world.transmits} == {"1"}
+    world.wire.clear()
+    world.lose(9)
+    assert [broker.id for broker in world.sent(8, UpdateMetadataRequest)[-1].live_brokers] == [1, 8]
+
+
+def test_ci18_the_only_replica_stops_and_comes_back(world: World) -> None:
+    node = world.node(1)
+    world.broker(2)
+    (partition,) = world.topic("t", (2,))
+    world.lose(2)
+    assert world.led(partition) == (-1, 1, (2,))
+    assert node.gauge("offlinepartitionscount") == 1
+    world.broker(2)
+    assert world.led(partition) == (2, 2, (2,))
+    assert node.gauge("offlinepartitionscount") == 0
+
+
+def test_the_death_of_a_leader_costs_one_epoch(world: World) -> None:
+    world.node(1)
+    world.broker(2)
+    led, followed = world.topic("t", (2, 1), (1, 2))
+    world.lose(2)
+    assert world.led(led) == (1, 1, (1,))
+    assert world.led(followed) == (1, 1, (1,))
+
+
+def test_a_broker_that_bounced_is_told_everything_anew(world: World) -> None:
+    node = world.node(1)
+    world.broker(2)
+    (partition,) = world.topic("t", (2, 1))
+    old = node.context.brokers[2].epoch
+    world.wire.clear()
+    node.store.disconnect()
+    world.bounce(2)
+    node.store.reconnect()
+    world.run()
+    assert node.context.brokers[2].epoch > old
+    assert world.led(partition) == (1, 1, (1,))
+    assert len(world.closed) == 1
+    heard = world.sent(2)
+    assert isinstance(heard[0], UpdateMetadataRequest) and heard[0].partition_states
+    assert isinstance(heard[1], LeaderAndIsrRequest)
+    assert {request.broker_epoch for request in heard} == {node.context.brokers[2].epoch}
+
+
+def test_other_endpoints_are_announced_and_another_rack_is_not(world: World) -> None:
+    node = world.node(1)
+    world.broker(2)
+    world.wire.clear()
+    path = f"{paths.BROKER_IDS}/2"
+    racked = Broker(2, (endpoint(2),), rack="r1")
+    world.zk.write((WriteOp(SET, path, znodes.encode_broker(racked, 0, "2.6")),), 0)
+    world.run()
+    assert world.wire == []
+    epoch = node.context.brokers[2].epoch
+    moved = Broker(2, (endpoint(2), Endpoint("CLIENTS", "127.0.0.1", 7)))
+    for _ in range(2):
+        world.zk.write((WriteOp(SET, path, znodes.encode_broker(moved, 0, "2.6")),), 0)
+        world.run()
+    assert [to for to, _ in world.wire] == [1, 2]
+    assert len(world.sent(1)[0].live_brokers[1].endpoints) == 2
+    assert node.context.brokers[2].epoch == epoch
+
+
+def test_a_broker_without_the_inter_broker_listener_stops_the_whole_event(world: World) -> None:
+    node = world.node(1)
+    world.expected_failures = 1
+    odd = Broker(7, (Endpoint("CLIENTS", "127.0.0.1", 1),))
+    world.zk.write((WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/7", znodes.encode_broker(odd, 0, "2.6")),), 77)
+    world.run()
+    assert set(node.context.brokers) == {1} and node.context.active
+
+
+# ------------------------------------------------------------------------------------------------- controlled shutdown
+
+
+def test_ci20_controlled_shutdown(world: World) -> None:
+    node = world.node(0)
+    for broker_id in (1, 2):
+        world.broker(broker_id)
+    (partition,) = world.topic("t", (0, 1, 2))
+    epochs = {b: broker.epoch for b, broker in node.context.brokers.items()}
+    assert world.shut_down(node, 2, epochs[2]).remaining_partitions == ()
+    assert world.led(partition)[0::2] == (0, (0, 1))
+    assert world.shut_down(node, 1, epochs[1]).remaining_partitions == ()
+    assert world.led(partition)[0::2] == (0, (0,))
+    last = world.shut_down(node, 0, epochs[0])
+    assert (last.error_code, last.remaining_partitions) == (0, (partition,))
+    assert world.led(partition)[0] == 0
+
+
+def test_a_leader_that_shuts_down_is_replaced_and_both_are_told(world: World) -> None:
+    node = world.node(0)
+    world.broker(1)
+    (partition, alone) = world.topic("t", (1, 0), (1,))
+    world.wire.clear()
+    assert world.shut_down(node, 1).remaining_partitions == ()
+    assert world.led(partition) == (0, 1, (0,))
+    assert world.led(alone) == (1, 0, (1,))
+    assert [to for to, request in world.wire if isinstance(request, LeaderAndIsrRequest)] == [1, 0]
+    world.lose(1)
+    assert node.context.shutting_down == {}
+    assert world.led(partition) == (0, 1, (0,))
+
+
+def test_a_follower_that_shuts_down_is_stopped_and_shrunk(world: World) -> None:
+    node = world.node(0)
+    world.broker(1)
+    (partition,) = world.topic("t", (0, 1))
+    world.wire.clear()
+    world.shut_down(node, 1)
+    assert world.led(partition) == (0, 1, (0,))
+    stops = world.sent(1, StopReplicaRequest)
+    assert len(stops) == 2
+    assert {s.delete_partition for request in stops for s in request.partition_states} == {False}
+
+
+def test_controlled_shutdown_is_refused(world: World) -> None:
+    first, second = world.node(0), world.node(1)
+    world.broker(2)
+    epoch = first.context.brokers[2].epoch
+    assert world.shut_down(first, 2, epoch - 1).error_code == STALE_BROKER_EPOCH
+    assert world.shut_down(first, 9, 12345).error_code == BROKER_NOT_AVAILABLE
+    assert world.shut_down(second, 2, epoch).error_code == STALE_CONTROLLER_EPOCH
+    assert not first.context.shutting_down
+
+
+def test_who_waits_while_the_session_expires_is_told_that_we_are_no_controller(world: World) -> None:
+    node = world.node(0)
+    world.broker(1)
+    world.topic("t", (1, 0))
+    node.store.disconnect()
+    for number in (1, 2):
+        mail = ClientRequest(number, number, "b", "PLAINTEXT", ControlledShutdownRequest(3, 1))
+        world.base.inject(node.controller, mail, world.client)
+    world.run()
+    assert world.responses == [] and node.actor.stashed == 1
+    node.store.expire(reconnect=False)
+    world.run()
+    assert [(type(r), r.connection, r.response.error_code) for r in world.responses] == [
+        (ClientResponse, 1, STALE_CONTROLLER_EPOCH),
+        (ClientResponse, 2, STALE_CONTROLLER_EPOCH),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------- log directories
+
+
+def disk_error(broken: set[TopicPartition]) -> object:
+    """A broker whose disk cannot serve these partitions."""
+
+    def answer(request: object) -> object:
+        if not isinstance(request, LeaderAndIsrRequest):
+            return good_answer(request)
+        codes = ((s.partition, KAFKA_STORAGE_ERROR if s.partition in broken else 0) for s in request.partition_states)
+        return LeaderAndIsrResponse(0, tuple(PartitionError(*code) for code in codes))
+
+    return answer
+
+
+def test_a_failed_log_directory_moves_the_leader(world: World) -> None:
+    node = world.node(0)
+    broken: set[TopicPartition] = set()
+    world.answers[1] = disk_error(broken)  # type: ignore[assignment]
+    world.broker(1)
+    hurt, well = world.topic("t", (1, 0), (1, 0))
+    broken.add(hurt)
+    event = WriteOp("create_sequential", paths.LOG_DIR_EVENT_PREFIX, znodes.encode_log_dir_event(1))
+    world.zk.write((event,), 0)
+    world.run()
+    assert world.led(hurt) == (0, 1, (0,))
+    assert world.led(well) == (1, 0, (1, 0))
+    assert world.zk.children(paths.LOG_DIR_EVENTS).names == ()
+    assert node.context.offline_dirs == {1: {hurt: None}}
+    metadata = world.sent(0, UpdateMetadataRequest)[-1]
+    assert {s.partition: s.offline_replicas for s in metadata.partition_states}[hurt] == (1,)
+    broken.clear()
+    world.zk.write((event,), 0)
+    world.run()
+    assert node.context.offline_dirs == {}

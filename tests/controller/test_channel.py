@@ -1,0 +1,174 @@
+"""The channel to a broker (controller.md 5; case CH3): order, one in flight, endless retry, and what answers become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from thespian.actors import ActorAddress, ActorExitRequest
+
+from actors.channel import QUEUE_SIZE, BrokerChannelActor
+from actors.runtime import LocalBase, VirtualClock, local_system
+from messages.channel import StartChannel
+from messages.cluster import Endpoint, TopicPartition
+from messages.events import (
+    LeaderAndIsrResponseReceived,
+    TopicDeletionStopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
+)
+from messages.metrics import DropGauges, Gauges
+from messages.network import CloseConnection, Received, Transmit, TransmitFailed
+from messages.requests import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+
+ENDPOINT = Endpoint("PLAINTEXT", "host2", 9092)
+ROLES = LeaderAndIsrRequest(4, 1, 1, 1, (), ())
+METADATA = UpdateMetadataRequest(6, 1, 1, 1, (), ())
+KEEP, GO = TopicPartition("t", 0), TopicPartition("t", 1)
+STOP = StopReplicaRequest(3, 1, 1, 1, (StopReplicaPartitionState(KEEP), StopReplicaPartitionState(GO, 0, True)))
+NAME = "controller-1-broker-2-1"
+
+
+class Line:
+    """A channel with a network and a controller that only listen."""
+
+    def __init__(self) -> None:
+        self.base = LocalBase(VirtualClock())
+        self.system = local_system(self.base)
+        self.network_mail: list[Any] = []
+        self.events: list[Any] = []
+        self.figures: list[Any] = []
+        self.network = self.base.outsider("network", lambda message, sender: self.network_mail.append(message))
+        self.controller = self.base.outsider("controller", lambda message, sender: self.events.append(message))
+        self.metrics = self.base.outsider("metrics", lambda message, sender: self.figures.append(message))
+        self.channel = self.system.createActor(BrokerChannelActor)
+        self.send(StartChannel(2, 1, ENDPOINT, NAME, 30.0, self.network, self.metrics), self.controller)
+
+    def send(self, message: Any, sender: ActorAddress | None = None) -> None:
+        self.base.inject(self.channel, message, sender or self.controller)
+        self.base.run()
+
+    def answer(self, response: Any) -> None:
+        """Answer what was transmitted last."""
+        self.send(Received(NAME, self.network_mail[-1].correlation_id, response), self.network)
+
+    def fail(self, reason: str = "reset") -> None:
+        self.send(TransmitFailed(NAME, self.network_mail[-1].correlation_id, reason), self.network)
+
+    def wait(self, seconds: float) -> None:
+        self.base.simulate(self.base.clock.now() + seconds)
+
+    @property
+    def transmitted(self) -> list[Any]:
+        return [message.request for message in self.network_mail if isinstance(message, Transmit)]
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    made = Line()
+    yield made
+    assert made.base.failures == 0
+    made.system.shutdown()
+
+
+def test_one_request_is_in_flight_and_order_is_kept(line: Line) -> None:
+    for request in (ROLES, METADATA, STOP):
+        line.send(request)
+    assert line.transmitted == [ROLES]
+    line.answer(LeaderAndIsrResponse(0))
+    assert line.transmitted == [ROLES, METADATA]
+    line.answer(UpdateMetadataResponse(0))
+    line.answer(StopReplicaResponse(0))
+    assert line.transmitted == [ROLES, METADATA, STOP]
+    first = line.network_mail[0]
+    assert first == Transmit(NAME, ENDPOINT, 1, "1", ROLES, 30.0)
+    assert [message.correlation_id for message in line.network_mail] == [1, 2, 3]
+
+
+def test_answers_become_events(line: Line) -> None:
+    for request, response in (
+        (ROLES, LeaderAndIsrResponse(0)),
+        (METADATA, UpdateMetadataResponse(77)),
+        (STOP, StopReplicaResponse(0)),
+    ):
+        line.send(request)
+        line.answer(response)
+    assert line.events == [
+        LeaderAndIsrResponseReceived(2, LeaderAndIsrResponse(0)),
+        UpdateMetadataResponseReceived(2, UpdateMetadataResponse(77)),
+        TopicDeletionStopReplicaResponseReceived(2, 0, (GO,), StopReplicaResponse(0)),
+    ]
+
+
+def test_a_stop_without_deletion_is_no_event(line: Line) -> None:
+    line.send(StopReplicaRequest(3, 1, 1, 1, (StopReplicaPartitionState(KEEP),)))
+    line.answer(StopReplicaResponse(0))
+    assert line.events == []
+
+
+def test_ch3_the_same_request_is_sent_again_for_ever(line: Line) -> None:
+    line.send(ROLES)
+    line.send(METADATA)
+    for attempt in range(1, 50):
+        line.fail()
+        assert len(line.transmitted) == attempt
+        line.wait(0.09)
+        assert len(line.transmitted) == attempt
+        line.wait(0.02)
+        assert line.transmitted == [ROLES] * (attempt + 1)
+    line.answer(LeaderAndIsrResponse(0))
+    assert line.transmitted[-1] == METADATA
+    assert [message.correlation_id for message in line.network_mail] == list(range(1, 52))
+
+
+def test_what_belongs_to_an_earlier_try_is_ignored(line: Line) -> None:
+    line.send(ROLES)
+    line.fail()
+    line.wait(0.2)
+    line.send(Received(NAME, 1, LeaderAndIsrResponse(0)), line.network)
+    line.send(TransmitFailed(NAME, 1, "late"), line.network)
+    line.wait(1.0)
+    assert len(line.transmitted) == 2 and line.events == []
+    line.answer(LeaderAndIsrResponse(0))
+    line.send(Received(NAME, 2, LeaderAndIsrResponse(0)), line.network)
+    line.send(TransmitFailed(NAME, 2, "late"), line.network)
+    line.wait(1.0)
+    assert len(line.transmitted) == 2 and len(line.events) == 1
+
+
+def test_an_answer_of_another_kind_is_dropped_and_the_next_request_goes_out(
+    line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    line.send(ROLES)
+    line.send(METADATA)
+    line.answer(UpdateMetadataResponse(0))
+    assert line.events == [] and line.transmitted == [ROLES, METADATA]
+    assert "LeaderAndIsrRequest" in caplog.text
+
+
+def test_the_end_of_a_channel_closes_its_connection(line: Line) -> None:
+    line.send(ROLES)
+    line.send(METADATA)
+    line.fail()
+    line.send(ActorExitRequest())
+    line.wait(5.0)
+    assert line.network_mail[-1] == CloseConnection(NAME)
+    assert line.transmitted == [ROLES]
+    assert line.figures[-1] == DropGauges(QUEUE_SIZE, (("broker_id", "2"),))
+
+
+def test_the_queue_is_measured(line: Line) -> None:
+    line.send(ROLES)
+    line.send(METADATA)
+    line.answer(LeaderAndIsrResponse(0))
+    line.answer(UpdateMetadataResponse(0))
+    values = [gauge.value for figures in line.figures if isinstance(figures, Gauges) for gauge in figures.values]
+    assert values == [0, 1, 2, 1, 0]

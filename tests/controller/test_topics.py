@@ -1,0 +1,317 @@
+"""Topics appear, grow, go, and are deleted (cases CI7, CI9, CH2, CH5, DT1, DT2, DS2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from messages.cluster import EPOCH_DURING_DELETE, PartitionAssignment, ReplicaAssignment, TopicPartition
+from messages.errors import KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH
+from messages.requests import (
+    LeaderAndIsrRequest,
+    PartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+)
+from messages.store import CREATE, CREATE_SEQUENTIAL, DELETE, SET, WriteOp
+from messages.zookeeper import DeleteTopics, SetAssignments, TopicAssignment
+from tests.controller.world import World, good_answer
+from zk_bridge import paths, znodes
+
+
+def grow(world: World, topic: str, *assignments: tuple[int, ...]) -> None:
+    """Rewrite the topic's znode with these partitions."""
+    partitions = tuple(PartitionAssignment(n, ReplicaAssignment(r)) for n, r in enumerate(assignments))
+    world.admin.ask(SetAssignments((TopicAssignment(topic, partitions),), None))
+    world.run()
+
+
+def test_ci7_and_ci9_a_topic_is_created_and_grows(world: World) -> None:
+    node = world.node(0)
+    (first,) = world.topic("t", (0,))
+    state = world.state(first)
+    assert state is not None
+    assert (state.leader, state.leader_epoch, state.isr, state.controller_epoch, state.zk_version) == (0, 0, (0,), 1, 0)
+    grow(world, "t", (0,), (0,))
+    assert world.led(TopicPartition("t", 1)) == (0, 0, (0,))
+    assert world.state(first) == state
+    assert (node.gauge("globaltopiccount"), node.gauge("globalpartitioncount")) == (1, 2)
+
+
+def test_ch2_who_is_told_what_of_a_new_topic(world: World) -> None:
+    node = world.node(1)
+    for broker_id in (2, 8, 9):
+        world.broker(broker_id)
+    world.wire.clear()
+    p0, p1, p2 = world.topic("t", (9, 1), (1, 9), (1, 2))
+    roles, metadata = world.sent(9)
+    assert isinstance(roles, LeaderAndIsrRequest) and isinstance(metadata, UpdateMetadataRequest)
+    assert (roles.version, roles.controller_epoch, roles.broker_epoch) == (4, 1, node.context.brokers[9].epoch)
+    state = roles.partition_states[0]
+    assert (state.partition, state.leader, state.leader_epoch, state.isr) == (p0, 9, 0, (9, 1))
+    assert (state.zk_version, state.replicas, state.is_new, state.controller_epoch) == (0, (9, 1), True, 1)
+    assert [s.partition for s in roles.partition_states] == [p0, p1]
+    assert {leader.broker_id for leader in roles.live_leaders} == {9, 1}
+    assert [s.partition for s in metadata.partition_states] == [p0, p1, p2]
+    assert world.sent(8, LeaderAndIsrRequest) == [] and len(world.sent(8, UpdateMetadataRequest)) == 1
+
+
+def test_a_topic_is_led_by_who_is_alive(world: World) -> None:
+    world.node(1)
+    led, waiting = world.topic("t", (9, 1), (9,))
+    assert world.led(led) == (1, 0, (1,))
+    assert world.state(waiting) is None
+    world.broker(9)
+    assert world.led(waiting) == (9, 0, (9,))
+
+
+def test_a_torn_topic_costs_the_others_nothing(world: World) -> None:
+    world.node(1)
+    world.zk.write((WriteOp(CREATE, paths.topic("torn"), b"{not json"),), 0)
+    world.run()
+    (partition,) = world.topic("t", (1,))
+    assert world.led(partition) == (1, 0, (1,))
+    grow(world, "torn", (1,))
+    assert world.led(TopicPartition("torn", 0)) == (1, 0, (1,))
+
+
+def test_a_topic_removed_by_hand_is_forgotten_and_may_come_again(world: World) -> None:
+    node = world.node(1)
+    world.topic("t", (1,))
+    world.admin.ask(DeleteTopics(("t",), 1))
+    world.run()
+    assert node.context.topics == {} and node.gauge("globalpartitioncount") == 0
+    (partition,) = world.topic("t", (1,))
+    assert world.led(partition) == (1, 0, (1,))
+
+
+def test_ch5_isr_changes_are_read_told_and_removed(world: World) -> None:
+    node = world.node(1)
+    world.broker(2)
+    hurt, _ = world.topic("t", (1, 2), (1, 2))
+    state = world.state(hurt)
+    assert state is not None
+    shrunk = znodes.encode_state(type(state)(1, 0, (1,), 1, 0))
+    world.wire.clear()
+    world.zk.write((WriteOp(SET, paths.partition_state(hurt), shrunk),), 0)
+    change = znodes.encode_isr_change((hurt, TopicPartition("gone", 0)))
+    world.zk.write((WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, change),), 0)
+    world.run()
+    assert [to for to, _ in world.wire] == [1, 2]
+    (metadata,) = world.sent(2, UpdateMetadataRequest)
+    assert [(s.partition, s.isr, s.zk_version) for s in metadata.partition_states] == [(hurt, (1,), 1)]
+    assert world.zk.children(paths.ISR_CHANGES).names == ()
+    assert node.context.leadership[hurt].isr == (1,)
+
+
+# ------------------------------------------------------------------------------------------------------- deletion
+
+
+def stops(world: World, broker_id: int) -> list[tuple[bool, int]]:
+    """(delete, leader epoch) of the StopReplica requests to a broker."""
+    return [
+        (s.delete_partition, s.leader_epoch)
+        for request in world.sent(broker_id, StopReplicaRequest)
+        for s in request.partition_states
+    ]
+
+
+def test_dt1_and_ds2_a_deletion(world: World) -> None:
+    node = world.node(1)
+    world.broker(9)
+    world.topic("t", (1, 9))
+    world.wire.clear()
+    world.delete("t")
+    metadata = world.sent(9, UpdateMetadataRequest)[0]
+    assert [(s.leader, s.isr) for s in metadata.partition_states] == [(-2, (1, 9))]
+    assert isinstance(world.sent(9)[0], UpdateMetadataRequest)
+    assert stops(world, 9) == [(False, EPOCH_DURING_DELETE), (True, EPOCH_DURING_DELETE)]
+    assert world.topics() == world.deletions() == ()
+    assert "/config/topics/t" not in world.zk.nodes
+    assert node.gauge("topicstodeletecount") == node.gauge("replicastodeletecount") == 0
+    (partition,) = world.topic("t", (9, 1))
+    assert world.led(partition) == (9, 0, (9, 1))
+
+
+def test_dt2_a_deletion_waits_for_a_dead_broker(world: World) -> None:
+    node = world.node(1)
+    for broker_id in (2, 3):
+        world.broker(broker_id)
+    world.topic("t", (3, 1, 2))
+    world.lose(2)
+    world.wire.clear()
+    world.delete("t")
+    assert stops(world, 1)[-1][0] and stops(world, 3)[-1][0]
+    assert world.deletions() == world.topics() == ("t",)
+    assert node.gauge("topicsineligibletodeletecount") == 1
+    assert node.gauge("replicastodeletecount") == 1
+    world.broker(2)
+    assert stops(world, 2)[-1][0]
+    assert world.topics() == world.deletions() == ()
+    assert node.gauge("topicsineligibletodeletecount") == 0
+
+
+def test_a_broker_that_dies_in_mid_deletion_and_comes_back(world: World) -> None:
+    world.node(1)
+    world.answers[2] = silent_on_deletion()
+    world.broker(2)
+    world.topic("t", (1, 2))
+    world.delete("t")
+    assert world.topics() == ("t",)
+    world.lose(2)
+    assert world.topics() == ("t",)
+    del world.answers[2]
+    world.broker(2)
+    assert world.topics() == world.deletions() == ()
+
+
+def test_a_broker_that_comes_back_before_the_others_are_done(world: World) -> None:
+    """Ineligible -> Online is legal, and the topic is in progress: its replicas start when the last one reports."""
+    node = world.node(1)
+    for broker_id in (2, 3):
+        world.broker(broker_id)
+    world.topic("t", (1, 2, 3))
+    world.lose(2)
+    held: list[Any] = []
+    world.answers[3] = holding(held)
+    world.delete("t")
+    world.wire.clear()
+    world.broker(2)
+    assert stops(world, 2) == []
+    assert node.context.deletions.ineligible == ()
+    world.answers.clear()
+    world.bounce(3)
+    assert world.topics() == world.deletions() == ()
+
+
+def test_a_replica_that_cannot_be_deleted_waits_for_its_broker(world: World) -> None:
+    node = world.node(1)
+    world.broker(2)
+
+    def broken(request: Any) -> Any:
+        if isinstance(request, StopReplicaRequest) and request.partition_states[0].delete_partition:
+            codes = tuple(PartitionError(s.partition, KAFKA_STORAGE_ERROR) for s in request.partition_states)
+            return StopReplicaResponse(0, codes)
+        return good_answer(request)
+
+    world.answers[2] = broken
+    world.topic("t", (1, 2))
+    world.delete("t")
+    assert world.topics() == ("t",)
+    assert node.gauge("topicsineligibletodeletecount") == 1
+    world.answers.clear()
+    world.bounce(2)
+    assert world.topics() == world.deletions() == ()
+
+
+def test_t6_an_error_of_the_whole_request_fails_its_replicas(world: World) -> None:
+    node = world.node(1)
+    world.broker(2)
+
+    def stale(request: Any) -> Any:
+        if isinstance(request, StopReplicaRequest):
+            return StopReplicaResponse(STALE_BROKER_EPOCH)
+        return good_answer(request)
+
+    world.answers[2] = stale
+    world.topic("t", (1, 2))
+    world.delete("t")
+    assert world.topics() == ("t",)
+    assert node.gauge("topicsineligibletodeletecount") == 1
+
+
+def test_a_failover_in_mid_deletion_goes_on_with_it(world: World) -> None:
+    first, second = world.node(0), world.node(1)
+    held: list[Any] = []
+    world.answers[9] = holding(held)
+    world.broker(9)
+    world.topic("t", (0, 1, 9))
+    world.delete("t")
+    assert world.topics() == ("t",) and held
+    world.answers.clear()
+    first.kill()
+    assert second.context.active
+    assert world.topics() == ("t",)
+    world.node(0)
+    assert world.topics() == world.deletions() == ()
+
+
+def test_partitions_added_to_a_topic_being_deleted_go_out_again(world: World) -> None:
+    world.node(1)
+    world.broker(2)
+    world.topic("t", (1, 2))
+    world.lose(2)
+    world.delete("t")
+    grow(world, "t", (1, 2), (1, 2))
+    assert world.replicas("t") == {0: (1, 2)}
+    assert world.state(TopicPartition("t", 1)) is None
+    world.broker(2)
+    assert world.topics() == ()
+
+
+def test_dt12_a_cluster_that_does_not_delete(world: World) -> None:
+    first, second = (world.node(n, delete_topic_enable=False) for n in (0, 1))
+    (partition,) = world.topic("t", (0, 1))
+    world.delete("t")
+    assert world.deletions() == () and world.topics() == ("t",)
+    first.store.disconnect()
+    world.zk.write((WriteOp(CREATE, paths.delete_topic("t")), WriteOp(DELETE, paths.CONTROLLER)), 0)
+    world.run()
+    assert second.context.active and world.deletions() == () and world.topics() == ("t",)
+    assert world.led(partition) == (0, 0, (0, 1))
+    first.store.reconnect()
+
+
+def test_requests_for_unknown_topics_are_removed(world: World) -> None:
+    world.node(0)
+    world.zk.write((WriteOp(CREATE, paths.delete_topic("nothing")),), 0)
+    world.run()
+    assert world.deletions() == ()
+
+
+def test_a_topic_being_deleted_that_somebody_removes_is_finished(world: World) -> None:
+    world.node(1)
+    world.broker(2)
+    world.topic("t", (1, 2))
+    world.lose(2)
+    world.delete("t")
+    prefix = paths.topic("t")
+    below = sorted((path for path, _ in world.zk.walk(prefix)), key=len, reverse=True)
+    world.zk.write(tuple(WriteOp(DELETE, path) for path in below), 0)
+    world.run()
+    assert world.deletions() == ()
+
+
+def test_many_topics_are_deleted_together(world: World) -> None:
+    node = world.node(1)
+    names = [f"t{n}" for n in range(20)]
+    for name in names:
+        world.topic(name, (1,), run=False)
+    world.run()
+    world.zk.write(tuple(WriteOp(CREATE, paths.delete_topic(name)) for name in names), 0)
+    world.run()
+    assert world.topics() == world.deletions() == ()
+    assert node.gauge("globalpartitioncount") == 0
+
+
+def silent_on_deletion() -> Callable[[Any], Any]:
+    """A broker that never answers a deletion."""
+
+    def answer(request: Any) -> Any:
+        deleting = isinstance(request, StopReplicaRequest) and request.partition_states[0].delete_partition
+        return None if deleting else good_answer(request)
+
+    return answer
+
+
+def holding(held: list[Any]) -> Callable[[Any], Any]:
+    """A broker that keeps deletions to itself."""
+
+    def answer(request: Any) -> Any:
+        if isinstance(request, StopReplicaRequest) and request.partition_states[0].delete_partition:
+            held.append(request)
+            return None
+        return good_answer(request)
+
+    return answer
