@@ -174,17 +174,32 @@ def _append(batch: Batch, entry: Delivery | Record, lines: bytearray) -> None:
     if isinstance(entry, Record):
         batch.append(entry, lines)
         return
-    n, kind, cause, sender, receiver, actor, message, queued_at, taken_at, finished_at, effects, error = entry
-    route = n, kind, cause, address_text(sender), address_text(receiver), actor
-    rest = tuple([Effect(*effect) for effect in effects]) if effects else (), error
-    times = queued_at, taken_at, finished_at - taken_at
     start = len(lines)
     try:
-        type_, payload = batch.payload(message)
-        batch.append(Record(*route, type_, *times, payload, *rest), lines)
+        type_, payload = batch.payload(entry.message)
+        batch.append(_record(entry, type_, payload), lines)
     except TraceError as reason:
         del lines[start:]
-        batch.append(Record(*route, type(message).__name__, *times, unencodable(reason), *rest), lines)
+        batch.append(_record(entry, type(entry.message).__name__, unencodable(reason)), lines)
+
+
+def _record(delivery: Delivery, type_: str, payload: Any) -> Record:
+    n, kind, cause, sender, receiver, actor, _, queued_at, taken_at, finished_at, effects, error = delivery
+    return Record(
+        n,
+        kind,
+        cause,
+        address_text(sender),
+        address_text(receiver),
+        actor,
+        type_,
+        queued_at,
+        taken_at,
+        finished_at - taken_at,
+        payload,
+        tuple([Effect(*effect) for effect in effects]) if effects else (),
+        error,
+    )
 
 
 def unencodable(error: TraceError) -> Any:

@@ -364,7 +364,10 @@ def _form_of_name(name: str) -> _Form:
 
 def address_text(address: ActorAddress | None) -> str:
     """An address as traces name it: "ClassName.N" for an actor, "outside:name" for an outsider, "" for none."""
-    return "" if address is None else str(address.addressDetails)
+    if address is None:
+        return ""
+    text = address._aaddr
+    return text if text.__class__ is str else str(text)
 
 
 def _encode_other(value: Any) -> str:
