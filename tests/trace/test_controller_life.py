@@ -1,0 +1,41 @@
+"""Whole controllers replay exactly, also under another seed of hashing: nothing they do hangs on the order of a set."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from actors.runtime.replayer import replay_directory
+from tests.trace import controller_life
+
+HOUSE = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lived")
+    controller_life.live(folder)
+    return folder
+
+
+def test_whole_controllers_replay_exactly(lived: Path) -> None:
+    [run] = replay_directory(lived).runs
+    assert run.divergence is None, run.divergence.text()
+    assert run.ok and run.complete and not run.warnings
+    assert run.deliveries > 500 and run.timers > 0 and run.effects > 0
+
+
+@pytest.mark.parametrize("seed", ["1", "4242"])
+def test_they_replay_under_another_hash_seed(lived: Path, seed: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", controller_life.__name__, "replay", str(lived)],
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        cwd=HOUSE,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
