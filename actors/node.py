@@ -32,6 +32,7 @@ from messages.node import (
     NodeSettings,
     NodeStopped,
     OpenStore,
+    ReplicaManagerFailed,
     ReplicaManagerStarted,
     ServeClients,
     StartBridge,
@@ -106,6 +107,9 @@ class NodeActor(FlowActor):
             case ReplicaManagerStarted():
                 self._loaded = message
                 return self._serve(message)
+            case ReplicaManagerFailed(reason):
+                self.send(self._start.process, NodeFailed(reason))
+                return None
             case StopNode():
                 return self._shut_down()
             case WakeupMessage() if message.payload == NEXT_TRY:
