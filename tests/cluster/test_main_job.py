@@ -226,8 +226,12 @@ def test_an_altered_input_is_found_by_replay(job: Job, tmp_path: Path) -> None:
     replayed = run_ours("replay", str(tmp_path))
     assert replayed.returncode == 1
     assert ", 1 divergences" in replayed.stdout
-    assert "TopicChange" in replayed.stdout
-    assert f"delivery {altered}" in replayed.stdout or f"{altered}" in replayed.stdout
+    recorded, replaying = (line.strip() for line in replayed.stdout.splitlines() if line.startswith("  re"))
+    assert recorded.startswith("recorded: ZkBridgeActor")
+    assert replaying.startswith("replayed: ZkBridgeActor")
+    assert ": TopicChange {" in recorded
+    assert ": BrokerChange {" in replaying
+    assert replaying.endswith(f"(sent during delivery {altered})")
 
 
 def test_the_summary_shows_the_failover(job: Job, tmp_path: Path) -> None:
