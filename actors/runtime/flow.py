@@ -179,7 +179,9 @@ class FlowActor(Dispatcher):
         assert event is not None
         self._flow = None
         name = type(event[0]).__name__
-        log.error("%s: %s failed: %s", self.myAddress, name, type(error).__name__, exc_info=error)
+        expected = isinstance(error, AskFailed)  # its name and text say all; a stack would only frighten
+        reason = f"{type(error).__name__}: {error}" if expected else type(error).__name__
+        log.error("%s: %s failed: %s", self.myAddress, name, reason, exc_info=None if expected else error)
         if isinstance(self._myRef, ActorRef):
             self._myRef.base.note_error(error)
         if self._following_up:
