@@ -17,6 +17,7 @@ request that is lost with the connection must come back to the bridge, which kno
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import struct
 import threading
@@ -25,7 +26,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from kazoo.client import KazooClient
+from kazoo.client import CLOSED_STATES, KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
@@ -36,6 +37,7 @@ from kazoo.retry import KazooRetry
 from messages.store import (
     CHECK,
     CHILDREN_CHANGED,
+    CODE_NAMES,
     CONNECTED,
     CONNECTION_LOSS,
     CREATE,
@@ -46,6 +48,7 @@ from messages.store import (
     NODE_CHANGED,
     NODE_CREATED,
     NODE_DELETED,
+    NODE_EXISTS,
     OK,
     OPERATION_TIMEOUT,
     RUNTIME_INCONSISTENCY,
@@ -76,8 +79,11 @@ ARM_BYTES = 128 * 1024
 WRITE_LIMIT = 1_000_000
 _CHILDREN_BYTES = 1024
 """What to expect of a node's children."""
+SENT_AT_ONCE = 100
 RECONNECT_DELAY = 0.05
 RECONNECT_MAX_DELAY = 1.0
+
+INT32 = 2**31 - 1
 
 _GET_DATA = 4
 _EXISTS = 3
@@ -321,7 +327,39 @@ class _Result:
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's connection, which tells us of watch events where it reads them."""
+    """kazoo's connection, with its own way of being told of requests, and of telling of watch events.
+
+    kazoo writes one byte into a pipe for each request, and blocks when some 270 wait: for ever, where the thread that
+    writes is the one that should read. Here the pipe is a bell that is rung once until it is heard.
+    """
+
+    def __init__(self, client: KazooClient, retry: KazooRetry, logger: Any) -> None:
+        super().__init__(client, retry, logger=logger)
+        self._xid: int = 0
+        self._rung = False
+
+    def ring(self) -> None:
+        """Say that there are requests; any thread."""
+        bell = self._write_sock
+        if not self._rung and bell is not None:
+            self._rung = True
+            with contextlib.suppress(OSError):  # just being closed
+                bell.send(b"\0")
+
+    def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
+        """Send what waits, but not so much that nobody reads what the server answers meanwhile."""
+        self._read_sock.recv(4096)
+        self._rung = False
+        client = self.client
+        for _ in range(SENT_AT_ONCE):
+            if not client._queue:
+                return
+            request, result = client._queue[0]
+            self._xid = self._xid % INT32 + 1
+            self._submit(request, connect_timeout, self._xid)
+            client._queue.popleft()
+            client._pending.append((request, result, self._xid))
+        self.ring()
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         watch, _ = Watch.deserialize(buffer, offset)
@@ -361,7 +399,11 @@ class _Client(KazooClient):  # type: ignore[misc]
     def request(self, request: Any, done: Callable[[int, Any], None]) -> None:
         """Queue a request; `done(code, value)` is called once."""
         with self.gate:
-            self._call(request, _Result(done))
+            if self._state in CLOSED_STATES:
+                done(SESSION_EXPIRED if self._state == KeeperState.EXPIRED_SESSION else CONNECTION_LOSS, None)
+                return
+            self._queue.append((request, _Result(done)))
+        self._connection.ring()
 
 
 class KazooStore:
@@ -384,8 +426,10 @@ class KazooStore:
         self._connection_timeout = connection_timeout
         self._create_chroot = create_chroot
         self._sink: Sink | None = None
+        self._announced = threading.Event()
+        self._trouble = f"no answer within {connection_timeout:g} s"
         try:
-            self._client = _Client(hosts, session_timeout, self.tell)
+            self._client = _Client(hosts, session_timeout, self._tell_of_connection)
         except (ValueError, KazooException) as error:
             raise ZooKeeperUnavailable(hosts, f"that is no address: {error}") from error
 
@@ -394,12 +438,18 @@ class KazooStore:
         """The chroot, "" where there is none."""
         return str(self._client.chroot)
 
+    @property
+    def gate(self) -> threading.RLock:
+        """The client's lock."""
+        return self._client.gate
+
     def start(self, sink: Sink) -> None:
         """Connect; see Store.start. Raises ZooKeeperUnavailable after the connection timeout."""
         self._sink = sink
-        if not self._client.start_async().wait(self._connection_timeout):
+        self._client.start_async()
+        if not self._announced.wait(self._connection_timeout):
             self.stop()
-            raise ZooKeeperUnavailable(self.hosts, f"no answer within {self._connection_timeout:g} s")
+            raise ZooKeeperUnavailable(self.hosts, self._trouble)
 
     def stop(self) -> None:
         """Close the session; see Store.stop."""
@@ -418,22 +468,40 @@ class KazooStore:
 
     def tell(self, news: Any) -> None:
         """Hand news to the sink, if it still listens."""
-        if isinstance(news, SessionState) and news.state == CONNECTED and self._create_chroot:
-            self._make_chroot()
         sink = self._sink
         if sink is not None:
             sink(news)
+
+    def _tell_of_connection(self, news: Any) -> None:
+        """Hand on what the client has to say; the session is announced when its chroot is there."""
+        if self._announced.is_set():
+            self.tell(news)
+        elif isinstance(news, SessionState) and news.state == CONNECTED:
+            self._make_chroot(news)
 
     def send(self, request: Any, done: Callable[[int, Any], None]) -> None:
         """Queue one request of the protocol; `done(code, value)` is called once, from whichever thread."""
         self._client.request(request, done)
 
-    def _make_chroot(self) -> None:
-        """Create the chroot's nodes; these requests are ahead of every other, and "exists already" is as good."""
-        self._create_chroot = False
-        if self.prefix:
-            for path in (*paths.ancestors(self.prefix), self.prefix):
-                self.send(_Multi((WriteOp(CREATE, path),), ""), lambda code, value: None)
+    def _make_chroot(self, connected: SessionState) -> None:
+        """Create the chroot's nodes where that is wanted, then announce the session."""
+        if not (self._create_chroot and self.prefix):
+            self._announce(connected)
+            return
+
+        def made(path: str, code: int, value: Any) -> None:
+            code = value[0] if code == OK else code
+            if code not in (OK, NODE_EXISTS):  # when it was the connection that failed, the next one tries again
+                self._trouble = f"chroot {path} cannot be made: {CODE_NAMES.get(code, code)}"
+            elif path == self.prefix:
+                self._announce(connected)
+
+        for path in (*paths.ancestors(self.prefix), self.prefix):
+            self.send(_Multi((WriteOp(CREATE, path),), ""), partial(made, path))
+
+    def _announce(self, connected: SessionState) -> None:
+        self.tell(connected)
+        self._announced.set()
 
     def _write(self, request: StoreWrite) -> None:
         transaction = _Multi(request.ops, self.prefix)
@@ -485,13 +553,14 @@ class KazooStore:
 class _Reading:
     """A StoreRead under way: its parts, a bounded number of them sent at a time, and what has come of them.
 
-    The submitting thread begins it, kazoo's connection thread goes on; `lock` covers the change-over.
+    The submitting thread begins it, kazoo's connection thread goes on, both inside the client's gate (a lock of its own
+    would be taken in the other order when a connection is lost).
     """
 
     def __init__(self, store: KazooStore, request: StoreRead) -> None:
         self.store = store
         self.id = request.id
-        self.lock = threading.RLock()
+        self.gate = store.gate
         self.code = OK
         self.answers: list[tuple[list[Znode], list[Children]]] = []
         self.in_flight = 0
@@ -508,7 +577,7 @@ class _Reading:
 
     def go_on(self) -> None:
         """Send what may be sent; answer when nothing is under way any more."""
-        with self.lock:
+        with self.gate:
             while self.parts and self.in_flight < self.window and self.code == OK:
                 index, part = self.parts.popleft()
                 self.in_flight += 1
@@ -519,7 +588,7 @@ class _Reading:
 
     def arrived(self, index: int, part: Any, code: int, value: Any) -> None:
         """A part is answered."""
-        with self.lock:
+        with self.gate:
             self.in_flight -= 1
             if code == UNIMPLEMENTED and part.type == _MULTI_READ:
                 self.store.multi_read = False

@@ -1,0 +1,195 @@
+"""ZooKeeper through the bridge against one request per znode: reading and writing the states of 20,000 partitions.
+
+    python -m tests.benchmarks.bridge [PARTITIONS]
+
+Ours is a question to ZkBridgeActor on a LocalBase, from Ask to Answer, over the kazoo store. The peer is kazoo's own
+asynchronous API with WINDOW requests under way, as Kafka does it: one getData per state; for a write, one transaction
+of the epoch check and the set. Both end with decoded states and with versions. Same server, same session length,
+best of ROUNDS rounds each, in turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from actors.runtime import LocalBase, RealClock, local_system
+from messages.cluster import (
+    LeaderIsrAndControllerEpoch,
+    Leadership,
+    PartitionAssignment,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from messages.conversation import Ask, Failure
+from messages.node import StartBridge
+from messages.zookeeper import (
+    CreatePartitionStates,
+    CreateTopic,
+    Elect,
+    EnsurePaths,
+    GetPartitionStates,
+    TopicAssignment,
+    UpdatePartitionStates,
+)
+from tests.benchmarks.report import report
+from zk_bridge import paths, znodes
+from zk_bridge.bridge import ZkBridgeActor
+from zk_bridge.embedded import EmbeddedZooKeeper
+from zk_bridge.kazoo_store import KazooStore
+
+PARTITIONS = 20_000
+PER_TOPIC = 50
+WINDOW = 1000
+ROUNDS = 3
+BROKERS = 5
+
+
+class Bridge:
+    """A ZkBridgeActor that is asked from outside."""
+
+    def __init__(self, hosts: str) -> None:
+        base = LocalBase(clock=RealClock())
+        self.base = base
+        self.system = local_system(base)
+        self.loop = asyncio.new_event_loop()
+        self.store = KazooStore(hosts, 10, 10)
+        gateway = base.outsider("store", lambda message, sender: self.store.submit(message))
+        subscriber = base.outsider("subscriber", lambda message, sender: None)
+        self.bridge = self.system.createActor(ZkBridgeActor)
+        base.inject(self.bridge, StartBridge(gateway, subscriber))
+        base.attach(self.loop)
+        self.store.start(lambda news: base.inject(self.bridge, news, gateway))
+
+    def ask(self, question: Any) -> Any:
+        """The answer to a question."""
+        answer = self.loop.run_until_complete(self.base.request(self.bridge, Ask(1, question), 120))
+        if isinstance(answer.result, Failure):
+            raise RuntimeError(f"{type(question).__name__}: {answer}")
+        return answer.result
+
+    def close(self) -> None:
+        """End the session and the actors."""
+        self.store.stop()
+        self.base.detach()
+        self.system.shutdown()
+        self.loop.close()
+
+
+def pipelined(send: Callable[[int], Any], count: int) -> list[Any]:
+    """Results of `send(0)` to `send(count - 1)`, asynchronous kazoo calls, WINDOW of them under way."""
+    results: list[Any] = [None] * count
+    window = threading.Semaphore(WINDOW)
+
+    def done(index: int, outcome: Any) -> None:
+        results[index] = outcome.get_nowait()
+        window.release()
+
+    for index in range(count):
+        window.acquire()
+        send(index).rawlink(lambda outcome, index=index: done(index, outcome))
+    for _ in range(WINDOW):
+        window.acquire()
+    return results
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds that `call` takes, and its result."""
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+def decided(partitions: list[TopicPartition], epoch: int, versions: list[int]) -> tuple[Leadership, ...]:
+    """An election's decisions: leaders spread over the brokers, leader epoch `epoch`."""
+    return tuple(
+        Leadership(tp, LeaderIsrAndControllerEpoch(n % BROKERS, epoch, (n % BROKERS, (n + 1) % BROKERS), 1, version))
+        for n, (tp, version) in enumerate(zip(partitions, versions, strict=True))
+    )
+
+
+def measure(hosts: str, count: int) -> None:
+    """Set the stage, measure both, report."""
+    ours, peer = Bridge(hosts), KazooClient(hosts, timeout=10)
+    peer.start()
+    try:
+        partitions = [TopicPartition(f"topic-{n // PER_TOPIC:04d}", n % PER_TOPIC) for n in range(count)]
+        state_paths = [paths.partition_state(tp) for tp in partitions]
+        ours.ask(EnsurePaths())
+        fence = ours.ask(Elect(1, 0)).epoch_zk_version
+        assignment = tuple(PartitionAssignment(n, ReplicaAssignment((1, 2))) for n in range(PER_TOPIC))
+        for topic in dict.fromkeys(tp.topic for tp in partitions):
+            ours.ask(CreateTopic(TopicAssignment(topic, assignment)))
+        ours.ask(CreatePartitionStates(decided(partitions, 0, [-1] * count), fence))
+
+        def read() -> list[int]:
+            states = ours.ask(GetPartitionStates(tuple(partitions))).states
+            return [each.state.zk_version for each in states]
+
+        def peer_read() -> list[int]:
+            found = pipelined(lambda n: peer.get_async(state_paths[n]), count)
+            states = [
+                znodes.decode_state(path, data, stat.version)
+                for path, (data, stat) in zip(state_paths, found, strict=True)
+            ]
+            return [state.zk_version for state in states]
+
+        def write(epoch: int, versions: list[int]) -> Callable[[], Any]:
+            decisions = decided(partitions, epoch, versions)
+            return lambda: ours.ask(UpdatePartitionStates(decisions, fence)).results
+
+        def peer_write(epoch: int, versions: list[int]) -> Callable[[], Any]:
+            decisions = decided(partitions, epoch, versions)
+
+            def send(n: int) -> Any:
+                transaction = peer.transaction()
+                transaction.check(paths.CONTROLLER_EPOCH, fence)
+                state = decisions[n].state
+                transaction.set_data(state_paths[n], znodes.encode_state(state), state.zk_version)
+                return transaction.commit_async()
+
+            return lambda: [stat.version for _, stat in pipelined(send, count)]
+
+        best: dict[str, float] = {}
+
+        def take(case: str, seconds: float) -> None:
+            best[case] = min(best.get(case, seconds), seconds)
+
+        for turn in range(ROUNDS):
+            seconds, versions = timed(read)
+            take("read", seconds)
+            seconds, peer_versions = timed(peer_read)
+            take("peer_read", seconds)
+            assert versions == peer_versions
+            seconds, results = timed(write(2 * turn + 1, versions))
+            take("write", seconds)
+            assert all(result.code == "OK" for result in results)
+            seconds, written = timed(peer_write(2 * turn + 2, [result.zk_version for result in results]))
+            take("peer_write", seconds)
+            assert all(version == before + 2 for version, before in zip(written, versions, strict=True))
+        for case in ("read", "write"):
+            report("bridge", case, count / best[case], count / best["peer_" + case], "kazoo", "partitions/s")
+    finally:
+        peer.stop()
+        peer.close()
+        ours.close()
+
+
+def main(arguments: list[str]) -> None:
+    """Run on an embedded server in a temporary directory."""
+    count = int(arguments[0]) if arguments else PARTITIONS
+    with tempfile.TemporaryDirectory(prefix="kafka-actors-bridge-") as directory:
+        with EmbeddedZooKeeper(Path(directory)) as server:
+            measure(server.connect_string, count)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,25 @@
+"""One real ZooKeeper for all tests of this package, and a corner of it for each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+_corners = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
+    """A running server."""
+    with EmbeddedZooKeeper(tmp_path_factory.mktemp("zookeeper"), force_sync=False) as server:
+        yield server
+
+
+@pytest.fixture
+def chroot() -> str:
+    """A chroot that no other test uses."""
+    return f"/test/corner-{next(_corners)}"

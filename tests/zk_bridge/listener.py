@@ -1,0 +1,104 @@
+"""A sink that remembers, and waits with a deadline."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from messages.store import SessionState, StoreArm, StoreRead, StoreReply, StoreWrite, WatchEvent, WriteOp
+from zk_bridge.store import Store
+
+TIMEOUT = 20.0
+
+
+class Listener:
+    """A started store with all its news in order."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.news: list[Any] = []
+        self._changed = threading.Condition()
+        self._ids = itertools.count(1)
+        store.start(self._take)
+
+    def _take(self, item: Any) -> None:
+        with self._changed:
+            self.news.append(item)
+            self._changed.notify_all()
+
+    def until(self, good: Callable[[list[Any]], Any]) -> Any:
+        """The first true value of `good(news)`; AssertionError at the deadline."""
+        deadline = time.monotonic() + TIMEOUT
+        with self._changed:
+            while not (found := good(self.news)):
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    raise AssertionError(f"never came; the last news: {self.news[-10:]}")
+            return found
+
+    # ------------------------------------------------------------------------------------------------ requests
+
+    def submit_read(self, data: tuple[str, ...] = (), children: tuple[str, ...] = ()) -> int:
+        """Send a StoreRead; its id."""
+        return self._submit(StoreRead, data, children)
+
+    def submit_write(self, *ops: WriteOp) -> int:
+        """Send a StoreWrite; its id."""
+        return self._submit(StoreWrite, ops)
+
+    def submit_arm(
+        self, data: tuple[str, ...] = (), exists: tuple[str, ...] = (), children: tuple[str, ...] = ()
+    ) -> int:
+        """Send a StoreArm; its id."""
+        return self._submit(StoreArm, data, exists, children)
+
+    def read(self, *data: str, children: tuple[str, ...] = ()) -> StoreReply:
+        """Send a StoreRead and wait."""
+        return self.reply(self.submit_read(data, children))
+
+    def write(self, *ops: WriteOp) -> StoreReply:
+        """Send a StoreWrite and wait."""
+        return self.reply(self.submit_write(*ops))
+
+    def arm(
+        self, data: tuple[str, ...] = (), exists: tuple[str, ...] = (), children: tuple[str, ...] = ()
+    ) -> StoreReply:
+        """Send a StoreArm and wait."""
+        return self.reply(self.submit_arm(data, exists, children))
+
+    def _submit(self, kind: type, *fields: Any) -> int:
+        number = next(self._ids)
+        self.store.submit(kind(number, *fields))
+        return number
+
+    # ------------------------------------------------------------------------------------------------- answers
+
+    def reply(self, number: int) -> StoreReply:
+        """Wait for the reply to a request."""
+        found: StoreReply = self.until(
+            lambda news: next((each for each in news if isinstance(each, StoreReply) and each.id == number), None)
+        )
+        return found
+
+    def events(self) -> list[tuple[str, str]]:
+        """Watch events so far: (path, kind)."""
+        return [(each.path, each.kind) for each in list(self.news) if isinstance(each, WatchEvent)]
+
+    def event(self, path: str, kind: str) -> None:
+        """Wait for a watch event."""
+        self.until(lambda news: WatchEvent(path, kind) in news)
+
+    def states(self) -> list[str]:
+        """Session states so far."""
+        return [each.state for each in list(self.news) if isinstance(each, SessionState)]
+
+    def state(self, *expected: str) -> None:
+        """Wait until the session's states are these, all of them since the start."""
+        self.until(lambda news: [each.state for each in news if isinstance(each, SessionState)] == list(expected))
+
+    def sessions(self) -> list[int]:
+        """Ids of the sessions so far."""
+        return [each.session_id for each in list(self.news) if isinstance(each, SessionState) and each.session_id]

@@ -1,0 +1,91 @@
+"""The bridge's conversations for code that simply waits: command-line tools and tests.
+
+    with connect("localhost:2181/kafka") as zk:
+        topics = zk.ask(GetTopics(watch=False)).topics
+
+One thread, one question at a time. What fails is raised: the AskFailed subclass that the answer names, and
+ZooKeeperUnavailable where no server can be reached.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from typing import Any, TypeVar
+
+from messages.conversation import FAILURES, Answer, AskFailed, ConnectionLoss, Failure
+from messages.store import SessionState, StoreReply
+from zk_bridge.core import BridgeCore
+from zk_bridge.kazoo_store import KazooStore
+from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
+
+__all__ = ["Client", "ZooKeeperUnavailable", "connect"]
+
+_ASKER = "asker"
+_STORE = "store"
+_C = TypeVar("_C", bound="Client")
+
+
+def connect(hosts: str, timeout: float = 10.0, session_timeout: float = 10.0) -> Client:
+    """Connect to `hosts` ("h:p,h:p/chroot"); `timeout` (seconds) bounds connecting and each question.
+
+    Raises ZooKeeperUnavailable.
+    """
+    return Client(KazooStore(hosts, session_timeout, timeout), timeout)
+
+
+class Client:
+    """A session with ZooKeeper through `store`, which is started here and stopped by `close`."""
+
+    def __init__(self, store: Store, timeout: float = 10.0) -> None:
+        self._store = store
+        self._timeout = timeout
+        self._news: queue.SimpleQueue[StoreNews] = queue.SimpleQueue()
+        self._core = BridgeCore(_STORE, _ASKER, self._send)
+        self._asked = 0
+        self._answer: Answer | None = None
+        store.start(self._news.put)
+
+    def __enter__(self: _C) -> _C:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session."""
+        self._store.stop()
+
+    def ask(self, question: Any, timeout: float | None = None) -> Any:
+        """The answer to a question of messages.zookeeper.
+
+        Raises the AskFailed subclass that a Failure names, and ConnectionLoss after `timeout` seconds.
+        """
+        deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
+        self._asked += 1
+        self._answer = None
+        self._core.asked(_ASKER, self._asked, question)
+        while self._answer is None:
+            try:
+                news = self._news.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise ConnectionLoss(f"ZooKeeper did not answer {type(question).__name__} in time") from None
+            self._take(news)
+        result = self._answer.result
+        if isinstance(result, Failure):
+            raise FAILURES.get(result.name, AskFailed)(result.detail)
+        return result
+
+    def _take(self, news: StoreNews) -> None:
+        if isinstance(news, StoreReply):
+            self._core.replied(news)
+        elif isinstance(news, SessionState):
+            self._core.changed(news)
+        else:
+            self._core.fired(news)
+
+    def _send(self, receiver: Any, message: Any) -> None:
+        if receiver == _STORE:
+            self._store.submit(message)
+        elif isinstance(message, Answer) and message.id == self._asked:
+            self._answer = message
