@@ -267,6 +267,12 @@ class World:
         assert isinstance(response, ClientResponse) and response.connection == 7
         return response.response
 
+    def shut_down_somewhere(self, broker_id: int) -> None:
+        """Ask every node for controlled shutdown of a broker, and wait for no answer."""
+        mail = ClientRequest(7, 0, "test", "PLAINTEXT", ControlledShutdownRequest(3, broker_id))
+        for node in self.nodes.values():
+            self.base.inject(node.controller, mail, self.client)
+
     # ---------------------------------------------------------------------------------------------- what was heard
 
     def sent(self, broker_id: int | None = None, kind: type | None = None) -> list[Any]:

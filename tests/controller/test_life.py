@@ -1,0 +1,103 @@
+"""Any life of a cluster: whatever happens to it, when all is well again every topic is led, or gone if it was to go."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from messages.cluster import TopicPartition
+from messages.store import CREATE, DELETE, WriteOp
+from messages.zookeeper import EnsurePaths
+from tests.controller.world import World
+from zk_bridge import paths
+
+NODES = (0, 1)
+BROKERS = (11, 12, 13)
+TOPICS = ("red", "green", "blue")
+ASSIGNMENTS = st.lists(
+    st.lists(st.sampled_from((*NODES, *BROKERS)), min_size=1, max_size=3, unique=True).map(tuple),
+    min_size=1,
+    max_size=2,
+)
+EVENTS = st.one_of(
+    st.tuples(st.just("create"), st.sampled_from(TOPICS), ASSIGNMENTS),
+    st.tuples(st.just("delete"), st.sampled_from(TOPICS)),
+    st.tuples(st.sampled_from(["lose", "bounce"]), st.sampled_from(BROKERS)),
+    st.tuples(st.sampled_from(["expire", "disconnect", "lose answer", "shut down"]), st.sampled_from(NODES)),
+    st.tuples(st.just("mute"), st.sampled_from(BROKERS)),
+    st.tuples(st.just("move controller")),
+)
+
+
+def happen(world: World, event: tuple, asked: set[str], quiet: bool) -> None:  # type: ignore[type-arg]
+    """One thing happens; `quiet`: and the next happens before anybody has looked."""
+    match event:
+        case ("create", topic, assignments):
+            if topic not in world.topics():
+                world.topic(topic, *assignments, run=False)
+        case ("delete", topic):
+            if topic in world.topics() and topic not in world.deletions():
+                world.zk.write((WriteOp(CREATE, paths.delete_topic(topic)),), 0)
+                asked.add(topic)
+        case ("lose", broker_id):
+            if broker_id in world.brokers:
+                world.brokers.pop(broker_id).close()
+        case ("bounce", broker_id):
+            if broker_id in world.brokers:
+                world.bounce(broker_id)
+            else:
+                world.broker(broker_id)
+        case ("expire", node_id):
+            world.nodes[node_id].store.expire()
+        case ("disconnect", node_id):
+            store = world.nodes[node_id].store
+            store.disconnect() if store.connected else store.reconnect()
+        case ("lose answer", node_id):
+            world.nodes[node_id].store.lose_next_answer()
+        case ("shut down", broker_id):
+            world.shut_down_somewhere(broker_id)
+        case ("mute", broker_id):
+            world.answers[broker_id] = lambda request: OSError("no route")
+        case ("move controller",):
+            if paths.CONTROLLER in world.zk.nodes:
+                world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
+    if not quiet:
+        world.run()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(EVENTS, st.booleans()), max_size=15))
+def test_in_the_end_all_is_well(events: list[tuple[tuple, bool]]) -> None:  # type: ignore[type-arg]
+    world = World()
+    world.admin.ask(EnsurePaths())
+    for node_id in NODES:
+        world.node(node_id)
+    for broker_id in BROKERS:
+        world.broker(broker_id)
+    asked: set[str] = set()
+    for event, quiet in events:
+        happen(world, event, asked, quiet)
+    world.run()
+    world.answers.clear()
+    for node in world.nodes.values():
+        for _ in range(len(events) + 1):  # each answer that is still to be lost costs the connection once more
+            node.store.reconnect()
+            world.run()
+        node.store.expire()
+        world.run()
+    for broker_id in BROKERS:
+        if broker_id in world.brokers:
+            world.bounce(broker_id)
+        else:
+            world.broker(broker_id)
+    world.run(10.0)
+    active = [node for node in world.nodes.values() if node.context.active]
+    assert [node.id for node in active] == [world.controller()[0]]
+    assert world.deletions() == ()
+    for topic in world.topics():
+        for number, replicas in world.replicas(topic).items():
+            leader, _, isr = world.led(TopicPartition(topic, number))
+            assert leader in isr and leader in replicas
+    world.expected_failures = len(world.errors)
+    assert all("ControllerMoved" in error or "SessionLost" in error for error in world.errors), world.errors
+    world.close()
