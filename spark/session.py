@@ -21,7 +21,10 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d %p %c: %m%n
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
 """
+"""Errors only. The gateway's level is spelt out: where it differs from the root's, Spark explains log levels."""
 _HOUSE = Path(messages.trace.__file__).resolve().parents[2]
 
 

@@ -208,8 +208,14 @@ def messages(delivered: DataFrame) -> DataFrame:
 
 
 def events(delivered: DataFrame) -> DataFrame:
-    """EventRow: the controllers' events by node and type."""
-    chosen = delivered.where((delivered.actor == CONTROLLER) & delivered.type.isin(*CONTROLLER_EVENTS))
+    """EventRow: the controllers' events by node and type. A controlled shutdown comes as the client's own request."""
+    request = f.coalesce(
+        f.get_json_object("payload", "$.request.request[0]"), f.get_json_object("payload", "$.request[0]")
+    )
+    asked = delivered.type.isin("Forwarded", "ClientRequest") & (request == "ControlledShutdownRequest")
+    type_ = f.when(asked, "ControlledShutdown").otherwise(delivered.type)
+    chosen = delivered.where(delivered.actor == CONTROLLER).withColumn("type", type_)
+    chosen = chosen.where(chosen.type.isin(*CONTROLLER_EVENTS))
     return chosen.groupBy("node", "type").agg(f.count("*").alias("count")).orderBy("node", "type")
 
 

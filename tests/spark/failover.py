@@ -13,12 +13,14 @@ from thespian.actors import ActorAddress
 
 from actors.runtime.delivery import Delivery, Effect
 from actors.runtime.recorder import Recorder
+from messages.broker import Forwarded
 from messages.channel import StartChannel
 from messages.cluster import Broker, Endpoint, TopicPartition
 from messages.conversation import Answer
 from messages.events import BrokerChange, Reelect, Startup, TopicChange, UpdateMetadataResponseReceived
-from messages.network import Received, Transmit, TransmitFailed
+from messages.network import ClientRequest, Received, Transmit, TransmitFailed
 from messages.requests import (
+    ControlledShutdownRequest,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -123,6 +125,8 @@ def second(folder: Path) -> Node:
     node.deliver(CONTROLLER, Answer(2, Elected(2, 1)))
     node.transmit(1, LeaderAndIsrRequest(4, 1, 2, 6, (leader("t", 1, 1, 1, 2), leader("t", 0, 1, 1, 1)), ()))
     node.transmit(1, UpdateMetadataRequest(6, 1, 2, 6, (known("u", 0, -1, 4, 2),), ()))
+    asked = ClientRequest(7, 1, "2", "PLAINTEXT", ControlledShutdownRequest(3, 2, 5))
+    node.deliver(CONTROLLER, Forwarded(ActorAddress("outside:listener"), asked))
     return node
 
 

@@ -20,7 +20,7 @@ from tests.spark import failover
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both traces, the killed one with a torn tail, one malformed line, and a file that is no trace."""
     folder = tmp_path_factory.mktemp("cluster")
-    assert failover.record(folder) == (25, 9)
+    assert failover.record(folder) == (25, 10)
     [killed] = (folder / "a" / "kafka.trace").iterdir()
     killed.write_bytes(killed.read_bytes() + b"\x28\xb5\x2f\xfd torn")
     header = find_runs(folder / "b").runs[0].header
@@ -37,14 +37,14 @@ def summary(session: SparkSession, folder: Path) -> Summary:
 
 
 def test_runs(summary: Summary) -> None:
-    assert [(run.node, run.deliveries, run.complete) for run in summary.runs] == [(0, 25, False), (1, 9, True)]
-    assert [round(run.last_at - run.first_at) for run in summary.runs] == [24, 8]
+    assert [(run.node, run.deliveries, run.complete) for run in summary.runs] == [(0, 25, False), (1, 10, True)]
+    assert [round(run.last_at - run.first_at) for run in summary.runs] == [24, 9]
 
 
 def test_what_cannot_be_read_is_counted_and_nothing_else(summary: Summary, session: SparkSession, folder: Path) -> None:
     assert summary.malformed == 1
     assert len(summary.unreadable) == 1 and "stranger" in summary.unreadable[0]
-    assert deliveries(read_all(session, folder)).count() == 34 == sum(row.count for row in summary.messages)
+    assert deliveries(read_all(session, folder)).count() == 35 == sum(row.count for row in summary.messages)
 
 
 def test_messages_by_actor_and_type(summary: Summary) -> None:
@@ -55,6 +55,7 @@ def test_messages_by_actor_and_type(summary: Summary) -> None:
         ("BrokerChannelActor", "TransmitFailed"): 2,
         ("ControllerActor", "Answer"): 4,
         ("ControllerActor", "BrokerChange"): 1,
+        ("ControllerActor", "Forwarded"): 1,
         ("ControllerActor", "Reelect"): 1,
         ("ControllerActor", "Startup"): 2,
         ("ControllerActor", "TopicChange"): 1,
@@ -72,6 +73,7 @@ def test_controller_events(summary: Summary) -> None:
         (0, "Startup", 1),
         (0, "TopicChange", 1),
         (0, "UpdateMetadataResponseReceived", 1),
+        (1, "ControlledShutdown", 1),
         (1, "Reelect", 1),
         (1, "Startup", 1),
     ]
