@@ -24,6 +24,7 @@ from typing import IO, Any
 from actors.cli.app import Failed
 from actors.cli.zookeeper import zookeeper
 from actors.properties import format_properties, parse_properties
+from messages.conversation import AskFailed
 from messages.requests import MetadataRequest, MetadataResponse
 from messages.vocabulary import Message
 from messages.wire import FrameReader, WireError, decode_response, encode_request
@@ -36,6 +37,7 @@ SESSION_TIMEOUT_MS = 6000
 VACANCY_SECONDS = 2 * SESSION_TIMEOUT_MS / 1000
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
+HASTE_SECONDS = 10.0
 LOOK_SECONDS = 0.05
 
 DEFAULTS = {
@@ -99,16 +101,19 @@ class Node:
                 self._process.terminate()
 
     def wait(self, deadline: float) -> bool:
-        """Wait until it has ended; False if it had to be killed at the deadline (of time.monotonic)."""
-        if self._process is None:
-            return True
+        """Whether it has ended by the deadline (of time.monotonic)."""
         try:
-            self._process.wait(max(0.0, deadline - time.monotonic()))
+            if self._process is not None:
+                self._process.wait(max(0.0, deadline - time.monotonic()))
             return True
         except subprocess.TimeoutExpired:
+            return False
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
             self._process.kill()
             self._process.wait()
-            return False
 
     def last_words(self, lines: int = 5) -> str:
         """The end of its log."""
@@ -213,20 +218,28 @@ class LocalCluster:
     def _stop_nodes(self, say: Callable[[str], None]) -> None:
         """Stop the nodes, the controller last, so that it can hand on the others' leaderships."""
         running = [node for node in self.nodes if node.ended is None]
-        with suppress(Exception):  # without ZooKeeper there is no order to keep
+        if self.server is not None and self.server.pid is None:  # there is nobody to hand on anything
+            _stop(running, 1.0, say)
+            return
+        with suppress(AskFailed):  # without an answer there is no order to keep
             controller = self._ask(GetController(watch=False)).broker_id
-            others = [node for node in running if node.id != controller]
-            self._stop(others, say)
-        self._stop(running, say)
+            _stop([node for node in running if node.id != controller], STOP_SECONDS, say)
+        _stop([node for node in running if node.ended is None], STOP_SECONDS, say)
 
-    @staticmethod
-    def _stop(nodes: Sequence[Node], say: Callable[[str], None]) -> None:
-        for node in nodes:
-            node.terminate()
-        deadline = time.monotonic() + STOP_SECONDS
-        for node in nodes:
-            if not node.wait(deadline):
-                say(f"node {node.id} did not stop within {STOP_SECONDS:.0f} s and was killed")
+
+def _stop(nodes: Sequence[Node], patience: float, say: Callable[[str], None]) -> None:
+    """Ask the nodes to stop, after `patience` seconds to stop at once, and after HASTE_SECONDS kill them."""
+    for node in nodes:
+        node.terminate()
+    deadline = time.monotonic() + patience
+    late = [node for node in nodes if not node.wait(deadline)]
+    for node in late:
+        node.terminate()  # the second SIGTERM: do not wait for the controller
+    deadline = time.monotonic() + HASTE_SECONDS
+    for node in late:
+        if not node.wait(deadline):
+            node.kill()
+            say(f"node {node.id} did not stop and was killed")
 
 
 def busy(ports: Sequence[int]) -> list[int]:
