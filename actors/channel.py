@@ -35,6 +35,7 @@ from messages.requests import (
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.controller")
+state_log = logging.getLogger("state.change.logger")
 
 BACKOFF = timedelta(milliseconds=100)
 QUEUE_SIZE = "kafka_controller_controllerchannelmanager_queuesize"
@@ -78,6 +79,15 @@ class BrokerChannelActor(Dispatcher):
             return
         self._awaited = None
         request = self._queue.popleft()
+        if state_log.isEnabledFor(logging.DEBUG):
+            state_log.debug(
+                "[Controller id=%d] Received response %s for request %s with correlation id %d sent to broker %d",
+                self._start.controller_id,
+                message.response,
+                type(request).__name__,
+                message.correlation_id,
+                self._start.broker_id,
+            )
         event = self._event(request, message.response)
         if event is not None:
             self.send(self._controller, event)

@@ -33,7 +33,7 @@ from actors.core.instructions import (
     OpenChannel,
     SendRequest,
 )
-from actors.runtime import FlowActor
+from actors.runtime import FlowActor, UnknownMessage
 from actors.topic_deletion import TopicDeletionActor
 from messages.broker import Forwarded
 from messages.channel import StartChannel
@@ -142,17 +142,17 @@ class ControllerActor(FlowActor):
         """What the event does, without the shell's part."""
         context = self.context
         match message:
-            case Startup() | Reelect():
+            case Startup() | ControllerChange() | Reelect():
                 return failover.elect(context, self.port("time").wall_ms())
-            case ControllerChange():
-                return failover.controller_changed(context)
             case SessionExpired(generation):
                 self._dead_generation = max(generation, self._dead_generation)
                 return failover.expired(context)
             case ControllerShutdown():
                 self._stopped = True
                 return failover.resign(context)
-        handler = HANDLERS[type(message)]
+        handler = HANDLERS.get(type(message))
+        if handler is None:
+            raise UnknownMessage(f"the controller has no handler for {type(message).__name__}")
         return handler(context, message) if context.active else None
 
     def _observed(self, state: int, body: Flow[None]) -> Flow[None]:

@@ -64,14 +64,6 @@ class QueueDeletions:
 
 
 @message
-class MarkDeletionsIneligible:
-    """Those of these topics that are queued are not to be tried until resumed. -> DeletionPlan of one DeletionSets"""
-
-    asks: ClassVar[str] = DELETION
-    topics: tuple[str, ...]
-
-
-@message
 class ResumeDeletions:
     """Something changed for these topics (None: look at all queued ones, as they are). -> DeletionPlan"""
 

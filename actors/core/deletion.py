@@ -28,7 +28,6 @@ from messages.deletion import (
     DeletionSets,
     FailReplicaDeletions,
     FinishDeletions,
-    MarkDeletionsIneligible,
     MovePartitions,
     MoveReplicas,
     QueueDeletions,
@@ -100,11 +99,6 @@ class DeletionRecord:
             if topic.topic not in self.topics:
                 self.topics[topic.topic] = TopicRecord(topic)
         return self._resume(question.offline)
-
-    def mark_ineligible(self, question: MarkDeletionsIneligible) -> list[Message]:
-        """Halt these topics; only those already queued (trap T1: a caller that queues a topic marks it afterwards)."""
-        self._mark(question.topics)
-        return []
 
     def resume(self, question: ResumeDeletions) -> list[Message]:
         """Go on with these topics; nothing to do where none of them is queued."""
@@ -219,7 +213,6 @@ _ANSWERS: dict[type, Callable[[DeletionRecord, Message], list[Message]]] = {
     ResetDeletions: DeletionRecord.reset,
     CorrectDeletions: DeletionRecord.correct,
     QueueDeletions: DeletionRecord.queue,
-    MarkDeletionsIneligible: DeletionRecord.mark_ineligible,
     ResumeDeletions: DeletionRecord.resume,
     FailReplicaDeletions: DeletionRecord.fail,
     CompleteReplicaDeletions: DeletionRecord.complete,

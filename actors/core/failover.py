@@ -70,10 +70,14 @@ TERM_EVENTS: tuple[type, ...] = (
 
 
 def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
-    """Become the controller, if there is none. `timestamp_ms` goes into /controller."""
+    """Look at /controller: resign if it is another's, become the controller if there is none.
+
+    Also after a ControllerChange, where Kafka only resigns: whoever was elected may be gone again by now, and that
+    it went fires no watch. `timestamp_ms` goes into /controller.
+    """
     current: ControllerIs = yield from _look(context)
     if context.active:
-        if _still_ours(context, current):
+        if (current.broker_id, current.epoch) == (context.broker_id, context.epoch):
             return
         yield from resign(context)
     if context.holding_back:
@@ -98,13 +102,6 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
         context.holding_back = True
         yield ElectLater(HOLD_BACK_SECONDS)
         yield from give_up(context)
-
-
-def controller_changed(context: ControllerContext) -> Flow[None]:
-    """/controller was written: resign if it is another's."""
-    current: ControllerIs = yield from _look(context)
-    if context.active and not _still_ours(context, current):
-        yield from resign(context)
 
 
 def deposed(context: ControllerContext) -> Flow[None]:
@@ -133,14 +130,13 @@ def give_up(context: ControllerContext) -> Flow[None]:
 
 def resign(context: ControllerContext) -> Flow[None]:
     """onControllerResignation: forget the term. Asks ZooKeeper's bridge only to stop watching; safe when not active."""
-    was, had_deletions = context.active, bool(context.deletions.queued)
-    if was:
+    was_active = context.active
+    if was_active:
         log.info("%s Resigned", context.tag)
     context.reset()
     yield CloseAllChannels()
-    if had_deletions:
+    if was_active:
         yield from deleting.end(context)
-    if was:
         for event in TERM_EVENTS:
             yield StopWatching(event.__name__)
 
@@ -160,10 +156,6 @@ def _look(context: ControllerContext) -> Flow[ControllerIs]:
         context.forfeited = fence
         raise
     return ControllerIs(NO_CONTROLLER, current.epoch)
-
-
-def _still_ours(context: ControllerContext, current: ControllerIs) -> bool:
-    return current.broker_id == context.broker_id and current.epoch == context.epoch
 
 
 def _begin(context: ControllerContext) -> Flow[None]:
@@ -209,7 +201,7 @@ def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> 
     """Queue what is requested in ZooKeeper; what has a replica that cannot be reached is not tried yet."""
     if not context.settings.delete_topic_enable:
         yield from deleting.forget_requests(context, requested)
-    elif requested:
-        offline = context.offline_replicas()
-        ineligible = dict.fromkeys(tp.topic for partitions in offline.values() for tp in partitions)
-        yield from deleting.begin(context, requested, ineligible)
+        return
+    offline = context.offline_replicas()
+    ineligible = dict.fromkeys(tp.topic for partitions in offline.values() for tp in partitions)
+    yield from deleting.begin(context, requested, ineligible)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -65,6 +66,15 @@ def happen(world: World, event: tuple, asked: set[str], quiet: bool) -> None:  #
         world.run()
 
 
+def reconnect(world: World) -> None:
+    """Everybody is connected, and what was to happen has happened."""
+    world.run(5.0)
+    while not all(node.store.connected for node in world.nodes.values()):
+        for node in world.nodes.values():
+            node.store.reconnect()
+        world.run(5.0)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(EVENTS, st.booleans()), max_size=15))
 def test_in_the_end_all_is_well(events: list[tuple[tuple, bool]]) -> None:  # type: ignore[type-arg]
@@ -80,17 +90,15 @@ def test_in_the_end_all_is_well(events: list[tuple[tuple, bool]]) -> None:  # ty
     world.run()
     world.answers.clear()
     for node in world.nodes.values():
-        for _ in range(len(events) + 1):  # each answer that is still to be lost costs the connection once more
-            node.store.reconnect()
-            world.run()
+        reconnect(world)
         node.store.expire()
-        world.run()
+    reconnect(world)
     for broker_id in BROKERS:
         if broker_id in world.brokers:
             world.bounce(broker_id)
         else:
             world.broker(broker_id)
-    world.run(10.0)
+        reconnect(world)
     active = [node for node in world.nodes.values() if node.context.active]
     assert [node.id for node in active] == [world.controller()[0]]
     assert world.deletions() == ()
@@ -101,3 +109,31 @@ def test_in_the_end_all_is_well(events: list[tuple[tuple, bool]]) -> None:  # ty
     world.expected_failures = len(world.errors)
     assert all("ControllerMoved" in error or "SessionLost" in error for error in world.errors), world.errors
     world.close()
+
+
+@pytest.mark.parametrize("mishap", ["expire", "disconnect", "depose"])
+def test_a_mishap_at_any_moment_of_a_deletion(mishap: str) -> None:
+    """Cut in after every single delivery: the deletion is finished nonetheless, and both its records agree."""
+    moment, finished = 0, False
+    while not finished:
+        world = World()
+        world.admin.ask(EnsurePaths())
+        node = world.node(0)
+        world.broker(11)
+        world.topic("red", (0, 11), (11, 0))
+        world.zk.write((WriteOp(CREATE, paths.delete_topic("red")),), 0)
+        finished = world.base.run(limit=moment) != 0.0
+        match mishap:
+            case "expire":
+                node.store.expire()
+            case "disconnect":
+                node.store.disconnect()
+                node.store.reconnect()
+            case "depose":
+                world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
+        world.run(5.0)
+        assert node.context.active
+        assert world.topics() == world.deletions() == ()
+        world.close()
+        moment += 1
+    assert moment > 30

@@ -133,3 +133,11 @@ def test_the_same_mail_makes_the_same_sends_whatever_the_hash_seed() -> None:
         for seed in ("1", "2", "77")
     ]
     assert told[0] and told[0] == told[1] == told[2]
+
+
+def test_mail_that_nobody_knows_is_an_error(world: World) -> None:
+    node = world.node(0)
+    node.send(UpdateMetadataResponse(0))
+    assert len(world.errors) == 1 and "UpdateMetadataResponse" in world.errors[0]
+    world.expected_failures = 1
+    assert node.context.active
