@@ -12,8 +12,8 @@ FILE = Path(__file__).resolve().parents[2] / "docs" / "state-machines.md"
 HEAD = """\
 # The two state machines of the controller
 
-Generated from the tables in `actors/core/states.py` by `make docs`; a test keeps it current. The tables are the law: the
-controller makes a move only where they allow it, in one place, and logs any other with its subject, from and to.
+Generated from the tables in `actors/core/states.py` by `make docs`; a test keeps it current. The tables are the law:
+the controller makes a move only where they allow it, in one place, and logs any other with its subject, from and to.
 """
 
 
