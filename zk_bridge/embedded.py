@@ -14,7 +14,6 @@ import contextlib
 import importlib.util
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -177,9 +176,13 @@ class EmbeddedZooKeeper:
             process.stdin.close()
 
     def kill(self) -> None:
-        """End the server as a power cut would (SIGKILL); `start` brings it back."""
-        if self._process is not None and self.guard == "signal":
-            self._process.send_signal(signal.SIGKILL)
+        """End the server without warning (SIGKILL); `start` brings it back."""
+        process = self._process
+        if process is not None and process.stdin is not None:
+            process.stdin.close()  # the guardian kills it
+            process.wait()
+        elif process is not None:
+            process.kill()
         self.stop()
 
     # ------------------------------------------------------------------------------------------------- details

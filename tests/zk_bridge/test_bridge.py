@@ -1,0 +1,569 @@
+"""What the bridge promises its askers and watchers, on the in-memory ZooKeeper (design 2.4, controller.md 2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment, TopicPartition
+from messages.conversation import Done, Failure
+from messages.events import (
+    BrokerChange,
+    BrokerModifications,
+    ControllerChange,
+    IsrChangeNotification,
+    LogDirEventNotification,
+    PartitionModifications,
+    Reelect,
+    SessionEstablished,
+    SessionExpired,
+    TopicChange,
+    TopicDeletion,
+)
+from messages.store import CREATE, CREATE_SEQUENTIAL, DELETE, SET, WriteOp
+from messages.zookeeper import (
+    BAD_VERSION,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    Assignments,
+    BrokerRegistered,
+    Brokers,
+    ClusterId,
+    ControllerIs,
+    CreatePartitionStates,
+    CreateTopic,
+    DeleteIsrChangeNotifications,
+    DeleteLogDirEvents,
+    DeleteTopics,
+    Elect,
+    Elected,
+    EnsurePaths,
+    ForgetTopicDeletions,
+    GetAssignments,
+    GetBroker,
+    GetBrokers,
+    GetClusterId,
+    GetController,
+    GetIsrChangeNotifications,
+    GetLogDirEvents,
+    GetNodes,
+    GetPartitionStates,
+    GetTopicConfigs,
+    GetTopicDeletions,
+    GetTopics,
+    IsrChanges,
+    LogDirEvents,
+    NodeRegistration,
+    Nodes,
+    NotElected,
+    RegisterBroker,
+    RegisterNode,
+    RegistrationRefused,
+    RequestTopicDeletion,
+    ResignController,
+    SetAssignments,
+    SetTopicConfig,
+    StopWatching,
+    TopicAlreadyMarkedForDeletion,
+    TopicAssignment,
+    TopicConfig,
+    TopicConfigs,
+    TopicExists,
+    TopicNames,
+    UpdatePartitionStates,
+    WatchBrokers,
+    WriteResult,
+)
+from tests.zk_bridge.bridging import SUBSCRIBER, Bridged, broker, controlled, led, with_topic
+from zk_bridge import znodes
+from zk_bridge.memory_store import MemoryZooKeeper
+
+
+@pytest.fixture
+def server() -> MemoryZooKeeper:
+    return MemoryZooKeeper()
+
+
+@pytest.fixture
+def bridge(server: MemoryZooKeeper) -> Bridged:
+    return Bridged(server)
+
+
+@pytest.fixture
+def admin(server: MemoryZooKeeper) -> Bridged:
+    """Somebody else on the same ZooKeeper."""
+    return Bridged(server)
+
+
+# ------------------------------------------------------------------------------------------------- the cluster
+
+
+def test_parents_are_made_once(bridge: Bridged) -> None:
+    assert bridge.ask(EnsurePaths()) == Done()
+    assert bridge.server.read("/brokers/ids").data is None
+    assert bridge.counted(EnsurePaths()) == (Done(), 1, 0)
+
+
+def test_who_comes_first_names_the_cluster(bridge: Bridged, admin: Bridged) -> None:
+    assert bridge.ask(GetClusterId("first")) == ClusterId("first")
+    assert admin.ask(GetClusterId("second")) == ClusterId("first")
+
+
+def test_an_unknown_question_is_answered(bridge: Bridged) -> None:
+    answer = bridge.ask(Done())
+    assert isinstance(answer, Failure)
+    assert "Done" in answer.detail
+
+
+def test_a_bug_is_answered(bridge: Bridged) -> None:
+    answer = bridge.ask(GetAssignments(("\ud800", 7)))  # type: ignore[arg-type]
+    assert bridge.ask(GetTopics()) == TopicNames(())
+    assert isinstance(answer, Failure | Assignments)
+
+
+def test_our_nodes(bridge: Bridged, admin: Bridged) -> None:
+    mine, theirs = NodeRegistration(1, ("broker",), "h", 1, 10), NodeRegistration(1, ("controller",), "h", 2, 20)
+    assert bridge.ask(RegisterNode(mine)) == Done()
+    assert bridge.ask(RegisterNode(mine)) == Done()
+    assert admin.ask(RegisterNode(theirs)) == Done()
+    assert bridge.ask(GetNodes()) == Nodes((theirs,))
+    admin.store.stop()
+    assert bridge.ask(GetNodes()) == Nodes(())
+
+
+# ------------------------------------------------------------------------------------------------- registration
+
+
+def test_the_broker_epoch_is_the_czxid(bridge: Bridged, admin: Bridged) -> None:
+    bridge.ask(EnsurePaths())
+    registered = bridge.ask(RegisterBroker(broker(1), 5, "2.6"))
+    node = bridge.server.read("/brokers/ids/1")
+    assert registered == BrokerRegistered(node.czxid)
+    assert (node.version, node.owner) == (1, bridge.store.session_id)
+    assert bridge.ask(RegisterBroker(broker(1), 5, "2.6")) == registered
+    assert admin.ask(RegisterBroker(broker(1), 5, "2.6")) == RegistrationRefused(bridge.store.session_id)
+
+
+def test_a_node_of_our_own_earlier_session_is_replaced(bridge: Bridged) -> None:
+    bridge.ask(EnsurePaths())
+    bridge.ask(RegisterBroker(broker(1), 5, "2.6"))
+    left = bridge.server.read("/brokers/ids/1")
+    bridge.store.expire()
+    bridge.server.nodes["/brokers/ids/1"] = node = type(bridge.server.nodes["/"])(left.data, left.czxid, left.owner)
+    bridge.server.nodes["/brokers/ids"].children["1"] = None
+    registered = bridge.ask(RegisterBroker(broker(1, 9999), 5, "2.6"))
+    assert registered.epoch > node.czxid
+    assert bridge.ask(GetBroker(1)).brokers[0].endpoints[0].port == 9999
+
+
+@pytest.mark.parametrize("question", [RegisterBroker(broker(1), 5, "2.6"), Elect(1, 5), GetClusterId("x")])
+def test_a_lost_answer_changes_no_result(bridge: Bridged, server: MemoryZooKeeper, question: object) -> None:
+    """Whichever of the question's reads and writes loses its answer, the result is the same, once connected."""
+    expected = Bridged(MemoryZooKeeper())
+    expected.ask(EnsurePaths())
+    wanted = type(expected.ask(question))
+    for nth in range(4):
+        fresh = Bridged(MemoryZooKeeper())
+        fresh.ask(EnsurePaths())
+        number = _losing(fresh, question, nth)
+        assert type(fresh.answers[number].result) is wanted
+        assert number in fresh.answers
+
+
+def _losing(bridged: Bridged, question: object, nth: int) -> int:
+    """Ask, lose the answer of the nth request, reconnect; the question's id."""
+    submit, count = bridged.store.submit, iter(range(1000))
+
+    def losing(request: object) -> None:
+        if next(count) == nth:
+            bridged.store.lose_next_answer()
+        submit(request)  # type: ignore[arg-type]
+
+    bridged.store.submit = losing  # type: ignore[method-assign]
+    number = bridged.put(question)
+    bridged.store.submit = submit  # type: ignore[method-assign]
+    bridged.store.reconnect()
+    return number
+
+
+# --------------------------------------------------------------------------------------------------- controller
+
+
+def test_elections(bridge: Bridged, admin: Bridged) -> None:
+    assert bridge.ask(GetController()) == ControllerIs(-1, 0)
+    assert bridge.ask(Elect(1, 0)) == Elected(1, 1)
+    assert admin.ask(Elect(2, 0)) == NotElected(1)
+    assert admin.ask(GetController()) == ControllerIs(1, 1)
+    assert bridge.ask(ResignController(1)) == Done()
+    assert admin.ask(Elect(2, 0)) == Elected(2, 2)
+    assert bridge.ask(ResignController(1)).name == "ControllerMoved"
+    assert admin.ask(GetController()) == ControllerIs(2, 2)
+
+
+def test_an_election_that_another_wins_in_between(bridge: Bridged, admin: Bridged) -> None:
+    """Both have read that there is nobody; the slower one must not win."""
+    bridge.ask(EnsurePaths())
+    submit = bridge.store.submit
+
+    def slowly(request: object) -> None:
+        if any(op.path == "/controller" for op in getattr(request, "ops", ())):
+            bridge.store.submit = submit  # type: ignore[method-assign]
+            admin.ask(Elect(2, 0))
+        submit(request)  # type: ignore[arg-type]
+
+    bridge.store.submit = slowly  # type: ignore[method-assign]
+    assert bridge.ask(Elect(1, 0)) == NotElected(2)
+    assert admin.ask(GetController()) == ControllerIs(2, 1)
+
+
+def test_a_torn_controller_is_named(bridge: Bridged) -> None:
+    bridge.server.write((WriteOp(CREATE, "/controller", b"{"),), 0)
+    assert bridge.ask(GetController()).name == "BadZnode"
+    assert "/controller" in bridge.ask(Elect(1, 0)).detail
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        SetAssignments((TopicAssignment("t", ()),), 0),
+        CreatePartitionStates(led([TopicPartition("t", 0)], 1, 0), 0),
+        UpdatePartitionStates(led([TopicPartition("t", 0)], 1, 0, 0), 0),
+        ForgetTopicDeletions(("t",), 0),
+        DeleteTopics(("t",), 0),
+        DeleteIsrChangeNotifications(("isr_change_0",), 0),
+        DeleteLogDirEvents(("log_dir_event_0",), 0),
+        ResignController(0),
+    ],
+)
+def test_every_write_of_a_deposed_controller_is_refused(bridge: Bridged, question: object) -> None:
+    controlled(bridge)
+    with_topic(bridge, "t", 1)
+    bridge.ask(CreatePartitionStates(led([TopicPartition("t", 0)], 1, 0), 1))
+    bridge.ask(RequestTopicDeletion("t"))
+    before = list(bridge.server.walk())
+    assert bridge.ask(question).name == "ControllerMoved"
+    assert list(bridge.server.walk()) == before
+
+
+# ------------------------------------------------------------------------------------------------------- topics
+
+
+def test_a_topic_is_created_with_its_configuration(bridge: Bridged) -> None:
+    bridge.ask(EnsurePaths())
+    topic = TopicAssignment("t", (PartitionAssignment(0, ReplicaAssignment((1, 2))),))
+    config = (ConfigEntry("k", "v"),)
+    assert bridge.ask(CreateTopic(topic, config)) == Done()
+    assert bridge.ask(CreateTopic(topic)) == TopicExists("t")
+    assert bridge.ask(GetTopics()) == TopicNames(("t",))
+    assert bridge.ask(GetAssignments(("t", "none"))) == Assignments((topic,))
+    configs = (TopicConfig("t", config), TopicConfig("none", ()))
+    assert bridge.ask(GetTopicConfigs(("t", "none"))) == TopicConfigs(configs)
+
+
+def test_a_torn_topic_costs_the_others_nothing(bridge: Bridged) -> None:
+    bridge.ask(EnsurePaths())
+    with_topic(bridge, "good", 1)
+    bridge.server.write(
+        (WriteOp(CREATE, "/brokers/topics/torn", b"?"), WriteOp(CREATE, "/config/topics/torn", b"?")), 0
+    )
+    found = bridge.ask(GetAssignments(("good", "torn")))
+    assert [each.topic for each in found.topics] == ["good"]
+    assert found.unreadable == ("torn",)
+    assert bridge.ask(GetTopicConfigs(("torn",))) == TopicConfigs((TopicConfig("torn", (), readable=False),))
+
+
+def test_a_changed_configuration_leaves_a_notification(bridge: Bridged) -> None:
+    bridge.ask(EnsurePaths())
+    with_topic(bridge, "t", 1)
+    assert bridge.ask(SetTopicConfig("t", (ConfigEntry("a", "b"),))) == Done()
+    (change,) = bridge.server.children("/config/changes").names
+    data = bridge.server.read(f"/config/changes/{change}").data
+    assert znodes.decode_config_change("", data) == "topics/t"
+
+
+def test_assignments_of_absent_topics_are_refused(bridge: Bridged) -> None:
+    fence = controlled(bridge)
+    answer = bridge.ask(SetAssignments((TopicAssignment("none", ()),), fence))
+    assert answer == Failure("ZooKeeperRefused", "NO_NODE for /brokers/topics/none")
+
+
+def test_a_deleted_topic_leaves_nothing(bridge: Bridged) -> None:
+    fence = controlled(bridge)
+    before = list(bridge.server.walk())
+    partitions = with_topic(bridge, "t", 400) + with_topic(bridge, "u", 400)
+    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    assert bridge.ask(RequestTopicDeletion("t")) == Done()
+    assert bridge.ask(RequestTopicDeletion("t")) == TopicAlreadyMarkedForDeletion("t")
+    assert bridge.ask(GetTopicDeletions()) == TopicNames(("t",))
+    result, _, writes = bridge.counted(DeleteTopics(("t", "u", "none"), fence))
+    assert result == Done()
+    assert writes == 2
+    assert list(bridge.server.walk()) == before
+
+
+def test_deletion_survives_lost_answers_and_newcomers(bridge: Bridged) -> None:
+    fence = controlled(bridge)
+    before = list(bridge.server.walk())
+    partitions = with_topic(bridge, "t", 900)
+    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    number = _losing(bridge, DeleteTopics(("t",), fence), 7)
+    assert bridge.answers[number].result == Done()
+    assert list(bridge.server.walk()) == before
+
+
+# --------------------------------------------------------------------------------------------- partition states
+
+
+def test_states_are_made_with_their_parents_in_few_transactions(bridge: Bridged) -> None:
+    fence = controlled(bridge)
+    partitions = with_topic(bridge, "t", 1000)
+    result, reads, writes = bridge.counted(CreatePartitionStates(led(partitions, 1, 0), fence))
+    assert result.results == tuple(WriteResult(tp, OK, 0) for tp in partitions)
+    assert (reads, writes) == (0, 4)
+    states = bridge.ask(GetPartitionStates(tuple(partitions))).states
+    assert [(each.partition, each.state.zk_version) for each in states] == [(tp, 0) for tp in partitions]
+
+
+def test_an_existing_state_is_left_alone_and_the_rest_is_made(bridge: Bridged) -> None:
+    fence = controlled(bridge)
+    partitions = with_topic(bridge, "t", 100)
+    bridge.ask(CreatePartitionStates(led(partitions[:1], 9, 9), fence))
+    result, reads, writes = bridge.counted(
+        CreatePartitionStates(led([*partitions, TopicPartition("gone", 0)], 1, 0), fence)
+    )
+    codes = [each.code for each in result.results]
+    assert codes == [NODE_EXISTS] + [OK] * 99 + [NO_NODE]
+    assert (reads, writes) == (1, 2)
+
+
+def test_states_are_updated_in_bulk_and_conditionally(bridge: Bridged) -> None:
+    fence = controlled(bridge)
+    partitions = with_topic(bridge, "t", 2000)
+    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    result, reads, writes = bridge.counted(UpdatePartitionStates(led(partitions, 2, 1, 0), fence))
+    assert result.results == tuple(WriteResult(tp, OK, 1) for tp in partitions)
+    assert (reads, writes) == (0, 3)
+    other = bridge.ask(UpdatePartitionStates(led(partitions[5:6], 3, 2, 1), fence))
+    assert other.results[0].zk_version == 2
+    bridge.server.write((WriteOp(DELETE, "/brokers/topics/t/partitions/7/state"),), 0)
+    result, reads, writes = bridge.counted(UpdatePartitionStates(led(partitions, 4, 2, 1), fence))
+    codes = {each.partition.partition: each.code for each in result.results if each.code != OK}
+    assert codes == {5: BAD_VERSION, 7: NO_NODE}
+    assert (reads, writes) == (1, 4)
+
+
+@pytest.mark.parametrize("nth", range(4))
+def test_a_lost_answer_is_settled_by_one_read(bridge: Bridged, nth: int) -> None:
+    """What was applied counts as done, at the version that it has now; nothing is written twice."""
+    fence = controlled(bridge)
+    partitions = with_topic(bridge, "t", 2500)
+    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    before = len(bridge.requests)
+    number = _losing(bridge, UpdatePartitionStates(led(partitions, 2, 1, 0), fence), nth)
+    assert bridge.answers[number].result.results == tuple(WriteResult(tp, OK, 1) for tp in partitions)
+    assert len(bridge.requests) - before <= 5
+
+
+@pytest.mark.parametrize("nth", range(3))
+def test_a_created_state_whose_answer_was_lost_is_created(bridge: Bridged, nth: int) -> None:
+    """Trap T7: Kafka takes it for somebody else's, and the partition stays New."""
+    fence = controlled(bridge)
+    partitions = with_topic(bridge, "t", 900)
+    number = _losing(bridge, CreatePartitionStates(led(partitions, 1, 0), fence), nth)
+    assert bridge.answers[number].result.results == tuple(WriteResult(tp, OK, 0) for tp in partitions)
+
+
+def test_torn_and_absent_states_are_told_apart(bridge: Bridged) -> None:
+    fence = controlled(bridge)
+    partitions = with_topic(bridge, "t", 3)
+    bridge.ask(CreatePartitionStates(led(partitions[:2], 1, 0), fence))
+    bridge.server.write((WriteOp(SET, "/brokers/topics/t/partitions/1/state", b"{}"),), 0)
+    good, torn, absent = bridge.ask(GetPartitionStates(tuple(partitions))).states
+    assert good.state.leader == 1
+    assert torn.state is None
+    assert torn.error == "/brokers/topics/t/partitions/1/state: leader is missing"
+    assert (absent.state, absent.error) == (None, "")
+
+
+# ------------------------------------------------------------------------------------------------- notifications
+
+
+def test_notifications_are_read_and_deleted(bridge: Bridged) -> None:
+    fence = controlled(bridge)
+    tp = TopicPartition("t", 0)
+    for data in (znodes.encode_isr_change((tp,)), b"torn", znodes.encode_isr_change((tp, TopicPartition("t", 1)))):
+        bridge.server.write((WriteOp(CREATE_SEQUENTIAL, "/isr_change_notification/isr_change_", data),), 0)
+    for data in (znodes.encode_log_dir_event(3), b"torn", znodes.encode_log_dir_event(3)):
+        bridge.server.write((WriteOp(CREATE_SEQUENTIAL, "/log_dir_event_notification/log_dir_event_", data),), 0)
+    isr, events = bridge.ask(GetIsrChangeNotifications()), bridge.ask(GetLogDirEvents())
+    names = tuple(f"isr_change_{n:010d}" for n in range(3))
+    assert isr == IsrChanges(names, (tp, TopicPartition("t", 1)))
+    assert events == LogDirEvents(tuple(f"log_dir_event_{n:010d}" for n in range(3)), (3,))
+    assert bridge.ask(DeleteIsrChangeNotifications((*isr.names, "isr_change_gone"), fence)) == Done()
+    assert bridge.ask(DeleteLogDirEvents(events.names, fence)) == Done()
+    assert bridge.ask(GetIsrChangeNotifications()) == IsrChanges((), ())
+
+
+# ------------------------------------------------------------------------------------------------------ watches
+
+CHANGES = [
+    (GetController(), (WriteOp(CREATE, "/controller", b"x"),), ControllerChange(1)),
+    (GetBrokers(), (WriteOp(CREATE, "/brokers/ids/9", b"x"),), BrokerChange(1)),
+    (WatchBrokers((1,)), (WriteOp(SET, "/brokers/ids/1", b"x"),), BrokerModifications(1, 1)),
+    (GetBroker(1), (WriteOp(SET, "/brokers/ids/1", b"x"),), BrokerModifications(1, 1)),
+    (GetTopics(), (WriteOp(DELETE, "/brokers/topics/t"),), TopicChange(1)),
+    (GetAssignments(("t",)), (WriteOp(SET, "/brokers/topics/t", b"x"),), PartitionModifications("t", 1)),
+    (GetTopicDeletions(), (WriteOp(CREATE, "/admin/delete_topics/t"),), TopicDeletion(1)),
+    (GetIsrChangeNotifications(), (WriteOp(CREATE, "/isr_change_notification/x"),), IsrChangeNotification(1)),
+    (GetLogDirEvents(), (WriteOp(CREATE, "/log_dir_event_notification/x"),), LogDirEventNotification(1)),
+]
+
+
+@pytest.fixture
+def watching(bridge: Bridged) -> Bridged:
+    """With a broker and a topic."""
+    bridge.ask(EnsurePaths())
+    bridge.ask(RegisterBroker(broker(1), 0, "2.6"))
+    with_topic(bridge, "t", 1)
+    bridge.events(SUBSCRIBER)
+    return bridge
+
+
+@pytest.mark.parametrize(("question", "ops", "event"), CHANGES)
+def test_each_watch_tells_its_asker_once_until_asked_again(
+    watching: Bridged, question: object, ops: tuple[WriteOp, ...], event: object
+) -> None:
+    watching.ask(question)
+    watching.server.write(ops, 0)
+    assert watching.events() == [event]
+    watching.server.write((WriteOp(CREATE, "/brokers/topics/another"),), 0)
+    assert watching.events() == []
+    assert watching.events(SUBSCRIBER) == []
+
+
+@pytest.mark.parametrize(("question", "ops", "event"), CHANGES)
+def test_no_watch_is_lost_with_the_connection(
+    watching: Bridged, admin: Bridged, question: object, ops: tuple[WriteOp, ...], event: object
+) -> None:
+    """What changed while cut off is told on reconnect, and what changes after being asked again is told, too."""
+    watching.ask(question)
+    watching.store.disconnect()
+    admin.server.write(ops, 0)
+    assert watching.events() == []
+    watching.store.reconnect()
+    assert watching.events() == [event]
+
+
+def test_an_absent_controller_means_reelect_on_reconnect(bridge: Bridged) -> None:
+    bridge.ask(GetController())
+    bridge.store.disconnect()
+    bridge.store.reconnect()
+    assert bridge.events() == [Reelect(1)]
+    bridge.ask(GetController())
+    bridge.ask(Elect(1, 0))
+    assert bridge.events() == [ControllerChange(1)]
+    bridge.ask(GetController())
+    bridge.ask(ResignController(1))
+    assert bridge.events() == [Reelect(1)]
+
+
+def test_a_watch_armed_again_on_reconnect_fires_for_real(watching: Bridged, admin: Bridged) -> None:
+    watching.ask(GetTopics())
+    watching.store.disconnect()
+    watching.store.reconnect()
+    assert watching.events() == [TopicChange(1)]
+    with_topic(admin, "new", 1)
+    assert watching.events() == []  # told already, and not asked since
+    assert watching.ask(GetTopics()) == TopicNames(("new", "t"))
+    with_topic(admin, "newer", 1)
+    assert watching.events() == [TopicChange(1)]
+
+
+def test_every_watcher_is_told(watching: Bridged) -> None:
+    watching.ask(GetTopics(), "one")
+    watching.ask(GetTopics(), "two")
+    with_topic(watching, "new", 1)
+    assert (watching.events("one"), watching.events("two")) == ([TopicChange(1)], [TopicChange(1)])
+
+
+def test_who_stops_watching_hears_no_more(watching: Bridged) -> None:
+    with_topic(watching, "u", 1)
+    for asker in ("one", "two"):
+        watching.ask(GetAssignments(("t", "u")), asker)
+        watching.ask(GetTopics(), asker)
+    watching.ask(StopWatching("PartitionModifications", ("t",)), "one")
+    watching.ask(StopWatching("TopicChange"), "two")
+    watching.server.write((WriteOp(SET, "/brokers/topics/t", b""), WriteOp(SET, "/brokers/topics/u", b"")), 0)
+    with_topic(watching, "new", 1)
+    assert watching.events("one") == [PartitionModifications("u", 1), TopicChange(1)]
+    assert watching.events("two") == [PartitionModifications("t", 1), PartitionModifications("u", 1)]
+
+
+def test_thousands_of_watches_survive(watching: Bridged) -> None:
+    names = tuple(f"t{n}" for n in range(12_000))
+    for name in names:
+        watching.server.write((WriteOp(CREATE, f"/brokers/topics/{name}", b""),), 0)
+    watching.ask(GetAssignments(names))
+    watching.store.disconnect()
+    watching.store.reconnect()
+    assert watching.events() == [PartitionModifications(name, 1) for name in names]
+
+
+def test_a_topic_that_comes_back_is_not_heard_of_until_asked(watching: Bridged) -> None:
+    """As in Kafka: the watch went with the node, TopicChange tells of the new one."""
+    watching.ask(GetAssignments(("t",)))
+    watching.server.write((WriteOp(DELETE, "/brokers/topics/t"),), 0)
+    with_topic(watching, "t", 1)
+    watching.server.write((WriteOp(SET, "/brokers/topics/t", b""),), 0)
+    assert watching.events() == []
+
+
+# ----------------------------------------------------------------------------------------------------- sessions
+
+
+def test_questions_before_the_first_connection_wait(server: MemoryZooKeeper) -> None:
+    bridge = Bridged(server, start=False)
+    number = bridge.put(GetController())
+    assert bridge.answers == {}
+    bridge.start()
+    assert bridge.answers[number].result == ControllerIs(-1, 0)
+    assert bridge.answers[number].generation == 1
+    assert bridge.events(SUBSCRIBER) == [SessionEstablished(1)]
+
+
+def test_questions_while_cut_off_wait(watching: Bridged) -> None:
+    watching.store.disconnect()
+    number = watching.put(GetTopics())
+    assert number not in watching.answers
+    watching.store.reconnect()
+    assert watching.answers[number].result == TopicNames(("t",))
+
+
+def test_an_expired_session_ends_everything_begun_in_it(watching: Bridged) -> None:
+    watching.ask(GetTopics(), "watcher")
+    watching.store.disconnect()
+    lost = [watching.put(GetTopics()), watching.put(EnsurePaths())]
+    watching.mail.clear()
+    watching.store.expire(reconnect=False)
+    for number in lost:
+        answer = watching.answers[number]
+        assert (answer.result.name, answer.generation) == ("SessionLost", 1)
+    told = [to for to, message in watching.mail if isinstance(message, SessionExpired)]
+    assert told == [SUBSCRIBER, "watcher"]
+    assert watching.mail[0] == (SUBSCRIBER, SessionExpired(1))
+    assert watching.events("watcher") == [SessionExpired(1)]
+    waiting = watching.put(GetBrokers())
+    assert waiting not in watching.answers
+    watching.store.reconnect()
+    assert watching.answers[waiting].generation == 2
+    assert watching.answers[waiting].result == Brokers(())
+    assert watching.events(SUBSCRIBER) == [SessionExpired(1), SessionEstablished(2)]
+    with_topic(watching, "new", 1)
+    assert watching.events("watcher") == []
+
+
+def test_events_carry_the_new_generation(watching: Bridged) -> None:
+    watching.store.expire()
+    watching.ask(GetTopics())
+    with_topic(watching, "new", 1)
+    assert watching.events() == [TopicChange(2)]

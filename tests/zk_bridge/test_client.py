@@ -1,0 +1,65 @@
+"""The synchronous client: answers returned, failures raised."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from messages.conversation import BadZnode, ConnectionLoss, ControllerMoved, ZooKeeperRefused
+from messages.store import CREATE, WriteOp
+from messages.zookeeper import (
+    Brokers,
+    EnsurePaths,
+    GetBrokers,
+    GetController,
+    GetTopics,
+    ResignController,
+    SetAssignments,
+    TopicAssignment,
+    TopicNames,
+)
+from zk_bridge.client import Client, ZooKeeperUnavailable, connect
+from zk_bridge.embedded import EmbeddedZooKeeper
+from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+
+
+@pytest.fixture
+def server_in_memory() -> MemoryZooKeeper:
+    return MemoryZooKeeper()
+
+
+def test_answers_and_failures(server_in_memory: MemoryZooKeeper) -> None:
+    with Client(MemoryStore(server_in_memory)) as zk:
+        zk.ask(EnsurePaths())
+        assert zk.ask(GetTopics(watch=False)) == TopicNames(())
+        with pytest.raises(ZooKeeperRefused, match="NO_NODE for /brokers/topics/none"):
+            zk.ask(SetAssignments((TopicAssignment("none", ()),), None))
+        server_in_memory.write((WriteOp(CREATE, "/controller", b"torn"), WriteOp(CREATE, "/controller_epoch", b"1")), 0)
+        with pytest.raises(BadZnode, match="/controller: no valid JSON"):
+            zk.ask(GetController())
+        with pytest.raises(ControllerMoved):
+            zk.ask(ResignController(7))
+        assert zk.ask(GetBrokers()) == Brokers(())
+
+
+def test_a_question_gives_up_in_time_and_the_next_is_not_confused(server_in_memory: MemoryZooKeeper) -> None:
+    store = MemoryStore(server_in_memory)
+    with Client(store) as zk:
+        zk.ask(EnsurePaths())
+        store.disconnect()
+        with pytest.raises(ConnectionLoss, match="GetTopics"):
+            zk.ask(GetTopics(), timeout=0.05)
+        threading.Timer(0.05, store.reconnect).start()
+        assert zk.ask(GetBrokers()) == Brokers(())
+
+
+@pytest.mark.java
+def test_on_a_real_server(server: EmbeddedZooKeeper) -> None:
+    with connect(server.connect_string) as zk:
+        assert zk.ask(GetBrokers(watch=False)) == Brokers(())
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(ZooKeeperUnavailable, match=r"ZooKeeper at 127\.0\.0\.1:1 cannot be reached"):
+        connect("127.0.0.1:1", timeout=0.2)

@@ -1,0 +1,102 @@
+"""The embedded server: starts, serves, ends with us, and says why when it cannot."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from messages.zookeeper import ClusterId, GetClusterId
+from tests.waiting import until
+from zk_bridge import embedded
+from zk_bridge.client import connect
+from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed, four_letter, serves
+
+HOUSE = Path(__file__).resolve().parents[2]
+java = pytest.mark.java
+
+PARENT = """
+import sys, time
+from zk_bridge.embedded import EmbeddedZooKeeper
+server = EmbeddedZooKeeper(sys.argv[1], guard=sys.argv[2], force_sync=False)
+server.start()
+print(server.pid, server.port, flush=True)
+time.sleep(600)
+"""
+
+
+@java
+@pytest.mark.parametrize("guard", ["signal", "pipe"])
+def test_it_keeps_port_and_data_over_stop_and_kill(tmp_path: Path, guard: str) -> None:
+    server = EmbeddedZooKeeper(tmp_path / "zk", guard=guard)
+    server.start()
+    port = server.port
+    with connect(server.connect_string) as zk:
+        zk.ask(GetClusterId("kept"))
+    for end in (server.stop, server.kill):
+        end()
+        assert server.pid is None
+        assert not serves("127.0.0.1", port)
+        server.start()
+        assert server.port == port
+        with connect(server.connect_string) as zk:
+            assert zk.ask(GetClusterId("other")) == ClusterId("kept")
+    assert "tickTime 500" in server.log_file.read_text() or "tickTime=500" in four_letter("127.0.0.1", port, "conf")
+    server.stop()
+
+
+@java
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal is Linux's")
+@pytest.mark.parametrize("guard", ["signal", "pipe"])
+def test_it_ends_when_we_are_killed(tmp_path: Path, guard: str) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path / "zk"), guard], stdout=subprocess.PIPE, text=True, cwd=HOUSE
+    )
+    assert parent.stdout is not None
+    pid, port = map(int, parent.stdout.readline().split())
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    assert serves("127.0.0.1", port)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    until(lambda: [each for each in family if _lives(each)], lambda left: not left, "all have ended")
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_busy_port_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ZooKeeperStartFailed, match=f"port {port} is in use"):
+            EmbeddedZooKeeper(tmp_path, port=port).start()
+
+
+def test_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(ZooKeeperStartFailed, match="Java 17"):
+        EmbeddedZooKeeper(tmp_path).start()
+
+
+def test_missing_jars_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ZooKeeperStartFailed, match="pyspark"):
+        EmbeddedZooKeeper(tmp_path).start()
+
+
+@java
+def test_a_server_that_ends_at_once_shows_its_log(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file where a directory should be")
+    with pytest.raises(ZooKeeperStartFailed, match=r"(?s)ended with code \d+; the end of .*zookeeper.log:\n.+"):
+        EmbeddedZooKeeper(tmp_path).start()

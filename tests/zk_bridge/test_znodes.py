@@ -1,0 +1,260 @@
+"""Kafka's znodes, both ways: golden bytes, every version, and whatever else may lie there (controller.md 2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messages.cluster import (
+    Broker,
+    ConfigEntry,
+    Endpoint,
+    LeaderIsrAndControllerEpoch,
+    PartitionAssignment,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from messages.conversation import BadZnode
+from messages.zookeeper import NodeRegistration
+from zk_bridge import znodes
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+BROKER_IDS = st.integers(0, 2**31 - 1)
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+
+GOLDEN: list[tuple[Callable[[], bytes], bytes]] = [
+    (
+        lambda: znodes.encode_state(LeaderIsrAndControllerEpoch(1, 5, (1, 2, 3), 7, 12)),
+        b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":5,"isr":[1,2,3]}',
+    ),
+    (
+        lambda: znodes.encode_state(LeaderIsrAndControllerEpoch(-1, 0, (), 1)),
+        b'{"controller_epoch":1,"leader":-1,"version":1,"leader_epoch":0,"isr":[]}',
+    ),
+    (lambda: znodes.encode_controller(3, 1525), b'{"version":1,"brokerid":3,"timestamp":"1525"}'),
+    (lambda: znodes.encode_controller_epoch(7), b"7"),
+    (lambda: znodes.encode_cluster_id("abc"), b'{"version":"1","id":"abc"}'),
+    (
+        lambda: znodes.encode_topic(
+            (
+                PartitionAssignment(0, ReplicaAssignment((4, 1, 2), (4,), (1,))),
+                PartitionAssignment(10, ReplicaAssignment((2, 3))),
+            )
+        ),
+        b'{"version":2,"partitions":{"0":[4,1,2],"10":[2,3]},"adding_replicas":{"0":[4]},"removing_replicas":{"0":[1]}}',
+    ),
+    (lambda: znodes.encode_config((ConfigEntry("k", "v"),)), b'{"version":1,"config":{"k":"v"}}'),
+    (lambda: znodes.encode_config_change("topics/T"), b'{"version":2,"entity_path":"topics/T"}'),
+    (
+        lambda: znodes.encode_isr_change((TopicPartition("t", 0),)),
+        b'{"version":1,"partitions":[{"topic":"t","partition":0}]}',
+    ),
+    (lambda: znodes.encode_log_dir_event(3), b'{"version":1,"broker":3,"event":1}'),
+    (
+        lambda: znodes.encode_broker(
+            Broker(0, (Endpoint("PLAINTEXT", "h", 9092), Endpoint("SSL", "h", 9093, "SSL")), rack="r1"), 1525, "2.6"
+        ),
+        b'{"version":4,"host":"h","port":9092,"endpoints":["PLAINTEXT://h:9092","SSL://h:9093"],"jmx_port":-1,'
+        b'"timestamp":"1525","rack":"r1","listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT","SSL":"SSL"}}',
+    ),
+]
+
+
+@pytest.mark.parametrize(("encode", "expected"), GOLDEN)
+def test_golden_bytes(encode: Callable[[], bytes], expected: bytes) -> None:
+    assert encode() == expected
+
+
+# ---------------------------------------------------------------------------------------------- every version
+
+TOPIC_VERSIONS = [
+    b'{"version":1,"partitions":{"1":[2,3],"0":[1,2]}}',
+    b'{"version":2,"partitions":{"1":[2,3],"0":[1,2]},"adding_replicas":{},"removing_replicas":{}}',
+    b'{"removing_replicas":{},"partitions":{"1":[2,3],"0":[1,2]},"topic_id":"kTl4kQ6RR2m3wKZ1zV6dPg",'
+    b'"adding_replicas":{},"version":3,"new":[{}]}',
+]
+
+
+@pytest.mark.parametrize("data", TOPIC_VERSIONS)
+def test_topics_of_every_version(data: bytes) -> None:
+    assert znodes.decode_topic("/t", data) == (
+        PartitionAssignment(0, ReplicaAssignment((1, 2))),
+        PartitionAssignment(1, ReplicaAssignment((2, 3))),
+    )
+
+
+def test_a_topic_under_reassignment() -> None:
+    data = b'{"version":2,"partitions":{"0":[4,1]},"adding_replicas":{"0":[4]},"removing_replicas":{"0":[1],"7":[1]}}'
+    assert znodes.decode_topic("/t", data) == (PartitionAssignment(0, ReplicaAssignment((4, 1), (4,), (1,))),)
+
+
+BROKER_VERSIONS = [
+    (b'{"version":1,"host":"h","port":9092,"jmx_port":-1}', (Endpoint("PLAINTEXT", "h", 9092),), None),
+    (
+        b'{"version":2,"host":"h","port":9092,"endpoints":["plaintext://h:9092","SSL://:9093"],"jmx_port":-1}',
+        (Endpoint("PLAINTEXT", "h", 9092), Endpoint("SSL", "", 9093, "SSL")),
+        None,
+    ),
+    (
+        b'{"version":3,"endpoints":["PLAINTEXT://[::1]:9092"],"jmx_port":-1,"rack":"r"}',
+        (Endpoint("PLAINTEXT", "::1", 9092),),
+        "r",
+    ),
+    (
+        b'{"listener_security_protocol_map":{"INTERNAL":"SASL_SSL"},"endpoints":["INTERNAL://h:1"],"jmx_port":-1,'
+        b'"port":-1,"host":null,"version":4,"timestamp":"1525"}',
+        (Endpoint("INTERNAL", "h", 1, "SASL_SSL"),),
+        None,
+    ),
+    (
+        b'{"features":{"f":{"min_version":1,"max_version":3}},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"'
+        b'},"endpoints":["PLAINTEXT://h:1"],"jmx_port":-1,"port":1,"host":"h","version":5,"timestamp":"1","tags":1}',
+        (Endpoint("PLAINTEXT", "h", 1),),
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "endpoints", "rack"), BROKER_VERSIONS)
+def test_brokers_of_every_version(data: bytes, endpoints: tuple[Endpoint, ...], rack: str | None) -> None:
+    assert znodes.decode_broker("/brokers/ids/7", data, 99) == Broker(7, endpoints, 99, rack)
+
+
+@pytest.mark.parametrize(
+    ("ibp", "version"),
+    [
+        ("0.9.0", 2),
+        ("0.10.0-IV0", 2),
+        ("0.10.0-IV1", 4),
+        ("0.10.0", 4),
+        ("1.0", 4),
+        ("2.6", 4),
+        ("2.6-IV0", 4),
+        ("2.7-IV0", 5),
+        ("2.7", 5),
+        ("3.9", 5),
+    ],
+)
+def test_the_registration_version_follows_the_protocol(ibp: str, version: int) -> None:
+    assert znodes.registration_version(ibp) == version
+
+
+def test_controllers_of_both_versions() -> None:
+    second = b'{"version":2,"brokerid":3,"timestamp":"1","kraftControllerEpoch":-1}'
+    assert znodes.decode_controller("/c", znodes.encode_controller(3, 1)) == 3
+    assert znodes.decode_controller("/c", second) == 3
+
+
+def test_config_changes_of_both_versions() -> None:
+    first = b'{"version":1,"entity_type":"topics","entity_name":"T"}'
+    assert znodes.decode_config_change("/c", first) == "topics/T"
+    assert znodes.decode_config_change("/c", znodes.encode_config_change("topics/T")) == "topics/T"
+
+
+def test_no_config_data_is_no_overrides() -> None:
+    assert znodes.decode_config("/c", None) == ()
+
+
+# ----------------------------------------------------------------------------------------------- there and back
+
+
+@given(INT32, INT32, st.lists(BROKER_IDS).map(tuple), INT32, st.integers(0, 2**31 - 1))
+def test_states_come_back(leader: int, leader_epoch: int, isr: tuple[int, ...], epoch: int, version: int) -> None:
+    state = LeaderIsrAndControllerEpoch(leader, leader_epoch, isr, epoch, version)
+    data = znodes.encode_state(state)
+    assert znodes.decode_state("/s", data, version) == state
+    shuffled = json.dumps(dict(reversed(list(json.loads(data).items()))), indent=1).encode()
+    assert znodes.decode_state("/s", shuffled, version) == state
+
+
+@given(st.dictionaries(NAMES, NAMES))
+def test_configs_come_back(config: dict[str, str]) -> None:
+    entries = tuple(ConfigEntry(*item) for item in sorted(config.items()))
+    assert znodes.decode_config("/c", znodes.encode_config(entries)) == entries
+
+
+@given(st.lists(st.tuples(NAMES, BROKER_IDS)))
+def test_isr_changes_come_back(partitions: list[tuple[str, int]]) -> None:
+    named = tuple(TopicPartition(*each) for each in partitions)
+    assert znodes.decode_isr_change("/i", znodes.encode_isr_change(named)) == named
+
+
+def test_nodes_of_ours_come_back() -> None:
+    node = NodeRegistration(3, ("broker", "controller"), "h", 1234, 99)
+    assert znodes.decode_node("/kafka-actors/nodes/3", znodes.encode_node(node)) == node
+
+
+# ------------------------------------------------------------------------------------------------------- torn
+
+DECODERS: list[Callable[[str, bytes | None], Any]] = [
+    lambda path, data: znodes.decode_broker(path, data, 1),
+    lambda path, data: znodes.decode_state(path, data, 1),
+    znodes.decode_topic,
+    znodes.decode_controller,
+    znodes.decode_controller_epoch,
+    znodes.decode_cluster_id,
+    znodes.decode_config,
+    znodes.decode_config_change,
+    znodes.decode_isr_change,
+    znodes.decode_log_dir_event,
+    znodes.decode_node,
+]
+
+KEYS = st.sampled_from(
+    "version brokerid host port endpoints jmx_port rack listener_security_protocol_map partitions adding_replicas "
+    "removing_replicas leader leader_epoch isr controller_epoch config entity_path entity_type entity_name topic "
+    "partition broker event id roles metrics_host metrics_port pid 0 1 -1 x".split()
+)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.sampled_from([0, 1, 2, 3, 4, 5, -1, 2**31, 2**63, 10**400, 1.5, float("nan")])
+    | st.sampled_from(["", "1", "PLAINTEXT://h:9092", "PLAINTEXT://h:99999999999", "://:", "\ud800", "é", "t"])
+)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=8))
+
+
+def torn(decode: Callable[[str, bytes | None], Any], data: bytes | None) -> None:
+    """Decoding gives a value that can be passed on, or BadZnode that names the path."""
+    try:
+        value = decode("/torn/7", data)
+    except BadZnode as error:
+        assert str(error).startswith("/torn/7: ")
+        assert len(str(error)) < 300
+    else:
+        repr(value).encode()
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=12))
+def test_odd_json_is_read_or_named(value: Any) -> None:
+    for decode in DECODERS:
+        torn(decode, json.dumps(value).encode())
+
+
+@given(st.binary() | st.none() | LEAVES.map(lambda leaf: json.dumps(leaf).encode()))
+def test_any_bytes_are_read_or_named(data: bytes | None) -> None:
+    for decode in DECODERS:
+        torn(decode, data)
+
+
+@pytest.mark.parametrize("decode", DECODERS)
+@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe", b"", b"9" * 5000, b'{"leader":1'])
+def test_known_traps_are_named(decode: Callable[[str, bytes | None], Any], data: bytes) -> None:
+    torn(decode, data)
+
+
+@given(st.integers(0, 76), st.binary(max_size=3), st.integers(0, 4))
+def test_a_state_with_a_hole_is_read_or_named(place: int, inserted: bytes, removed: int) -> None:
+    data = bytearray(GOLDEN[0][1])
+    data[place : place + removed] = inserted
+    torn(lambda path, data: znodes.decode_state(path, data, 1), bytes(data))
+
+
+def test_a_number_with_a_leading_zero_is_torn() -> None:
+    with pytest.raises(BadZnode, match="no valid JSON"):
+        znodes.decode_state("/s", GOLDEN[0][1].replace(b"[1,", b"[01,"), 1)
