@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any
 
 from kazoo.client import CLOSED_STATES, KazooClient
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import KazooException, WriterNotClosedException
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Watch
@@ -448,13 +448,17 @@ class KazooStore:
         self._sink = sink
         self._client.start_async()
         if not self._announced.wait(self._connection_timeout):
-            self.stop()
+            self._sink = None
+            threading.Thread(target=self.stop, name="zookeeper-stop", daemon=True).start()  # may take as long again
             raise ZooKeeperUnavailable(self.hosts, self._trouble)
 
     def stop(self) -> None:
         """Close the session; see Store.stop."""
         self._sink = None
-        self._client.stop()
+        try:
+            self._client.stop()
+        except WriterNotClosedException:  # a server that neither answers nor hangs up: the thread is left to notice
+            return
         self._client.close()
 
     def submit(self, request: StoreRequest) -> None:
