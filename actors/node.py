@@ -4,7 +4,7 @@ Rule 1: order of a start (broker.md 7.1): ZooKeeper session, persistent paths, c
         registration, and only then clients and controller.
 Rule 2: the registration is made anew in every new session; the controller may elect only after it (controller.md 1.3).
 Rule 3: a clean stop first asks the controller to move the leaderships away (broker.md 7.5), and goes on without its
-        consent when the tries are used up.
+        consent when the tries are used up, or ZooKeeper does not say for a session's time who it is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
@@ -22,7 +22,7 @@ from actors.replica_manager import ReplicaManagerActor
 from actors.request_handler import RequestHandlerActor
 from actors.runtime import FlowActor
 from messages.cluster import Broker, Endpoint
-from messages.conversation import AskFailed
+from messages.conversation import AskFailed, SessionLost
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
 from messages.network import CloseConnection, Received, Transmit
 from messages.node import (
@@ -66,10 +66,14 @@ _log = logging.getLogger("kafka_actors.node")
 CONTROLLED_SHUTDOWN_VERSION = 3
 CONTROLLED_SHUTDOWN_CHANNEL = "controlled-shutdown"
 NEXT_TRY = "next try at controlled shutdown"
+LOOKED_LONG_ENOUGH = "looked for the controller long enough"
 
 
 class NodeActor(FlowActor):
     """Starts, re-registers and stops one node; see the module's rules."""
+
+    answer_deadline: ClassVar[float] = 3600.0
+    """The bridge holds questions while ZooKeeper is away; a node that waits for it has not failed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,6 +86,8 @@ class NodeActor(FlowActor):
         self._controller: ActorAddress | None = None
         self._replica_manager: ActorAddress | None = None
         self._shutdown_attempts = 0
+        self._looking = False
+        """Whether a stop waits for ZooKeeper to say who the controller is."""
         self._correlation_id = 0
 
     @property
@@ -95,6 +101,13 @@ class NodeActor(FlowActor):
         self.peers = {"bridge": bridge, "network": message.network}
         self.send(bridge, StartBridge(message.store, self.myAddress))
         self.send(message.store, OpenStore(bridge))
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
+        """Try again to stop; or stop without consent, where ZooKeeper has not even named the controller in time."""
+        if message.payload == NEXT_TRY:
+            self.send(self.myAddress, StopNode())
+        elif message.payload == LOOKED_LONG_ENOUGH and self._looking:
+            self._stopped()
 
     def flow(self, message: Message) -> Generator[Any, Any, None] | None:
         """The flow of each event that reaches a node."""
@@ -112,8 +125,6 @@ class NodeActor(FlowActor):
                 return None
             case StopNode():
                 return self._shut_down()
-            case WakeupMessage() if message.payload == NEXT_TRY:
-                return self._shut_down()
         return super().flow(message)
 
     def preempts(self, message: Message) -> bool:
@@ -125,15 +136,15 @@ class NodeActor(FlowActor):
         for message, _ in dropped:
             if isinstance(message, ReplicaManagerStarted):
                 self._loaded = message
-            elif isinstance(message, StopNode | WakeupMessage):
+            elif isinstance(message, StopNode):
                 self._stopped()
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """A node that cannot join is told to the process; a failed stop goes on to the end."""
-        if isinstance(event, StopNode | WakeupMessage):
+        """Who cannot join tells the process; who lost the session waits for the next; a failed stop goes on."""
+        if isinstance(event, StopNode):
             self._stopped()
-        else:
-            self.send(self._start.process, NodeFailed(f"{type(event).__name__}: {error}"))
+        elif not isinstance(error, SessionLost):
+            self.send(self._start.process, NodeFailed(f"{type(event).__name__}: {type(error).__name__}: {error}"))
 
     def _enter(self) -> Generator[Any, Any, None] | None:
         """A new session: as far as the start had come, it goes on from there (rule 2)."""
@@ -221,10 +232,10 @@ class NodeActor(FlowActor):
     def _shut_down(self) -> Generator[Any, Any, None]:
         """One try at controlled shutdown; then stop, or wait for the next try."""
         settings = self._settings
-        wanted = self._replica_manager is not None and self._serving and settings.controlled_shutdown_enable
-        if wanted and self._shutdown_attempts < settings.controlled_shutdown_max_retries:
+        if self._replica_manager is not None and self._serving and settings.controlled_shutdown_enable:
             self._shutdown_attempts += 1
-            if not (yield from self._ask_to_be_relieved()):
+            relieved = yield from self._ask_to_be_relieved()
+            if not relieved and self._shutdown_attempts < settings.controlled_shutdown_max_retries:
                 backoff = timedelta(milliseconds=settings.controlled_shutdown_retry_backoff_ms)
                 self.wakeupAfter(backoff, NEXT_TRY)
                 return
@@ -233,12 +244,16 @@ class NodeActor(FlowActor):
     def _ask_to_be_relieved(self) -> Generator[Any, Any, bool]:
         """Send ControlledShutdown to the controller. True when nothing is led here any more."""
         settings = self._settings
+        self._looking = True
+        self.wakeupAfter(timedelta(milliseconds=settings.zookeeper_session_timeout_ms), LOOKED_LONG_ENOUGH)
         try:
             controller: ControllerIs = yield GetController(watch=False)
             brokers: Brokers = yield GetBrokers(watch=False)
         except AskFailed as error:
             _log.warning("[Broker id=%d] controlled shutdown: %s", settings.node_id, error)
             return False
+        finally:
+            self._looking = False
         by_id = {broker.id: broker for broker in brokers.brokers}
         endpoint = self._inter_broker_endpoint(by_id.get(controller.broker_id))
         if endpoint is None or settings.node_id not in by_id:

@@ -1,0 +1,63 @@
+"""The metrics gateway: what actors publish is what a scrape finds."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from actors.metrics import MetricsGateway
+from actors.runtime import LocalBase
+from messages.metrics import DropGauges, Gauge, Gauges
+
+HOST = "127.0.0.1"
+
+
+@pytest.fixture
+def base() -> LocalBase:
+    return LocalBase()
+
+
+@pytest.fixture
+def gateway(base: LocalBase) -> Iterator[MetricsGateway]:
+    made = MetricsGateway(base)
+    yield made
+    made.stop()
+
+
+def scrape(port: int) -> list[str]:
+    """The samples served, comments left out."""
+    with urllib.request.urlopen(f"http://{HOST}:{port}/metrics", timeout=10) as answer:
+        return [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
+
+
+def test_gauges_are_served_as_published(base: LocalBase, gateway: MetricsGateway) -> None:
+    port = gateway.serve(HOST, 0)
+    queue = "kafka_controller_controllerchannelmanager_queuesize"
+    gateway.watch("kafka_actors_mailbox_size", "Messages waiting", lambda: 7)
+    base.inject(gateway.address, Gauges((Gauge("active", 1), Gauge(queue, 3, (("broker_id", "0"),)))))
+    base.inject(gateway.address, Gauges((Gauge(queue, 4, (("broker_id", "1"),)), Gauge("active", 0))))
+    base.run()
+    assert scrape(port) == [
+        "kafka_actors_mailbox_size 7.0",
+        "active 0.0",
+        f'{queue}{{broker_id="0"}} 3.0',
+        f'{queue}{{broker_id="1"}} 4.0',
+    ]
+    base.inject(gateway.address, DropGauges(queue, (("broker_id", "0"),)))
+    base.inject(gateway.address, DropGauges("never heard of", (("broker_id", "0"),)))
+    base.run()
+    assert f'{queue}{{broker_id="0"}} 3.0' not in scrape(port)
+
+
+def test_a_busy_port_is_an_os_error_and_a_stopped_gateway_frees_its_own(gateway: MetricsGateway) -> None:
+    port = gateway.serve(HOST, 0)
+    other = MetricsGateway(LocalBase())
+    with pytest.raises(OSError, match="in use"):
+        other.serve(HOST, port)
+    gateway.stop()
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind((HOST, port))

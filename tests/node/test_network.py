@@ -1,0 +1,212 @@
+"""The network gateway on real sockets: every Transmit has one outcome, and a failed connection carries nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from actors.network import MAX_RESPONSE_BYTES, NetworkGateway
+from actors.runtime import LocalBase
+from messages.cluster import Endpoint
+from messages.conversation import Answer, Ask
+from messages.network import CloseConnection, Received, Transmit, TransmitFailed
+from messages.requests import UpdateMetadataRequest, UpdateMetadataResponse
+from messages.wire import decode_request, encode_response
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+REQUEST = UpdateMetadataRequest(6, 1, 1, 1, (), ())
+
+
+class Peer:
+    """A listening socket that answers as `serve` says, and counts its connections."""
+
+    def __init__(self, serve: Serve) -> None:
+        self.connections = 0
+        self._serve = serve
+        self._server: asyncio.Server
+        self.endpoint: Endpoint
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.endpoint = Endpoint("PLAINTEXT", "127.0.0.1", self._server.sockets[0].getsockname()[1])
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            await self._serve(reader, writer)
+        writer.close()
+
+    def close(self) -> None:
+        self._server.close()
+
+
+async def frame(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+
+
+async def obedient(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer every request with code 0."""
+    while True:
+        header, _ = decode_request(await frame(reader))
+        writer.write(encode_response(header, UpdateMetadataResponse(0)))
+
+
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Read, and never answer."""
+    while True:
+        await frame(reader)
+
+
+async def rude(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Read one request, and hang up."""
+    await frame(reader)
+
+
+def answering(raw: bytes) -> Serve:
+    """A peer that answers everything with these bytes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await frame(reader)
+            writer.write(raw)
+
+    return serve
+
+
+class Desk:
+    """The gateway on its base and loop, and a mailbox for what comes of each Transmit."""
+
+    def __init__(self) -> None:
+        self.base = LocalBase()
+        self.gateway = NetworkGateway(self.base)
+        self.mail: asyncio.Queue[Any] = asyncio.Queue()
+        self.address = self.base.outsider("desk", lambda message, _: self.mail.put_nowait(message))
+
+    def send(self, message: Any) -> None:
+        self.gateway.receive(message, self.address)
+
+    async def outcome(self) -> Any:
+        return await asyncio.wait_for(self.mail.get(), 10)
+
+
+@asynccontextmanager
+async def desk_and(serve: Serve) -> AsyncIterator[tuple[Desk, Peer]]:
+    desk, peer = Desk(), Peer(serve)
+    await peer.open()
+    desk.base.attach(asyncio.get_running_loop())
+    try:
+        yield desk, peer
+    finally:
+        await desk.gateway.stop()
+        desk.base.detach()
+        peer.close()
+
+
+def transmit(peer: Peer, correlation_id: int = 1, timeout: float = 10.0, channel: str = "c") -> Transmit:
+    return Transmit(channel, peer.endpoint, correlation_id, "1", REQUEST, timeout)
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 30))  # type: ignore[arg-type]
+
+
+def test_requests_of_a_channel_share_one_connection() -> None:
+    async def scenario() -> None:
+        async with desk_and(obedient) as (desk, peer):
+            for number in (1, 2, 3):
+                desk.send(transmit(peer, number))
+                assert await desk.outcome() == Received("c", number, UpdateMetadataResponse(0))
+            assert peer.connections == 1
+
+    run(scenario)
+
+
+def test_a_question_is_answered_in_an_answer() -> None:
+    async def scenario() -> None:
+        async with desk_and(obedient) as (desk, peer):
+            desk.send(Ask(7, transmit(peer)))
+            assert await desk.outcome() == Answer(7, Received("c", 1, UpdateMetadataResponse(0)))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "serve",
+    [
+        rude,
+        answering(struct.pack(">i", -1)),
+        answering(struct.pack(">i", MAX_RESPONSE_BYTES + 1)),
+        answering(struct.pack(">ii", 4, 1)),
+        answering(struct.pack(">iibhb", 8, 99, 0, 0, 0)),
+    ],
+    ids=["hangs up", "negative size", "giant", "cut", "another's answer"],
+)
+def test_what_is_no_answer_fails_and_the_next_transmit_connects_anew(serve: Serve) -> None:
+    async def scenario() -> None:
+        async with desk_and(serve) as (desk, peer):
+            for number in (1, 2):
+                desk.send(transmit(peer, number))
+                failed = await desk.outcome()
+                assert isinstance(failed, TransmitFailed)
+                assert (failed.channel, failed.correlation_id) == ("c", number)
+                assert failed.reason
+                assert peer.connections == number
+
+    run(scenario)
+
+
+def test_nobody_listening_fails_with_the_reason() -> None:
+    async def scenario() -> None:
+        async with desk_and(obedient) as (desk, peer):
+            peer.close()
+            desk.send(transmit(peer))
+            failed = await desk.outcome()
+            assert isinstance(failed, TransmitFailed)
+            assert str(peer.endpoint.port) in failed.reason
+
+    run(scenario)
+
+
+def test_no_answer_in_time_fails() -> None:
+    async def scenario() -> None:
+        async with desk_and(silent) as (desk, peer):
+            desk.send(transmit(peer, timeout=0.05))
+            assert isinstance(await desk.outcome(), TransmitFailed)
+
+    run(scenario)
+
+
+def test_a_closed_channel_tells_nothing_of_what_was_in_flight() -> None:
+    async def scenario() -> None:
+        async with desk_and(silent) as (desk, peer):
+            desk.send(transmit(peer, timeout=0.2))
+            while not peer.connections:
+                await asyncio.sleep(0)
+            desk.send(CloseConnection("c"))
+            desk.send(transmit(peer, 2, timeout=0.5, channel="other"))
+            last = await desk.outcome()
+            assert (last.channel, last.correlation_id) == ("other", 2)
+            assert desk.mail.empty()
+
+    run(scenario)
+
+
+def test_another_endpoint_means_another_connection() -> None:
+    async def scenario() -> None:
+        async with desk_and(obedient) as (desk, first):
+            second = Peer(obedient)
+            await second.open()
+            for number, peer in enumerate((first, second, first)):
+                desk.send(transmit(peer, number))
+                assert isinstance(await desk.outcome(), Received)
+            assert (first.connections, second.connections) == (2, 1)
+            second.close()
+
+    run(scenario)

@@ -1,0 +1,242 @@
+"""NodeActor: whole nodes on the in-memory ZooKeeper and virtual time, with a real log directory and a fake network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from thespian.actors import ActorAddress
+
+from actors.node import NodeActor
+from actors.ports import ProcessPort, RandomPort, TimePort
+from actors.runtime import Delivery, LocalBase, VirtualClock, local_system
+from actors.storage.disk import DiskPort
+from messages.cluster import Endpoint, TopicPartition
+from messages.conversation import Answer, Ask
+from messages.network import Received, Transmit, TransmitFailed
+from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, OpenStore, ServeClients, StartNode, StopNode
+from messages.requests import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    UpdateMetadataResponse,
+)
+from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+
+WHERE = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
+BACKOFF = 5.0
+SESSION = 18.0
+
+
+class Node:
+    """One node, its ZooKeeper session, and what it told the outside, in order."""
+
+    def __init__(self, log_dir: Path, zookeeper: MemoryZooKeeper, **options: Any) -> None:
+        self.clock = VirtualClock()
+        self.errors: list[str] = []
+        self.base = LocalBase(clock=self.clock, observer=self)
+        self.base.ports |= {
+            "disk": DiskPort(),
+            "time": TimePort(),
+            "random": RandomPort(),
+            "process": ProcessPort("127.0.0.1", 1),
+        }
+        self.zookeeper = zookeeper
+        self.store = MemoryStore(zookeeper)
+        self.told: list[Any] = []
+        self.transmitted: list[Transmit] = []
+        self.shutdown_answer: Any = ControlledShutdownResponse(0)
+        self.outside: ActorAddress = self.base.outsider("process", lambda message, _: self.told.append(message))
+        self.network = self.base.outsider("network", self._transmit)
+        gateway = self.base.outsider("store", self._store)
+        listener = self.base.outsider("listener", lambda message, _: self.told.append(message))
+        metrics = self.base.outsider("metrics", lambda *_: None)
+        settings = NodeSettings(0, (WHERE,), (WHERE,), (str(log_dir),), "memory", **options)
+        self.address = local_system(self.base).createActor(NodeActor)
+        start = StartNode(settings, gateway, self.network, listener, metrics, self.outside)
+        self.base.inject(self.address, start, self.outside)
+
+    def delivered(self, delivery: Delivery) -> None:
+        """The base's observer: no handler may fail but those that a test provokes."""
+        if delivery.error not in (None, "dead letter"):
+            self.errors.append(f"{delivery.receiver}: {type(delivery.message).__name__}: {delivery.error}")
+
+    def _store(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, OpenStore):
+            self.store.start(lambda news: self.base.inject(message.bridge, news, self.outside))
+        else:
+            self.store.submit(message)
+
+    def _transmit(self, message: Any, sender: ActorAddress) -> None:
+        """Answer as a broker and as a controller would; None as an answer means the connection breaks."""
+        transmit = message.question if isinstance(message, Ask) else message
+        if not isinstance(transmit, Transmit):
+            return
+        self.transmitted.append(transmit)
+        match transmit.request:
+            case ControlledShutdownRequest():
+                response = self.shutdown_answer
+            case LeaderAndIsrRequest():
+                response = LeaderAndIsrResponse(0)
+            case _:
+                response = UpdateMetadataResponse(0)
+        outcome: Any = Received(transmit.channel, transmit.correlation_id, response)
+        if response is None:
+            outcome = TransmitFailed(transmit.channel, transmit.correlation_id, "reset")
+        self.base.inject(sender, Answer(message.id, outcome) if isinstance(message, Ask) else outcome, self.network)
+
+    def run(self, seconds: float = 0.0) -> list[Any]:
+        """Let so much time pass; what the outside was told meanwhile."""
+        before = len(self.told)
+        self.base.simulate(self.clock.now() + seconds)
+        return self.told[before:]
+
+    def stop(self) -> list[Any]:
+        """Tell the node to stop, and let no time pass."""
+        self.base.inject(self.address, StopNode(), self.outside)
+        return self.run()
+
+    @property
+    def shutdowns_asked(self) -> int:
+        """How often the controller was asked for a controlled shutdown."""
+        return sum(isinstance(transmit.request, ControlledShutdownRequest) for transmit in self.transmitted)
+
+
+@pytest.fixture
+def zookeeper() -> MemoryZooKeeper:
+    return MemoryZooKeeper()
+
+
+@pytest.fixture
+def node(tmp_path: Path, zookeeper: MemoryZooKeeper) -> Iterator[Node]:
+    """A started node with both roles."""
+    started = Node(tmp_path / "data", zookeeper)
+    started.run()
+    yield started
+    assert started.errors == []
+
+
+def registration(zookeeper: MemoryZooKeeper) -> Any:
+    """The registration of broker 0: (data, znode)."""
+    znode = zookeeper.read("/brokers/ids/0")
+    return json.loads(znode.data) if znode.data else None, znode
+
+
+def test_a_node_registers_before_it_serves(node: Node, zookeeper: MemoryZooKeeper) -> None:
+    data, znode = registration(zookeeper)
+    assert [type(message) for message in node.told] == [ServeClients, NodeReady]
+    ready = node.told[1]
+    assert ready.broker_epoch == znode.czxid
+    assert len(ready.cluster_id) == 22
+    assert (data["host"], data["port"], data["endpoints"]) == ("127.0.0.1", 9092, ["PLAINTEXT://127.0.0.1:9092"])
+    assert znode.version == 1
+    assert json.loads(zookeeper.read("/controller").data)["brokerid"] == 0
+
+
+def test_a_controller_alone_registers_no_broker(tmp_path: Path, zookeeper: MemoryZooKeeper) -> None:
+    node = Node(tmp_path / "data", zookeeper, roles=("controller",))
+    assert [type(message) for message in node.run()] == [ServeClients, NodeReady]
+    assert node.told[1].broker_epoch == -1
+    assert registration(zookeeper)[0] is None
+    assert zookeeper.read("/controller").data
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_broker_alone_does_not_compete(tmp_path: Path, zookeeper: MemoryZooKeeper) -> None:
+    Node(tmp_path / "data", zookeeper, roles=("broker",)).run()
+    assert registration(zookeeper)[0] is not None
+    assert zookeeper.read("/controller").data is None
+
+
+def test_an_id_that_another_session_holds_is_refused_by_name(
+    node: Node, tmp_path: Path, zookeeper: MemoryZooKeeper
+) -> None:
+    second = Node(tmp_path / "other", zookeeper)
+    (failed,) = second.run()
+    assert isinstance(failed, NodeFailed)
+    assert "/brokers/ids/0 is owned by session" in failed.reason
+
+
+def test_log_directories_of_another_broker_keep_a_node_from_starting(
+    tmp_path: Path, zookeeper: MemoryZooKeeper
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.properties").write_text("version=0\nbroker.id=7\n")
+    (failed,) = Node(tmp_path / "data", zookeeper).run()
+    assert isinstance(failed, NodeFailed)
+    assert "7" in failed.reason
+    assert registration(zookeeper)[0] is None
+
+
+def test_after_an_expired_session_it_registers_anew_and_then_competes(node: Node, zookeeper: MemoryZooKeeper) -> None:
+    first = registration(zookeeper)[1].czxid
+    epoch = int(zookeeper.read("/controller_epoch").data)
+    node.store.expire()
+    assert node.run() == []
+    assert registration(zookeeper)[1].czxid > first
+    assert json.loads(zookeeper.read("/controller").data)["brokerid"] == 0
+    assert int(zookeeper.read("/controller_epoch").data) == epoch + 1
+
+
+OPENED, STARTED = 3, 46
+"""Deliveries after which the session is there, and after which the node is ready."""
+
+
+@pytest.mark.parametrize("deliveries", range(OPENED, STARTED + 10))
+def test_a_session_may_expire_at_any_moment_of_the_start(
+    tmp_path: Path, zookeeper: MemoryZooKeeper, deliveries: int
+) -> None:
+    node = Node(tmp_path / "data", zookeeper)
+    node.base.run(deliveries)
+    node.store.expire()
+    node.run()
+    assert [type(message) for message in node.told] == [ServeClients, NodeReady]
+    assert registration(zookeeper)[1].owner == node.store.session_id
+    assert json.loads(zookeeper.read("/controller").data)["brokerid"] == 0
+    assert zookeeper.read("/controller").owner == node.store.session_id
+    assert node.errors == []
+
+
+def test_a_stop_asks_the_controller_first(node: Node) -> None:
+    assert node.stop() == [NodeStopped()]
+    (request,) = (t.request for t in node.transmitted if isinstance(t.request, ControlledShutdownRequest))
+    assert (request.version, request.broker_id, request.broker_epoch) == (3, 0, node.told[1].broker_epoch)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, ControlledShutdownResponse(11), ControlledShutdownResponse(0, (TopicPartition("t", 0),))],
+    ids=["broken connection", "error", "partitions remain"],
+)
+def test_a_stop_is_tried_three_times_and_then_done(node: Node, answer: Any) -> None:
+    node.shutdown_answer = answer
+    assert node.stop() == []
+    assert node.run(2 * BACKOFF - 0.1) == []
+    assert node.shutdowns_asked == 2
+    assert node.run(0.2) == [NodeStopped()]
+    assert node.shutdowns_asked == 3
+
+
+def test_a_stop_without_controlled_shutdown_is_done_at_once(tmp_path: Path, zookeeper: MemoryZooKeeper) -> None:
+    node = Node(tmp_path / "data", zookeeper, controlled_shutdown_enable=False)
+    node.run()
+    assert node.stop() == [NodeStopped()]
+    assert node.shutdowns_asked == 0
+
+
+def test_a_stop_does_not_wait_for_ever_for_zookeeper(node: Node) -> None:
+    node.store.disconnect()
+    assert node.stop() == []
+    assert node.run(SESSION - 0.1) == []
+    assert node.run(0.2) == [NodeStopped()]
+
+
+def test_a_stop_goes_on_when_the_session_expires_meanwhile(node: Node) -> None:
+    node.store.disconnect()
+    assert node.stop() == []
+    node.store.expire()
+    assert NodeStopped() in node.run()
