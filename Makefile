@@ -35,7 +35,7 @@ test: install ## the tests
 	$(BIN)/python -m pytest $(ARGS)
 
 test-thespian: install ## Thespian's own test-suite, run on our system base
-	$(BIN)/python -m pytest -p tests.thespian_suite.plugin --pyargs thespian.test -q $(ARGS)
+	$(BIN)/python -m pytest -q -n 4 -p tests.thespian_suite.plugin --pyargs thespian.test $(ARGS)
 
 lint: install ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .
