@@ -9,7 +9,7 @@ import pytest
 from thespian.actors import ActorAddress, ActorExitRequest
 
 from actors.channel import QUEUE_SIZE, BrokerChannelActor
-from actors.runtime import LocalBase, VirtualClock, local_system
+from actors.runtime import local_system
 from messages.channel import StartChannel
 from messages.cluster import Endpoint, TopicPartition
 from messages.events import (
@@ -28,6 +28,9 @@ from messages.requests import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from tests.frozen_time import FrozenTime, frozen
+
+__all__ = ["frozen"]
 
 ENDPOINT = Endpoint("PLAINTEXT", "host2", 9092)
 ROLES = LeaderAndIsrRequest(4, 1, 1, 1, (), ())
@@ -40,8 +43,9 @@ NAME = "controller-1-broker-2-1"
 class Line:
     """A channel with a network and a controller that only listen."""
 
-    def __init__(self) -> None:
-        self.base = LocalBase(VirtualClock())
+    def __init__(self, time: FrozenTime) -> None:
+        self.time = time
+        self.base = time.base()
         self.system = local_system(self.base)
         self.network_mail: list[Any] = []
         self.events: list[Any] = []
@@ -64,7 +68,7 @@ class Line:
         self.send(TransmitFailed(NAME, self.network_mail[-1].correlation_id, reason), self.network)
 
     def wait(self, seconds: float) -> None:
-        self.base.simulate(self.base.clock.now() + seconds)
+        self.time.advance(seconds)
 
     @property
     def transmitted(self) -> list[Any]:
@@ -72,11 +76,10 @@ class Line:
 
 
 @pytest.fixture
-def line() -> Iterator[Line]:
-    made = Line()
+def line(frozen: FrozenTime) -> Iterator[Line]:
+    made = Line(frozen)
     yield made
     assert made.base.failures == 0
-    made.system.shutdown()
 
 
 def test_one_request_is_in_flight_and_order_is_kept(line: Line) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from thespian.actors import ActorAddress
 
 from actors.node import NodeActor
 from actors.ports import ProcessPort, RandomPort, TimePort
-from actors.runtime import Delivery, LocalBase, VirtualClock, local_system
+from actors.runtime import Delivery, local_system
 from actors.storage.disk import DiskPort
 from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import Answer, Ask
@@ -25,7 +26,10 @@ from messages.requests import (
     LeaderAndIsrResponse,
     UpdateMetadataResponse,
 )
+from tests.frozen_time import START, FrozenTime, frozen
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+
+__all__ = ["frozen"]
 
 WHERE = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
 BACKOFF = 5.0
@@ -35,10 +39,10 @@ SESSION = 18.0
 class Node:
     """One node, its ZooKeeper session, and what it told the outside, in order."""
 
-    def __init__(self, log_dir: Path, zookeeper: MemoryZooKeeper, **options: Any) -> None:
-        self.clock = VirtualClock()
+    def __init__(self, time: FrozenTime, log_dir: Path, zookeeper: MemoryZooKeeper, **options: Any) -> None:
+        self.time = time
         self.errors: list[str] = []
-        self.base = LocalBase(clock=self.clock, observer=self)
+        self.base = time.base(observer=self)
         self.base.ports |= {
             "disk": DiskPort(),
             "time": TimePort(),
@@ -92,7 +96,8 @@ class Node:
     def run(self, seconds: float = 0.0) -> list[Any]:
         """Let so much time pass; what the outside was told meanwhile."""
         before = len(self.told)
-        self.base.simulate(self.clock.now() + seconds)
+        self.time.advance(seconds)
+        self.base.run()
         return self.told[before:]
 
     def stop(self) -> list[Any]:
@@ -112,9 +117,9 @@ def zookeeper() -> MemoryZooKeeper:
 
 
 @pytest.fixture
-def node(tmp_path: Path, zookeeper: MemoryZooKeeper) -> Iterator[Node]:
+def node(frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper) -> Iterator[Node]:
     """A started node with both roles."""
-    started = Node(tmp_path / "data", zookeeper)
+    started = Node(frozen, tmp_path / "data", zookeeper)
     started.run()
     yield started
     assert started.errors == []
@@ -134,11 +139,12 @@ def test_a_node_registers_before_it_serves(node: Node, zookeeper: MemoryZooKeepe
     assert len(ready.cluster_id) == 22
     assert (data["host"], data["port"], data["endpoints"]) == ("127.0.0.1", 9092, ["PLAINTEXT://127.0.0.1:9092"])
     assert znode.version == 1
+    assert int(data["timestamp"]) == START.replace(tzinfo=UTC).timestamp() * 1000
     assert json.loads(zookeeper.read("/controller").data)["brokerid"] == 0
 
 
-def test_a_controller_alone_registers_no_broker(tmp_path: Path, zookeeper: MemoryZooKeeper) -> None:
-    node = Node(tmp_path / "data", zookeeper, roles=("controller",))
+def test_a_controller_alone_registers_no_broker(frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper) -> None:
+    node = Node(frozen, tmp_path / "data", zookeeper, roles=("controller",))
     assert [type(message) for message in node.run()] == [ServeClients, NodeReady]
     assert node.told[1].broker_epoch == -1
     assert registration(zookeeper)[0] is None
@@ -146,27 +152,27 @@ def test_a_controller_alone_registers_no_broker(tmp_path: Path, zookeeper: Memor
     assert not (tmp_path / "data").exists()
 
 
-def test_a_broker_alone_does_not_compete(tmp_path: Path, zookeeper: MemoryZooKeeper) -> None:
-    Node(tmp_path / "data", zookeeper, roles=("broker",)).run()
+def test_a_broker_alone_does_not_compete(frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper) -> None:
+    Node(frozen, tmp_path / "data", zookeeper, roles=("broker",)).run()
     assert registration(zookeeper)[0] is not None
     assert zookeeper.read("/controller").data is None
 
 
 def test_an_id_that_another_session_holds_is_refused_by_name(
-    node: Node, tmp_path: Path, zookeeper: MemoryZooKeeper
+    node: Node, frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper
 ) -> None:
-    second = Node(tmp_path / "other", zookeeper)
+    second = Node(frozen, tmp_path / "other", zookeeper)
     (failed,) = second.run()
     assert isinstance(failed, NodeFailed)
     assert "/brokers/ids/0 is owned by session" in failed.reason
 
 
 def test_log_directories_of_another_broker_keep_a_node_from_starting(
-    tmp_path: Path, zookeeper: MemoryZooKeeper
+    frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper
 ) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").write_text("version=0\nbroker.id=7\n")
-    (failed,) = Node(tmp_path / "data", zookeeper).run()
+    (failed,) = Node(frozen, tmp_path / "data", zookeeper).run()
     assert isinstance(failed, NodeFailed)
     assert "7" in failed.reason
     assert registration(zookeeper)[0] is None
@@ -188,9 +194,9 @@ OPENED, STARTED = 3, 46
 
 @pytest.mark.parametrize("deliveries", range(OPENED, STARTED + 10))
 def test_a_session_may_expire_at_any_moment_of_the_start(
-    tmp_path: Path, zookeeper: MemoryZooKeeper, deliveries: int
+    frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper, deliveries: int
 ) -> None:
-    node = Node(tmp_path / "data", zookeeper)
+    node = Node(frozen, tmp_path / "data", zookeeper)
     node.base.run(deliveries)
     node.store.expire()
     node.run()
@@ -221,8 +227,10 @@ def test_a_stop_is_tried_three_times_and_then_done(node: Node, answer: Any) -> N
     assert node.shutdowns_asked == 3
 
 
-def test_a_stop_without_controlled_shutdown_is_done_at_once(tmp_path: Path, zookeeper: MemoryZooKeeper) -> None:
-    node = Node(tmp_path / "data", zookeeper, controlled_shutdown_enable=False)
+def test_a_stop_without_controlled_shutdown_is_done_at_once(
+    frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper
+) -> None:
+    node = Node(frozen, tmp_path / "data", zookeeper, controlled_shutdown_enable=False)
     node.run()
     assert node.stop() == [NodeStopped()]
     assert node.shutdowns_asked == 0
