@@ -35,7 +35,7 @@ def open_session(master: str = MASTER) -> SparkSession:
     unless PYSPARK_PYTHON says otherwise: PySpark's own default is whichever `python3` comes first.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    log4j = Path(tempfile.gettempdir()) / "kafka-actors-spark-log4j2.properties"
+    log4j = Path(tempfile.gettempdir()) / f"kafka-actors-spark-{os.getuid()}-log4j2.properties"
     log4j.write_text(_LOG4J)
     builder = SparkSession.builder.master(master).appName("kafka-actors")
     for name, value in {
