@@ -427,6 +427,8 @@ class KazooStore:
         self._create_chroot = create_chroot
         self._sink: Sink | None = None
         self._announced = threading.Event()
+        self._stopping = threading.Lock()
+        self._stopped = False
         self._trouble = f"no answer within {connection_timeout:g} s"
         try:
             self._client = _Client(hosts, session_timeout, self._tell_of_connection)
@@ -453,13 +455,17 @@ class KazooStore:
             raise ZooKeeperUnavailable(self.hosts, self._trouble)
 
     def stop(self) -> None:
-        """Close the session; see Store.stop."""
+        """Close the session; see Store.stop. Whoever comes second waits for the first: kazoo bears only one."""
         self._sink = None
-        try:
-            self._client.stop()
-        except WriterNotClosedException:  # a server that neither answers nor hangs up: the thread is left to notice
-            return
-        self._client.close()
+        with self._stopping:
+            if self._stopped:
+                return
+            self._stopped = True
+            try:
+                self._client.stop()
+            except WriterNotClosedException:  # a server that neither answers nor hangs up: the thread is left to notice
+                return
+            self._client.close()
 
     def submit(self, request: StoreRequest) -> None:
         """Send a request; see Store.submit."""

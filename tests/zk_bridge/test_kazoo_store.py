@@ -129,8 +129,10 @@ def test_nobody_there() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         hosts = f"127.0.0.1:{taken.getsockname()[1]}"
+        store = KazooStore(hosts, 5, 0.3)
         with pytest.raises(ZooKeeperUnavailable, match=f"{hosts} cannot be reached: no answer within 0.3 s"):
-            KazooStore(hosts, 5, 0.3).start(print)
+            store.start(print)
+        store.stop()  # which start itself has begun
 
 
 def test_somebody_else_there() -> None:
