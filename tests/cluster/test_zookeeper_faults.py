@@ -1,0 +1,102 @@
+"""A running cluster and the faults of a real ZooKeeper: it restarts, and a node is frozen past its session."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from tests.cluster.processes import run_ours, start_up
+from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+
+@attrs.define
+class Cluster:
+    """Two nodes on a ZooKeeper that the test owns."""
+
+    directory: Path
+    server: EmbeddedZooKeeper
+    zk: KazooClient
+    nodes: dict[int, int]
+    """Node id -> process id."""
+
+    def create(self, topic: str, replicas: list[int]) -> dict[str, Any]:
+        """Create a topic of one partition as Kafka's admin would; its first state."""
+        assignment = {"version": 2, "partitions": {"0": replicas}, "adding_replicas": {}, "removing_replicas": {}}
+        self.zk.create(f"/config/topics/{topic}", b'{"version":1,"config":{}}')
+        self.zk.create(f"/brokers/topics/{topic}", json.dumps(assignment).encode())
+        return until(lambda: self.state(topic), what=f"{topic} has a leader", ignore=(NoNodeError,))
+
+    def state(self, topic: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.zk.get(f"/brokers/topics/{topic}/partitions/0/state")[0])
+        return found
+
+    def epochs(self) -> dict[int, int]:
+        """Broker epochs: the czxid of each registration."""
+        return {id: self.zk.exists(f"/brokers/ids/{id}").czxid for id in self.nodes}
+
+    @property
+    def controller(self) -> int:
+        return int(json.loads(self.zk.get("/controller")[0])["brokerid"])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    server = EmbeddedZooKeeper(tmp_path / "zookeeper")
+    server.start()
+    connect = f"127.0.0.1:{server.port}"
+    up, line = start_up(
+        tmp_path / "cluster", tmp_path / "up.log", "--brokers", "2", "--port", "0", "--zookeeper", connect
+    )
+    zk = KazooClient(connect)
+    try:
+        zk.start(20)
+        yield Cluster(tmp_path / "cluster", server, zk, {node["id"]: node["pid"] for node in line["brokers"]})
+    finally:
+        zk.stop()
+        zk.close()
+        up.stop()
+        server.stop()
+    replayed = run_ours("replay", str(tmp_path / "cluster"))
+    assert replayed.returncode == 0, replayed.stdout
+    assert "2 runs" in replayed.stdout
+
+
+def test_a_restart_of_zookeeper_loses_no_session_and_no_watch(cluster: Cluster) -> None:
+    cluster.create("before", [0, 1])
+    epochs, controller_epoch = cluster.epochs(), cluster.zk.get("/controller_epoch")[0]
+    cluster.server.stop()
+    cluster.server.start()
+    until(lambda: cluster.zk.connected, what="reconnected")
+    assert cluster.create("after", [1, 0])["leader"] == 1
+    assert cluster.epochs() == epochs
+    assert cluster.zk.get("/controller_epoch")[0] == controller_epoch
+    cluster.zk.create("/admin/delete_topics/before")
+    until(lambda: not cluster.zk.exists("/admin/delete_topics/before"), what="the deletion watch is armed")
+    assert not cluster.zk.exists("/brokers/topics/before")
+
+
+def test_a_controller_frozen_past_its_session_comes_back_as_a_broker(cluster: Cluster) -> None:
+    frozen = cluster.controller
+    (heir,) = (id for id in cluster.nodes if id != frozen)
+    assert cluster.create("led", [frozen, heir])["leader"] == frozen
+    epoch = cluster.epochs()[frozen]
+    os.kill(cluster.nodes[frozen], signal.SIGSTOP)
+    try:
+        until(lambda: cluster.controller == heir, what="another controller", ignore=(NoNodeError,))
+        until(lambda: cluster.state("led")["leader"] == heir, what="another leader")
+    finally:
+        os.kill(cluster.nodes[frozen], signal.SIGCONT)
+    until(lambda: cluster.epochs()[frozen] > epoch, what="registered anew", ignore=(AttributeError,))
+    made = cluster.create("afterwards", [frozen, heir])
+    assert (made["leader"], made["controller_epoch"], sorted(made["isr"])) == (frozen, 2, [0, 1])
+    assert cluster.controller == heir
