@@ -1,7 +1,8 @@
 """Inline driver: the threads that call tell, ask and listen run the actors, as on Thespian's own in-process base.
 
 Rule 1: one thread drives at a time (`_turn`); who finds it taken waits for mail, or for its turn, whichever is first.
-Rule 2: waiting is real: ask and listen honour their timeout, and a message injected by another thread wakes them.
+Rule 2: waiting is real: ask and listen honour their timeout, and a message injected by another thread wakes them. A
+        waiter sleeps until there is mail, the next timer, its limit, or until another's turn has changed something.
 Rule 3: tell returns when nothing is due; ask and listen return with the first message to their outside.
 Rule 4: another base of this process that was sent mail is driven too, as nobody else may do it.
 Rule 5: while a loop drives (`attach`), inline callers only send and wait.
@@ -37,6 +38,8 @@ class InlineDriver:
         self._clones = 0
         self._mail: deque[Any] = deque()
         self._rings = 0
+        self._turn_wanted = False
+        """Somebody found the turn taken, and waits for the bell."""
         self._origin = shared or self
         self._origin._clones += 1
         self.address: ActorRef = base.outsider(f"requester.{self._origin._clones}", self._received)
@@ -80,10 +83,9 @@ class InlineDriver:
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         limit = None if seconds is None else now() + seconds
         while True:
-            heard = self._origin._rings
             if self._mail:
                 return self._mail.popleft()
-            due = self._slice()
+            due, heard = self._slice()
             if self._mail:
                 continue
             left = None if limit is None else limit - now()
@@ -94,42 +96,59 @@ class InlineDriver:
 
     def drive(self) -> None:
         """Deliver until nothing is due, unless somebody else drives."""
-        while self._slice(None) == 0.0:
+        while self._slice(None)[0] == 0.0:
             pass
 
     def hold(self) -> None:
         """Take the turn for another driver, after who has it now."""
         self._turn.acquire()
 
-    def let_go(self) -> None:
-        """Give the turn back."""
-        self._turn.release()
-        self.ring()
+    def let_go(self, news: bool = True) -> int:
+        """Give the turn back, and wake who waits if there is `news` or the turn is wanted. The bell's count then."""
+        origin = self._origin
+        with self._bell:
+            self._turn.release()
+            if news or origin._turn_wanted:
+                origin._turn_wanted = False
+                self._ring()
+            return origin._rings
 
     def ring(self) -> None:
-        """Wake who waits: there is mail, or the turn is free."""
+        """Wake who waits: there is mail."""
         with self._bell:
-            self._origin._rings += 1
-            self._bell.notify_all()
+            self._ring()
+
+    def _ring(self) -> None:
+        self._origin._rings += 1
+        self._bell.notify_all()
 
     def _received(self, message: Any, sender: ActorAddress) -> None:
         if not isInternalActorSystemMessage(message):
             self._mail.append(message)
             self.ring()
 
-    def _slice(self, limit: int | None = SLICE) -> float | None:
-        """Take the turn if it is free and deliver some: as LocalBase.run; None also where the turn is taken."""
-        base = self._base
-        if base.driven_by(threading.get_ident()) or not self._turn.acquire(blocking=False):
-            return None
+    def _slice(self, limit: int | None = SLICE) -> tuple[float | None, int]:
+        """Take the turn if it is free and deliver some.
+
+        Returns what LocalBase.run does (None also where the turn is taken), and the bell's count of that moment: what
+        has rung since is news. One's own ring is none, and a turn without a delivery rings for nobody.
+        """
+        base, origin = self._base, self._origin
+        with self._bell:
+            heard = origin._rings
+            if base.driven_by(threading.get_ident()):
+                return None, heard
+            if not self._turn.acquire(blocking=False):
+                origin._turn_wanted = True
+                return None, heard
+        before = base.n
         try:
             due = base.run(limit)
         finally:
-            self._turn.release()
-        self.ring()
+            heard = self.let_go(news=base.n != before)
         while base.neighbours:
             base.neighbours.pop().inline.drive()
-        return 0.0 if base.has_mail_from_outside else due
+        return (0.0 if base.has_mail_from_outside else due), heard
 
     def _wait(self, heard: int, seconds: float | None) -> None:
         """Sleep until the bell has rung since it was `heard`, at most `seconds`; virtual time passes at once."""

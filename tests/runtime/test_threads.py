@@ -83,6 +83,29 @@ def test_listen_is_woken_by_mail_injected_by_another_thread() -> None:
     assert system.listen(20) == "news"
 
 
+def test_who_waits_sleeps_and_turns_no_oftener_than_there_is_news() -> None:
+    base, system, _ = echo_system()
+    one = system.createActor(Scripted)
+    turns = []
+    run = base.run
+    base.run = lambda limit=None: turns.append(limit) or run(limit)  # type: ignore[method-assign]
+
+    def wait(number: int) -> None:
+        with system.private() as private:
+            assert private.listen(0.5) is None
+
+    waiting = [threading.Thread(target=wait, args=(number,)) for number in range(3)]
+    for thread in waiting:
+        thread.start()
+    for _ in range(5):
+        base.inject(one, "news")
+    assert system.ask(one, "no answer", 0.5) is None
+    for thread in waiting:
+        thread.join(20)
+    assert base.instance_of(one).got == [*["news"] * 5, "no answer"]
+    assert len(turns) < 100, "four waited half a second each"
+
+
 def test_ask_waits_for_timers() -> None:
     _, system, _ = echo_system()
 
