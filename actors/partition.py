@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from thespian.actors import ActorAddress
 
-from actors.core.partition import Partition, make_follower, make_leader, role_verdict, stop_verdict
+from actors.core.partition import Partition, is_superseded, make_follower, make_leader, role_verdict, stop_verdict
 from actors.runtime import Dispatcher
 from actors.storage.log_directories import deleted_path
 from messages.broker import (
@@ -58,7 +58,7 @@ class PartitionActor(Dispatcher):
 
     def _take_role(self, order: LeaderAndIsrPartitionState, log: LogPlace | None, transition: Transition) -> RoleTaken:
         error_code, storage_error, changed = role_verdict(self._known, order), "", False
-        if error_code == NONE:
+        if error_code == NONE and (transition is _await_leader or not is_superseded(self._known, order)):
             error_code, storage_error = self._open_log(log)
         if error_code == NONE:
             self._known, changed = transition(self._known, order)

@@ -5,6 +5,8 @@ Rule 1: LeaderAndIsr, StopReplica and UpdateMetadata are obeyed one after the ot
 Rule 2: a hosted partition is online (it has an actor) or offline (its log directory is lost: code 56 to everything).
 Rule 3: a disk error fails the order of that partition alone, then takes its whole log directory offline, and with it
         every partition whose log is there; with the last directory the node (broker.md 2.3).
+        The controller is told by a notification in ZooKeeper, for whose writing nobody waits: the session may be away.
+        One that is lost with its session is not missed, as the registration that follows is news enough.
 Rule 4: a deleted log is gone with the answer: renamed by then, removed after log.segment.delete.delay.ms.
 """
 
@@ -37,6 +39,7 @@ from messages.broker import (
     StopPartition,
 )
 from messages.cluster import TopicPartition
+from messages.conversation import Ask
 from messages.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientResponse
@@ -53,6 +56,7 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.vocabulary import Message
+from messages.zookeeper import NotifyLogDirFailure
 
 _log = logging.getLogger("kafka_actors.replica_manager")
 
@@ -61,6 +65,9 @@ REMOVALS_AT_ONCE = 100
 
 TIMER_RESOLUTION = 0.001
 """Seconds by which a timer may be early."""
+
+UNAWAITED = 0
+"""The id of a question whose answer is dropped: the shell's own begin at 1."""
 
 Flow = Generator[Any, Any, ControllerResponse]
 
@@ -91,7 +98,7 @@ class ReplicaManagerActor(FlowActor):
         settings = self._settings = message.settings
         self._metrics = message.metrics
         self._node = sender
-        self.peers = {"metadata_cache": message.metadata_cache}
+        self.peers = {"metadata_cache": message.metadata_cache, "bridge": message.bridge}
         directories = LogDirectories(settings.log_dirs, settings.node_id, message.cluster_id)
         try:
             leftovers = directories.load(self.port("disk"))
@@ -319,7 +326,9 @@ class ReplicaManagerActor(FlowActor):
                 )
                 for topic, number in lost:
                     self._take_offline(TopicPartition(topic, number))
-                if not directories.live:
+                if directories.live:
+                    self.send(self.peers["bridge"], Ask(UNAWAITED, NotifyLogDirFailure(self._settings.node_id)))
+                else:
                     reason = f"all log directories have failed: {', '.join(directories.offline)}"
                     self.send(self._node, ReplicaManagerFailed(reason))
             self._take_offline(partition)

@@ -178,7 +178,7 @@ class StopWatching:
 
 @message
 class GetBrokers:
-    """Read all of /brokers/ids/*; arms BrokerChange if `watch`. -> Brokers. A torn registration fails as BadZnode."""
+    """Read all of /brokers/ids/*; arms BrokerChange if `watch`. -> Brokers. Children that name no id are ignored."""
 
     asks: ClassVar[str] = BRIDGE
     watch: bool = True
@@ -186,9 +186,10 @@ class GetBrokers:
 
 @message
 class Brokers:
-    """Live brokers by id, each with its epoch."""
+    """Live brokers by id, each with its epoch; `unreadable` are ids with a torn registration (logged by the bridge)."""
 
     brokers: tuple[Broker, ...]
+    unreadable: tuple[int, ...] = ()
 
 
 @message
@@ -201,7 +202,7 @@ class WatchBrokers:
 
 @message
 class GetBroker:
-    """Read /brokers/ids/N; arms BrokerModifications(N). -> Brokers (empty where absent)"""
+    """Read /brokers/ids/N; arms BrokerModifications(N). -> Brokers (empty where absent, unreadable where torn)"""
 
     asks: ClassVar[str] = BRIDGE
     broker_id: int
@@ -441,6 +442,14 @@ class DeleteIsrChangeNotifications:
     asks: ClassVar[str] = BRIDGE
     names: tuple[str, ...]
     epoch_zk_version: int
+
+
+@message
+class NotifyLogDirFailure:
+    """Broker: create /log_dir_event_notification/log_dir_event_N, which makes the controller look. -> Done"""
+
+    asks: ClassVar[str] = BRIDGE
+    broker_id: int
 
 
 @message

@@ -1,6 +1,7 @@
-"""Conversations about the notifications that brokers leave for the controller (controller.md 2.2).
+"""Conversations about the notifications that brokers leave for the controller (controller.md 2.2, broker.md 2.3).
 
-A torn notification names nothing: it is logged, listed, and deleted with the others.
+A torn notification names nothing: it is logged, listed, and deleted with the others. A child that is no notification
+by its name is nobody's business here: it is left where it is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from messages.conversation import BadZnode, Done
-from messages.store import OK
+from messages.store import CREATE_SEQUENTIAL, NO_NODE, OK, WriteOp
 from messages.zookeeper import (
     DeleteIsrChangeNotifications,
     DeleteLogDirEvents,
@@ -18,23 +19,34 @@ from messages.zookeeper import (
     GetLogDirEvents,
     IsrChanges,
     LogDirEvents,
+    NotifyLogDirFailure,
 )
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, children_of, data_of, delete_present
+from zk_bridge.conversations import Arm, Conversation, children_of, create_missing, data_of, delete_present, transact
 
 logger = logging.getLogger(__name__)
 
 
 def get_isr_change_notifications(question: GetIsrChangeNotifications) -> Conversation:
     """Partitions whose ISR their leaders have changed."""
-    names, found = yield from _notifications(paths.ISR_CHANGES, znodes.decode_isr_change)
+    names, found = yield from _notifications(paths.ISR_CHANGES, paths.ISR_CHANGE_PREFIX, znodes.decode_isr_change)
     return IsrChanges(names, tuple(dict.fromkeys(partition for each in found for partition in each)))
 
 
 def get_log_dir_events(question: GetLogDirEvents) -> Conversation:
     """Brokers that lost a log directory."""
-    names, found = yield from _notifications(paths.LOG_DIR_EVENTS, znodes.decode_log_dir_event)
+    names, found = yield from _notifications(paths.LOG_DIR_EVENTS, paths.LOG_DIR_EVENT_PREFIX, znodes.decode_log_dir_event)
     return LogDirEvents(names, tuple(dict.fromkeys(found)))
+
+
+def notify_log_dir_failure(question: NotifyLogDirFailure) -> Conversation:
+    """Leave word that a broker lost a log directory. Leaving it twice does no harm: the controller looks twice."""
+    event = WriteOp(CREATE_SEQUENTIAL, paths.LOG_DIR_EVENT_PREFIX, znodes.encode_log_dir_event(question.broker_id))
+    while True:
+        reply = yield from transact((event,), NO_NODE)
+        if reply.code == OK:
+            return Done()
+        yield from create_missing((paths.LOG_DIR_EVENTS,))
 
 
 def delete_isr_change_notifications(question: DeleteIsrChangeNotifications) -> Conversation:
@@ -49,10 +61,10 @@ def delete_log_dir_events(question: DeleteLogDirEvents) -> Conversation:
     return Done()
 
 
-def _notifications(parent: str, decode: Callable[[str, bytes | None], Any]) -> Conversation:
+def _notifications(parent: str, prefix: str, decode: Callable[[str, bytes | None], Any]) -> Conversation:
     yield Arm(children=(parent,))
     (listed,) = yield from children_of((parent,))
-    names: tuple[str, ...] = listed or ()
+    names = tuple(name for name in listed or () if f"{parent}/{name}".startswith(prefix))
     node_paths = tuple(f"{parent}/{name}" for name in names)
     nodes = yield from data_of(node_paths)
     found = []

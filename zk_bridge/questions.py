@@ -42,6 +42,7 @@ CONVERSATIONS: dict[type, Starter] = {
     asked.DeleteTopics: topic_deletion.delete_topics,
     asked.GetIsrChangeNotifications: notifications.get_isr_change_notifications,
     asked.DeleteIsrChangeNotifications: notifications.delete_isr_change_notifications,
+    asked.NotifyLogDirFailure: notifications.notify_log_dir_failure,
     asked.GetLogDirEvents: notifications.get_log_dir_events,
     asked.DeleteLogDirEvents: notifications.delete_log_dir_events,
 }

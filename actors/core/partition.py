@@ -3,7 +3,7 @@
 Rule 1: the leader epoch only grows. An order with the epoch already known, or an older one, is stale (code 11).
 Rule 2: an order for a partition that this broker is no replica of is refused with code 3, and changes nothing.
 Rule 3: an order that passes both, but carries an older zkVersion than the one known, is obeyed by doing nothing: the
-        znode has moved on, and its newer state is on its way (Kafka 3.9).
+        znode has moved on, and its newer state is on its way (Kafka 3.9). Not even a missing log is made for it.
 Rule 4: a stop is obeyed from the known leader epoch on (Kafka >= 3.4), and always where it names none, or a deletion.
 """
 
@@ -36,7 +36,7 @@ class Partition:
     leader: int = NO_LEADER
     leader_epoch: int = NO_EPOCH
     controller_epoch: int = 0
-    zk_version: int = -1
+    zk_version: int = 0
     isr: tuple[int, ...] = ()
     replicas: tuple[int, ...] = ()
     adding_replicas: tuple[int, ...] = ()
@@ -67,16 +67,21 @@ def role_verdict(known: Partition, order: LeaderAndIsrPartitionState) -> int:
     return NONE
 
 
+def is_superseded(known: Partition, order: LeaderAndIsrPartitionState) -> bool:
+    """Was the order decided on an older state of the znode than the one known here (rule 3)?"""
+    return order.zk_version < known.zk_version
+
+
 def make_leader(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:
     """Lead. Returns the partition as it is now, and whether it is a new leader (was none before)."""
-    if order.zk_version < known.zk_version:
+    if is_superseded(known, order):
         return known, False
     return _taken_over(known, order, LEADER, order.isr), not known.leads
 
 
 def make_follower(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:
     """Follow. Returns the partition as it is now, and whether the leader or its epoch is news."""
-    if order.zk_version < known.zk_version:
+    if is_superseded(known, order):
         return known, False
     changed = (order.leader, order.leader_epoch) != (known.leader, known.leader_epoch)
     return _taken_over(known, order, FOLLOWER, ()), changed

@@ -137,7 +137,9 @@ class Broker:
         self._metrics = self.base.outsider("metrics", self._metered)
         self._node = self.base.outsider("node", lambda message, sender: self.started.append(message))
         self._client = self.base.outsider("client", lambda message, sender: self.answers.append(message))
-        self._bridge = self.base.outsider("bridge", lambda message, sender: None)
+        self.questions: list[Message] = []
+        """What was asked of ZooKeeper."""
+        self._bridge = self.base.outsider("bridge", lambda message, sender: self.questions.append(message.question))
         self.cache = self.system.createActor(MetadataCacheActor)
         self.manager = self.system.createActor(ReplicaManagerActor)
         self.handler = self.system.createActor(RequestHandlerActor)

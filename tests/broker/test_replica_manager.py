@@ -21,6 +21,7 @@ from messages.errors import (
 )
 from messages.node import ReplicaManagerFailed, ReplicaManagerStarted
 from messages.requests import LeaderAndIsrRequest, StopReplicaResponse
+from messages.zookeeper import NotifyLogDirFailure
 from tests.broker.harness import CONTROLLER, DELAY_MS, IO_ERROR, NO_SPACE, Broker, alive, codes, known, order
 
 HEX = "0" * 31 + "1"
@@ -124,6 +125,14 @@ def test_row_17_a_follower_waits_until_its_leader_is_alive(broker: Broker, data:
     assert codes(broker.lead(followed)) == {"t-0": STALE_CONTROLLER_EPOCH}
 
 
+def test_an_order_of_an_older_znode_version_makes_no_log(broker: Broker, data: Path) -> None:
+    broker.update(live=(alive(9),))
+    assert codes(broker.lead(order("t", zk_version=-1), order("u", leader=9, zk_version=-1))) == {"t-0": 0, "u-0": 0}
+    assert (logs(data), broker.gauges["leadercount"]) == ([], 0)
+    assert codes(broker.lead(order("t", epoch=0), order("v", leader=7, zk_version=-1))) == {"t-0": 0, "v-0": 0}
+    assert logs(data) == ["t-0", "v-0"], "whose leader is not alive gets its log anyway"
+
+
 def test_row_20_what_may_be_on_a_lost_directory_is_not_made_anew(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "a", tmp_path / "b", start=False)
     broker.disk.faults[str(tmp_path / "b")] = IO_ERROR
@@ -144,6 +153,7 @@ def test_a_failing_disk_fails_its_partition_and_then_its_directory(tmp_path: Pat
     assert codes(broker.lead(order("t", 2, is_new=True), order("t", 3, is_new=True))) == {"t-2": 56, "t-3": 0}
     assert codes(broker.lead(order("t", 0, epoch=1), order("t", 1, epoch=1))) == {"t-0": 56, "t-1": 0}
     assert broker.gauges["offlinereplicacount"] == 2
+    assert broker.questions == [NotifyLogDirFailure(0)], "the controller is told once"
     broker.system.shutdown()
 
 

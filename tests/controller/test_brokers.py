@@ -14,6 +14,7 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.store import CREATE_EPHEMERAL, SET, WriteOp
+from messages.zookeeper import NotifyLogDirFailure
 from tests.controller.world import World, endpoint, good_answer
 from zk_bridge import paths, znodes
 
@@ -201,8 +202,7 @@ def test_a_failed_log_directory_moves_the_leader(world: World) -> None:
     world.broker(1)
     hurt, well = world.topic("t", (1, 0), (1, 0))
     broken.add(hurt)
-    event = WriteOp("create_sequential", paths.LOG_DIR_EVENT_PREFIX, znodes.encode_log_dir_event(1))
-    world.zk.write((event,), 0)
+    world.brokers[1].ask(NotifyLogDirFailure(1))
     world.run()
     assert world.led(hurt) == (0, 1, (0,))
     assert world.led(well) == (1, 0, (1, 0))
@@ -211,6 +211,6 @@ def test_a_failed_log_directory_moves_the_leader(world: World) -> None:
     metadata = world.sent(0, UpdateMetadataRequest)[-1]
     assert {s.partition: s.offline_replicas for s in metadata.partition_states}[hurt] == (1,)
     broken.clear()
-    world.zk.write((event,), 0)
+    world.brokers[1].ask(NotifyLogDirFailure(1))
     world.run()
     assert node.context.offline_dirs == {}

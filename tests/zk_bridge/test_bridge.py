@@ -56,6 +56,7 @@ from messages.zookeeper import (
     NodeRegistration,
     Nodes,
     NotElected,
+    NotifyLogDirFailure,
     RegisterBroker,
     RegisterNode,
     RegistrationRefused,
@@ -393,8 +394,9 @@ def test_notifications_are_read_and_deleted(bridge: Bridged) -> None:
     tp = TopicPartition("t", 0)
     for data in (znodes.encode_isr_change((tp,)), b"torn", znodes.encode_isr_change((tp, TopicPartition("t", 1)))):
         bridge.server.write((WriteOp(CREATE_SEQUENTIAL, "/isr_change_notification/isr_change_", data),), 0)
-    for data in (znodes.encode_log_dir_event(3), b"torn", znodes.encode_log_dir_event(3)):
+    for data in (b"torn", znodes.encode_log_dir_event(3)):
         bridge.server.write((WriteOp(CREATE_SEQUENTIAL, "/log_dir_event_notification/log_dir_event_", data),), 0)
+    assert bridge.ask(NotifyLogDirFailure(3)) == Done()
     isr, events = bridge.ask(GetIsrChangeNotifications()), bridge.ask(GetLogDirEvents())
     names = tuple(f"isr_change_{n:010d}" for n in range(3))
     assert isr == IsrChanges(names, (tp, TopicPartition("t", 1)))
@@ -402,6 +404,13 @@ def test_notifications_are_read_and_deleted(bridge: Bridged) -> None:
     assert bridge.ask(DeleteIsrChangeNotifications((*isr.names, "isr_change_gone"), fence)) == Done()
     assert bridge.ask(DeleteLogDirEvents(events.names, fence)) == Done()
     assert bridge.ask(GetIsrChangeNotifications()) == IsrChanges((), ())
+
+
+def test_a_broker_leaves_word_of_a_lost_log_directory(bridge: Bridged) -> None:
+    assert bridge.ask(NotifyLogDirFailure(3)) == Done(), "also where nobody has made the parent"
+    path = "/log_dir_event_notification/log_dir_event_0000000000"
+    assert bridge.server.read(path).data == b'{"version":1,"broker":3,"event":1}'
+    assert bridge.server.read(path).owner == 0, "it outlives its broker"
 
 
 # ------------------------------------------------------------------------------------------------------ watches
