@@ -22,7 +22,7 @@ from messages.events import (
     TopicDeletionStopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
-from messages.metrics import DropGauges, Gauge, Gauges
+from messages.metrics import DropMetric, Gauge, Gauges, Timing
 from messages.network import CloseConnection, Received, Transmit, TransmitFailed
 from messages.requests import (
     LeaderAndIsrRequest,
@@ -39,6 +39,7 @@ state_log = logging.getLogger("state.change.logger")
 
 BACKOFF = timedelta(milliseconds=100)
 QUEUE_SIZE = "kafka_controller_controllerchannelmanager_queuesize"
+QUEUE_TIME = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems"
 
 Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
@@ -50,7 +51,8 @@ class BrokerChannelActor(Dispatcher):
         super().__init__()
         self._start: StartChannel
         self._controller: ActorAddress
-        self._queue: deque[Request] = deque()
+        self._queue: deque[tuple[Request, float]] = deque()
+        """Requests, the one in flight first, with the times when they came."""
         self._correlation_id = 0
         self._awaited: int | None = None
         self._published = -1
@@ -78,7 +80,7 @@ class BrokerChannelActor(Dispatcher):
         if message.correlation_id != self._awaited:
             return
         self._awaited = None
-        request = self._queue.popleft()
+        request, _ = self._queue.popleft()
         if state_log.isEnabledFor(logging.DEBUG):
             state_log.debug(
                 "[Controller id=%d] Received response %s for request %s with correlation id %d sent to broker %d",
@@ -91,9 +93,7 @@ class BrokerChannelActor(Dispatcher):
         event = self._event(request, message.response)
         if event is not None:
             self.send(self._controller, event)
-        if self._queue:
-            self._transmit()
-        self._publish()
+        self._begin()
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
         """No answer: pause, then send it again."""
@@ -117,11 +117,21 @@ class BrokerChannelActor(Dispatcher):
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         """The broker is gone, or we are not its controller any more."""
         self.send(self._start.network, CloseConnection(self._start.channel))
-        self.send(self._start.metrics, DropGauges(QUEUE_SIZE, self._labels()))
+        for name in (QUEUE_SIZE, QUEUE_TIME):
+            self.send(self._start.metrics, DropMetric(name, self._labels()))
 
     def _enqueue(self, request: Request) -> None:
-        self._queue.append(request)
+        self._queue.append((request, self.now))
         if len(self._queue) == 1:
+            self._begin()
+        else:
+            self._publish()
+
+    def _begin(self) -> None:
+        """Send the head of the queue for the first time: its time in the queue is over (Kafka measures it here too)."""
+        if self._queue:
+            waited = (self.now - self._queue[0][1]) * 1000
+            self.send(self._start.metrics, Timing(QUEUE_TIME, waited, self._labels()))
             self._transmit()
         self._publish()
 
@@ -137,7 +147,7 @@ class BrokerChannelActor(Dispatcher):
                 start.endpoint,
                 self._correlation_id,
                 str(start.controller_id),
-                self._queue[0],
+                self._queue[0][0],
                 start.timeout,
             ),
         )

@@ -1,30 +1,33 @@
 """The metrics gateway: what actors publish, served to Prometheus over HTTP.
 
-Names are those that jmx_exporter's example gives Kafka's own metrics, so that Kafka's dashboards read ours.
+Names are those that jmx_exporter's example gives Kafka's own metrics, so that Kafka's dashboards read ours. Timers have a
+count and a sum, no quantiles: Prometheus makes those of histograms, and they could not be Kafka's.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, Summary, start_http_server
 from prometheus_client import Gauge as PrometheusGauge
 from thespian.actors import ActorAddress
 
 from actors.runtime import LocalBase
-from messages.metrics import DropGauges, Gauges
+from messages.metrics import DropMetric, Gauges, Timing
 from messages.vocabulary import Message
 
 _log = logging.getLogger("kafka_actors.metrics")
+_Metric = TypeVar("_Metric", PrometheusGauge, Summary)
 
 
 class MetricsGateway:
-    """Gauges of one node. `serve` opens the port; before that, figures are only kept."""
+    """Gauges and timers of one node. `serve` opens the port; before that, figures are only kept."""
 
     def __init__(self, base: LocalBase) -> None:
         self._registry = CollectorRegistry()
-        self._gauges: dict[str, PrometheusGauge] = {}
+        self._metrics: dict[str, PrometheusGauge | Summary] = {}
         self._stop_server: Callable[[], None] | None = None
         self.address: ActorAddress = base.outsider("metrics", self.receive)
 
@@ -37,19 +40,29 @@ class MetricsGateway:
         match message:
             case Gauges(values):
                 for gauge in values:
-                    self._gauge(gauge.name, gauge.labels).set(gauge.value)
-            case DropGauges(name, labels):
-                if name in self._gauges:
-                    self._gauges[name].remove(*(value for _, value in labels))
+                    self._metric(PrometheusGauge, gauge.name, gauge.labels).set(gauge.value)
+            case Timing(name, milliseconds, labels):
+                self._metric(Summary, name, labels).observe(milliseconds)
+            case DropMetric(name, labels):
+                if name in self._metrics:
+                    self._metrics[name].remove(*(value for _, value in labels))
             case _:
                 _log.error("metrics know no %s (from %s)", type(message).__name__, sender)
 
-    def _gauge(self, name: str, labels: tuple[tuple[str, str], ...]) -> PrometheusGauge:
-        gauge = self._gauges.get(name)
-        if gauge is None:
-            gauge = PrometheusGauge(name, name, [label for label, _ in labels], registry=self._registry)
-            self._gauges[name] = gauge
-        return gauge.labels(*(value for _, value in labels)) if labels else gauge
+    def _metric(self, kind: type[_Metric], name: str, labels: tuple[tuple[str, str], ...]) -> _Metric:
+        """The metric of that name, made at its first figure, under these labels."""
+        metric = self._metrics.get(name)
+        if metric is None:
+            metric = self._metrics[name] = kind(name, name, [label for label, _ in labels], registry=self._registry)
+        if not isinstance(metric, kind):
+            raise TypeError(f"{name} is a {type(metric).__name__} already, no {kind.__name__}")
+        return metric.labels(*(value for _, value in labels)) if labels else metric
+
+    def total(self, name: str) -> float:
+        """The sum of a gauge over all its labels."""
+        metric = self._metrics.get(name)
+        samples = [] if metric is None else [sample for family in metric.collect() for sample in family.samples]
+        return sum(sample.value for sample in samples)
 
     def serve(self, host: str, port: int) -> int:
         """Serve /metrics on host:port (0: any free one); the port. OSError if it is taken."""

@@ -16,6 +16,7 @@ import threading
 
 from thespian.actors import ActorAddress
 
+from actors.channel import QUEUE_SIZE
 from actors.listener import ListenerGateway
 from actors.metrics import MetricsGateway
 from actors.network import NetworkGateway
@@ -96,6 +97,11 @@ class NodeProcess:
             await listener.stop()
             self._recorder.close()
             return 1
+        metrics.watch(
+            "kafka_controller_controllerchannelmanager_totalqueuesize",
+            "Requests waiting in the controller's channels",
+            lambda: metrics.total(QUEUE_SIZE),
+        )
         metrics.watch("kafka_actors_mailbox_size", "Messages waiting in the node's queue", lambda: base.queued)
         metrics.watch("kafka_actors_trace_failed", "1 where the trace has ended", lambda: self._recorder.failed)
         base.ports |= {

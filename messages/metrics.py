@@ -23,8 +23,17 @@ class Gauges:
 
 
 @message
-class DropGauges:
-    """To the metrics gateway: forget the gauges of this label (a broker left)."""
+class Timing:
+    """To the metrics gateway: how long one thing took, for the timer of this name and these labels."""
+
+    name: str
+    milliseconds: float
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@message
+class DropMetric:
+    """To the metrics gateway: forget what the metric of this name has under these labels (a broker left)."""
 
     name: str
     labels: tuple[tuple[str, str], ...]

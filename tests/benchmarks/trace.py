@@ -22,7 +22,7 @@ from actors.runtime import LocalBase, local_system
 from actors.runtime.recorder import Recorder
 from actors.runtime.replayer import replay_directory
 from messages.events import BrokerModifications
-from messages.metrics import DropGauges
+from messages.metrics import DropMetric
 from messages.zookeeper import EnsurePaths
 from tests.benchmarks.report import report, seconds
 from tests.controller.world import World
@@ -91,8 +91,8 @@ class Player(Actor):
     left = MESSAGES // 2
 
     def receiveMessage(self, message: object, sender: ActorAddress) -> None:
-        """The first message begins the game; a DropGauges is no return."""
-        if isinstance(message, DropGauges):
+        """The first message begins the game; a DropMetric is no return."""
+        if isinstance(message, DropMetric):
             self.send(self.createActor(Wall), BrokerModifications(1, 2))
             return
         self.left -= 1
@@ -105,7 +105,7 @@ def ping_pong(folder: Path | None) -> float:
     recorder = None if folder is None else Recorder(folder, node=0)
     base = LocalBase(observer=recorder)
     player = local_system(base).createActor(Player)
-    base.inject(player, DropGauges("", ()))
+    base.inject(player, DropMetric("", ()))
     settle()
 
     def play() -> None:

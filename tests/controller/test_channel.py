@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from thespian.actors import ActorAddress, ActorExitRequest
 
-from actors.channel import QUEUE_SIZE, BrokerChannelActor
+from actors.channel import QUEUE_SIZE, QUEUE_TIME, BrokerChannelActor
 from actors.runtime import local_system
 from messages.channel import StartChannel
 from messages.cluster import Endpoint, TopicPartition
@@ -17,7 +17,7 @@ from messages.events import (
     TopicDeletionStopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
-from messages.metrics import DropGauges, Gauges
+from messages.metrics import DropMetric, Gauges, Timing
 from messages.network import CloseConnection, Received, Transmit, TransmitFailed
 from messages.requests import (
     LeaderAndIsrRequest,
@@ -165,7 +165,7 @@ def test_the_end_of_a_channel_closes_its_connection(line: Line) -> None:
     line.wait(5.0)
     assert line.network_mail[-1] == CloseConnection(NAME)
     assert line.transmitted == [ROLES]
-    assert line.figures[-1] == DropGauges(QUEUE_SIZE, (("broker_id", "2"),))
+    assert line.figures[-2:] == [DropMetric(name, (("broker_id", "2"),)) for name in (QUEUE_SIZE, QUEUE_TIME)]
 
 
 def test_the_queue_is_measured(line: Line) -> None:
@@ -175,3 +175,16 @@ def test_the_queue_is_measured(line: Line) -> None:
     line.answer(UpdateMetadataResponse(0))
     values = [gauge.value for figures in line.figures if isinstance(figures, Gauges) for gauge in figures.values]
     assert values == [0, 1, 2, 1, 0]
+
+
+def test_the_time_in_the_queue_ends_when_a_request_is_first_sent(line: Line) -> None:
+    line.send(ROLES)
+    line.send(METADATA)
+    line.wait(0.25)
+    line.answer(LeaderAndIsrResponse(0))
+    line.fail()
+    line.wait(0.5)
+    line.answer(UpdateMetadataResponse(0))
+    times = [figure for figure in line.figures if isinstance(figure, Timing)]
+    assert [(timing.name, timing.labels) for timing in times] == [(QUEUE_TIME, (("broker_id", "2"),))] * 2
+    assert [timing.milliseconds for timing in times] == pytest.approx([0, 250])

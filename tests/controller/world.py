@@ -26,7 +26,7 @@ from messages.cluster import (
 )
 from messages.conversation import Ask
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
-from messages.metrics import DropGauges, Gauges
+from messages.metrics import DropMetric, Gauges
 from messages.network import ClientRequest, ClientResponse, CloseConnection, Received, Transmit, TransmitFailed
 from messages.node import NodeSettings, StartBridge, StartController
 from messages.requests import (
@@ -140,7 +140,7 @@ class Node:
         self.world.run()
 
     def _published(self, message: Any, sender: ActorAddress) -> None:
-        if isinstance(message, DropGauges):
+        if isinstance(message, DropMetric):
             del self.gauges[message.name, message.labels]
             return
         assert isinstance(message, Gauges)

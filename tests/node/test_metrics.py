@@ -10,7 +10,7 @@ import pytest
 
 from actors.metrics import MetricsGateway
 from actors.runtime import LocalBase
-from messages.metrics import DropGauges, Gauge, Gauges
+from messages.metrics import DropMetric, Gauge, Gauges, Timing
 
 HOST = "127.0.0.1"
 
@@ -46,10 +46,27 @@ def test_gauges_are_served_as_published(base: LocalBase, gateway: MetricsGateway
         f'{queue}{{broker_id="0"}} 3.0',
         f'{queue}{{broker_id="1"}} 4.0',
     ]
-    base.inject(gateway.address, DropGauges(queue, (("broker_id", "0"),)))
-    base.inject(gateway.address, DropGauges("never heard of", (("broker_id", "0"),)))
+    base.inject(gateway.address, DropMetric(queue, (("broker_id", "0"),)))
+    base.inject(gateway.address, DropMetric("never heard of", (("broker_id", "0"),)))
     base.run()
     assert f'{queue}{{broker_id="0"}} 3.0' not in scrape(port)
+
+
+def test_timers_are_counted_and_summed_and_totals_span_labels(base: LocalBase, gateway: MetricsGateway) -> None:
+    port = gateway.serve(HOST, 0)
+    gateway.watch("total", "Of all brokers", lambda: gateway.total("size"))
+    for broker, size in (("0", 3), ("1", 4)):
+        labels = (("broker_id", broker),)
+        base.inject(gateway.address, Gauges((Gauge("size", size, labels),)))
+        base.inject(gateway.address, Timing("waited", 2.5, labels))
+        base.inject(gateway.address, Timing("waited", 1.5, labels))
+    base.run()
+    samples = scrape(port)
+    assert "total 7.0" in samples
+    assert {'waited_count{broker_id="1"} 2.0', 'waited_sum{broker_id="1"} 4.0'} <= set(samples)
+    base.inject(gateway.address, DropMetric("waited", (("broker_id", "1"),)))
+    base.run()
+    assert not [sample for sample in scrape(port) if sample.startswith('waited_count{broker_id="1"')]
 
 
 def test_a_busy_port_is_an_os_error_and_a_stopped_gateway_frees_its_own(gateway: MetricsGateway) -> None:
