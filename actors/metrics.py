@@ -1,7 +1,7 @@
 """The metrics gateway: what actors publish, served to Prometheus over HTTP.
 
-Names are those that jmx_exporter's example gives Kafka's own metrics, so that Kafka's dashboards read ours. Timers have a
-count and a sum, no quantiles: Prometheus makes those of histograms, and they could not be Kafka's.
+Names are those that jmx_exporter's example gives Kafka's own metrics, so that Kafka's dashboards read ours. Timers have
+a count and a sum, no quantiles: Prometheus makes those of histograms, and they could not be Kafka's.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from messages.cluster import (
 )
 from messages.conversation import Ask
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
-from messages.metrics import DropMetric, Gauges
+from messages.metrics import DropMetric, Gauges, Timing
 from messages.network import ClientRequest, ClientResponse, CloseConnection, Received, Transmit, TransmitFailed
 from messages.node import NodeSettings, StartBridge, StartController
 from messages.requests import (
@@ -140,13 +140,17 @@ class Node:
         self.world.run()
 
     def _published(self, message: Any, sender: ActorAddress) -> None:
-        if isinstance(message, DropMetric):
-            del self.gauges[message.name, message.labels]
-            return
-        assert isinstance(message, Gauges)
-        for gauge in message.values:
-            assert self.gauges.get((gauge.name, gauge.labels)) != gauge.value, f"{gauge} is no news"
-            self.gauges[gauge.name, gauge.labels] = gauge.value
+        match message:
+            case DropMetric(name, labels):
+                self.gauges.pop((name, labels), None)
+            case Gauges(values):
+                for gauge in values:
+                    assert self.gauges.get((gauge.name, gauge.labels)) != gauge.value, f"{gauge} is no news"
+                    self.gauges[gauge.name, gauge.labels] = gauge.value
+            case Timing():
+                assert message.milliseconds >= 0
+            case _:
+                raise AssertionError(f"metrics know no {message}")
 
     def _heard(self, message: Any, sender: ActorAddress) -> None:
         if isinstance(message, SessionEstablished):
