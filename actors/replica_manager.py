@@ -3,8 +3,9 @@
 Rule 1: LeaderAndIsr, StopReplica and UpdateMetadata are obeyed one after the other. Each is answered when all its
         partitions have answered; what comes before the log directories are loaded waits.
 Rule 2: a hosted partition is online (it has an actor) or offline (its log directory is lost: code 56 to everything).
-Rule 3: a disk error fails the order of that partition alone, then takes its whole log directory offline, and with it
-        every partition whose log is there; with the last directory the node (broker.md 2.3).
+Rule 3: a disk error takes its whole log directory offline, and with it every partition whose log is there; with the
+        last directory the node (broker.md 2.3). A log that could not be made there is made in another directory; an
+        order that needed what was there fails with code 56.
         The controller is told by a notification in ZooKeeper, for whose writing nobody waits: the session may be away.
         One that is lost with its session is not missed, as the registration that follows is news enough.
 Rule 4: a deleted log is gone with the answer: renamed by then, removed after log.segment.delete.delay.ms.
@@ -18,6 +19,7 @@ from collections.abc import Generator
 from datetime import timedelta
 from typing import Any
 
+import attrs
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.core.replica_manager import Census, ControllerResponse, Epochs, leaders_first, name_verdict, refusal
@@ -68,6 +70,8 @@ TIMER_RESOLUTION = 0.001
 
 UNAWAITED = 0
 """The id of a question whose answer is dropped: the shell's own begin at 1."""
+
+RoleOrder = BecomeLeader | BecomeFollower
 
 Flow = Generator[Any, Any, ControllerResponse]
 
@@ -210,7 +214,7 @@ class ReplicaManagerActor(FlowActor):
             brokers: AliveBrokers = yield GetAliveBrokers()
             alive = frozenset(brokers.ids)
         errors: list[PartitionError] = []
-        pairs: list[tuple[ActorAddress, BecomeLeader | BecomeFollower]] = []
+        pairs: list[tuple[ActorAddress, RoleOrder]] = []
         for order in leaders_first(request.partition_states, own_id):
             error_code = name_verdict(order.partition)
             if error_code != NONE:
@@ -225,19 +229,42 @@ class ReplicaManagerActor(FlowActor):
                 pairs.append((actor, BecomeLeader(order, log)))
             else:
                 pairs.append((actor, BecomeFollower(order, log, order.leader in alive)))
-        results: tuple[RoleTaken, ...] = yield AskAll(tuple(pairs))
-        broken: dict[TopicPartition, str] = {}
-        for (_, question), result in zip(pairs, results, strict=True):
-            partition = question.state.partition
-            errors.append(PartitionError(partition, result.error_code))
-            if result.error_code == KAFKA_STORAGE_ERROR:
-                broken[partition] = result.storage_error
-            else:
-                self._census.count(partition, result.leads, result.under_replicated)
-                if not result.has_log and question.log is not None and question.log.missing:
+        while pairs:
+            results: tuple[RoleTaken, ...] = yield AskAll(tuple(pairs))
+            homeless: list[tuple[ActorAddress, RoleOrder]] = []
+            failures: dict[str, str] = {}
+            for (actor, question), result in zip(pairs, results, strict=True):
+                partition, log = question.state.partition, question.log
+                if not result.has_log and log is not None and log.missing:
                     directories.forget(partition)
-        self._break(broken, directories)
+                    if result.storage_error:
+                        failures[log.path.rpartition("/")[0]] = result.storage_error
+                        homeless.append((actor, question))
+                        continue
+                errors.append(PartitionError(partition, result.error_code))
+                if result.error_code == KAFKA_STORAGE_ERROR:
+                    self._take_offline(partition)
+                else:
+                    self._census.count(partition, result.leads, result.under_replicated)
+            for directory, storage_error in failures.items():
+                self._lose(directory, storage_error, directories)
+            pairs = self._rehouse(homeless, errors, directories)
         return LeaderAndIsrResponse(NONE, tuple(errors))
+
+    def _rehouse(
+        self, homeless: list[tuple[ActorAddress, RoleOrder]], errors: list[PartitionError], directories: LogDirectories
+    ) -> list[tuple[ActorAddress, RoleOrder]]:
+        """The orders once more, for logs that could not be made where they were placed; 56 where no place is left."""
+        pairs: list[tuple[ActorAddress, RoleOrder]] = []
+        for actor, question in homeless:
+            partition = question.state.partition
+            path = directories.place(partition, is_new=True)  # that it may be made was decided before
+            if path is None:
+                errors.append(PartitionError(partition, KAFKA_STORAGE_ERROR))
+                self._take_offline(partition)
+            else:
+                pairs.append((actor, attrs.evolve(question, log=LogPlace(path, missing=True))))
+        return pairs
 
     def _host(self, partition: TopicPartition) -> ActorAddress | None:
         """The partition's actor, made where there is none yet; None while it is offline."""
@@ -315,23 +342,26 @@ class ReplicaManagerActor(FlowActor):
         for partition, storage_error in broken.items():
             path = directories.find(partition)
             if storage_error and path is not None:
-                directory = path.rpartition("/")[0]
-                lost = directories.fail(directory)
-                _log.error(
-                    "[Broker id=%d] log directory %s is offline with %d partitions: %s",
-                    self._settings.node_id,
-                    directory,
-                    len(lost),
-                    storage_error,
-                )
-                for topic, number in lost:
-                    self._take_offline(TopicPartition(topic, number))
-                if directories.live:
-                    self.send(self.peers["bridge"], Ask(UNAWAITED, NotifyLogDirFailure(self._settings.node_id)))
-                else:
-                    reason = f"all log directories have failed: {', '.join(directories.offline)}"
-                    self.send(self._node, ReplicaManagerFailed(reason))
+                self._lose(path.rpartition("/")[0], storage_error, directories)
             self._take_offline(partition)
+
+    def _lose(self, directory: str, storage_error: str, directories: LogDirectories) -> None:
+        """A log directory has failed: everything in it goes offline, and the controller or the node is told."""
+        lost = directories.fail(directory)
+        _log.error(
+            "[Broker id=%d] log directory %s is offline with %d partitions: %s",
+            self._settings.node_id,
+            directory,
+            len(lost),
+            storage_error,
+        )
+        for topic, number in lost:
+            self._take_offline(TopicPartition(topic, number))
+        if directories.live:
+            self.send(self.peers["bridge"], Ask(UNAWAITED, NotifyLogDirFailure(self._settings.node_id)))
+        else:
+            reason = f"all log directories have failed: {', '.join(directories.offline)}"
+            self.send(self._node, ReplicaManagerFailed(reason))
 
     def _take_offline(self, partition: TopicPartition) -> None:
         if self._hosted.get(partition) is not None:

@@ -83,8 +83,12 @@ def refusal(request: ControllerRequest, error_code: int) -> ControllerResponse:
 def leaders_first(
     orders: Iterable[LeaderAndIsrPartitionState], broker_id: int
 ) -> tuple[LeaderAndIsrPartitionState, ...]:
-    """The orders in the sequence of their execution: those that make this broker leader, then the others."""
-    return tuple(sorted(orders, key=lambda order: order.leader != broker_id))
+    """The orders in the sequence of their execution: those that make this broker leader, then the others.
+
+    Of several for one partition, which no controller sends, the last counts.
+    """
+    single = {order.partition: order for order in orders}
+    return tuple(sorted(single.values(), key=lambda order: order.leader != broker_id))
 
 
 @attrs.define

@@ -150,10 +150,22 @@ def test_a_failing_disk_fails_its_partition_and_then_its_directory(tmp_path: Pat
     broker = Broker(tmp_path / "a", tmp_path / "b")
     broker.lead(order("t", 0, is_new=True), order("t", 1, is_new=True))
     broker.disk.faults[str(tmp_path / "a" / "t-2")] = error
-    assert codes(broker.lead(order("t", 2, is_new=True), order("t", 3, is_new=True))) == {"t-2": 56, "t-3": 0}
-    assert codes(broker.lead(order("t", 0, epoch=1), order("t", 1, epoch=1))) == {"t-0": 56, "t-1": 0}
+    assert codes(broker.lead(order("t", 2), order("t", 3))) == {"t-2": 0, "t-3": 0}
+    assert logs(tmp_path / "b") == ["t-1", "t-2", "t-3"], "what could not be made in one is made in the other"
+    assert codes(broker.lead(*(order("t", n, epoch=1) for n in range(4)))) == {"t-0": 56, "t-1": 0, "t-2": 0, "t-3": 0}
+    assert codes(broker.lead(order("t", 4))) == {"t-4": 56}, "it may have its log on the lost one"
     assert broker.gauges["offlinereplicacount"] == 2
     assert broker.questions == [NotifyLogDirFailure(0)], "the controller is told once"
+    broker.system.shutdown()
+
+
+def test_no_directory_is_left_for_a_log(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "a", tmp_path / "b")
+    broker.run()
+    broker.disk.faults[str(tmp_path)] = IO_ERROR
+    assert codes(broker.lead(*(order("t", n, is_new=True) for n in range(5)))) == {f"t-{n}": 56 for n in range(5)}
+    assert broker.gauges["offlinereplicacount"] == 5
+    assert [type(message) for message in broker.started] == [ReplicaManagerStarted, ReplicaManagerFailed]
     broker.system.shutdown()
 
 
@@ -388,7 +400,7 @@ def test_every_request_is_answered_for_each_partition_and_the_books_agree(
             broker.update(live=tuple(alive(id) for id in how))
         else:
             answer = getattr(broker, what)(*how)
-            asked = sorted(str(one.partition if what == "lead" else TopicPartition(*one[:2])) for one in how)
+            asked = sorted({str(one.partition if what == "lead" else TopicPartition(*one[:2])) for one in how})
             assert sorted(str(error.partition) for error in answer.partition_errors) == asked
             assert {error.error_code for error in answer.partition_errors} <= {0, 3, 11, 56, 74}
     gauges = broker.gauges
