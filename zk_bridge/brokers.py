@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from messages.conversation import Done
-from messages.store import CONNECTION_LOSS, CREATE_EPHEMERAL, DELETE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
+import logging
+from collections.abc import Iterable
+
+from messages.cluster import Broker
+from messages.conversation import BadZnode, Done
+from messages.store import CONNECTION_LOSS, CREATE_EPHEMERAL, DELETE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp, Znode
 from messages.zookeeper import (
     BrokerRegistered,
     Brokers,
@@ -15,6 +19,8 @@ from messages.zookeeper import (
 )
 from zk_bridge import paths, znodes
 from zk_bridge.conversations import Arm, Conversation, WhoAmI, children_of, data_of, transact
+
+logger = logging.getLogger(__name__)
 
 
 def register_broker(question: RegisterBroker) -> Conversation:
@@ -50,14 +56,8 @@ def get_brokers(question: GetBrokers) -> Conversation:
     if question.watch:
         yield Arm(children=(paths.BROKER_IDS,))
     (names,) = yield from children_of((paths.BROKER_IDS,))
-    node_paths = tuple(f"{paths.BROKER_IDS}/{name}" for name in names or ())
-    nodes = yield from data_of(node_paths)
-    found = [
-        znodes.decode_broker(path, node.data, node.czxid)
-        for path, node in zip(node_paths, nodes, strict=True)
-        if node.code == OK
-    ]
-    return Brokers(tuple(sorted(found, key=lambda broker: broker.id)))
+    ids = _ids(names or ())
+    return _read(ids, (yield from data_of(tuple(paths.broker(broker_id) for broker_id in ids))))
 
 
 def watch_brokers(question: WatchBrokers) -> Conversation:
@@ -71,5 +71,27 @@ def get_broker(question: GetBroker) -> Conversation:
     """One broker, or none."""
     path = paths.broker(question.broker_id)
     yield Arm(exists=(path,))
-    (node,) = yield from data_of((path,))
-    return Brokers((znodes.decode_broker(path, node.data, node.czxid),) if node.code == OK else ())
+    return _read((question.broker_id,), (yield from data_of((path,))))
+
+
+def _ids(names: Iterable[str]) -> tuple[int, ...]:
+    """The broker ids among the children of /brokers/ids, in order; whatever else is there is logged and ignored."""
+    foreign = [name for name in names if not znodes.is_broker_id(name)]
+    if foreign:
+        logger.warning("Ignored children of %s, which are no broker ids: %s", paths.BROKER_IDS, ", ".join(foreign))
+    return tuple(sorted(int(name) for name in names if name not in foreign))
+
+
+def _read(ids: tuple[int, ...], nodes: tuple[Znode, ...]) -> Brokers:
+    """What the registrations say. A torn one is logged and named, and costs the others nothing."""
+    found: list[Broker] = []
+    unreadable: list[int] = []
+    for broker_id, node in zip(ids, nodes, strict=True):
+        if node.code == NO_NODE:
+            continue
+        try:
+            found.append(znodes.decode_broker(paths.broker(broker_id), node.data, node.czxid))
+        except BadZnode as error:
+            logger.error("Broker %d is left alone until its registration can be read: %s", broker_id, error)
+            unreadable.append(broker_id)
+    return Brokers(tuple(found), tuple(unreadable))

@@ -35,7 +35,9 @@ def get_isr_change_notifications(question: GetIsrChangeNotifications) -> Convers
 
 def get_log_dir_events(question: GetLogDirEvents) -> Conversation:
     """Brokers that lost a log directory."""
-    names, found = yield from _notifications(paths.LOG_DIR_EVENTS, paths.LOG_DIR_EVENT_PREFIX, znodes.decode_log_dir_event)
+    names, found = yield from _notifications(
+        paths.LOG_DIR_EVENTS, paths.LOG_DIR_EVENT_PREFIX, znodes.decode_log_dir_event
+    )
     return LogDirEvents(names, tuple(dict.fromkeys(found)))
 
 

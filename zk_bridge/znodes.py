@@ -249,6 +249,11 @@ def decode_broker(path: str, data: bytes | None, epoch: int) -> Broker:
     return broker
 
 
+def is_broker_id(name: str) -> bool:
+    """Is this the name of a registration? Kafka writes ids as plain decimals."""
+    return re.fullmatch(r"0|[1-9][0-9]{0,9}", name, re.ASCII) is not None and int(name) <= INT32
+
+
 def _endpoints(members: dict[str, Any]) -> tuple[Endpoint, ...]:
     given = _member(members, "listener_security_protocol_map", dict, None)
     protocols = {} if given is None else {_text(key, "a listener").upper(): value for key, value in given.items()}

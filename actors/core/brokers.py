@@ -4,6 +4,8 @@ Rule 1: channels first: the new and the bounced get one before anything is sent,
 Rule 2: a broker that registered anew within one watch delay has bounced; only its epoch tells (a czxid grows). It is
         treated as dead and then as new.
 Rule 3: when replicas die, leaders are elected before ISRs shrink, so that a dead leader costs one leader epoch.
+Rule 4: a registration that cannot be read changes nothing: a known broker stays as it is known, another one is not
+        there. It is watched, and taken notice of as soon as it can be read.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
     known = context.brokers
     joined = [broker for broker in current.values() if broker.id not in known]
     bounced = [broker for broker in current.values() if broker.id in known and broker.epoch > known[broker.id].epoch]
-    dead = [broker_id for broker_id in known if broker_id not in current]
+    dead = [broker_id for broker_id in known if broker_id not in current and broker_id not in answer.unreadable]
+    if answer.unreadable:
+        yield WatchBrokers(answer.unreadable)
     if not (joined or bounced or dead):
         return
     log.info(
@@ -55,14 +59,18 @@ def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
 
 
 def modified(context: ControllerContext, event: BrokerModifications) -> Flow[None]:
-    """The data of /brokers/ids/N changed: other endpoints are news to everybody; a rack alone is not."""
+    """The data of /brokers/ids/N changed: other endpoints are news to everybody; a rack alone is not.
+
+    A registration that could not be read when it appeared has its BrokerChange now.
+    """
     answer: Brokers = yield GetBroker(event.broker_id)
     old = context.brokers.get(event.broker_id)
     for new in answer.brokers:
-        if old is not None and new.endpoints != old.endpoints:
+        if old is None or new.epoch > old.epoch:
+            yield from changed(context, BrokerChange())
+        elif new.endpoints != old.endpoints:
             log.info("%s Updated broker metadata: %s -> %s", context.tag, old, new)
-            # The old epoch stays: only BrokerChange may find out that the broker has bounced.
-            context.add_broker(Broker(new.id, new.endpoints, old.epoch, new.rack, new.jmx_port))
+            context.add_broker(new)
             yield from announce(context)
 
 
@@ -83,11 +91,13 @@ def replicas_became_offline(context: ControllerContext, lost: ReplicasByBroker) 
         if not context.is_online(state.leader, partition) and partition.topic not in context.queued
     ]
     yield from leadership.move_partitions(context, leaderless, PartitionState.OFFLINE)
+    waiting = len(context.leaderless)
     yield from leadership.trigger_online(context)
+    elected = len(context.leaderless) < waiting
     queued, kept = replicas.split(lost, lambda tp: tp.topic in context.queued) if context.queued else ({}, lost)
     yield from replicas.move_replicas(context, kept, ReplicaState.OFFLINE)
     yield from deleting.fail(context, replicas.flat(queued))
-    if not leaderless:
+    if not (kept or elected):  # nothing that was sent so far tells who is alive
         yield from announce(context)
 
 
@@ -109,7 +119,7 @@ def _welcome(context: ControllerContext, brokers: Sequence[Broker]) -> Flow[None
         context.add_broker(broker)
         context.offline_dirs.pop(broker.id, None)
     yield from announce(context, existing)
-    yield from announce(context, ids, context.leadership)
+    yield from announce(context, ids, (tp for tp in context.leadership if tp.topic not in context.queued))
     hosted = yield from replicas_came_online(context, ids)
     yield from leadership.trigger_online(context)
     if context.queued:

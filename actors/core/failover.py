@@ -188,7 +188,7 @@ def _load(context: ControllerContext) -> Flow[None]:
     if names.topics:
         assignments: Assignments = yield GetAssignments(names.topics)
         context.learn(assignments.topics)
-    yield WatchBrokers(tuple(context.brokers))
+    yield WatchBrokers((*context.brokers, *registered.unreadable))
     if context.assignments:
         yield from notifications.refresh(context, tuple(context.assignments))
     for broker in context.brokers.values():

@@ -44,6 +44,7 @@ def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flo
     try:
         if known:
             yield from refresh(context, known)
+        if changes.partitions:
             yield from brokers.announce(context, partitions=known)
     except AskFailed as error:
         log.error("%s ISR changes could not be read: %s", context.tag, passing(error))

@@ -13,7 +13,7 @@ from messages.requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from messages.store import CREATE_EPHEMERAL, SET, WriteOp
+from messages.store import CREATE_EPHEMERAL, DELETE, SET, WriteOp
 from messages.zookeeper import NotifyLogDirFailure
 from tests.controller.world import World, endpoint, good_answer
 from zk_bridge import paths, znodes
@@ -106,6 +106,98 @@ def test_a_broker_without_the_inter_broker_listener_stops_the_whole_event(world:
     world.zk.write((WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/7", znodes.encode_broker(odd, 0, "2.6")),), 77)
     world.run()
     assert set(node.context.brokers) == {1} and node.context.active
+
+
+def test_a_lost_follower_is_told_of_once(world: World) -> None:
+    """Where an ISR shrinks, its UpdateMetadata tells who is alive; only a loss that changes nothing needs its own."""
+    world.node(1)
+    world.broker(2)
+    world.topic("t", (1, 2))
+    world.wire.clear()
+    world.lose(2)
+    (metadata,) = world.sent(1, UpdateMetadataRequest)
+    assert len(metadata.partition_states) == 1 and [broker.id for broker in metadata.live_brokers] == [1]
+    world.broker(3)
+    world.wire.clear()
+    world.lose(3)
+    (metadata,) = world.sent(1, UpdateMetadataRequest)
+    assert metadata.partition_states == () and [broker.id for broker in metadata.live_brokers] == [1]
+
+
+def test_a_new_broker_does_not_hear_of_topics_that_go(world: World) -> None:
+    world.node(1)
+    for broker_id in (2, 3):
+        world.broker(broker_id)
+    world.topic("gone", (1, 3))
+    (kept,) = world.topic("kept", (1, 2))
+    world.lose(3)
+    world.delete("gone")
+    world.broker(4)
+    assert [s.partition for request in world.sent(4) for s in request.partition_states] == [kept]
+
+
+# ------------------------------------------------------------------------------------------------- torn registrations
+
+
+def registration(broker_id: int, *more: Endpoint) -> bytes:
+    """The data of a good registration."""
+    return znodes.encode_broker(Broker(broker_id, (endpoint(broker_id), *more)), 0, "2.6")
+
+
+def test_a_torn_registration_costs_the_other_brokers_nothing(world: World) -> None:
+    node = world.node(1)
+    path = paths.broker(2)
+    world.zk.write((WriteOp(CREATE_EPHEMERAL, path, b"{torn"),), 77)
+    world.zk.write((WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/nobody", b"{}"),), 77)
+    world.broker(3)
+    (partition,) = world.topic("t", (2, 3))
+    assert set(node.context.brokers) == {1, 3} and world.led(partition) == (3, 0, (3,))
+    world.zk.write((WriteOp(SET, path, registration(2)),), 0)
+    world.run()
+    assert set(node.context.brokers) == {1, 2, 3}
+    assert isinstance(world.sent(2)[1], LeaderAndIsrRequest), "it is welcome as soon as it can be read"
+
+
+def test_a_known_broker_stays_as_known_while_its_registration_is_torn(world: World) -> None:
+    node = world.node(1)
+    world.broker(2)
+    (partition,) = world.topic("t", (2, 1))
+    known = node.context.brokers[2]
+    world.zk.write((WriteOp(SET, paths.broker(2), b""),), 0)
+    world.broker(3)
+    assert node.context.brokers[2] == known and set(node.context.brokers) == {1, 2, 3}
+    assert world.led(partition) == (2, 0, (2, 1))
+    world.wire.clear()
+    world.zk.write((WriteOp(SET, paths.broker(2), registration(2, Endpoint("CLIENTS", "127.0.0.1", 7))),), 0)
+    world.run()
+    assert [to for to, _ in world.wire] == [1, 2, 3] and len(node.context.brokers[2].endpoints) == 2
+
+
+def test_a_broker_that_bounced_into_a_torn_registration_has_bounced_when_it_can_be_read(world: World) -> None:
+    node = world.node(1)
+    world.broker(2)
+    (partition,) = world.topic("t", (2, 1))
+    old, path = node.context.brokers[2], paths.broker(2)
+    world.zk.write((WriteOp(DELETE, path), WriteOp(CREATE_EPHEMERAL, path, b"?")), 77)
+    world.run()
+    assert node.context.brokers[2] == old and world.led(partition) == (2, 0, (2, 1))
+    world.zk.write((WriteOp(SET, path, registration(2)),), 0)
+    world.run()
+    assert node.context.brokers[2].epoch > old.epoch and world.led(partition) == (1, 1, (1,))
+
+
+def test_a_term_begins_in_spite_of_a_torn_registration(world: World) -> None:
+    first = world.node(1)
+    world.broker(2)
+    (partition,) = world.topic("t", (2,))
+    second = world.node(3)
+    world.zk.write((WriteOp(SET, paths.broker(2), b"{torn"),), 0)
+    world.run()
+    first.kill()
+    assert second.context.active and set(second.context.brokers) == {3}
+    world.zk.write((WriteOp(SET, paths.broker(2), registration(2)),), 0)
+    world.run()
+    assert set(second.context.brokers) == {2, 3} and world.led(partition)[0] == 2
 
 
 # ------------------------------------------------------------------------------------------------- controlled shutdown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment, TopicPartition
+from messages.cluster import Broker, ConfigEntry, Endpoint, PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.conversation import Done, Failure
 from messages.events import (
     BrokerChange,
@@ -223,6 +223,33 @@ def test_a_torn_controller_is_named(bridge: Bridged) -> None:
     assert "/controller" in bridge.ask(Elect(1, 0)).detail
 
 
+# ------------------------------------------------------------------------------------------------------- brokers
+
+
+def test_a_torn_registration_is_named_and_costs_the_others_nothing(
+    bridge: Bridged, caplog: pytest.LogCaptureFixture
+) -> None:
+    bridge.ask(EnsurePaths())
+    good = Broker(10, (Endpoint("PLAINTEXT", "h", 1),))
+    data = {
+        "10": znodes.encode_broker(good, 0, "2.6"),
+        "2": b"{torn",
+        "3": None,
+        "x": b"{}",
+        "007": b"{}",
+        "9" * 10: b"",
+    }
+    bridge.server.write(tuple(WriteOp(CREATE, f"/brokers/ids/{name}", each) for name, each in data.items()), 0)
+    for question in (GetBrokers(), GetBrokers(watch=False)):
+        found = bridge.ask(question)
+        assert [broker.id for broker in found.brokers] == [10] and found.unreadable == (2, 3)
+    (foreign,) = {record.getMessage() for record in caplog.records if "no broker ids" in record.getMessage()}
+    assert foreign.endswith(": 007, 9999999999, x")
+    assert any("/brokers/ids/2: no valid JSON" in record.getMessage() for record in caplog.records)
+    assert bridge.ask(GetBroker(2)) == Brokers((), (2,))
+    assert bridge.ask(GetBroker(4)) == Brokers(())
+
+
 @pytest.mark.parametrize(
     "question",
     [
@@ -404,6 +431,14 @@ def test_notifications_are_read_and_deleted(bridge: Bridged) -> None:
     assert bridge.ask(DeleteIsrChangeNotifications((*isr.names, "isr_change_gone"), fence)) == Done()
     assert bridge.ask(DeleteLogDirEvents(events.names, fence)) == Done()
     assert bridge.ask(GetIsrChangeNotifications()) == IsrChanges((), ())
+
+
+def test_what_is_no_notification_by_its_name_is_left_alone(bridge: Bridged) -> None:
+    bridge.ask(EnsurePaths())
+    for parent in ("/isr_change_notification", "/log_dir_event_notification"):
+        bridge.server.write((WriteOp(CREATE, f"{parent}/other", b"?"), WriteOp(CREATE, f"{parent}/other/child")), 0)
+    assert bridge.ask(GetIsrChangeNotifications()) == IsrChanges((), ())
+    assert bridge.ask(GetLogDirEvents()) == LogDirEvents((), ())
 
 
 def test_a_broker_leaves_word_of_a_lost_log_directory(bridge: Bridged) -> None:
