@@ -19,7 +19,6 @@ from collections.abc import Generator
 from datetime import timedelta
 from typing import Any
 
-import attrs
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.core.replica_manager import Census, ControllerResponse, Epochs, leaders_first, name_verdict, refusal
@@ -263,7 +262,12 @@ class ReplicaManagerActor(FlowActor):
                 errors.append(PartitionError(partition, KAFKA_STORAGE_ERROR))
                 self._take_offline(partition)
             else:
-                pairs.append((actor, attrs.evolve(question, log=LogPlace(path, missing=True))))
+                log = LogPlace(path, missing=True)
+                match question:
+                    case BecomeLeader(state):
+                        pairs.append((actor, BecomeLeader(state, log)))
+                    case BecomeFollower(state, _, leader_alive):
+                        pairs.append((actor, BecomeFollower(state, log, leader_alive)))
         return pairs
 
     def _host(self, partition: TopicPartition) -> ActorAddress | None:
