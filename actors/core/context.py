@@ -171,10 +171,10 @@ class ControllerContext:
         return {b: list(self.hosted[b]) for b in broker_ids if self.hosted.get(b)}
 
     def replicas_of(self, partitions: Iterable[TopicPartition]) -> ReplicasByBroker:
-        """All replicas assigned to these partitions."""
+        """All replicas assigned to these partitions, each once, even where an assignment names a broker twice."""
         replicas: ReplicasByBroker = {}
         for partition in partitions:
-            for broker_id in self.assignments[partition].replicas:
+            for broker_id in dict.fromkeys(self.assignments[partition].replicas):
                 replicas.setdefault(broker_id, []).append(partition)
         return replicas
 

@@ -8,8 +8,8 @@ Rule 3: a term ends with everything forgotten. What ends it: another's election,
         outcome is unknown, a beginning that fails.
 Rule 4: who gives up a term that is still its own deletes /controller, fenced. Where ZooKeeper cannot be reached for
         that, the fence is kept, and the deletion made up for as soon as /controller is looked at again.
-Rule 5: who could not begin a term stands back for a second. Kafka does not: where what hinders it stays, such as a torn
-        registration, its candidates take turns without a pause.
+Rule 5: who could not begin a term stands back for a second. Kafka does not: where what hinders it stays, such as a
+        broker without the inter-broker listener, its candidates take turns without a pause.
 """
 
 from __future__ import annotations

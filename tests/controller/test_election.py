@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from messages.cluster import Broker, Endpoint, TopicPartition
 from messages.events import BrokerChange, ControllerChange, Reelect, TopicChange
 from messages.requests import LeaderAndIsrRequest, UpdateMetadataRequest
@@ -202,6 +204,22 @@ def test_a_term_that_cannot_begin_is_given_up(world: World) -> None:
     world.zk.end_session(77)
     world.run(2.0)
     assert node.context.active and set(node.context.brokers) == {0}
+
+
+def test_a_controller_that_cannot_be_read_is_waited_for(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Whose it is nobody can say: who is the controller stays it, for its fence holds; nobody else is elected."""
+    world.expected_failures = 2
+    first, second = world.node(0), world.node(1)
+    world.zk.write((WriteOp(SET, paths.CONTROLLER, b"{torn"),), 0)
+    world.run()
+    assert "/controller: no valid JSON" in caplog.text
+    assert [node.context.active for node in (first, second)] == [True, False]
+    (partition,) = world.topic("t", (1, 0))
+    assert world.led(partition) == (1, 0, (1, 0))
+    world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
+    world.run()
+    assert sum(node.context.active for node in (first, second)) == 1
+    assert world.controller()[1] == 2
 
 
 def test_a_lost_answer_costs_the_connection_but_not_the_term(world: World) -> None:

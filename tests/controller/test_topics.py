@@ -105,6 +105,17 @@ def test_ch5_isr_changes_are_read_told_and_removed(world: World) -> None:
     assert node.context.leadership[hurt].isr == (1,)
 
 
+def test_isr_changes_of_unknown_partitions_only_are_told_as_nothing(world: World) -> None:
+    """As by Kafka: a metadata request without partitions, which does no harm."""
+    node = world.node(1)
+    world.wire.clear()
+    change = znodes.encode_isr_change((TopicPartition("gone", 0),))
+    world.zk.write((WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, change),), 0)
+    world.run()
+    assert [request.partition_states for request in world.sent(1, UpdateMetadataRequest)] == [()]
+    assert world.zk.children(paths.ISR_CHANGES).names == () and not node.context.leadership
+
+
 # ------------------------------------------------------------------------------------------------------- deletion
 
 

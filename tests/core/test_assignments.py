@@ -78,6 +78,12 @@ def test_a_changed_assignment_changes_the_index_by_broker() -> None:
     assert inconsistencies(scene.context) == []
 
 
+def test_a_broker_named_twice_has_one_replica() -> None:
+    scene = Scene(1, 2)
+    (partition,) = scene.assign("t", (1, 1, 2))
+    assert scene.context.replicas_of([partition]) == {1: [partition], 2: [partition]}
+
+
 def test_a_removed_topic_leaves_nothing_behind() -> None:
     scene = Scene(1, 2)
     (partition,) = scene.assign("t", (1, 2))
