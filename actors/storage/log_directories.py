@@ -24,6 +24,7 @@ META_FILE = "meta.properties"
 META_VERSION = "0"
 MAX_NAME = 255
 
+_SEPARATOR = re.compile(r"\s*[=:]\s*|\s+")
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)(?:\.[^\s.]+-(?P<renamed>delete|future|stray))?")
 
 
@@ -71,8 +72,8 @@ def parse_name(name: str) -> tuple[str, int, str]:
 def parse_properties(text: str) -> dict[str, str]:
     """The entries of a small properties file (no escapes, no continued lines)."""
     lines = (line.strip() for line in text.splitlines())
-    entries = (line.partition("=") for line in lines if line and line[0] not in "#!")
-    return {name.strip(): value.strip() for name, _, value in entries}
+    entries = (_SEPARATOR.split(line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+    return {name: "".join(value) for name, *value in entries}
 
 
 class LogDirectories:
@@ -132,19 +133,17 @@ class LogDirectories:
                 self._hold((topic, partition), directory)
 
     def _check_meta(self, disk: Disk, directory: str) -> None:
-        """Refuse another broker's or cluster's directory; sign one that nobody has signed."""
+        """Refuse another broker's or cluster's directory; sign what nobody has signed, or not in full."""
         path = f"{directory}/{META_FILE}"
-        text = disk.read_text(path)
-        if text is None:
-            signature = f"version={META_VERSION}\nbroker.id={self._broker_id}\ncluster.id={self._cluster_id}\n"
-            disk.write_text(path, "#\n" + signature)
-            return
-        meta = parse_properties(text)
-        expected = (("version", META_VERSION), ("broker.id", str(self._broker_id)), ("cluster.id", self._cluster_id))
-        for name, value in expected:
+        meta = parse_properties(disk.read_text(path) or "")
+        signature = {"version": META_VERSION, "broker.id": str(self._broker_id), "cluster.id": self._cluster_id}
+        for name, value in signature.items():
             found = meta.get(name, value)
             if found != value:
                 raise LogDirectoryRefused(f"{path} says {name}={found}, but this broker has {name}={value}")
+        if not meta.keys() >= signature.keys():
+            lines = (f"{name}={value}\n" for name, value in {**meta, **signature}.items())
+            disk.write_text(path, "#\n" + "".join(lines))
 
     def unlock(self, disk: Disk) -> None:
         """Give every directory back."""

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.storage.disk import DiskPort
-from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, deleted_name, log_name, parse_name
+from actors.storage.log_directories import (
+    LogDirectories,
+    LogDirectoryRefused,
+    deleted_name,
+    log_name,
+    parse_name,
+    parse_properties,
+)
 from tests.broker.harness import CLUSTER_ID, IO_ERROR, FaultyDisk
 
 HEX = "0123456789abcdef" * 2
@@ -120,6 +127,20 @@ def test_apaches_signature_is_accepted_and_left_alone(tmp_path: Path) -> None:
     mine.load(disk)
     mine.unlock(disk)
     assert (tmp_path / "meta.properties").read_text() == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "version=0\nbroker.id=0\ndirectory.id=x\n", "! by hand\nversion : 0\nbroker.id 0\n"]
+)
+def test_a_signature_that_is_not_complete_is_completed(tmp_path: Path, text: str) -> None:
+    meta = tmp_path / "meta.properties"
+    meta.write_text(text)
+    disk, mine = DiskPort(), directories(tmp_path)
+    mine.load(disk)
+    mine.unlock(disk)
+    signed = parse_properties(meta.read_text())
+    assert signed.pop("directory.id", "x") == "x", "what others wrote stays"
+    assert signed == {"version": "0", "broker.id": "0", "cluster.id": CLUSTER_ID}
 
 
 def test_what_is_no_log_refuses(tmp_path: Path) -> None:
