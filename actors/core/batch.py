@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from actors.core.context import ControllerContext
+from actors.core.context import BrokerEndpointNotAvailable, ControllerContext
 from actors.core.instructions import Flow, SendRequest
 from messages.cluster import (
     EPOCH_DURING_DELETE,
@@ -172,12 +172,7 @@ class RequestBatch:
             broker = context.brokers.get(broker_id)
             if broker is None:
                 continue
-            leaders = dict.fromkeys(state.leader for state in states.values())
-            live_leaders = []
-            for leader in leaders:
-                if leader in context.brokers:
-                    endpoint = context.endpoint(context.brokers[leader])
-                    live_leaders.append(LiveLeader(leader, endpoint.host, endpoint.port))
+            live_leaders = self._live_leaders(dict.fromkeys(state.leader for state in states.values()))
             if log.isEnabledFor(logging.INFO):
                 leading = sum(state.leader == broker_id for state in states.values())
                 log.info(
@@ -191,9 +186,22 @@ class RequestBatch:
             yield SendRequest(
                 broker_id,
                 LeaderAndIsrRequest(
-                    version, context.broker_id, context.epoch, broker.epoch, tuple(states.values()), tuple(live_leaders)
+                    version, context.broker_id, context.epoch, broker.epoch, tuple(states.values()), live_leaders
                 ),
             )
+
+    def _live_leaders(self, leaders: Iterable[int]) -> tuple[LiveLeader, ...]:
+        """Where these leaders are reached. One that has lost its listener for brokers costs the others nothing."""
+        context, found = self._context, []
+        for leader in leaders:
+            if leader in context.brokers:
+                try:
+                    endpoint = context.endpoint(context.brokers[leader])
+                except BrokerEndpointNotAvailable as error:
+                    log.error("%s Sending LeaderAndIsr requests without a leader's endpoint: %s", context.tag, error)
+                else:
+                    found.append(LiveLeader(leader, endpoint.host, endpoint.port))
+        return tuple(found)
 
     def _send_update_metadata(self, version: int) -> Flow[None]:
         context = self._context

@@ -239,10 +239,13 @@ class ControllerContext:
                 self.hosted[broker_id].pop(partition, None)
             for states in self.replica_states.values():
                 states.pop(partition, None)
+            for offline in self.offline_dirs.values():
+                offline.pop(partition, None)
             self.leadership.pop(partition, None)
             self.leaderless.pop(partition, None)
             if self.partition_states.pop(partition, None) is PartitionState.OFFLINE and topic not in self.started:
                 self.offline_count -= 1
+        self.offline_dirs = {broker_id: offline for broker_id, offline in self.offline_dirs.items() if offline}
 
     # ------------------------------------------------------------------------------------------------------- states
 

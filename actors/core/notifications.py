@@ -73,7 +73,10 @@ def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) 
 
 
 def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrResponseReceived) -> Flow[None]:
-    """Partitions that the broker's disks cannot serve are offline there, until it says otherwise."""
+    """Partitions that the broker's disks cannot serve are offline there, until it says otherwise.
+
+    A late answer may speak of a partition that is gone; a topic made anew under its name must not suffer for it.
+    """
     broker_id, response = event.broker_id, event.response
     if response.error_code != NONE:
         log.error("%s LeaderAndIsr: broker %d answers with error %d", context.tag, broker_id, response.error_code)
@@ -83,7 +86,7 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
         return
     offline = dict(before)
     for partition, code in ((error.partition, error.error_code) for error in response.partition_errors):
-        if code == KAFKA_STORAGE_ERROR:
+        if code == KAFKA_STORAGE_ERROR and partition in context.assignments:
             offline[partition] = None
         elif code == NONE:
             offline.pop(partition, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from messages.cluster import Broker, Endpoint, TopicPartition
 from messages.errors import BROKER_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.events import LeaderAndIsrResponseReceived
 from messages.network import ClientRequest, ClientResponse
 from messages.requests import (
     ControlledShutdownRequest,
@@ -200,6 +201,20 @@ def test_a_term_begins_in_spite_of_a_torn_registration(world: World) -> None:
     assert set(second.context.brokers) == {2, 3} and world.led(partition)[0] == 2
 
 
+def test_a_leader_that_lost_its_listener_costs_the_others_nothing(world: World) -> None:
+    """Kafka sends nobody anything then, and nothing more for ever."""
+    world.node(1)
+    world.broker(2)
+    clients = Broker(2, (Endpoint("CLIENTS", "127.0.0.1", 1),))
+    world.zk.write((WriteOp(SET, paths.broker(2), znodes.encode_broker(clients, 0, "2.6")),), 0)
+    world.run()
+    world.wire.clear()
+    (partition,) = world.topic("t", (2, 1))
+    (request,) = world.sent(1, LeaderAndIsrRequest)
+    assert [s.partition for s in request.partition_states] == [partition] and request.live_leaders == ()
+    assert world.sent(2, LeaderAndIsrRequest), "the channel to it is still there"
+
+
 # ------------------------------------------------------------------------------------------------- controlled shutdown
 
 
@@ -285,6 +300,25 @@ def disk_error(broken: set[TopicPartition]) -> object:
         return LeaderAndIsrResponse(0, tuple(PartitionError(*code) for code in codes))
 
     return answer
+
+
+def test_a_failed_log_directory_is_forgotten_with_its_topic(world: World) -> None:
+    """Also where the broker says so only when the topic is gone already."""
+    node = world.node(0)
+    hurt = TopicPartition("t", 0)
+    world.answers[1] = disk_error({hurt})  # type: ignore[assignment]
+    world.broker(1)
+    world.topic("t", (1, 0))
+    assert node.context.offline_dirs == {1: {hurt: None}}
+    gone = (paths.partition_state(hurt), paths.partition(hurt), paths.partitions("t"), paths.topic("t"))
+    world.zk.write(tuple(WriteOp(DELETE, path) for path in gone), 0)
+    world.run()
+    assert node.context.offline_dirs == {}
+    late = LeaderAndIsrResponse(0, (PartitionError(hurt, KAFKA_STORAGE_ERROR),))
+    node.send(LeaderAndIsrResponseReceived(1, late), node.actor._channels[1])
+    del world.answers[1]
+    world.topic("t", (1, 0))
+    assert node.context.offline_dirs == {} and world.led(hurt) == (1, 0, (1, 0))
 
 
 def test_a_failed_log_directory_moves_the_leader(world: World) -> None:

@@ -33,6 +33,9 @@ def inconsistencies(context: ControllerContext) -> list[str]:
     for broker_id, states in context.replica_states.items():
         if not set(states) <= partitions:
             found.append(f"replica states of unknown partitions on {broker_id}")
+    for broker_id, partitions_offline in context.offline_dirs.items():
+        if not partitions_offline or not set(partitions_offline) <= partitions:
+            found.append(f"offline directories of broker {broker_id} name no or unknown partitions")
     if context.online_brokers != frozenset(b for b in context.brokers if b not in context.shutting_down):
         found.append("online brokers are not the brokers that do not shut down")
     return found
