@@ -219,19 +219,27 @@ class Connection(asyncio.Protocol):
 
 
 def _bound(endpoint: Endpoint) -> socket.socket:
-    """A listening socket at the endpoint; all interfaces where it names no host."""
-    found = socket.getaddrinfo(endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    """A listening socket at the endpoint; all interfaces, by IPv6 and IPv4, where it names no host, as Java does."""
+    place = f"listener {endpoint.listener}://{endpoint.host}:{endpoint.port}"
+    everywhere = endpoint.host in ("", "::") and socket.has_dualstack_ipv6()
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(BACKLOG)
-        bound.setblocking(False)
+        if everywhere:
+            family, address = socket.AF_INET6, ("::", endpoint.port)
+        else:
+            family, address = _resolved(endpoint)
+        bound = socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=everywhere)
+    except socket.gaierror as error:
+        raise OSError(error.errno, f"{place} cannot be bound: {error.strerror}") from error
     except OSError as error:
-        bound.close()
         busy = error.errno == errno.EADDRINUSE
         why = f"port {endpoint.port} is in use" if busy else os.strerror(error.errno or 0)
-        place = f"listener {endpoint.listener}://{endpoint.host}:{endpoint.port}"
         raise OSError(error.errno, f"{place} cannot be bound: {why}") from error
+    bound.setblocking(False)
     return bound
+
+
+def _resolved(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    """The address family and address to bind; IPv4 where the host has both."""
+    found = socket.getaddrinfo(endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return family, (str(address[0]), int(address[1]))

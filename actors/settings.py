@@ -192,6 +192,9 @@ class _Reader:
                 "advertised.listeners" if said else "listeners",
                 "nobody can connect to the address of all interfaces; name a host in advertised.listeners",
             )
+        bound = {endpoint.listener for endpoint in listeners}
+        if bound and any(endpoint.listener not in bound for endpoint in endpoints):
+            self._wrong("advertised.listeners", f"it may name only what listeners binds: {', '.join(sorted(bound))}")
         here = socket.getfqdn() if any(not endpoint.host for endpoint in endpoints) else ""
         return tuple(
             Endpoint(endpoint.listener, endpoint.host or here, endpoint.port, endpoint.security_protocol)

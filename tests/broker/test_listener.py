@@ -303,6 +303,36 @@ def test_a_busy_port_is_named() -> None:
             asyncio.run(gateway.bind())
 
 
+def test_a_host_without_address_is_named() -> None:
+    where = (Endpoint("PLAINTEXT", "no.such.host.invalid", 9092),)
+    gateway = ListenerGateway(LocalBase(), NodeSettings(0, where, where, (), "none"))
+    with pytest.raises(OSError, match=r"listener PLAINTEXT://no\.such\.host\.invalid:9092 cannot be bound"):
+        asyncio.run(gateway.bind())
+
+
+@pytest.mark.parametrize(
+    ("host", "reached"),
+    [("", ["127.0.0.1", "::1"]), ("::", ["127.0.0.1", "::1"]), ("::1", ["::1"]), ("127.0.0.1", ["127.0.0.1"])],
+)
+def test_no_host_means_every_interface(host: str, reached: list[str]) -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("needs IPv6")
+    where = (Endpoint("PLAINTEXT", host, 0),)
+
+    async def reachable() -> list[str]:
+        gateway = ListenerGateway(LocalBase(), NodeSettings(0, where, where, (), "none"))
+        await gateway.bind()
+        found = []
+        for address in ("127.0.0.1", "::1"):
+            with contextlib.suppress(ConnectionRefusedError):
+                socket.create_connection((address, gateway.ports["PLAINTEXT"]), 5).close()
+                found.append(address)
+        await gateway.stop()
+        return found
+
+    assert asyncio.run(reachable()) == reached
+
+
 def test_a_stop_closes_everything(tmp_path: Path) -> None:
     with ServedBroker(tmp_path) as broker:
         connection = client(broker)

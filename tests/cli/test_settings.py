@@ -100,6 +100,8 @@ def test_listeners_as_kafka_reads_them() -> None:
         ({"listeners": "CLIENT://h:1"}, ["no security protocol", "CLIENT"]),
         ({"listeners": "PLAINTEXT://h:1,PLAINTEXT://h:2"}, ["different name"]),
         ({"listeners": "PLAINTEXT://0.0.0.0:1"}, ["all interfaces", "advertised.listeners"]),
+        ({"listeners": "PLAINTEXT://h:1", "listener__security__protocol__map": "PLAINTEXT:PLAINTEXT,B:PLAINTEXT",
+          "advertised__listeners": "PLAINTEXT://h:1,B://h:2"}, ["advertised.listeners=", "only what listeners binds"]),
         ({"inter__broker__listener__name": "OTHER"}, ["inter.broker.listener.name=OTHER", "PLAINTEXT"]),
         ({"log__dirs": " , "}, ["log.dirs", "at least one"]),
         ({"log__dirs": "/a,/b/../a"}, ["log.dirs", "twice"]),
