@@ -30,6 +30,7 @@ a port otherwise than recorded. Primary actors are created as they were, from ou
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import threading
 import time
@@ -204,10 +205,10 @@ class LocalBase:
         """The actor behind an address, None where it is dead: for tests and for checks of invariants."""
         return self.address_of(address.actorAddressString).actor
 
-    def run(self, limit: int | None = None) -> float | None:
-        """Deliver until nothing is due, or `limit` messages.
+    def run(self, limit: int | None = None, seconds: float = math.inf) -> float | None:
+        """Deliver until nothing is due, `limit` messages, or for `seconds` and one message.
 
-        Returns the seconds until the next timer, None where there is none, 0.0 where the limit was hit and more waits.
+        Returns the seconds until the next timer, None where there is none, 0.0 where a limit was hit and more waits.
         Without a limit it does not return as long as actors keep each other busy.
         """
         if self._running is not None:
@@ -218,6 +219,7 @@ class LocalBase:
         popleft = queue.popleft
         try:
             now = clock_now()
+            end = now + seconds
             while True:
                 if timers and timers[0][0] <= now:
                     self._fire(now)
@@ -229,6 +231,8 @@ class LocalBase:
                     return 0.0
                 left -= 1
                 now = deliver(popleft(), now) or clock_now()
+                if now >= end:
+                    left = 0
         finally:
             self._running = None
         return max(timers[0][0] - now, 0.0) if timers else None

@@ -2,7 +2,8 @@
 
 Rule 1: all handlers run on the loop's thread. `inject` from any thread schedules one turn, however many messages come
 before that turn begins.
-Rule 2: a turn delivers at most SLICE messages; if more wait, the next turn is scheduled behind the loop's other work.
+Rule 2: a turn delivers at most SLICE messages, and begins none after SLICE_SECONDS: some take long. If more wait, the
+        next turn is scheduled behind the loop's other work.
 Rule 3: one call_later stands for the earliest timer.
 """
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 SLICE = 256
 """Deliveries per turn of the loop: about 0.1 ms of messages."""
+SLICE_SECONDS = 0.005
 
 
 class LoopDriver:
@@ -99,7 +101,7 @@ class LoopDriver:
         self._awake = False
         if self._loop is None:
             return
-        due = self._base.run(SLICE)
+        due = self._base.run(SLICE, SLICE_SECONDS)
         if self._loop is None:
             return
         if due == 0.0:

@@ -12,7 +12,7 @@ import pytest
 from thespian.actors import Actor, ActorAddress
 
 from actors.runtime import LocalBase, VirtualClock, local_system
-from actors.runtime.loop import SLICE
+from actors.runtime.loop import SLICE, SLICE_SECONDS
 from tests.runtime.actors import Scripted
 
 
@@ -62,6 +62,29 @@ def test_requests_need_the_loop() -> None:
     echo = local_system(base).createActor(Echo)
     with pytest.raises(RuntimeError, match="attached"):
         asyncio.run(base.request(echo, 1))
+
+
+def test_long_deliveries_leave_room_for_the_loops_other_work() -> None:
+    clock = VirtualClock()
+    base = LocalBase(clock=clock)
+    one = local_system(base).createActor(Scripted)
+    for _ in range(100):
+        base.inject(one, lambda actor, _: clock.advance(0.002))
+    loop = asyncio.new_event_loop()
+    turns = []
+
+    async def watch() -> None:
+        base.attach(loop)
+        while base.queued:
+            before = clock.now()
+            await asyncio.sleep(0)
+            turns.append(clock.now() - before)
+        base.detach()
+
+    loop.run_until_complete(watch())
+    loop.close()
+    assert max(turns) < SLICE_SECONDS + 0.002, "the last one of a turn may begin just before its end"
+    assert sum(turns) == pytest.approx(0.2)
 
 
 def test_a_flood_leaves_room_for_the_loops_other_work() -> None:
