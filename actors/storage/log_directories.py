@@ -23,6 +23,7 @@ LOCK_FILE = ".lock"
 META_FILE = "meta.properties"
 META_VERSION = "0"
 MAX_NAME = 255
+MAX_PARTITION = 2**31 - 1
 
 _SEPARATOR = re.compile(r"\s*[=:]\s*|\s+")
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)(?:\.[^\s.]+-(?P<renamed>delete|future|stray))?")
@@ -64,7 +65,7 @@ def deleted_path(path: str, unique: str) -> str:
 def parse_name(name: str) -> tuple[str, int, str]:
     """(topic, partition, "" | "delete" | "future" | "stray") of a directory's name; ValueError where it is none."""
     match = _NAME.fullmatch(name)
-    if match is None:
+    if match is None or int(match["partition"]) > MAX_PARTITION:
         raise ValueError(f"{name!r} is not of the form topic-partition")
     return match["topic"], int(match["partition"]), match["renamed"] or ""
 

@@ -35,6 +35,7 @@ def directories(*paths: Path, broker_id: int = 0, cluster_id: str = CLUSTER_ID) 
         (f"t-0.{HEX}-delete", ("t", 0, "delete")),
         (f"t.x-0.{HEX}-future", ("t.x", 0, "future")),
         ("t--1", ("t-", 1, "")),
+        ("t-2147483647", ("t", 2**31 - 1, "")),
     ],
 )
 def test_names_that_are_logs(name: str, parsed: tuple[str, int, str]) -> None:
@@ -42,7 +43,7 @@ def test_names_that_are_logs(name: str, parsed: tuple[str, int, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "t", "-0", "t-", "t-x", "lost+found", "t-0-delete", f"t-x.{HEX}-delete", "t-0.a-b"]
+    "name", ["", "t", "-0", "t-", "t-x", "lost+found", "t-0-delete", f"t-x.{HEX}-delete", "t-0.a-b", "t-2147483648"]
 )
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(ValueError, match="topic-partition"):
