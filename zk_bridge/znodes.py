@@ -318,16 +318,12 @@ def encode_config(entries: tuple[ConfigEntry, ...]) -> bytes:
 
 
 def decode_config(path: str, data: bytes | None) -> tuple[ConfigEntry, ...]:
-    """Overrides by name; null data is no overrides."""
+    """Overrides by name; null data and a missing key are no overrides. As by Kafka, no version is looked at."""
 
     def read(data: bytes | None) -> tuple[ConfigEntry, ...]:
         if not data:
             return ()
-        members = _members(data)
-        version = _int_member(members, "version")
-        if version != 1:
-            raise Torn(f"version {version} is not supported, only 1")
-        config = _member(members, "config", dict)
+        config = _member(_members(data), "config", dict, {})
         return tuple(ConfigEntry(_text(key, "a name"), _text(value, key)) for key, value in sorted(config.items()))
 
     entries: tuple[ConfigEntry, ...] = _reading(path, data, read)

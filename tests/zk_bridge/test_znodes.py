@@ -158,6 +158,11 @@ def test_config_changes_of_both_versions() -> None:
 
 def test_no_config_data_is_no_overrides() -> None:
     assert znodes.decode_config("/c", None) == ()
+    assert znodes.decode_config("/c", b'{"version":1}') == ()
+
+
+def test_the_version_of_a_config_is_not_looked_at() -> None:
+    assert znodes.decode_config("/c", b'{"version":2,"config":{"k":"v"}}') == (ConfigEntry("k", "v"),)
 
 
 # ----------------------------------------------------------------------------------------------- there and back
