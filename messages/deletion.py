@@ -74,9 +74,13 @@ class ResumeDeletions:
 
 @message
 class FailReplicaDeletions:
-    """These replicas could not be deleted, or died. -> DeletionPlan"""
+    """Replicas of these topics could not be deleted, or died. -> DeletionPlan
+
+    `replicas` are those of them that were about to be deleted; the others stay as they are, but their topics wait, too.
+    """
 
     asks: ClassVar[str] = DELETION
+    topics: tuple[str, ...]
     replicas: tuple[PartitionReplica, ...]
     offline: tuple[PartitionReplica, ...]
 

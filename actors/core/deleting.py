@@ -15,7 +15,7 @@ from actors.core.batch import RequestBatch
 from actors.core.context import ControllerContext, ReplicasByBroker
 from actors.core.deletion import DeletionRecord
 from actors.core.instructions import Flow, passing
-from actors.core.states import PartitionState, ReplicaState
+from actors.core.states import REPLICA_TABLE, PartitionState, ReplicaState
 from messages.cluster import PartitionReplica
 from messages.conversation import AskFailed
 from messages.deletion import (
@@ -64,10 +64,13 @@ def resume(context: ControllerContext, topics: Iterable[str] | None = None) -> F
 
 
 def fail(context: ControllerContext, failed: Iterable[PartitionReplica]) -> Flow[None]:
-    """These replicas cannot be deleted now."""
+    """These replicas cannot be deleted now. One that is Online, say, stays so, as the state tables want it."""
     concerned = tuple(r for r in failed if r.partition.topic in context.queued)
     if concerned:
-        yield from _follow(context, FailReplicaDeletions(concerned, _offline(context, context.queued)))
+        topics = tuple(dict.fromkeys(r.partition.topic for r in concerned))
+        legal = REPLICA_TABLE[ReplicaState.DELETION_INELIGIBLE].previous
+        moving = tuple(r for r in concerned if context.replica_state(r.broker_id, r.partition) in legal)
+        yield from _follow(context, FailReplicaDeletions(topics, moving, _offline(context, context.queued)))
 
 
 def complete(context: ControllerContext, deleted: Iterable[PartitionReplica]) -> Flow[None]:

@@ -112,11 +112,11 @@ class DeletionRecord:
 
     def fail(self, question: FailReplicaDeletions) -> list[Message]:
         """These replicas cannot be deleted now: they and their topics wait."""
-        failed = self._of_queued_topics(question.replicas)
-        if not failed:
+        waiting = [topic for topic in question.topics if topic in self.topics]
+        if not waiting:
             return []
-        steps = self._to_ineligible(r for r in failed if r not in self._topic(r).successful)
-        self._mark(r.partition.topic for r in failed)
+        steps = self._to_ineligible(self._of_queued_topics(question.replicas))
+        self._mark(waiting)
         return steps + self._resume(question.offline)
 
     def complete(self, question: CompleteReplicaDeletions) -> list[Message]:

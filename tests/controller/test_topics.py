@@ -216,6 +216,23 @@ def test_a_replica_that_cannot_be_deleted_waits_for_its_broker(world: World) -> 
     assert world.topics() == world.deletions() == ()
 
 
+def test_a_replica_that_dies_before_its_deletion_began_is_left_as_it_is(world: World) -> None:
+    """Its topic could not be begun with it, for its broker was shutting down; the death moves nothing any more."""
+    node = world.node(0)
+    for broker_id in (1, 2):
+        world.broker(broker_id)
+    (partition,) = world.topic("t", (1, 2))
+    world.lose(2)
+    world.shut_down(node, 1)
+    world.delete("t")
+    world.wire.clear()
+    world.lose(1)
+    assert world.led(partition) == (1, 1, (1,)) and world.sent(kind=StopReplicaRequest) == []
+    for broker_id in (1, 2):
+        world.broker(broker_id)
+    assert world.topics() == () and world.deletions() == ()
+
+
 def test_t6_an_error_of_the_whole_request_fails_its_replicas(world: World) -> None:
     node = world.node(1)
     world.broker(2)
