@@ -9,7 +9,7 @@ Rule 4: the number of offline partitions is counted at the moves, except for top
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from actors.core.states import PartitionState, ReplicaState
 from messages.cluster import (
@@ -47,27 +47,6 @@ class BrokerEndpointNotAvailable(Exception):
 def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
     """The replicas after the reassignment under way; all where there is none (controller.md 7.7)."""
     return tuple(r for r in assignment.replicas if r not in assignment.removing)
-
-
-def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """The replicas before the reassignment under way; all where there is none."""
-    return tuple(r for r in assignment.replicas if r not in assignment.adding)
-
-
-def is_being_reassigned(assignment: ReplicaAssignment) -> bool:
-    """Is any replica being added or removed?"""
-    return bool(assignment.adding or assignment.removing)
-
-
-def reassigned_to(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
-    """The assignment on the way to `target`: target first, then what is left of the origin (controller.md 7.7)."""
-    origin = origin_replicas(assignment)
-    replicas = tuple(dict.fromkeys((*target, *origin)))
-    return ReplicaAssignment(
-        replicas,
-        adding=tuple(r for r in replicas if r not in origin),
-        removing=tuple(r for r in replicas if r not in target),
-    )
 
 
 class ControllerContext:

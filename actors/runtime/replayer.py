@@ -122,11 +122,6 @@ def replay_directory(path: str | Path, node: int | None = None) -> ReplayReport:
     return ReplayReport(runs, found.unreadable)
 
 
-def replay(path: str | Path, node: int | None = None) -> list[RunReplay]:
-    """The result of each run below `path`; as `replay_directory`."""
-    return list(replay_directory(path, node).runs)
-
-
 def replay_run(run: Run) -> RunReplay:
     """Replay one run, to its end or its first difference."""
     warnings = []

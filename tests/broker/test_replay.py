@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from actors.runtime.recorder import Recorder
-from actors.runtime.replayer import replay
+from actors.runtime.replayer import replay_directory
 from messages.errors import KAFKA_STORAGE_ERROR
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, codes, known, order, settings
 
@@ -32,7 +32,7 @@ def test_a_brokers_life_replays_exactly(tmp_path: Path) -> None:
     recorder.close()
     for directory in directories:
         shutil.rmtree(directory)
-    (run,) = replay(tmp_path / "trace")
+    (run,) = replay_directory(tmp_path / "trace").runs
     assert run.ok, run.divergence
     assert run.effects > 20
     assert not directories[0].exists()

@@ -1,10 +1,10 @@
-"""CC1-CC7 of controller.md 9.4: the algebra of assignments."""
+"""CC1-CC5 of controller.md 9.4, and the target of CC6: assignments in the context."""
 
 from __future__ import annotations
 
 import pytest
 
-from actors.core.context import is_being_reassigned, origin_replicas, reassigned_to, target_replicas
+from actors.core.context import target_replicas
 from actors.core.states import PartitionState, ReplicaState
 from messages.cluster import ReplicaAssignment, TopicPartition
 from tests.core.consistency import inconsistencies
@@ -45,29 +45,6 @@ def test_cc4_and_cc5_the_assignments_of_a_topic() -> None:
 )
 def test_cc6_the_target(assignment: ReplicaAssignment, target: tuple[int, ...]) -> None:
     assert target_replicas(assignment) == target
-    assert is_being_reassigned(assignment) is (target != assignment.replicas)
-
-
-@pytest.mark.parametrize(
-    ("origin", "target", "expected"),
-    [
-        ((1, 2, 3, 4), (4, 2, 5, 3), FULL((4, 2, 5, 3, 1), (5,), (1,))),
-        ((1, 2, 3), (4, 5, 6), FULL((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3))),
-        ((1, 2, 3), (3, 1, 2), FULL((3, 1, 2))),
-    ],
-)
-def test_cc6_on_the_way_to_a_target(
-    origin: tuple[int, ...], target: tuple[int, ...], expected: ReplicaAssignment
-) -> None:
-    assert reassigned_to(FULL(origin), target) == expected
-
-
-def test_cc7_a_new_target_starts_from_the_origin() -> None:
-    first = reassigned_to(FULL((1, 2, 3)), (4, 5, 6))
-    second = reassigned_to(first, (7, 8, 9))
-    assert second == FULL((7, 8, 9, 1, 2, 3), (7, 8, 9), (1, 2, 3))
-    assert origin_replicas(second) == (1, 2, 3)
-    assert reassigned_to(second, (1, 2, 3)) == FULL((1, 2, 3))
 
 
 def test_a_changed_assignment_changes_the_index_by_broker() -> None:

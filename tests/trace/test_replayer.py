@@ -14,7 +14,7 @@ from thespian.actors import ActorExitRequest
 
 from actors.runtime import LocalBase, local_system
 from actors.runtime.recorder import Recorder
-from actors.runtime.replayer import RunReplay, replay, replay_directory
+from actors.runtime.replayer import RunReplay, replay_directory
 from messages.events import BrokerModifications, TopicChange
 from messages.metrics import Gauge, Gauges
 from messages.requests import StopReplicaRequest
@@ -32,7 +32,7 @@ def lived(tmp_path: Path) -> Path:
 
 
 def only(folder: Path) -> RunReplay:
-    [run] = replay(folder)
+    [run] = replay_directory(folder).runs
     return run
 
 
@@ -336,8 +336,8 @@ def test_one_node_of_many(tmp_path: Path) -> None:
         small = Small(tmp_path / f"n{node}.trace", node=node)
         small.live()
         small.recorder.close()
-    assert [run.node for run in replay(tmp_path)] == [0, 1, 1]
-    assert [run.node for run in replay(tmp_path, node=1)] == [1, 1]
+    assert [run.node for run in replay_directory(tmp_path).runs] == [0, 1, 1]
+    assert [run.node for run in replay_directory(tmp_path, node=1).runs] == [1, 1]
     assert replay_directory(tmp_path).ok
     assert not replay_directory(tmp_path, node=5).ok
 
