@@ -46,7 +46,7 @@ format: install ## let ruff put the code in form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install ## every benchmark, one JSON object per line (about ten minutes)
+bench: install ## every benchmark, one JSON object per line (about three minutes)
 	@for name in $(BENCHES); do $(BIN)/python -m tests.benchmarks.$$name || exit 1; done
 
 docs: install ## regenerate what the documentation takes from the code

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,6 @@ from messages.trace.frames import Records, SegmentWriter, find_runs
 from messages.trace.schema import OUTSIDE
 from tests.cluster.processes import OURS, Running, free_ports, run_ours, start_up
 from tests.waiting import until
-
-SESSION_TIMEOUT, TICK, GRACE = 6.0, 0.5, 2.0
-"""Seconds: what `up` gives its nodes and its ZooKeeper, and what the election itself may take."""
 
 MADE = {f"made-{n}": None for n in range(6)}
 ADMIN_ASSIGNMENT = {0: [2, 0, 1], 1: [0, 1], 2: [1]}
@@ -45,7 +41,6 @@ class Job:
     at_the_end: dict[str, bytes] = attrs.field(factory=dict)
     killed: int = -1
     epochs: tuple[int, int] = (0, 0)
-    failover_seconds: float = 0.0
     left_in_zookeeper: list[str] = attrs.field(factory=list)
     directories: list[str] = attrs.field(factory=list)
     exit_code: int = -1
@@ -123,10 +118,8 @@ def _work(seen: Job, place: Path, line: dict[str, Any], zk: KazooClient, childre
     consumer.close()
 
     seen.killed, epoch = controller(zk), int(zk.get("/controller_epoch")[0])
-    started = time.monotonic()
     os.kill(next(b["pid"] for b in line["brokers"] if b["id"] == seen.killed), signal.SIGKILL)
     seen.after = until(lambda: live_has_leader(zk, seen.killed), what="new leaders", ignore=(Exception,)) or {}
-    seen.failover_seconds = time.monotonic() - started
     seen.epochs = (epoch, int(zk.get("/controller_epoch")[0]))
 
     file = seen.directory / f"node-{seen.killed}" / "server.properties"
@@ -172,9 +165,9 @@ def test_clients_see_brokers_topics_leaders_and_isr(job: Job) -> None:
     assert job.kafka_python == {"made", "admin"}
 
 
-def test_another_controller_leads_within_the_time_allowed(job: Job) -> None:
+def test_another_controller_leads_what_has_a_live_replica_in_its_isr(job: Job) -> None:
+    """How fast it is, tests/benchmarks/failover.py says."""
     assert job.epochs == (1, 2)
-    assert job.failover_seconds < SESSION_TIMEOUT + TICK + GRACE
     for name, raw in job.after.items():
         was, now = json.loads(job.before[name]), json.loads(raw)
         survivors = [replica for replica in was["isr"] if replica != job.killed]
