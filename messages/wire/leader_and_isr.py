@@ -16,7 +16,7 @@ from messages.requests import (
     PartitionError,
 )
 from messages.wire.api import Api, Fields
-from messages.wire.schema import LEADER_AND_ISR_REQUEST, LEADER_AND_ISR_RESPONSE, Wire, grouped, present
+from messages.wire.schema import LEADER_AND_ISR_REQUEST, LEADER_AND_ISR_RESPONSE, Wire, grouped, present, read_states
 
 _STATE_NAMES = (
     ("topic_name", "partition.topic"),
@@ -62,22 +62,12 @@ def _read_state(topic: str, state: Wire) -> LeaderAndIsrPartitionState:
 
 
 def _read_request(body: Wire, version: int) -> LeaderAndIsrRequest:
-    if version < 2:
-        ungrouped = present(body.ungrouped_partition_states)
-        states = [_read_state(present(state.topic_name), state) for state in ungrouped]
-    else:
-        states = [
-            _read_state(name, state)
-            for topic in present(body.topic_states)
-            for name in [present(topic.topic_name)]
-            for state in present(topic.partition_states)
-        ]
     return LeaderAndIsrRequest(
         version,
         body.controller_id,
         body.controller_epoch,
         body.broker_epoch,
-        tuple(states),
+        read_states(body, version >= 2, _read_state),
         tuple(LiveLeader(live.broker_id, present(live.host_name), live.port) for live in present(body.live_leaders)),
     )
 

@@ -177,6 +177,17 @@ def present(value: Any) -> Any:
     return value
 
 
+def read_states(body: Any, by_topic: bool, read: Callable[[str, Any], Any]) -> tuple[Any, ...]:
+    """`read(topic, state)` of all partition states of a request: grouped by topic, or flat with a topic in each."""
+    if not by_topic:
+        return tuple([read(present(state.topic_name), state) for state in present(body.ungrouped_partition_states)])
+    states = []
+    for topic in present(body.topic_states):
+        name = present(topic.topic_name)
+        states += [read(name, state) for state in present(topic.partition_states)]
+    return tuple(states)
+
+
 def grouped(states: Iterable[Any], row: Callable[[Any], Any]) -> dict[str, list[Any]]:
     """Rows of `states` by topic, topics in the order in which they were first seen."""
     topics: dict[str, list[Any]] = {}

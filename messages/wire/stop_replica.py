@@ -14,7 +14,7 @@ from messages.requests import (
     StopReplicaResponse,
 )
 from messages.wire.api import Api, Fields
-from messages.wire.schema import STOP_REPLICA_REQUEST, STOP_REPLICA_RESPONSE, Wire, grouped, present
+from messages.wire.schema import STOP_REPLICA_REQUEST, STOP_REPLICA_RESPONSE, Wire, grouped, present, read_states
 
 _NAMES = (("topic_name", "partition.topic"), ("partition_index", "partition.partition"))
 
@@ -42,16 +42,14 @@ def _request_fields(request: StopReplicaRequest, version: int) -> Fields:
     return fields
 
 
+def _read_state(topic: str, state: Wire) -> StopReplicaPartitionState:
+    partition = TopicPartition(topic, state.partition_index)
+    return StopReplicaPartitionState(partition, state.leader_epoch, state.delete_partition)
+
+
 def _read_request(body: Wire, version: int) -> StopReplicaRequest:
     if version >= 3:
-        states = [
-            StopReplicaPartitionState(
-                TopicPartition(name, state.partition_index), state.leader_epoch, state.delete_partition
-            )
-            for topic in present(body.topic_states)
-            for name in [present(topic.topic_name)]
-            for state in present(topic.partition_states)
-        ]
+        states = read_states(body, True, _read_state)
     else:
         if version == 0:
             ungrouped = present(body.ungrouped_partitions)
@@ -64,8 +62,8 @@ def _read_request(body: Wire, version: int) -> StopReplicaRequest:
                 for index in present(topic.partition_indexes)
             ]
         delete = body.delete_partitions
-        states = [StopReplicaPartitionState(partition, delete_partition=delete) for partition in partitions]
-    return StopReplicaRequest(version, body.controller_id, body.controller_epoch, body.broker_epoch, tuple(states))
+        states = tuple([StopReplicaPartitionState(partition, delete_partition=delete) for partition in partitions])
+    return StopReplicaRequest(version, body.controller_id, body.controller_epoch, body.broker_epoch, states)
 
 
 def _response_fields(response: StopReplicaResponse, version: int) -> Fields:

@@ -15,7 +15,7 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.wire.api import Api, Fields
-from messages.wire.schema import UPDATE_METADATA_REQUEST, UPDATE_METADATA_RESPONSE, Wire, grouped, present
+from messages.wire.schema import UPDATE_METADATA_REQUEST, UPDATE_METADATA_RESPONSE, Wire, grouped, present, read_states
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Kafka's security protocols; the index is the id on the wire."""
@@ -89,22 +89,12 @@ def _read_state(topic: str, state: Wire) -> UpdateMetadataPartitionState:
 
 
 def _read_request(body: Wire, version: int) -> UpdateMetadataRequest:
-    if version < 5:
-        ungrouped = present(body.ungrouped_partition_states)
-        states = [_read_state(present(state.topic_name), state) for state in ungrouped]
-    else:
-        states = [
-            _read_state(name, state)
-            for topic in present(body.topic_states)
-            for name in [present(topic.topic_name)]
-            for state in present(topic.partition_states)
-        ]
     return UpdateMetadataRequest(
         version,
         body.controller_id,
         body.controller_epoch,
         body.broker_epoch,
-        tuple(states),
+        read_states(body, version >= 5, _read_state),
         tuple(_read_broker(broker, version) for broker in present(body.live_brokers)),
     )
 
