@@ -40,7 +40,6 @@ from messages.channel import StartChannel
 from messages.conversation import ControllerMoved, SessionLost
 from messages.errors import STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.events import (
-    ControlledShutdown,
     ControllerChange,
     ControllerShutdown,
     LeaderAndIsrResponseReceived,
@@ -51,7 +50,7 @@ from messages.events import (
     UpdateMetadataResponseReceived,
 )
 from messages.metrics import Gauge, Gauges
-from messages.network import ClientRequest, ClientResponse, CloseClient
+from messages.network import ClientResponse, CloseClient
 from messages.node import StartController
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.vocabulary import Message
@@ -97,9 +96,8 @@ class ControllerActor(FlowActor):
         if isinstance(message, WakeupMessage):
             self.context.holding_back = False
             message = message.payload
-        client = self._client_of(message)
-        if client is not None:
-            return self._observed(CONTROLLER_STATES[ControlledShutdown], self._serve(*client))
+        if isinstance(message, Forwarded):
+            return self._observed(CONTROLLER_STATES[Forwarded], self._serve(message))
         if self._stopped or self._is_late(message):
             return None
         body = self._body(message)
@@ -111,19 +109,17 @@ class ControllerActor(FlowActor):
 
     def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
         """Answer those who wait for a response; a stop that waited in the queue remains one."""
-        for message, sender in dropped:
+        for message, _ in dropped:
             self._stopped = self._stopped or isinstance(message, ControllerShutdown)
-            client = self._client_of(message, sender)
-            if client is not None:
-                self._respond(*client, ControlledShutdownResponse(STALE_CONTROLLER_EPOCH))
+            if isinstance(message, Forwarded):
+                self._respond(message, ControlledShutdownResponse(STALE_CONTROLLER_EPOCH))
 
     def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
         """Rule 4."""
-        client = self._client_of(event)
-        if client is not None:
+        if isinstance(event, Forwarded):
             moved = isinstance(error, TERM_ENDING)
             code = STALE_CONTROLLER_EPOCH if moved else UNKNOWN_SERVER_ERROR
-            self._respond(*client, ControlledShutdownResponse(code))
+            self._respond(event, ControlledShutdownResponse(code))
         if isinstance(error, ControllerMoved):
             return self._observed(CONTROLLER_STATES[ControllerChange], failover.deposed(self.context))
         if isinstance(error, TERM_ENDING) and not isinstance(error, SessionLost):
@@ -169,30 +165,22 @@ class ControllerActor(FlowActor):
 
     # ------------------------------------------------------------------------------------------------------- clients
 
-    def _client_of(
-        self, message: Message, sender: ActorAddress | None = None
-    ) -> tuple[ActorAddress, ClientRequest] | None:
-        """Who is to be answered, and the request; None where the message is no client's."""
-        if isinstance(message, Forwarded):
-            return message.client, message.request
-        if isinstance(message, ClientRequest):
-            return sender or self.sender, message
-        return None
-
-    def _serve(self, client: ActorAddress, mail: ClientRequest) -> Flow[None]:
+    def _serve(self, forwarded: Forwarded) -> Flow[None]:
         """Answer a request that only the controller answers."""
-        request = mail.request
+        request = forwarded.request.request
         if not isinstance(request, ControlledShutdownRequest):
-            self.send(client, CloseClient(mail.connection, f"the controller answers no {type(request).__name__}"))
+            reason = f"the controller answers no {type(request).__name__}"
+            self.send(forwarded.client, CloseClient(forwarded.request.connection, reason))
             return
         if self.context.active:
             response = yield from shutdown.relieve(self.context, request)
         else:
             response = ControlledShutdownResponse(STALE_CONTROLLER_EPOCH)
-        self._respond(client, mail, response)
+        self._respond(forwarded, response)
 
-    def _respond(self, client: ActorAddress, mail: ClientRequest, response: Message) -> None:
-        self.send(client, ClientResponse(mail.connection, mail.correlation_id, response))
+    def _respond(self, forwarded: Forwarded, response: Message) -> None:
+        request = forwarded.request
+        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
     # ------------------------------------------------------------------------------------------------------- channels
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from messages.cluster import TopicPartition
 from messages.requests import (
-    ControlledShutdownRequest,
     LeaderAndIsrResponse,
     StopReplicaResponse,
     UpdateMetadataResponse,
@@ -126,13 +125,6 @@ class TopicDeletionStopReplicaResponseReceived:
     error_code: int
     deleted: tuple[TopicPartition, ...]
     response: StopReplicaResponse
-
-
-@message
-class ControlledShutdown:
-    """A broker asks to be relieved of its leaderships before it stops (controller.md 7.4)."""
-
-    request: ControlledShutdownRequest
 
 
 @message

@@ -25,7 +25,6 @@ CONTROLLER = "ControllerActor"
 CONTROLLER_EVENTS = (
     "BrokerChange",
     "BrokerModifications",
-    "ControlledShutdown",
     "ControllerChange",
     "ControllerShutdown",
     "IsrChangeNotification",
@@ -42,6 +41,9 @@ CONTROLLER_EVENTS = (
     "UpdateMetadataResponseReceived",
 )
 """The controller's events (controller.md 1), by message type."""
+
+CONTROLLED_SHUTDOWN = "ControlledShutdown"
+"""The event that comes as a client's own request, forwarded."""
 
 CONTROLLER_REQUESTS = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest")
 """What a controller sends to brokers, by message type."""
@@ -209,13 +211,11 @@ def messages(delivered: DataFrame) -> DataFrame:
 
 def events(delivered: DataFrame) -> DataFrame:
     """EventRow: the controllers' events by node and type. A controlled shutdown comes as the client's own request."""
-    request = f.coalesce(
-        f.get_json_object("payload", "$.request.request[0]"), f.get_json_object("payload", "$.request[0]")
-    )
-    asked = delivered.type.isin("Forwarded", "ClientRequest") & (request == "ControlledShutdownRequest")
-    type_ = f.when(asked, "ControlledShutdown").otherwise(delivered.type)
+    request = f.get_json_object("payload", "$.request.request[0]")
+    asked = (delivered.type == "Forwarded") & (request == "ControlledShutdownRequest")
+    type_ = f.when(asked, CONTROLLED_SHUTDOWN).otherwise(delivered.type)
     chosen = delivered.where(delivered.actor == CONTROLLER).withColumn("type", type_)
-    chosen = chosen.where(chosen.type.isin(*CONTROLLER_EVENTS))
+    chosen = chosen.where(chosen.type.isin(*CONTROLLER_EVENTS, CONTROLLED_SHUTDOWN))
     return chosen.groupBy("node", "type").agg(f.count("*").alias("count")).orderBy("node", "type")
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from actors.core import brokers, notifications, topics
 from actors.core.context import ControllerContext
 from actors.core.instructions import Flow
+from messages.broker import Forwarded
 from messages.events import (
     BrokerChange,
     BrokerModifications,
-    ControlledShutdown,
     ControllerChange,
     ControllerShutdown,
     IsrChangeNotification,
@@ -42,14 +42,17 @@ CONTROLLER_STATES: dict[type, int] = {
     PartitionModifications: 3,
     TopicDeletion: 4,
     TopicDeletionStopReplicaResponseReceived: 4,
-    ControlledShutdown: 8,
+    Forwarded: 8,
     IsrChangeNotification: 9,
     LeaderAndIsrResponseReceived: 10,
     LogDirEventNotification: 11,
     ControllerShutdown: 12,
     UpdateMetadataResponseReceived: 16,
 }
-"""Event -> the value of the gauge ControllerState while it is handled (controller.md 8)."""
+"""Event -> the value of the gauge ControllerState while it is handled (controller.md 8).
+
+Forwarded is a client's request: of those the controller answers ControlledShutdown alone.
+"""
 
 HANDLERS: dict[type, Callable[[ControllerContext, Message], Flow[None] | None]] = {
     BrokerChange: brokers.changed,

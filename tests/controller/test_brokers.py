@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from messages.broker import Forwarded
 from messages.cluster import Broker, Endpoint, TopicPartition
 from messages.errors import BROKER_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.events import LeaderAndIsrResponseReceived
@@ -276,7 +277,7 @@ def test_who_waits_while_the_session_expires_is_told_that_we_are_no_controller(w
     node.store.disconnect()
     for number in (1, 2):
         mail = ClientRequest(number, number, "b", "PLAINTEXT", ControlledShutdownRequest(3, 1))
-        world.base.inject(node.controller, mail, world.client)
+        world.base.inject(node.controller, Forwarded(world.client, mail), world.client)
     world.run()
     assert world.responses == [] and node.actor.stashed == 1
     node.store.expire(reconnect=False)

@@ -15,6 +15,7 @@ from actors.controller import ControllerActor
 from actors.core.context import ControllerContext
 from actors.core.deleting import disagreements
 from actors.runtime import Delivery, LocalBase, VirtualClock, local_system
+from messages.broker import Forwarded
 from messages.cluster import (
     Broker,
     ConfigEntry,
@@ -266,7 +267,8 @@ class World:
     def shut_down(self, node: Node, broker_id: int, epoch: int = -1) -> Any:
         """Ask the node for controlled shutdown of a broker; the response."""
         request = ControlledShutdownRequest(3, broker_id, epoch)
-        node.send(ClientRequest(7, len(self.responses), "test", "PLAINTEXT", request), self.client)
+        mail = ClientRequest(7, len(self.responses), "test", "PLAINTEXT", request)
+        node.send(Forwarded(self.client, mail), self.client)
         response = self.responses[-1]
         assert isinstance(response, ClientResponse) and response.connection == 7
         return response.response
@@ -275,7 +277,7 @@ class World:
         """Ask every node for controlled shutdown of a broker, and wait for no answer."""
         mail = ClientRequest(7, 0, "test", "PLAINTEXT", ControlledShutdownRequest(3, broker_id))
         for node in self.nodes.values():
-            self.base.inject(node.controller, mail, self.client)
+            self.base.inject(node.controller, Forwarded(self.client, mail), self.client)
 
     # ---------------------------------------------------------------------------------------------- what was heard
 
