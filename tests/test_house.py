@@ -27,7 +27,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "actors.core": ("messages", "attrs", "actors.core"),
     "actors.storage": ("messages.wire", "crc32c", "actors.storage"),
     "actors.runtime": ("messages", "thespian", "zstandard", "actors.runtime"),
-    "actors": ("messages", "actors", "thespian"),
+    "actors": (),
+    "actors.controller": ("messages", "actors.core", "actors.runtime", "actors.controller", "thespian"),
+    "actors.broker": ("messages", "actors.core", "actors.runtime", "actors.storage", "actors.broker", "thespian"),
+    "actors.gateway": ("messages", "actors.runtime", "actors.gateway", "thespian"),
+    "actors.node": ("messages", "actors", "zk_bridge", "thespian"),
     "actors.cli": ("messages", "actors", "zk_bridge", "spark", "click", "rich", "prometheus_client"),
     "zk_bridge": ("messages", "actors.runtime", "thespian", "zk_bridge"),
     "spark": ("messages.trace", "pyspark", "spark"),
@@ -35,9 +39,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 """What the files of each package (the longest prefix counts) may import beside the standard library."""
 
 ALSO: dict[str, tuple[str, ...]] = {
-    "actors.process": ("zk_bridge",),
-    "actors.node": ("zk_bridge.bridge",),
-    "actors.metrics": ("prometheus_client",),
+    "actors.gateway.store": ("zk_bridge.store",),
+    "actors.gateway.metrics": ("prometheus_client",),
     "messages.trace.codec": ("thespian.actors",),
     "zk_bridge.kazoo_store": ("kazoo",),
 }

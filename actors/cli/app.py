@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from actors.settings import SettingsError
+from actors.node.settings import SettingsError
 from messages.conversation import AskFailed
 
 PROGRAM = "kafka-actors"

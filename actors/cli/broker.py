@@ -6,7 +6,7 @@ import logging
 
 import click
 
-from actors.settings import load_settings
+from actors.node.settings import load_settings
 
 LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
@@ -45,6 +45,6 @@ def command(properties: str, overrides: dict[str, str]) -> int:
     for warning in loaded.warnings:
         logging.getLogger("kafka_actors.settings").warning(warning)
 
-    from actors.process import run_node
+    from actors.node.process import run_node
 
     return run_node(loaded.settings)

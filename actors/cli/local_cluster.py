@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from actors.cli.app import Failed
 from actors.cli.zookeeper import zookeeper
-from actors.properties import format_properties, parse_properties
+from actors.node.properties import format_properties, parse_properties
 from messages.conversation import AskFailed
 from messages.requests import MetadataRequest, MetadataResponse
 from messages.vocabulary import Message

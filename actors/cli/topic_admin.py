@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from actors.core.replica_assignment import assign, extend
+from actors.core.controller.replica_assignment import assign, extend
 from actors.core.topic_config import check_config
 from actors.core.topic_name import INTERNAL_TOPICS, can_collide, check_name, collisions
 from messages.cluster import (

@@ -16,7 +16,7 @@ import click
 from actors.cli.app import FAILED, PROGRAM, Failed
 from actors.cli.display import console, table
 from actors.cli.local_cluster import HOST, LocalCluster, busy, free_ports, how_it_ended
-from actors.settings import zookeeper_servers
+from actors.node.settings import zookeeper_servers
 from messages.conversation import AskFailed
 
 WATCH_SECONDS = 0.2

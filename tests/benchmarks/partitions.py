@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from actors.process import GC_THRESHOLDS
+from actors.node.process import GC_THRESHOLDS
 from actors.runtime import RealClock
 from actors.storage.disk import DiskPort
 from messages.errors import NONE

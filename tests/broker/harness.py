@@ -14,11 +14,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from actors.listener import ListenerGateway
-from actors.metadata_cache import MetadataCacheActor
-from actors.ports import TimePort
-from actors.replica_manager import ReplicaManagerActor
-from actors.request_handler import RequestHandlerActor
+from actors.broker.metadata_cache import MetadataCacheActor
+from actors.broker.replica_manager import ReplicaManagerActor
+from actors.broker.request_handler import RequestHandlerActor
+from actors.gateway.listener import ListenerGateway
+from actors.node.ports import TimePort
 from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
 from actors.storage.disk import DiskPort
 from messages.cluster import Endpoint, TopicPartition

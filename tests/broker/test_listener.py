@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from actors.listener import ListenerGateway
+from actors.gateway.listener import ListenerGateway
 from actors.runtime import LocalBase, RealClock
 from messages.cluster import Endpoint
 from messages.errors import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.metadata_cache import MetadataCache
+from actors.core.broker.metadata_cache import MetadataCache
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 from messages.errors import (
     INVALID_TOPIC,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.partition import (
+from actors.core.broker.partition import (
     FOLLOWER,
     LEADER,
     NO_ROLE,

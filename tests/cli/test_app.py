@@ -14,7 +14,7 @@ from actors.cli import app
 from actors.cli.app import COMMANDS, Failed, run
 from actors.cli.broker import parse_overrides
 from actors.cli.local_cluster import busy, free_ports, how_it_ended
-from actors.settings import SettingsError
+from actors.node.settings import SettingsError
 from messages.conversation import ConnectionLoss
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.properties import format_properties, parse_properties
+from actors.node.properties import format_properties, parse_properties
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.settings import SettingsError, load_settings, settings_of
-from actors.settings_table import KNOWN, SETTINGS
+from actors.node.settings import SettingsError, load_settings, settings_of
+from actors.node.settings_table import KNOWN, SETTINGS
 from messages.cluster import Endpoint
 from messages.node import NodeSettings
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import topics
-from actors.core.replica_assignment import InvalidAssignment, assign, extend
+from actors.core.controller.replica_assignment import InvalidAssignment, assign, extend
 from messages.cluster import Broker, Endpoint, LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.zookeeper import CreatePartitionStates, Elect, EnsurePaths, GetTopicDeletions, RegisterBroker
 from zk_bridge.client import Client

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from thespian.actors import ActorAddress, ActorExitRequest
 
-from actors.channel import QUEUE_SIZE, QUEUE_TIME, BrokerChannelActor
+from actors.controller.channel import QUEUE_SIZE, QUEUE_TIME, BrokerChannelActor
 from actors.runtime import local_system
 from messages.channel import StartChannel
 from messages.cluster import Endpoint, TopicPartition

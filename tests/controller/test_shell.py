@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from actors.core.events import CONTROLLER_STATES, HANDLERS
-from actors.core.failover import TERM_EVENTS
+from actors.core.controller.events import CONTROLLER_STATES, HANDLERS
+from actors.core.controller.failover import TERM_EVENTS
 from actors.runtime import Delivery
 from messages.cluster import TopicPartition
 from messages.events import IsrChangeNotification, LeaderAndIsrResponseReceived, UpdateMetadataResponseReceived

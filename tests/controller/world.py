@@ -11,9 +11,9 @@ from typing import Any
 
 from thespian.actors import ActorAddress, ActorExitRequest
 
-from actors.controller import ControllerActor
-from actors.core.context import ControllerContext
-from actors.core.deleting import disagreements
+from actors.controller.controller import ControllerActor
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.deleting import disagreements
 from actors.runtime import Delivery, LocalBase, VirtualClock, local_system
 from messages.broker import Forwarded
 from messages.cluster import (

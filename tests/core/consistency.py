@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.core.context import ControllerContext
-from actors.core.states import PartitionState
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.states import PartitionState
 
 
 def inconsistencies(context: ControllerContext) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.core.context import ControllerContext
-from actors.core.deleting import disagreements
-from actors.core.deletion import DeletionRecord
-from actors.core.instructions import Flow, SendRequest
-from actors.core.states import PartitionState, ReplicaState
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.deleting import disagreements
+from actors.core.controller.deletion import DeletionRecord
+from actors.core.controller.instructions import Flow, SendRequest
+from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import (
     Broker,
     ConfigEntry,

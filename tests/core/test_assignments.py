@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.context import target_replicas
-from actors.core.states import PartitionState, ReplicaState
+from actors.core.controller.context import target_replicas
+from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import ReplicaAssignment, TopicPartition
 from tests.core.consistency import inconsistencies
 from tests.core.driver import Scene

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.core import notifications
-from actors.core.batch import RequestBatch, request_versions
+from actors.core.controller import notifications
+from actors.core.controller.batch import RequestBatch, request_versions
 from messages.cluster import LEADER_DURING_DELETE, Broker, TopicPartition
 from messages.deletion import DeletionSets
 from messages.events import TopicDeletionStopReplicaResponseReceived

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.core import deleting, replicas
-from actors.core.context import ReplicasByBroker
-from actors.core.deletion import DeletionRecord
-from actors.core.states import PartitionState, ReplicaState
+from actors.core.controller import deleting, replicas
+from actors.core.controller.context import ReplicasByBroker
+from actors.core.controller.deletion import DeletionRecord
+from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import Broker, PartitionReplica
 from messages.conversation import ZooKeeperRefused
 from messages.deletion import (

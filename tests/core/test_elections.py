@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core import elections
-from actors.core.elections import Candidates, Choice, Strategy
+from actors.core.controller import elections
+from actors.core.controller.elections import Candidates, Choice, Strategy
 
 
 def elect(

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from actors.core import deleting, elections, leadership
-from actors.core.states import PARTITION_TABLE, PartitionState
+from actors.core.controller import deleting, elections, leadership
+from actors.core.controller.states import PARTITION_TABLE, PartitionState
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.conversation import ConnectionLoss, ControllerMoved, ZooKeeperRefused
 from messages.deletion import QueueDeletions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core import replicas
-from actors.core.states import REPLICA_TABLE, ReplicaState
+from actors.core.controller import replicas
+from actors.core.controller.states import REPLICA_TABLE, ReplicaState
 from messages.cluster import EPOCH_DURING_DELETE, ReplicaAssignment, TopicPartition
 from messages.conversation import ControllerMoved
 from messages.deletion import DeletionSets

@@ -1,19 +1,19 @@
-"""Writes docs/state-machines.md from the tables in actors.core.states; `make docs` runs it."""
+"""Writes docs/state-machines.md from the tables in actors.core.controller.states; `make docs` runs it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from actors.core.states import PARTITION_TABLE, REPLICA_TABLE, Row, State
+from actors.core.controller.states import PARTITION_TABLE, REPLICA_TABLE, Row, State
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "state-machines.md"
 
 HEAD = """\
 # The two state machines of the controller
 
-Generated from the tables in `actors/core/states.py` by `make docs`; a test keeps it current. The tables are the law:
-the controller makes a move only where they allow it, in one place, and logs any other with its subject, from and to.
+Generated from the tables in `actors/core/controller/states.py` by `make docs`; a test keeps it current. The tables are
+the law: the controller makes a move only where they allow it, in one place, and logs any other with its subject, from and to.
 """
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.metrics import MetricsGateway
+from actors.gateway.metrics import MetricsGateway
 from actors.runtime import LocalBase
 from messages.metrics import DropMetric, Gauge, Gauges, Timing
 

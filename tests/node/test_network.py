@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors.network import MAX_RESPONSE_BYTES, NetworkGateway
+from actors.gateway.network import MAX_RESPONSE_BYTES, NetworkGateway
 from actors.runtime import LocalBase
 from messages.cluster import Endpoint
 from messages.conversation import Answer, Ask

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from thespian.actors import ActorAddress
 
-from actors.node import NodeActor
-from actors.ports import ProcessPort, RandomPort, TimePort
+from actors.node.node import NodeActor
+from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.runtime import Delivery, local_system
 from actors.storage.disk import DiskPort
 from messages.cluster import Endpoint, TopicPartition

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from actors.core.states import PartitionState, ReplicaState
+from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import PartitionReplica
 from messages.deletion import (
     AnnounceDeletion,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.core.context import ControllerContext
+from actors.core.controller.context import ControllerContext
 from messages.metrics import Gauge
 
 CONTROLLER_STATE = "kafka_controller_kafkacontroller_controllerstate"

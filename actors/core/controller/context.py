@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from actors.core.states import PartitionState, ReplicaState
+from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import (
     Broker,
     Endpoint,

@@ -19,12 +19,13 @@ from typing import ClassVar
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
-from actors.channel import BrokerChannelActor
-from actors.core import failover, shutdown
-from actors.core.context import ControllerContext
-from actors.core.events import CONTROLLER_STATES, HANDLERS
-from actors.core.gauges import IDLE, gauges
-from actors.core.instructions import (
+from actors.controller.channel import BrokerChannelActor
+from actors.controller.topic_deletion import TopicDeletionActor
+from actors.core.controller import failover, shutdown
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.events import CONTROLLER_STATES, HANDLERS
+from actors.core.controller.gauges import IDLE, gauges
+from actors.core.controller.instructions import (
     TERM_ENDING,
     CloseAllChannels,
     CloseChannel,
@@ -34,7 +35,6 @@ from actors.core.instructions import (
     SendRequest,
 )
 from actors.runtime import FlowActor, UnknownMessage
-from actors.topic_deletion import TopicDeletionActor
 from messages.broker import Forwarded
 from messages.channel import StartChannel
 from messages.conversation import ControllerMoved, SessionLost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thespian.actors import ActorAddress
 
-from actors.core.metadata_cache import MetadataCache
+from actors.core.broker.metadata_cache import MetadataCache
 from actors.runtime import Dispatcher
 from messages.broker import AliveBrokers, Forwarded, GetAliveBrokers, MergeMetadata
 from messages.conversation import Answer, Ask, Done

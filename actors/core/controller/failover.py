@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import logging
 
-from actors.core import brokers, deleting, leadership, notifications, replicas
-from actors.core.context import NO_CONTROLLER, ControllerContext
-from actors.core.instructions import CloseAllChannels, ElectLater, Flow, OpenChannel
+from actors.core.controller import brokers, deleting, leadership, notifications, replicas
+from actors.core.controller.context import NO_CONTROLLER, ControllerContext
+from actors.core.controller.instructions import CloseAllChannels, ElectLater, Flow, OpenChannel
 from messages.conversation import AskFailed, ControllerMoved, SessionLost
 from messages.events import (
     BrokerChange,

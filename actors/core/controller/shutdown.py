@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from actors.core import elections, leadership, replicas
-from actors.core.batch import RequestBatch
-from actors.core.context import ControllerContext
-from actors.core.instructions import Flow
-from actors.core.states import PartitionState, ReplicaState
+from actors.core.controller import elections, leadership, replicas
+from actors.core.controller.batch import RequestBatch
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.instructions import Flow
+from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.errors import BROKER_NOT_AVAILABLE, NONE, STALE_BROKER_EPOCH
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse

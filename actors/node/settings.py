@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.properties import parse_properties
-from actors.settings_table import KNOWN, KNOWN_PREFIXES, SETTINGS, items
+from actors.node.properties import parse_properties
+from actors.node.settings_table import KNOWN, KNOWN_PREFIXES, SETTINGS, items
 from messages.cluster import Endpoint
 from messages.node import NodeSettings
 

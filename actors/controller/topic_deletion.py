@@ -1,10 +1,10 @@
-"""TopicDeletionActor: the deletion's own record (`actors.core.deletion`), behind a door that only answers."""
+"""TopicDeletionActor: the deletion's record (`actors.core.controller.deletion`), behind a door that only answers."""
 
 from __future__ import annotations
 
 from thespian.actors import ActorAddress
 
-from actors.core.deletion import DeletionRecord
+from actors.core.controller.deletion import DeletionRecord
 from actors.runtime import Dispatcher
 from messages.conversation import Answer, Ask
 

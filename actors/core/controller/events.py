@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.core import brokers, notifications, topics
-from actors.core.context import ControllerContext
-from actors.core.instructions import Flow
+from actors.core.controller import brokers, notifications, topics
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.instructions import Flow
 from messages.broker import Forwarded
 from messages.events import (
     BrokerChange,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 
-from actors.core import brokers, deleting
-from actors.core.context import ControllerContext
-from actors.core.instructions import Flow, passing
+from actors.core.controller import brokers, deleting
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.instructions import Flow, passing
 from messages.cluster import Leadership, PartitionReplica, TopicPartition
 from messages.conversation import AskFailed
 from messages.errors import KAFKA_STORAGE_ERROR, NONE

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from actors.core.batch import RequestBatch
-from actors.core.context import ControllerContext, ReplicasByBroker
-from actors.core.instructions import Flow
-from actors.core.leadership import Failures, log_failures, read_states, write_states
-from actors.core.states import REPLICA_TABLE, ReplicaState, refuse
+from actors.core.controller.batch import RequestBatch
+from actors.core.controller.context import ControllerContext, ReplicasByBroker
+from actors.core.controller.instructions import Flow
+from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
+from actors.core.controller.states import REPLICA_TABLE, ReplicaState, refuse
 from messages.cluster import (
     NO_LEADER,
     LeaderIsrAndControllerEpoch,

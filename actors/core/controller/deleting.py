@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from actors.core import leadership, replicas
-from actors.core.batch import RequestBatch
-from actors.core.context import ControllerContext, ReplicasByBroker
-from actors.core.deletion import DeletionRecord
-from actors.core.instructions import Flow, passing
-from actors.core.states import REPLICA_TABLE, PartitionState, ReplicaState
+from actors.core.controller import leadership, replicas
+from actors.core.controller.batch import RequestBatch
+from actors.core.controller.context import ControllerContext, ReplicasByBroker
+from actors.core.controller.deletion import DeletionRecord
+from actors.core.controller.instructions import Flow, passing
+from actors.core.controller.states import REPLICA_TABLE, PartitionState, ReplicaState
 from messages.cluster import PartitionReplica
 from messages.conversation import AskFailed
 from messages.deletion import (

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
-from actors.controller import ControllerActor
-from actors.metadata_cache import MetadataCacheActor
-from actors.replica_manager import ReplicaManagerActor
-from actors.request_handler import RequestHandlerActor
+from actors.broker.metadata_cache import MetadataCacheActor
+from actors.broker.replica_manager import ReplicaManagerActor
+from actors.broker.request_handler import RequestHandlerActor
+from actors.controller.controller import ControllerActor
 from actors.runtime import FlowActor
 from messages.cluster import Broker, Endpoint
 from messages.conversation import AskFailed, SessionLost

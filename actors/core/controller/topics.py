@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from actors.core import deleting, leadership, replicas
-from actors.core.context import ControllerContext
-from actors.core.instructions import Flow
-from actors.core.states import PartitionState, ReplicaState
+from actors.core.controller import deleting, leadership, replicas
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.instructions import Flow
+from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import TopicPartition
 from messages.events import PartitionModifications, TopicChange, TopicDeletion
 from messages.zookeeper import (

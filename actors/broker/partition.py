@@ -1,7 +1,7 @@
 """PartitionActor: one hosted partition. It keeps the replica's role and owns the directory of its log.
 
-The rules are `actors.core.partition`'s. A disk error makes the order fail with code 56 and leaves the role as it was;
-what becomes of the log directory is the replica manager's to decide.
+The rules are `actors.core.broker.partition`'s. A disk error makes the order fail with code 56 and leaves the role as it
+was; what becomes of the log directory is the replica manager's to decide.
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from collections.abc import Callable
 
 from thespian.actors import ActorAddress
 
-from actors.core.partition import Partition, is_superseded, make_follower, make_leader, role_verdict, stop_verdict
+from actors.core.broker.partition import (
+    Partition,
+    is_superseded,
+    make_follower,
+    make_leader,
+    role_verdict,
+    stop_verdict,
+)
 from actors.runtime import Dispatcher
 from actors.storage.log_directories import deleted_path
 from messages.broker import (

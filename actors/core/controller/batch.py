@@ -14,8 +14,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from actors.core.context import BrokerEndpointNotAvailable, ControllerContext
-from actors.core.instructions import Flow, SendRequest
+from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext
+from actors.core.controller.instructions import Flow, SendRequest
 from messages.cluster import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,

@@ -21,8 +21,8 @@ from typing import Any
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
-from actors.core.replica_manager import Census, ControllerResponse, Epochs, leaders_first, name_verdict, refusal
-from actors.partition import PartitionActor
+from actors.broker.partition import PartitionActor
+from actors.core.broker.replica_manager import Census, ControllerResponse, Epochs, leaders_first, name_verdict, refusal
 from actors.runtime import AskAll, FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, deleted_path
 from messages.broker import (

@@ -12,55 +12,29 @@ import asyncio
 import gc
 import logging
 import signal
-import threading
 
 from thespian.actors import ActorAddress
 
-from actors.channel import QUEUE_SIZE
-from actors.listener import ListenerGateway
-from actors.metrics import MetricsGateway
-from actors.network import NetworkGateway
-from actors.node import NodeActor
-from actors.ports import ProcessPort, RandomPort, TimePort
+from actors.controller.channel import QUEUE_SIZE
+from actors.gateway.listener import ListenerGateway
+from actors.gateway.metrics import MetricsGateway
+from actors.gateway.network import NetworkGateway
+from actors.gateway.store import StoreGateway
+from actors.node.node import NodeActor
+from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.runtime import LocalBase, RealClock, local_system
 from actors.runtime.recorder import Recorder
 from actors.storage.disk import DiskPort
-from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, OpenStore, StartNode, StopNode
+from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
 from messages.vocabulary import Message
 from zk_bridge.kazoo_store import KazooStore
-from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
+from zk_bridge.store import ZooKeeperUnavailable
 
 _log = logging.getLogger("kafka_actors.process")
 
 METRICS_HOST = "127.0.0.1"
 GC_THRESHOLDS = (50_000, 20, 100)
 """Collections are rarer than Python's default: a hundred thousand actors are not garbage."""
-
-
-class StoreGateway:
-    """ZooKeeper as an outsider: requests go to the store, its news to the bridge."""
-
-    def __init__(self, base: LocalBase, store: Store, failed: ActorAddress) -> None:
-        self._base = base
-        self._store = store
-        self._failed = failed
-        self.address: ActorAddress = base.outsider("store", self.receive)
-
-    def receive(self, message: Message, sender: ActorAddress) -> None:
-        """Take mail from an actor: OpenStore once, then the bridge's requests."""
-        if isinstance(message, OpenStore):
-            threading.Thread(target=self._open, args=(message.bridge,), name="zookeeper-open", daemon=True).start()
-        else:
-            self._store.submit(message)
-
-    def _open(self, bridge: ActorAddress) -> None:
-        def news(item: StoreNews) -> None:
-            self._base.inject(bridge, item, self.address)
-
-        try:
-            self._store.start(news)
-        except ZooKeeperUnavailable as error:
-            self._base.inject(self._failed, NodeFailed(str(error)), self.address)
 
 
 class NodeProcess:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from actors.core import elections
-from actors.core.batch import RequestBatch
-from actors.core.context import ControllerContext, target_replicas
-from actors.core.elections import Candidates, Choice, Strategy
-from actors.core.instructions import Flow, passing
-from actors.core.states import PARTITION_TABLE, PartitionState, refuse
+from actors.core.controller import elections
+from actors.core.controller.batch import RequestBatch
+from actors.core.controller.context import ControllerContext, target_replicas
+from actors.core.controller.elections import Candidates, Choice, Strategy
+from actors.core.controller.instructions import Flow, passing
+from actors.core.controller.states import PARTITION_TABLE, PartitionState, refuse
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.conversation import AskFailed
 from messages.zookeeper import (

@@ -13,11 +13,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from actors.core import deleting, leadership, replicas
-from actors.core.batch import RequestBatch
-from actors.core.context import ControllerContext, ReplicasByBroker
-from actors.core.instructions import CloseChannel, Flow, OpenChannel
-from actors.core.states import PartitionState, ReplicaState
+from actors.core.controller import deleting, leadership, replicas
+from actors.core.controller.batch import RequestBatch
+from actors.core.controller.context import ControllerContext, ReplicasByBroker
+from actors.core.controller.instructions import CloseChannel, Flow, OpenChannel
+from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import Broker, TopicPartition
 from messages.events import BrokerChange, BrokerModifications
 from messages.zookeeper import Brokers, GetBroker, GetBrokers, StopWatching, WatchBrokers

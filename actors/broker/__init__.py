@@ -1,0 +1,1 @@
+"""The broker's actors: replica manager, partitions, metadata cache and request handler. Rules: `actors.core.broker`."""

@@ -1,0 +1,1 @@
+"""The controller's actors: event queue, channels to brokers, topic deletion. Their rules: `actors.core.controller`."""

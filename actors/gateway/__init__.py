@@ -1,0 +1,1 @@
+"""The border of a node as mail: clients' connections, connections to peers, ZooKeeper's store and the metrics."""

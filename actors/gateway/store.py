@@ -1,0 +1,38 @@
+"""ZooKeeper at the border: what the bridge asks goes to the store, the store's news to the bridge."""
+
+from __future__ import annotations
+
+import threading
+
+from thespian.actors import ActorAddress
+
+from actors.runtime import LocalBase
+from messages.node import NodeFailed, OpenStore
+from messages.vocabulary import Message
+from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
+
+
+class StoreGateway:
+    """ZooKeeper as an outsider: requests go to the store, its news to the bridge."""
+
+    def __init__(self, base: LocalBase, store: Store, failed: ActorAddress) -> None:
+        self._base = base
+        self._store = store
+        self._failed = failed
+        self.address: ActorAddress = base.outsider("store", self.receive)
+
+    def receive(self, message: Message, sender: ActorAddress) -> None:
+        """Take mail from an actor: OpenStore once, then the bridge's requests."""
+        if isinstance(message, OpenStore):
+            threading.Thread(target=self._open, args=(message.bridge,), name="zookeeper-open", daemon=True).start()
+        else:
+            self._store.submit(message)
+
+    def _open(self, bridge: ActorAddress) -> None:
+        def news(item: StoreNews) -> None:
+            self._base.inject(bridge, item, self.address)
+
+        try:
+            self._store.start(news)
+        except ZooKeeperUnavailable as error:
+            self._base.inject(self._failed, NodeFailed(str(error)), self.address)
