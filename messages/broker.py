@@ -10,6 +10,7 @@ from typing import ClassVar
 from thespian.actors import ActorAddress
 
 from messages.cluster import TopicPartition
+from messages.conversation import Done, Question
 from messages.network import ClientRequest
 from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataRequest
 from messages.vocabulary import message
@@ -45,7 +46,7 @@ class LogPlace:
 
 
 @message
-class BecomeLeader:
+class BecomeLeader(Question["RoleTaken"]):
     """Lead the partition as the controller says. -> RoleTaken
 
     `log` is None where no log directory may take the partition (broker.md 9.1 row 20): error 56.
@@ -56,7 +57,7 @@ class BecomeLeader:
 
 
 @message
-class BecomeFollower:
+class BecomeFollower(Question["RoleTaken"]):
     """Follow the leader that the controller names. -> RoleTaken
 
     `leader_alive` False: the metadata cache does not know the leader as alive: only the log is made (broker.md 1.4).
@@ -84,7 +85,7 @@ class RoleTaken:
 
 
 @message
-class StopPartition:
+class StopPartition(Question["PartitionStopped"]):
     """Stop the replica, and delete its log if told so; `leader_epoch` decides whether to obey. -> PartitionStopped"""
 
     leader_epoch: int
@@ -109,7 +110,7 @@ class RemoveDeletedLogs:
 
 
 @message
-class MergeMetadata:
+class MergeMetadata(Question[Done]):
     """Take an UpdateMetadata that passed its gates into the cache. -> Done"""
 
     asks: ClassVar[str] = METADATA_CACHE
@@ -117,7 +118,7 @@ class MergeMetadata:
 
 
 @message
-class GetAliveBrokers:
+class GetAliveBrokers(Question["AliveBrokers"]):
     """Which brokers are alive? -> AliveBrokers"""
 
     asks: ClassVar[str] = METADATA_CACHE

@@ -1,12 +1,57 @@
 """How an actor asks another: Ask and Answer, and the ways an answer can be bad.
 
-A flow yields a question; the shell (`actors.runtime.flow`) wraps it as `Ask(id, question)`, sends it to whom the
-question's class names in `asks`, and hands the flow the result of the `Answer` with that id.
+A flow asks by `yield from ask(question)`; the shell (`actors.runtime.flow`) wraps the question as `Ask(id, question)`,
+sends it to whom the question's class names in `asks`, and hands the flow the result of the `Answer` with that id.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from typing import ClassVar, Generic, NamedTuple, TypeVar, cast
+
+from thespian.actors import ActorAddress
+
 from messages.vocabulary import Message, message
+
+T = TypeVar("T")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Question(Generic[R_co]):
+    """What is asked of another actor; R is the type of the result that answers it.
+
+    `asks` names the peer that answers; "" where the question goes to an address of its own (`ask_all`).
+    """
+
+    __slots__ = ()
+    asks: ClassVar[str] = ""
+
+
+class Instruction:
+    """What a flow wants its own shell to do at once. No mail: the shell makes of it whatever has to be sent."""
+
+    __slots__ = ()
+
+
+class AskAll(NamedTuple):
+    """Questions to several actors at once: (address, question) pairs."""
+
+    pairs: tuple[tuple[ActorAddress, Question[object]], ...]
+
+
+Flow = Generator[Question[object] | AskAll | Instruction, object, T]
+"""A conversation: yields questions and instructions, returns its result."""
+
+
+def ask(question: Question[R]) -> Flow[R]:
+    """Ask, and wait for the result. Raises the AskFailed that a Failure names."""
+    return cast("R", (yield question))
+
+
+def ask_all(pairs: Sequence[tuple[ActorAddress, Question[R]]]) -> Flow[tuple[R | Failure, ...]]:
+    """Ask each address its question; the results in that order, once all are in. A Failure stays in its place."""
+    return cast("tuple[R | Failure, ...]", (yield AskAll(tuple(pairs))))
 
 
 @message

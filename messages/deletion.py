@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from messages.cluster import PartitionReplica
+from messages.conversation import Question
 from messages.vocabulary import Message, message
 
 DELETION = "deletion"
@@ -33,7 +34,7 @@ class DeletingTopic:
 
 
 @message
-class ResetDeletions:
+class ResetDeletions(Question["DeletionPlan"]):
     """Forget everything; these topics are queued, those of `ineligible` are not to be tried now.
 
     -> DeletionPlan of one DeletionSets. Asked at failover (controller.md 6.1 init; none is `started` then), without
@@ -47,7 +48,7 @@ class ResetDeletions:
 
 
 @message
-class CorrectDeletions:
+class CorrectDeletions(Question["DeletionPlan"]):
     """These topics stand otherwise than the plan foresaw: the tables are right. -> DeletionPlan of one DeletionSets"""
 
     asks: ClassVar[str] = DELETION
@@ -55,7 +56,7 @@ class CorrectDeletions:
 
 
 @message
-class QueueDeletions:
+class QueueDeletions(Question["DeletionPlan"]):
     """These topics are to be deleted (those queued already stay as they are). -> DeletionPlan"""
 
     asks: ClassVar[str] = DELETION
@@ -64,7 +65,7 @@ class QueueDeletions:
 
 
 @message
-class ResumeDeletions:
+class ResumeDeletions(Question["DeletionPlan"]):
     """Something changed for these topics (None: look at all queued ones, as they are). -> DeletionPlan"""
 
     asks: ClassVar[str] = DELETION
@@ -73,7 +74,7 @@ class ResumeDeletions:
 
 
 @message
-class FailReplicaDeletions:
+class FailReplicaDeletions(Question["DeletionPlan"]):
     """Replicas of these topics could not be deleted, or died. -> DeletionPlan
 
     `replicas` are those of them that were about to be deleted; the others stay as they are, but their topics wait, too.
@@ -86,7 +87,7 @@ class FailReplicaDeletions:
 
 
 @message
-class CompleteReplicaDeletions:
+class CompleteReplicaDeletions(Question["DeletionPlan"]):
     """The brokers have deleted these replicas. -> DeletionPlan"""
 
     asks: ClassVar[str] = DELETION

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from messages.cluster import Endpoint
+from messages.conversation import Question
 from messages.vocabulary import Message, message
 
 
 @message
-class Transmit:
+class Transmit(Question["Received | TransmitFailed"]):
     """To the network: send `request` on `channel`'s connection and wait for the reply.
 
     The gateway keeps one connection per channel name, connects it where it is not (or where the endpoint changed),

@@ -21,6 +21,7 @@ from messages.cluster import (
     PartitionAssignment,
     TopicPartition,
 )
+from messages.conversation import Done, Question
 from messages.vocabulary import message
 
 BRIDGE = "bridge"
@@ -29,14 +30,14 @@ BRIDGE = "bridge"
 
 
 @message
-class EnsurePaths:
+class EnsurePaths(Question[Done]):
     """Create Kafka's persistent parents where missing, with null data (controller.md 2.1). -> Done"""
 
     asks: ClassVar[str] = BRIDGE
 
 
 @message
-class GetClusterId:
+class GetClusterId(Question["ClusterId"]):
     """Read /cluster/id, or create it with `proposed` where it is missing. -> ClusterId"""
 
     asks: ClassVar[str] = BRIDGE
@@ -51,7 +52,7 @@ class ClusterId:
 
 
 @message
-class RegisterBroker:
+class RegisterBroker(Question["BrokerRegistered | RegistrationRefused"]):
     """Create ephemeral /brokers/ids/N (create + set in one transaction). -> BrokerRegistered | RegistrationRefused
 
     A node left by this process's own earlier session is deleted and made anew; another owner's refuses.
@@ -78,7 +79,7 @@ class RegistrationRefused:
 
 
 @message
-class RegisterNode:
+class RegisterNode(Question[Done]):
     """Create ephemeral /kafka-actors/nodes/N: where this node's metrics are served, which roles it has. -> Done
 
     Ours alone: Kafka's tools never look there. A node of the same id left by an earlier session is replaced.
@@ -100,7 +101,7 @@ class NodeRegistration:
 
 
 @message
-class GetNodes:
+class GetNodes(Question["Nodes"]):
     """Read /kafka-actors/nodes. -> Nodes"""
 
     asks: ClassVar[str] = BRIDGE
@@ -117,7 +118,7 @@ class Nodes:
 
 
 @message
-class GetController:
+class GetController(Question["ControllerIs"]):
     """Read /controller; arms ControllerChange (created, data) and Reelect (deleted) if `watch`. -> ControllerIs"""
 
     asks: ClassVar[str] = BRIDGE
@@ -133,7 +134,7 @@ class ControllerIs:
 
 
 @message
-class Elect:
+class Elect(Question["Elected | NotElected"]):
     """The election transaction (controller.md 2.5). -> Elected | NotElected"""
 
     asks: ClassVar[str] = BRIDGE
@@ -157,7 +158,7 @@ class NotElected:
 
 
 @message
-class ResignController:
+class ResignController(Question[Done]):
     """Delete /controller, fenced. -> Done"""
 
     asks: ClassVar[str] = BRIDGE
@@ -165,7 +166,7 @@ class ResignController:
 
 
 @message
-class StopWatching:
+class StopWatching(Question[Done]):
     """Forget the asker's watches of the event named (its class): those of `keys` (as text), or all. -> Done"""
 
     asks: ClassVar[str] = BRIDGE
@@ -177,7 +178,7 @@ class StopWatching:
 
 
 @message
-class GetBrokers:
+class GetBrokers(Question["Brokers"]):
     """Read all of /brokers/ids/*; arms BrokerChange if `watch`. -> Brokers. Children that name no id are ignored."""
 
     asks: ClassVar[str] = BRIDGE
@@ -193,7 +194,7 @@ class Brokers:
 
 
 @message
-class WatchBrokers:
+class WatchBrokers(Question[Done]):
     """Arm BrokerModifications for each id (no read: the caller has just read them). -> Done"""
 
     asks: ClassVar[str] = BRIDGE
@@ -201,7 +202,7 @@ class WatchBrokers:
 
 
 @message
-class GetBroker:
+class GetBroker(Question["Brokers"]):
     """Read /brokers/ids/N; arms BrokerModifications(N). -> Brokers (empty where absent, unreadable where torn)"""
 
     asks: ClassVar[str] = BRIDGE
@@ -212,7 +213,7 @@ class GetBroker:
 
 
 @message
-class GetTopics:
+class GetTopics(Question["TopicNames"]):
     """Children of /brokers/topics; arms TopicChange if `watch`. -> TopicNames"""
 
     asks: ClassVar[str] = BRIDGE
@@ -227,7 +228,7 @@ class TopicNames:
 
 
 @message
-class GetAssignments:
+class GetAssignments(Question["Assignments"]):
     """Read /brokers/topics/T of each; arms PartitionModifications(T) if `watch`. -> Assignments"""
 
     asks: ClassVar[str] = BRIDGE
@@ -251,7 +252,7 @@ class Assignments:
 
 
 @message
-class SetAssignments:
+class SetAssignments(Question[Done]):
     """Rewrite /brokers/topics/T whole (version any). -> Done. NONODE fails as ZooKeeperRefused."""
 
     asks: ClassVar[str] = BRIDGE
@@ -260,7 +261,7 @@ class SetAssignments:
 
 
 @message
-class CreateTopic:
+class CreateTopic(Question["Done | TopicExists"]):
     """Admin: /config/topics/T (created or replaced), then /brokers/topics/T. -> Done | TopicExists"""
 
     asks: ClassVar[str] = BRIDGE
@@ -276,7 +277,7 @@ class TopicExists:
 
 
 @message
-class GetTopicConfigs:
+class GetTopicConfigs(Question["TopicConfigs"]):
     """Read /config/topics/T of each. -> TopicConfigs (a topic without node has no entries)"""
 
     asks: ClassVar[str] = BRIDGE
@@ -299,7 +300,7 @@ class TopicConfigs:
 
 
 @message
-class SetTopicConfig:
+class SetTopicConfig(Question[Done]):
     """Admin: write /config/topics/T and a /config/changes notification. -> Done"""
 
     asks: ClassVar[str] = BRIDGE
@@ -311,7 +312,7 @@ class SetTopicConfig:
 
 
 @message
-class GetPartitionStates:
+class GetPartitionStates(Question["PartitionStates"]):
     """Read .../partitions/P/state of each. -> PartitionStates, same order"""
 
     asks: ClassVar[str] = BRIDGE
@@ -334,7 +335,7 @@ class PartitionStates:
 
 
 @message
-class CreatePartitionStates:
+class CreatePartitionStates(Question["WriteResults"]):
     """Create partitions/, partitions/P and state of each, fenced. -> WriteResults, same order"""
 
     asks: ClassVar[str] = BRIDGE
@@ -343,7 +344,7 @@ class CreatePartitionStates:
 
 
 @message
-class UpdatePartitionStates:
+class UpdatePartitionStates(Question["WriteResults"]):
     """Set state of each, conditional on the zk_version its state carries, fenced. -> WriteResults, same order
 
     After a lost answer or a BadVersion the batch is re-read once: what already holds our data at version + 1 counts
@@ -380,7 +381,7 @@ class WriteResults:
 
 
 @message
-class GetTopicDeletions:
+class GetTopicDeletions(Question["TopicNames"]):
     """Children of /admin/delete_topics; arms TopicDeletion if `watch`. -> TopicNames"""
 
     asks: ClassVar[str] = BRIDGE
@@ -388,7 +389,7 @@ class GetTopicDeletions:
 
 
 @message
-class RequestTopicDeletion:
+class RequestTopicDeletion(Question["Done | TopicAlreadyMarkedForDeletion"]):
     """Admin: create /admin/delete_topics/T. -> Done | TopicAlreadyMarkedForDeletion"""
 
     asks: ClassVar[str] = BRIDGE
@@ -403,7 +404,7 @@ class TopicAlreadyMarkedForDeletion:
 
 
 @message
-class ForgetTopicDeletions:
+class ForgetTopicDeletions(Question[Done]):
     """Delete /admin/delete_topics/T of each, fenced; absent ones are no error. -> Done"""
 
     asks: ClassVar[str] = BRIDGE
@@ -412,7 +413,7 @@ class ForgetTopicDeletions:
 
 
 @message
-class DeleteTopics:
+class DeleteTopics(Question[Done]):
     """Delete, fenced, /brokers/topics/T recursively, then /config/topics/T, then /admin/delete_topics/T. -> Done"""
 
     asks: ClassVar[str] = BRIDGE
@@ -421,7 +422,7 @@ class DeleteTopics:
 
 
 @message
-class GetIsrChangeNotifications:
+class GetIsrChangeNotifications(Question["IsrChanges"]):
     """Read /isr_change_notification/*; arms IsrChangeNotification. -> IsrChanges"""
 
     asks: ClassVar[str] = BRIDGE
@@ -436,7 +437,7 @@ class IsrChanges:
 
 
 @message
-class DeleteIsrChangeNotifications:
+class DeleteIsrChangeNotifications(Question[Done]):
     """Delete these notifications, fenced. -> Done"""
 
     asks: ClassVar[str] = BRIDGE
@@ -445,7 +446,7 @@ class DeleteIsrChangeNotifications:
 
 
 @message
-class NotifyLogDirFailure:
+class NotifyLogDirFailure(Question[Done]):
     """Broker: create /log_dir_event_notification/log_dir_event_N, which makes the controller look. -> Done"""
 
     asks: ClassVar[str] = BRIDGE
@@ -453,7 +454,7 @@ class NotifyLogDirFailure:
 
 
 @message
-class GetLogDirEvents:
+class GetLogDirEvents(Question["LogDirEvents"]):
     """Read /log_dir_event_notification/*; arms LogDirEventNotification. -> LogDirEvents"""
 
     asks: ClassVar[str] = BRIDGE
@@ -468,7 +469,7 @@ class LogDirEvents:
 
 
 @message
-class DeleteLogDirEvents:
+class DeleteLogDirEvents(Question[Done]):
     """Delete these notifications, fenced. -> Done"""
 
     asks: ClassVar[str] = BRIDGE

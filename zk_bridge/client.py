@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import queue
 import time
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from messages.conversation import FAILURES, Answer, AskFailed, ConnectionLoss, Failure
+from messages.conversation import FAILURES, Answer, AskFailed, ConnectionLoss, Failure, Question
 from messages.store import SessionState, StoreReply
 from zk_bridge.core import BridgeCore
 from zk_bridge.kazoo_store import KazooStore
@@ -24,6 +24,7 @@ __all__ = ["Client", "ZooKeeperUnavailable", "connect"]
 _ASKER = "asker"
 _STORE = "store"
 _C = TypeVar("_C", bound="Client")
+R = TypeVar("R")
 
 
 def connect(hosts: str, timeout: float = 10.0, session_timeout: float = 10.0) -> Client:
@@ -56,7 +57,7 @@ class Client:
         """End the session."""
         self._store.stop()
 
-    def ask(self, question: Any, timeout: float | None = None) -> Any:
+    def ask(self, question: Question[R], timeout: float | None = None) -> R:
         """The answer to a question of messages.zookeeper.
 
         Raises the AskFailed subclass that a Failure names, and ConnectionLoss after `timeout` seconds.
@@ -74,7 +75,7 @@ class Client:
         result = self._answer.result
         if isinstance(result, Failure):
             raise FAILURES.get(result.name, AskFailed)(result.detail)
-        return result
+        return cast("R", result)
 
     def _take(self, news: StoreNews) -> None:
         if isinstance(news, StoreReply):

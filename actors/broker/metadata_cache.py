@@ -5,15 +5,15 @@ from __future__ import annotations
 from thespian.actors import ActorAddress
 
 from actors.core.broker.metadata_cache import MetadataCache
-from actors.runtime import Dispatcher
+from actors.runtime import Answerer
 from messages.broker import AliveBrokers, Forwarded, GetAliveBrokers, MergeMetadata
-from messages.conversation import Answer, Ask, Done
+from messages.conversation import Done
 from messages.network import ClientResponse
 from messages.node import StartMetadataCache
 from messages.vocabulary import Message
 
 
-class MetadataCacheActor(Dispatcher):
+class MetadataCacheActor(Answerer):
     """Takes over UpdateMetadata from the replica manager, and answers Metadata to clients."""
 
     def __init__(self) -> None:
@@ -25,11 +25,8 @@ class MetadataCacheActor(Dispatcher):
         """The cluster's id, which every answer names."""
         self._cluster_id = message.cluster_id
 
-    def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
+    def answer(self, question: Message) -> Message:
         """A question of the replica manager."""
-        self.send(sender, Answer(message.id, self._answer(message.question)))
-
-    def _answer(self, question: Message) -> Message:
         match question:
             case MergeMetadata(request):
                 self._cache.merge(request)

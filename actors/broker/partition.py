@@ -18,7 +18,7 @@ from actors.core.broker.partition import (
     role_verdict,
     stop_verdict,
 )
-from actors.runtime import Dispatcher
+from actors.runtime import Answerer
 from actors.storage.log_directories import deleted_path
 from messages.broker import (
     BecomeFollower,
@@ -29,7 +29,6 @@ from messages.broker import (
     RoleTaken,
     StopPartition,
 )
-from messages.conversation import Answer, Ask
 from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.requests import LeaderAndIsrPartitionState
 from messages.vocabulary import Message
@@ -37,7 +36,7 @@ from messages.vocabulary import Message
 Transition = Callable[[Partition, LeaderAndIsrPartitionState], tuple[Partition, bool]]
 
 
-class PartitionActor(Dispatcher):
+class PartitionActor(Answerer):
     """Answers every Ask of the replica manager; see the module."""
 
     def __init__(self) -> None:
@@ -49,19 +48,16 @@ class PartitionActor(Dispatcher):
         """Which replica this is."""
         self._known = Partition(message.partition, message.broker_id)
 
-    def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
+    def answer(self, question: Message) -> Message:
         """Obey one order of the replica manager."""
-        self.send(sender, Answer(message.id, self._obey(message.question)))
-
-    def _obey(self, order: Message) -> Message:
-        match order:
+        match question:
             case BecomeLeader(state, log):
                 return self._take_role(state, log, make_leader)
             case BecomeFollower(state, log, leader_alive):
                 return self._take_role(state, log, make_follower if leader_alive else _await_leader)
             case StopPartition(leader_epoch, delete):
                 return self._stop(leader_epoch, delete)
-        raise TypeError(f"{type(order).__name__} is no order for a partition")
+        raise TypeError(f"{type(question).__name__} is no order for a partition")
 
     def _take_role(self, order: LeaderAndIsrPartitionState, log: LogPlace | None, transition: Transition) -> RoleTaken:
         error_code, storage_error, changed = role_verdict(self._known, order), "", False

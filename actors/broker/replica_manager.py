@@ -15,18 +15,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Generator
 from datetime import timedelta
-from typing import Any
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.broker.partition import PartitionActor
 from actors.core.broker.replica_manager import Census, ControllerResponse, Epochs, leaders_first, name_verdict, refusal
-from actors.runtime import AskAll, FlowActor
+from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, deleted_path
 from messages.broker import (
-    AliveBrokers,
     BecomeFollower,
     BecomeLeader,
     Forwarded,
@@ -34,13 +31,11 @@ from messages.broker import (
     HostPartition,
     LogPlace,
     MergeMetadata,
-    PartitionStopped,
     RemoveDeletedLogs,
-    RoleTaken,
     StopPartition,
 )
 from messages.cluster import TopicPartition
-from messages.conversation import Ask
+from messages.conversation import Ask, Failure, Flow, ask, ask_all
 from messages.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientResponse
@@ -71,8 +66,6 @@ UNAWAITED = 0
 """The id of a question whose answer is dropped: the shell's own begin at 1."""
 
 RoleOrder = BecomeLeader | BecomeFollower
-
-Flow = Generator[Any, Any, ControllerResponse]
 
 
 class ReplicaManagerActor(FlowActor):
@@ -143,7 +136,7 @@ class ReplicaManagerActor(FlowActor):
 
     # ------------------------------------------------------------------------------------------------ requests
 
-    def flow(self, message: Message) -> Generator[Any, Any, None] | None:
+    def flow(self, message: Message) -> Flow[None] | None:
         """One controller request, or the removal of deleted logs."""
         match message:
             case Forwarded():
@@ -161,7 +154,7 @@ class ReplicaManagerActor(FlowActor):
         if isinstance(event, Forwarded):
             self._respond(event, refusal(event.request.request, UNKNOWN_SERVER_ERROR))
 
-    def _serve(self, forwarded: Forwarded, directories: LogDirectories) -> Generator[Any, Any, None]:
+    def _serve(self, forwarded: Forwarded, directories: LogDirectories) -> Flow[None]:
         request = forwarded.request.request
         error_code = self._epochs.verdict(request)
         if error_code != NONE:
@@ -183,7 +176,7 @@ class ReplicaManagerActor(FlowActor):
             case StopReplicaRequest():
                 response = yield from self._stop_replicas(request, directories)
             case UpdateMetadataRequest():
-                yield MergeMetadata(request)
+                yield from ask(MergeMetadata(request))
                 response = UpdateMetadataResponse(NONE)
             case _:
                 raise TypeError(f"{type(request).__name__} is no request of a controller")
@@ -196,7 +189,7 @@ class ReplicaManagerActor(FlowActor):
 
     # ------------------------------------------------------------------------------------------------ LeaderAndIsr
 
-    def _lead_and_follow(self, request: LeaderAndIsrRequest, directories: LogDirectories) -> Flow:
+    def _lead_and_follow(self, request: LeaderAndIsrRequest, directories: LogDirectories) -> Flow[ControllerResponse]:
         """Hand every order to its partition, leaders first, and gather the codes (broker.md 1.2)."""
         own_id = self._settings.node_id
         leading = sum(order.leader == own_id for order in request.partition_states)
@@ -210,7 +203,7 @@ class ReplicaManagerActor(FlowActor):
         )
         alive: frozenset[int] = frozenset()
         if leading < len(request.partition_states):
-            brokers: AliveBrokers = yield GetAliveBrokers()
+            brokers = yield from ask(GetAliveBrokers())
             alive = frozenset(brokers.ids)
         errors: list[PartitionError] = []
         pairs: list[tuple[ActorAddress, RoleOrder]] = []
@@ -229,11 +222,14 @@ class ReplicaManagerActor(FlowActor):
             else:
                 pairs.append((actor, BecomeFollower(order, log, order.leader in alive)))
         while pairs:
-            results: tuple[RoleTaken, ...] = yield AskAll(tuple(pairs))
+            results = yield from ask_all(pairs)
             homeless: list[tuple[ActorAddress, RoleOrder]] = []
             failures: dict[str, str] = {}
             for (actor, question), result in zip(pairs, results, strict=True):
                 partition, log = question.state.partition, question.log
+                if isinstance(result, Failure):
+                    errors.append(PartitionError(partition, UNKNOWN_SERVER_ERROR))
+                    continue
                 if not result.has_log and log is not None and log.missing:
                     directories.forget(partition)
                     if result.storage_error:
@@ -280,7 +276,7 @@ class ReplicaManagerActor(FlowActor):
 
     # ------------------------------------------------------------------------------------------------ StopReplica
 
-    def _stop_replicas(self, request: StopReplicaRequest, directories: LogDirectories) -> Flow:
+    def _stop_replicas(self, request: StopReplicaRequest, directories: LogDirectories) -> Flow[ControllerResponse]:
         """Stop hosted partitions, and delete logs, also those that nobody hosts (broker.md 2.1)."""
         _log.info(
             "[Broker id=%d] StopReplica of controller %d epoch %d: %d to stop, %d of them to delete",
@@ -292,7 +288,7 @@ class ReplicaManagerActor(FlowActor):
         )
         errors: list[PartitionError] = []
         asked: list[StopReplicaPartitionState] = []
-        pairs: list[tuple[ActorAddress, Message]] = []
+        pairs: list[tuple[ActorAddress, StopPartition]] = []
         broken: dict[TopicPartition, str] = {}
         for partition, order in {order.partition: order for order in request.partition_states}.items():
             if partition not in self._hosted:
@@ -307,9 +303,12 @@ class ReplicaManagerActor(FlowActor):
                 continue
             asked.append(order)
             pairs.append((actor, StopPartition(order.leader_epoch, order.delete_partition)))
-        results: tuple[PartitionStopped, ...] = yield AskAll(tuple(pairs))
+        results = yield from ask_all(pairs)
         for order, result in zip(asked, results, strict=True):
             partition = order.partition
+            if isinstance(result, Failure):
+                errors.append(PartitionError(partition, UNKNOWN_SERVER_ERROR))
+                continue
             error_code, storage_error = result.error_code, result.storage_error
             if error_code == NONE and order.delete_partition:
                 self._dismiss(partition)

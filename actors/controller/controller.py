@@ -30,14 +30,13 @@ from actors.core.controller.instructions import (
     CloseAllChannels,
     CloseChannel,
     ElectLater,
-    Flow,
     OpenChannel,
     SendRequest,
 )
 from actors.runtime import FlowActor, UnknownMessage
 from messages.broker import Forwarded
 from messages.channel import StartChannel
-from messages.conversation import ControllerMoved, SessionLost
+from messages.conversation import ControllerMoved, Flow, SessionLost
 from messages.errors import STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.events import (
     ControllerChange,

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from thespian.actors import ActorAddress
-
 from actors.core.controller.deletion import DeletionRecord
-from actors.runtime import Dispatcher
-from messages.conversation import Answer, Ask
+from actors.runtime import Answerer
+from messages.conversation import Question
+from messages.deletion import DeletionPlan
 
 
-class TopicDeletionActor(Dispatcher):
+class TopicDeletionActor(Answerer):
     """One per controller, made and asked by it alone. It never asks back, so the two cannot wait for each other."""
 
     def __init__(self) -> None:
         super().__init__()
         self.record = DeletionRecord()
 
-    def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
+    def answer(self, question: Question[DeletionPlan]) -> DeletionPlan:
         """A question of the running flow."""
-        self.send(sender, Answer(message.id, self.record.answer(message.question)))
+        return self.record.answer(question)

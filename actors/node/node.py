@@ -10,9 +10,8 @@ Rule 3: a clean stop first asks the controller to move the leaderships away (bro
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
@@ -22,7 +21,7 @@ from actors.broker.request_handler import RequestHandlerActor
 from actors.controller.controller import ControllerActor
 from actors.runtime import FlowActor
 from messages.cluster import Broker, Endpoint
-from messages.conversation import AskFailed, SessionLost
+from messages.conversation import AskFailed, Flow, SessionLost, ask
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
 from messages.network import CloseConnection, Received, Transmit
 from messages.node import (
@@ -46,10 +45,6 @@ from messages.node import (
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.vocabulary import Message
 from messages.zookeeper import (
-    BrokerRegistered,
-    Brokers,
-    ClusterId,
-    ControllerIs,
     EnsurePaths,
     GetBrokers,
     GetClusterId,
@@ -109,7 +104,7 @@ class NodeActor(FlowActor):
         elif message.payload == LOOKED_LONG_ENOUGH and self._looking:
             self._stopped()
 
-    def flow(self, message: Message) -> Generator[Any, Any, None] | None:
+    def flow(self, message: Message) -> Flow[None] | None:
         """The flow of each event that reaches a node."""
         match message:
             case SessionEstablished(generation):
@@ -146,7 +141,7 @@ class NodeActor(FlowActor):
         elif not isinstance(error, SessionLost):
             self.send(self._start.process, NodeFailed(f"{type(event).__name__}: {type(error).__name__}: {error}"))
 
-    def _enter(self) -> Generator[Any, Any, None] | None:
+    def _enter(self) -> Flow[None] | None:
         """A new session: as far as the start had come, it goes on from there (rule 2)."""
         if self._serving:
             return self._rejoin()
@@ -154,10 +149,10 @@ class NodeActor(FlowActor):
             return self._serve(self._loaded)
         return self._join() if self._metadata_cache is None else None
 
-    def _join(self) -> Generator[Any, Any, None]:
+    def _join(self) -> Flow[None]:
         """First session: the persistent tree, the cluster's id, then the log directories."""
-        yield EnsurePaths()
-        cluster: ClusterId = yield GetClusterId(proposed=self.port("random").cluster_id())
+        yield from ask(EnsurePaths())
+        cluster = yield from ask(GetClusterId(proposed=self.port("random").cluster_id()))
         self._cluster_id = cluster.id
         start = self._start
         self._metadata_cache = self.createActor(MetadataCacheActor)
@@ -174,7 +169,7 @@ class NodeActor(FlowActor):
             self._loaded = ReplicaManagerStarted()
             yield from self._serve(self._loaded)
 
-    def _serve(self, started: ReplicaManagerStarted) -> Generator[Any, Any, None]:
+    def _serve(self, started: ReplicaManagerStarted) -> Flow[None]:
         """The logs are loaded: register, then open the doors and let the controller compete."""
         start = self._start
         if started.refused:
@@ -201,20 +196,20 @@ class NodeActor(FlowActor):
         self._serving = True
         self.send(start.process, NodeReady(epoch, self._cluster_id))
 
-    def _rejoin(self) -> Generator[Any, Any, None]:
+    def _rejoin(self) -> Flow[None]:
         """A session after an expiry: register anew, and only then elect."""
         epoch = yield from self._register()
         if epoch is not None and self._controller is not None:
             self.send(self._controller, Reelect(self._generation))
 
-    def _register(self) -> Generator[Any, Any, int | None]:
+    def _register(self) -> Flow[int | None]:
         """Put this node into ZooKeeper; its broker epoch (-1 without the broker role), None where it was refused."""
         settings = self._settings
         epoch = -1
         if self._replica_manager is not None:
             broker = Broker(settings.node_id, settings.advertised_listeners, rack=settings.broker_rack)
-            answer: BrokerRegistered | RegistrationRefused = yield RegisterBroker(
-                broker, self.port("time").wall_ms(), settings.inter_broker_protocol_version
+            answer = yield from ask(
+                RegisterBroker(broker, self.port("time").wall_ms(), settings.inter_broker_protocol_version)
             )
             if isinstance(answer, RegistrationRefused):
                 reason = (
@@ -226,10 +221,10 @@ class NodeActor(FlowActor):
             epoch = answer.epoch
             self.send(self._replica_manager, BrokerEpoch(epoch))
         host, port, pid = self.port("process").identity()
-        yield RegisterNode(NodeRegistration(settings.node_id, settings.roles, host, port, pid))
+        yield from ask(RegisterNode(NodeRegistration(settings.node_id, settings.roles, host, port, pid)))
         return epoch
 
-    def _shut_down(self) -> Generator[Any, Any, None]:
+    def _shut_down(self) -> Flow[None]:
         """One try at controlled shutdown; then stop, or wait for the next try."""
         settings = self._settings
         if self._replica_manager is not None and self._serving and settings.controlled_shutdown_enable:
@@ -241,14 +236,14 @@ class NodeActor(FlowActor):
                 return
         self._stopped()
 
-    def _ask_to_be_relieved(self) -> Generator[Any, Any, bool]:
+    def _ask_to_be_relieved(self) -> Flow[bool]:
         """Send ControlledShutdown to the controller. True when nothing is led here any more."""
         settings = self._settings
         self._looking = True
         self.wakeupAfter(timedelta(milliseconds=settings.zookeeper_session_timeout_ms), LOOKED_LONG_ENOUGH)
         try:
-            controller: ControllerIs = yield GetController(watch=False)
-            brokers: Brokers = yield GetBrokers(watch=False)
+            controller = yield from ask(GetController(watch=False))
+            brokers = yield from ask(GetBrokers(watch=False))
         except AskFailed as error:
             _log.warning("[Broker id=%d] controlled shutdown: %s", settings.node_id, error)
             return False
@@ -260,13 +255,15 @@ class NodeActor(FlowActor):
             _log.warning("[Broker id=%d] controlled shutdown: no controller can be reached", settings.node_id)
             return False
         self._correlation_id += 1
-        outcome = yield Transmit(
-            CONTROLLED_SHUTDOWN_CHANNEL,
-            endpoint,
-            self._correlation_id,
-            str(settings.node_id),
-            ControlledShutdownRequest(CONTROLLED_SHUTDOWN_VERSION, settings.node_id, by_id[settings.node_id].epoch),
-            settings.controller_socket_timeout_ms / 1000,
+        outcome = yield from ask(
+            Transmit(
+                CONTROLLED_SHUTDOWN_CHANNEL,
+                endpoint,
+                self._correlation_id,
+                str(settings.node_id),
+                ControlledShutdownRequest(CONTROLLED_SHUTDOWN_VERSION, settings.node_id, by_id[settings.node_id].epoch),
+                settings.controller_socket_timeout_ms / 1000,
+            )
         )
         self.send(self._start.network, CloseConnection(CONTROLLED_SHUTDOWN_CHANNEL))
         match outcome:

@@ -66,6 +66,11 @@ class Dispatcher(Actor):  # type: ignore[misc]
         ref = self._myRef
         return ref.base.now if isinstance(ref, ActorRef) else time.monotonic()
 
+    def note_error(self, error: Exception) -> None:
+        """Record on the running delivery an error that was dealt with."""
+        if isinstance(self._myRef, ActorRef):
+            self._myRef.base.note_error(error)
+
     def port(self, name: str) -> Port:
         """The port `name` of the base. Raises LookupError where the base has no such port, or is not a LocalBase."""
         ref = self._myRef

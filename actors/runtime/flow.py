@@ -25,26 +25,28 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Generator
 from datetime import timedelta
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.runtime.dispatch import Dispatcher
-from actors.runtime.reference import ActorRef
-from messages.conversation import FAILURES, Answer, AnswerDeadline, Ask, AskFailed, Failure, LostAnswer
+from messages.conversation import (
+    FAILURES,
+    Answer,
+    AnswerDeadline,
+    Ask,
+    AskAll,
+    AskFailed,
+    Failure,
+    Flow,
+    LostAnswer,
+    Question,
+)
 
 log = logging.getLogger(__name__)
 
-Flow = Generator[Any, Any, None]
 Event = tuple[Any, ActorAddress]
-
-
-class AskAll(NamedTuple):
-    """Questions to several actors at once: (address, question) pairs."""
-
-    pairs: tuple[tuple[ActorAddress, Any], ...]
 
 
 class FlowActor(Dispatcher):
@@ -62,7 +64,7 @@ class FlowActor(Dispatcher):
         self.sender: ActorAddress | None = None
         self._stash: deque[Event] = deque()
         self._event: Event | None = None
-        self._flow: Flow | None = None
+        self._flow: Flow[None] | None = None
         self._following_up = False
         self._asked = 0
         self._open: dict[int, int] = {}
@@ -72,7 +74,7 @@ class FlowActor(Dispatcher):
 
     # -------------------------------------------------------------------------------------------- what subclasses say
 
-    def flow(self, message: Any) -> Flow | None:
+    def flow(self, message: Any) -> Flow[None] | None:
         """The flow of an event; None where it is done already."""
         raise NotImplementedError(f"{type(self).__name__} has no flow")
 
@@ -87,7 +89,7 @@ class FlowActor(Dispatcher):
     def preempted(self, dropped: list[Event]) -> None:
         """These events, the suspended one first, will not be handled (any more)."""
 
-    def event_failed(self, event: Any, error: Exception) -> Flow | None:
+    def event_failed(self, event: Any, error: Exception) -> Flow[None] | None:
         """The flow of `event` raised `error`: what to do before any other event is looked at."""
         return None
 
@@ -164,8 +166,8 @@ class FlowActor(Dispatcher):
                         self._ask(step.pairs, [None] * len(step.pairs))
                         return
                     value = ()
-                elif (peer := getattr(step.__class__, "asks", None)) is not None:
-                    self._ask(((self.peers[peer], step),), None)
+                elif isinstance(step, Question):
+                    self._ask(((self.peers[step.asks], step),), None)
                     return
                 else:
                     self.perform(step)
@@ -182,8 +184,7 @@ class FlowActor(Dispatcher):
         expected = isinstance(error, AskFailed)  # its name and text say all; a stack would only frighten
         reason = f"{type(error).__name__}: {error}" if expected else type(error).__name__
         log.error("%s: %s failed: %s", self.myAddress, name, reason, exc_info=None if expected else error)
-        if isinstance(self._myRef, ActorRef):
-            self._myRef.base.note_error(error)
+        self.note_error(error)
         if self._following_up:
             return
         self._following_up = True

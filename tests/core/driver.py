@@ -8,7 +8,7 @@ from typing import Any
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.deleting import disagreements
 from actors.core.controller.deletion import DeletionRecord
-from actors.core.controller.instructions import Flow, SendRequest
+from actors.core.controller.instructions import SendRequest
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import (
     Broker,
@@ -18,7 +18,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Done
+from messages.conversation import Done, Flow, Question
 from messages.node import NodeSettings
 from messages.zookeeper import (
     BAD_VERSION,
@@ -80,7 +80,7 @@ class Scene:
             except StopIteration as end:
                 return end.value
             value = error = None
-            if hasattr(step, "asks"):
+            if isinstance(step, Question):
                 self.asked.append(step)
                 if type(step) in self.raising:
                     error = self.raising[type(step)]

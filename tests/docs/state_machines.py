@@ -13,7 +13,8 @@ HEAD = """\
 # The two state machines of the controller
 
 Generated from the tables in `actors/core/controller/states.py` by `make docs`; a test keeps it current. The tables are
-the law: the controller makes a move only where they allow it, in one place, and logs any other with its subject, from and to.
+the law: the controller makes a move only where they allow it, in one place, and logs any other with its subject, from
+and to.
 """
 
 

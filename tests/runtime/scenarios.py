@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import attrs
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
-from actors.runtime import AskAll, Dispatcher, FlowActor
-from messages.conversation import Answer, Ask, Failure
+from actors.runtime import Dispatcher, FlowActor
+from messages.conversation import Answer, Ask, Failure, Question, ask, ask_all
 
 
 @attrs.frozen
@@ -48,7 +48,7 @@ class Meet:
 
 
 @attrs.frozen
-class Square:
+class Square(Question[int]):
     """Question: a number's square; negative numbers fail."""
 
     asks: ClassVar[str] = "oracle"
@@ -133,10 +133,10 @@ class Adder(FlowActor):
     def flow(self, message: Sum) -> Generator[Any, Any, None]:
         total = 0
         if message.at_once:
-            total = sum((yield AskAll(tuple((self.peers["oracle"], Square(number)) for number in message.numbers))))
+            total = sum((yield from ask_all([(self.peers["oracle"], Square(number)) for number in message.numbers])))
         else:
             for number in message.numbers:
-                total += yield Square(number)
+                total += yield from ask(Square(number))
         yield total
 
     def perform(self, instruction: int) -> None:

@@ -10,13 +10,23 @@ import attrs
 import pytest
 from thespian.actors import Actor, ActorAddress, ActorExitRequest, WakeupMessage
 
-from actors.runtime import AskAll, FlowActor
-from messages.conversation import Answer, Ask, AskFailed, ConnectionLoss, ControllerMoved, Failure, LostAnswer
+from actors.runtime import FlowActor
+from messages.conversation import (
+    Answer,
+    Ask,
+    AskFailed,
+    ConnectionLoss,
+    ControllerMoved,
+    Failure,
+    LostAnswer,
+    Question,
+    ask_all,
+)
 from tests.runtime.actors import World
 
 
 @attrs.frozen
-class Lookup:
+class Lookup(Question[str]):
     """A question."""
 
     asks: ClassVar[str] = "oracle"
@@ -288,9 +298,9 @@ def test_many_questions_at_once_are_answered_in_the_order_asked() -> None:
     other_address = desk.actor(Oracle)
 
     def event(clerk: Clerk) -> Generator[Any, Any, None]:
-        clerk.log.append((yield AskAll(())))
+        clerk.log.append((yield from ask_all(())))
         pairs = ((desk.oracle_address, Lookup("a")), (other_address, Lookup("x")), (desk.oracle_address, Lookup("b")))
-        clerk.log.append((yield AskAll(pairs)))
+        clerk.log.append((yield from ask_all(pairs)))
 
     desk.events(event)
     desk.answer(2)

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Iterable
 
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext
-from actors.core.controller.instructions import Flow, SendRequest
+from actors.core.controller.instructions import SendRequest
 from messages.cluster import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -24,6 +24,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
+from messages.conversation import Flow
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,

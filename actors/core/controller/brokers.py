@@ -16,25 +16,26 @@ from collections.abc import Iterable, Sequence
 from actors.core.controller import deleting, leadership, replicas
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
-from actors.core.controller.instructions import CloseChannel, Flow, OpenChannel
+from actors.core.controller.instructions import CloseChannel, OpenChannel
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import Broker, TopicPartition
+from messages.conversation import Flow, ask
 from messages.events import BrokerChange, BrokerModifications
-from messages.zookeeper import Brokers, GetBroker, GetBrokers, StopWatching, WatchBrokers
+from messages.zookeeper import GetBroker, GetBrokers, StopWatching, WatchBrokers
 
 log = logging.getLogger("kafka.controller")
 
 
 def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
     """The children of /brokers/ids changed: read them again and react."""
-    answer: Brokers = yield GetBrokers()
+    answer = yield from ask(GetBrokers())
     current = {broker.id: broker for broker in sorted(answer.brokers, key=lambda broker: broker.id)}
     known = context.brokers
     joined = [broker for broker in current.values() if broker.id not in known]
     bounced = [broker for broker in current.values() if broker.id in known and broker.epoch > known[broker.id].epoch]
     dead = [broker_id for broker_id in known if broker_id not in current and broker_id not in answer.unreadable]
     if answer.unreadable:
-        yield WatchBrokers(answer.unreadable)
+        yield from ask(WatchBrokers(answer.unreadable))
     if not (joined or bounced or dead):
         return
     log.info(
@@ -63,7 +64,7 @@ def modified(context: ControllerContext, event: BrokerModifications) -> Flow[Non
 
     A registration that could not be read when it appeared has its BrokerChange now.
     """
-    answer: Brokers = yield GetBroker(event.broker_id)
+    answer = yield from ask(GetBroker(event.broker_id))
     old = context.brokers.get(event.broker_id)
     for new in answer.brokers:
         if old is None or new.epoch > old.epoch:
@@ -124,7 +125,7 @@ def _welcome(context: ControllerContext, brokers: Sequence[Broker]) -> Flow[None
     yield from leadership.trigger_online(context)
     if context.queued:
         yield from deleting.resume(context, [topic for topic in _topics(hosted) if topic in context.queued])
-    yield WatchBrokers(tuple(ids))
+    yield from ask(WatchBrokers(tuple(ids)))
 
 
 def _lose(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
@@ -135,7 +136,7 @@ def _lose(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
         context.end_shutdown(broker_id)
         context.offline_dirs.pop(broker_id, None)
     yield from replicas_became_offline(context, context.replicas_on(broker_ids))
-    yield StopWatching("BrokerModifications", tuple(str(broker_id) for broker_id in broker_ids))
+    yield from ask(StopWatching("BrokerModifications", tuple(str(broker_id) for broker_id in broker_ids)))
 
 
 def _topics(hosted: ReplicasByBroker) -> dict[str, None]:

@@ -14,10 +14,10 @@ from actors.core.controller import leadership, replicas
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.deletion import DeletionRecord
-from actors.core.controller.instructions import Flow, passing
+from actors.core.controller.instructions import passing
 from actors.core.controller.states import REPLICA_TABLE, PartitionState, ReplicaState
 from messages.cluster import PartitionReplica
-from messages.conversation import AskFailed
+from messages.conversation import AskFailed, Flow, Question, ask
 from messages.deletion import (
     AnnounceDeletion,
     CompleteReplicaDeletions,
@@ -84,7 +84,7 @@ def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     """Tell how these topics stand, after moves that no plan asked for."""
     changed = tuple(context.deleting_topic(topic) for topic in topics if topic in context.queued)
     if changed:
-        plan: DeletionPlan = yield CorrectDeletions(changed)
+        plan = yield from ask(CorrectDeletions(changed))
         context.take_deletions(plan.steps[-1])
 
 
@@ -111,9 +111,9 @@ def _offline(context: ControllerContext, topics: frozenset[str]) -> tuple[Partit
     return replicas.flat(replicas.split(context.offline_replicas(), lambda tp: tp.topic in topics)[0])
 
 
-def _follow(context: ControllerContext, question: Message) -> Flow[None]:
+def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flow[None]:
     """Ask, and make the steps of the plan (rule 1)."""
-    plan: DeletionPlan = yield question
+    plan = yield from ask(question)
     astray: dict[str, None] = {}
     try:
         for step in plan.steps:
@@ -123,7 +123,7 @@ def _follow(context: ControllerContext, question: Message) -> Flow[None]:
         log.error("%s a topic deletion could not go on: %s", context.tag, error)
         sets = context.deletions
         standing = tuple(context.deleting_topic(topic) for topic in sets.queued)
-        plan = yield ResetDeletions(standing, sets.started, sets.ineligible)
+        plan = yield from ask(ResetDeletions(standing, sets.started, sets.ineligible))
         context.take_deletions(plan.steps[-1])
         raise
     yield from correct(context, astray)
@@ -159,12 +159,12 @@ def _announce(context: ControllerContext, step: AnnounceDeletion, astray: dict[s
 
 def _finish(context: ControllerContext, step: FinishDeletions, astray: dict[str, None]) -> Flow[None]:
     """Stop watching first, so that a topic created anew at once is seen by TopicChange; then the znodes go."""
-    yield StopWatching("PartitionModifications", step.topics)
+    yield from ask(StopWatching("PartitionModifications", step.topics))
     gone: ReplicasByBroker = replicas.by_broker(
         r for topic in step.topics for r in context.deleting_topic(topic).replicas
     )
     yield from replicas.move_replicas(context, gone, ReplicaState.NON_EXISTENT)
-    yield DeleteTopics(step.topics, context.epoch_zk_version)
+    yield from ask(DeleteTopics(step.topics, context.epoch_zk_version))
     for topic in step.topics:
         context.remove_topic(topic)
     log.info("%s Deletion of topics %s successfully completed", context.tag, ",".join(step.topics))
@@ -183,4 +183,4 @@ def forget_requests(context: ControllerContext, topics: Iterable[str]) -> Flow[N
     """Remove requests to delete topics that do not exist, or that may not be deleted here."""
     unwanted = tuple(topics)
     if unwanted:
-        yield ForgetTopicDeletions(unwanted, context.epoch_zk_version)
+        yield from ask(ForgetTopicDeletions(unwanted, context.epoch_zk_version))

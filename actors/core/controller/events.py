@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from actors.core.controller import brokers, notifications, topics
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.instructions import Flow
 from messages.broker import Forwarded
+from messages.conversation import Flow
 from messages.events import (
     BrokerChange,
     BrokerModifications,

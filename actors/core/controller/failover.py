@@ -18,8 +18,8 @@ import logging
 
 from actors.core.controller import brokers, deleting, leadership, notifications, replicas
 from actors.core.controller.context import NO_CONTROLLER, ControllerContext
-from actors.core.controller.instructions import CloseAllChannels, ElectLater, Flow, OpenChannel
-from messages.conversation import AskFailed, ControllerMoved, SessionLost
+from actors.core.controller.instructions import CloseAllChannels, ElectLater, OpenChannel
+from messages.conversation import AskFailed, ControllerMoved, Flow, SessionLost, ask
 from messages.events import (
     BrokerChange,
     BrokerModifications,
@@ -30,13 +30,10 @@ from messages.events import (
     TopicDeletion,
 )
 from messages.zookeeper import (
-    Assignments,
-    Brokers,
     ControllerIs,
     DeleteIsrChangeNotifications,
     DeleteLogDirEvents,
     Elect,
-    Elected,
     GetAssignments,
     GetBrokers,
     GetController,
@@ -44,12 +41,9 @@ from messages.zookeeper import (
     GetLogDirEvents,
     GetTopicDeletions,
     GetTopics,
-    IsrChanges,
-    LogDirEvents,
     NotElected,
     ResignController,
     StopWatching,
-    TopicNames,
     WatchBrokers,
 )
 
@@ -85,7 +79,7 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     if current.broker_id != NO_CONTROLLER:
         log.debug("%s broker %d is the controller: no election", context.tag, current.broker_id)
         return
-    outcome: Elected | NotElected = yield Elect(context.broker_id, timestamp_ms)
+    outcome = yield from ask(Elect(context.broker_id, timestamp_ms))
     if isinstance(outcome, NotElected):
         log.debug("%s broker %d was elected", context.tag, outcome.broker_id)
         return
@@ -138,17 +132,17 @@ def resign(context: ControllerContext) -> Flow[None]:
     if was_active:
         yield from deleting.end(context)
         for event in TERM_EVENTS:
-            yield StopWatching(event.__name__)
+            yield from ask(StopWatching(event.__name__))
 
 
 def _look(context: ControllerContext) -> Flow[ControllerIs]:
     """Who is the controller? Watches /controller; deletes it where it is a term of ours that was given up (rule 4)."""
-    current: ControllerIs = yield GetController()
+    current = yield from ask(GetController())
     fence, context.forfeited = context.forfeited, None
     if fence is None or context.active or current.broker_id != context.broker_id:
         return current
     try:
-        yield ResignController(fence)
+        yield from ask(ResignController(fence))
     except ControllerMoved:
         log.warning("%s the term given up is over already", context.tag)
         return current
@@ -160,14 +154,14 @@ def _look(context: ControllerContext) -> Flow[ControllerIs]:
 
 def _begin(context: ControllerContext) -> Flow[None]:
     """onControllerFailover, in Kafka's order (7.2)."""
-    log_dirs: LogDirEvents = yield GetLogDirEvents()
+    log_dirs = yield from ask(GetLogDirEvents())
     if log_dirs.names:
-        yield DeleteLogDirEvents(log_dirs.names, context.epoch_zk_version)
-    isr_changes: IsrChanges = yield GetIsrChangeNotifications()
+        yield from ask(DeleteLogDirEvents(log_dirs.names, context.epoch_zk_version))
+    isr_changes = yield from ask(GetIsrChangeNotifications())
     if isr_changes.names:
-        yield DeleteIsrChangeNotifications(isr_changes.names, context.epoch_zk_version)
+        yield from ask(DeleteIsrChangeNotifications(isr_changes.names, context.epoch_zk_version))
     yield from _load(context)
-    requested: TopicNames = yield GetTopicDeletions()
+    requested = yield from ask(GetTopicDeletions())
     yield from _begin_deletions(context, requested.topics)
     # Before any LeaderAndIsr: the brokers must know one another before they follow one another.
     yield from brokers.announce(context)
@@ -179,16 +173,16 @@ def _begin(context: ControllerContext) -> Flow[None]:
 
 def _load(context: ControllerContext) -> Flow[None]:
     """Brokers, topics, assignments, leaderships; and a channel to each broker."""
-    registered: Brokers = yield GetBrokers()
+    registered = yield from ask(GetBrokers())
     for broker in registered.brokers:
         context.add_broker(broker)
-    names: TopicNames = yield GetTopics()
+    names = yield from ask(GetTopics())
     for topic in names.topics:
         context.add_topic(topic)
     if names.topics:
-        assignments: Assignments = yield GetAssignments(names.topics)
+        assignments = yield from ask(GetAssignments(names.topics))
         context.learn(assignments.topics)
-    yield WatchBrokers((*context.brokers, *registered.unreadable))
+    yield from ask(WatchBrokers((*context.brokers, *registered.unreadable)))
     if context.assignments:
         yield from notifications.refresh(context, tuple(context.assignments))
     for broker in context.brokers.values():

@@ -5,19 +5,11 @@ They are no mail: the shell turns them into mail to a broker's channel.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, TypeVar
-
 import attrs
 
 from messages.cluster import Endpoint
-from messages.conversation import AskFailed, ConnectionLoss, ControllerMoved, LostAnswer, SessionLost
+from messages.conversation import AskFailed, ConnectionLoss, ControllerMoved, Instruction, LostAnswer, SessionLost
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
-
-_T = TypeVar("_T")
-
-Flow = Generator[Any, Any, _T]
-"""A conversation: yields questions and instructions, returns its result."""
 
 TERM_ENDING = (ConnectionLoss, ControllerMoved, LostAnswer, SessionLost)
 """Bad answers after which the controller's knowledge is in doubt: no flow may swallow them (see `failover`).
@@ -35,7 +27,7 @@ def passing(error: AskFailed) -> AskFailed:
 
 
 @attrs.frozen
-class OpenChannel:
+class OpenChannel(Instruction):
     """Start a request channel to a broker; nothing where there is one."""
 
     broker_id: int
@@ -43,26 +35,26 @@ class OpenChannel:
 
 
 @attrs.frozen
-class CloseChannel:
+class CloseChannel(Instruction):
     """End the channel to a broker; requests queued or under way vanish without an answer."""
 
     broker_id: int
 
 
 @attrs.frozen
-class CloseAllChannels:
+class CloseAllChannels(Instruction):
     """End every channel."""
 
 
 @attrs.frozen
-class ElectLater:
+class ElectLater(Instruction):
     """Stand for election again after so many seconds."""
 
     seconds: float
 
 
 @attrs.frozen
-class SendRequest:
+class SendRequest(Instruction):
     """Queue a request on a broker's channel; dropped with a warning where there is none."""
 
     broker_id: int

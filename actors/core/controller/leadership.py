@@ -15,20 +15,17 @@ from actors.core.controller import elections
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, target_replicas
 from actors.core.controller.elections import Candidates, Choice, Strategy
-from actors.core.controller.instructions import Flow, passing
+from actors.core.controller.instructions import passing
 from actors.core.controller.states import PARTITION_TABLE, PartitionState, refuse
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
-from messages.conversation import AskFailed
+from messages.conversation import AskFailed, Flow, ask
 from messages.zookeeper import (
     BAD_VERSION,
     OK,
     CreatePartitionStates,
     GetPartitionStates,
     GetTopicConfigs,
-    PartitionStates,
-    TopicConfigs,
     UpdatePartitionStates,
-    WriteResults,
 )
 
 log = logging.getLogger("state.change.logger")
@@ -135,7 +132,7 @@ def _create(
     if not states:
         return
     try:
-        written: WriteResults = yield CreatePartitionStates(tuple(states), context.epoch_zk_version)
+        written = yield from ask(CreatePartitionStates(tuple(states), context.epoch_zk_version))
     except AskFailed as error:
         failures.update(dict.fromkeys((tp for tp, _ in states), str(passing(error))))
         return
@@ -188,7 +185,7 @@ def read_states(
     """The states of those partitions that have one which is ours to change (rule 3)."""
     states: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
     try:
-        read: PartitionStates = yield GetPartitionStates(tuple(partitions))
+        read = yield from ask(GetPartitionStates(tuple(partitions)))
     except AskFailed as error:
         failures.update(dict.fromkeys(partitions, str(passing(error))))
         return states
@@ -211,7 +208,7 @@ def write_states(
     if not updates:
         return written, again
     try:
-        answer: WriteResults = yield UpdatePartitionStates(tuple(updates), context.epoch_zk_version)
+        answer = yield from ask(UpdatePartitionStates(tuple(updates), context.epoch_zk_version))
     except AskFailed as error:
         failures.update(dict.fromkeys((tp for tp, _ in updates), str(passing(error))))
         return written, again
@@ -275,7 +272,7 @@ def _unclean_allowed(
         return {}
     topics = tuple(dict.fromkeys(partition.topic for partition in needy))
     try:
-        answer: TopicConfigs = yield GetTopicConfigs(topics)
+        answer = yield from ask(GetTopicConfigs(topics))
     except AskFailed as error:
         failures.update(dict.fromkeys(needy, f"the topic's configuration cannot be read: {passing(error)}"))
         return {}

@@ -12,9 +12,9 @@ import logging
 
 from actors.core.controller import brokers, deleting
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.instructions import Flow, passing
+from actors.core.controller.instructions import passing
 from messages.cluster import Leadership, PartitionReplica, TopicPartition
-from messages.conversation import AskFailed
+from messages.conversation import AskFailed, Flow, ask
 from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.events import (
     IsrChangeNotification,
@@ -29,9 +29,6 @@ from messages.zookeeper import (
     GetIsrChangeNotifications,
     GetLogDirEvents,
     GetPartitionStates,
-    IsrChanges,
-    LogDirEvents,
-    PartitionStates,
 )
 
 log = logging.getLogger("kafka.controller")
@@ -39,7 +36,7 @@ log = logging.getLogger("kafka.controller")
 
 def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flow[None]:
     """Leaders changed ISRs: read them again and tell everybody."""
-    changes: IsrChanges = yield GetIsrChangeNotifications()
+    changes = yield from ask(GetIsrChangeNotifications())
     known = tuple(tp for tp in changes.partitions if tp in context.assignments)
     try:
         if known:
@@ -49,12 +46,12 @@ def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flo
     except AskFailed as error:
         log.error("%s ISR changes could not be read: %s", context.tag, passing(error))
     if changes.names:
-        yield DeleteIsrChangeNotifications(changes.names, context.epoch_zk_version)
+        yield from ask(DeleteIsrChangeNotifications(changes.names, context.epoch_zk_version))
 
 
 def refresh(context: ControllerContext, partitions: tuple[TopicPartition, ...]) -> Flow[None]:
     """Read the leadership of these partitions again. What cannot be read stays as it was known."""
-    read: PartitionStates = yield GetPartitionStates(partitions)
+    read = yield from ask(GetPartitionStates(partitions))
     for partition, _, error in read.states:
         if error:
             log.error("%s the state of %s cannot be read: %s", context.tag, partition, error)
@@ -63,13 +60,13 @@ def refresh(context: ControllerContext, partitions: tuple[TopicPartition, ...]) 
 
 def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) -> Flow[None]:
     """Brokers lost log directories: a LeaderAndIsr of all their replicas makes them say which."""
-    events: LogDirEvents = yield GetLogDirEvents()
+    events = yield from ask(GetLogDirEvents())
     try:
         yield from brokers.replicas_came_online(context, events.broker_ids)
     except AskFailed as error:
         log.error("%s replicas could not be probed: %s", context.tag, passing(error))
     if events.names:
-        yield DeleteLogDirEvents(events.names, context.epoch_zk_version)
+        yield from ask(DeleteLogDirEvents(events.names, context.epoch_zk_version))
 
 
 def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrResponseReceived) -> Flow[None]:

@@ -16,7 +16,6 @@ import attrs
 
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
-from actors.core.controller.instructions import Flow
 from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
 from actors.core.controller.states import REPLICA_TABLE, ReplicaState, refuse
 from messages.cluster import (
@@ -27,6 +26,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
+from messages.conversation import Flow
 
 log = logging.getLogger("state.change.logger")
 

@@ -7,9 +7,9 @@ import logging
 from actors.core.controller import elections, leadership, replicas
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.instructions import Flow
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
+from messages.conversation import Flow
 from messages.errors import BROKER_NOT_AVAILABLE, NONE, STALE_BROKER_EPOCH
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 

@@ -7,18 +7,16 @@ from collections.abc import Sequence
 
 from actors.core.controller import deleting, leadership, replicas
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.instructions import Flow
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import TopicPartition
+from messages.conversation import Flow, ask
 from messages.events import PartitionModifications, TopicChange, TopicDeletion
 from messages.zookeeper import (
-    Assignments,
     GetAssignments,
     GetTopicDeletions,
     GetTopics,
     SetAssignments,
     StopWatching,
-    TopicNames,
 )
 
 log = logging.getLogger("kafka.controller")
@@ -26,20 +24,20 @@ log = logging.getLogger("kafka.controller")
 
 def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
     """The children of /brokers/topics changed: lead the new topics, forget those that somebody removed."""
-    names: TopicNames = yield GetTopics()
+    names = yield from ask(GetTopics())
     existing = frozenset(names.topics)
     new = tuple(topic for topic in names.topics if topic not in context.topics)
     removed = tuple(topic for topic in context.topics if topic not in existing)
     added: list[TopicPartition] = []
     if removed:
         log.info("%s Deleted topics: %s", context.tag, ",".join(removed))
-        yield StopWatching("PartitionModifications", removed)
+        yield from ask(StopWatching("PartitionModifications", removed))
         for topic in removed:
             context.remove_topic(topic)
     if new:
         for topic in new:
             context.add_topic(topic)
-        answer: Assignments = yield GetAssignments(new)
+        answer = yield from ask(GetAssignments(new))
         added = context.learn(answer.topics)
         log.info("%s New topics: %s with %d partitions", context.tag, ",".join(new), len(added))
     yield from on_new_partitions(context, added)
@@ -51,13 +49,13 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
 def modified(context: ControllerContext, event: PartitionModifications) -> Flow[None]:
     """The data of /brokers/topics/T changed: lead the new partitions; those of a topic being deleted go out again."""
     topic = event.topic
-    answer: Assignments = yield GetAssignments((topic,))
+    answer = yield from ask(GetAssignments((topic,)))
     known = context.topics.get(topic, {})
     fresh = [n for _, partitions in answer.topics for n, _ in partitions if n not in known]
     if topic in context.queued:
         if fresh:
             log.error("%s Skipping adding partitions %s for topic %s: it is being deleted", context.tag, fresh, topic)
-            yield SetAssignments((context.topic_assignment(topic),), context.epoch_zk_version)
+            yield from ask(SetAssignments((context.topic_assignment(topic),), context.epoch_zk_version))
     elif fresh and topic in context.topics:
         added = context.learn(answer.topics)
         log.info("%s New partitions to be added: %s", context.tag, ", ".join(map(str, added)))
@@ -77,7 +75,7 @@ def on_new_partitions(context: ControllerContext, partitions: Sequence[TopicPart
 
 def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow[None]:
     """The children of /admin/delete_topics changed: queue the topics, or remove requests that cannot be granted."""
-    names: TopicNames = yield GetTopicDeletions()
+    names = yield from ask(GetTopicDeletions())
     unknown = [topic for topic in names.topics if topic not in context.topics]
     known = [topic for topic in names.topics if topic in context.topics]
     if unknown:

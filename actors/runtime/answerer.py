@@ -1,0 +1,36 @@
+"""Answerer: the shell of an actor that is asked. Whoever asks always hears.
+
+Rule: what the handler raises becomes a Failure, sent to the asker, logged here and recorded on the delivery. So one
+partition that breaks costs its own result, not the time that its asker would wait for it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from thespian.actors import ActorAddress
+
+from actors.runtime.dispatch import Dispatcher
+from messages.conversation import Answer, Ask, Failure
+from messages.vocabulary import Message
+
+log = logging.getLogger(__name__)
+
+
+class Answerer(Dispatcher):
+    """Answers every Ask; subclasses write `answer`."""
+
+    def answer(self, question: Message) -> Message:
+        """The result of a question. What it raises is answered as Failure("AskFailed")."""
+        raise NotImplementedError(f"{type(self).__name__} answers no {type(question).__name__}")
+
+    def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
+        """Answer, whatever happens."""
+        try:
+            result = self.answer(message.question)
+        except Exception as error:
+            name = type(message.question).__name__
+            log.error("%s: %s failed: %s", self.myAddress, name, type(error).__name__, exc_info=error)
+            self.note_error(error)
+            result = Failure("AskFailed", f"{name}: {type(error).__name__}: {error}")
+        self.send(sender, Answer(message.id, result))
