@@ -2,11 +2,14 @@
 
 A flow asks by `yield from ask(question)`; the shell (`actors.runtime.flow`) wraps the question as `Ask(id, question)`,
 sends it to whom the question's class names in `asks`, and hands the flow the result of the `Answer` with that id.
+
+A flow with much to do does it in slices of at most SLICE items, and pauses between two (`in_slices`, or `yield Pause()`
+in a loop over `slices`): mail for other actors of the node comes between, the flow's own actor stays with its event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import ClassVar, Generic, NamedTuple, TypeVar, cast
 
 from thespian.actors import ActorAddress
@@ -15,7 +18,11 @@ from messages.vocabulary import Message, message
 
 T = TypeVar("T")
 R = TypeVar("R")
+E = TypeVar("E")
 R_co = TypeVar("R_co", covariant=True)
+
+SLICE = 2_000
+"""So many items a flow works on, and so many questions it has out, before others of the node get their turn."""
 
 
 class Question(Generic[R_co]):
@@ -30,6 +37,12 @@ class Question(Generic[R_co]):
 
 class Instruction:
     """What a flow wants its own shell to do at once. No mail: the shell makes of it whatever has to be sent."""
+
+    __slots__ = ()
+
+
+class Pause(Instruction):
+    """Go on when the mail that waits at this moment has been delivered. The shell sends itself a Continue."""
 
     __slots__ = ()
 
@@ -50,8 +63,29 @@ def ask(question: Question[R]) -> Flow[R]:
 
 
 def ask_all(pairs: Sequence[tuple[ActorAddress, Question[R]]]) -> Flow[tuple[R | Failure, ...]]:
-    """Ask each address its question; the results in that order, once all are in. A Failure stays in its place."""
-    return cast("tuple[R | Failure, ...]", (yield AskAll(tuple(pairs))))
+    """Ask each address its question; the results in that order, once all are in. A Failure stays in its place.
+
+    At most SLICE questions are out at a time: the next are asked when those have been answered.
+    """
+    results: list[R | Failure] = []
+    for window in slices(pairs):
+        results += cast("tuple[R | Failure, ...]", (yield AskAll(tuple(window))))
+    return tuple(results)
+
+
+def slices(items: Sequence[E], size: int = SLICE) -> Iterator[Sequence[E]]:
+    """The items in their order, at most `size` at a time."""
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def in_slices(work: Callable[[Sequence[E]], R], items: Sequence[E], size: int = SLICE) -> Flow[list[R]]:
+    """Call `work` with each slice of `items`, pausing between two; what it returned, in order."""
+    results: list[R] = []
+    for part in slices(items, size):
+        if results:
+            yield Pause()
+        results.append(work(part))
+    return results
 
 
 @message
@@ -77,6 +111,13 @@ class Answer:
 @message
 class AnswerDeadline:
     """Payload of the wake-up that finds out whether the answer to `Ask(id)` was lost."""
+
+    id: int
+
+
+@message
+class Continue:
+    """What a shell sends itself for a Pause: when it is delivered, the flow goes on. `id` as in Ask."""
 
     id: int
 

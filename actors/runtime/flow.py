@@ -6,11 +6,12 @@
   the result of Answer(id), or a Failure is thrown into it as the exception that FAILURES names;
 * AskAll(pairs): the questions go out to the addresses given; the flow is resumed with the results in that order once
   all are in. A Failure stays in its place as a value: one bad answer does not take the others away;
+* Pause(): the shell sends itself Continue(id); the flow is resumed when that is delivered, behind all mail that waits;
 * anything else is an *instruction*: `perform(instruction)` is called, and the flow goes on with None. What it raises is
   thrown into the flow.
 
-Rule 1 (serial): while a flow waits for an answer, other events are stashed, first in first out. A message for which
-the class has a `receiveMsg_X` is no event: it is handled at once, also meanwhile.
+Rule 1 (serial): while a flow waits for an answer or pauses, other events are stashed, first in first out. A message
+for which the class has a `receiveMsg_X` is no event: it is handled at once, also meanwhile.
 Rule 2 (no recursion): flows, follow-ups and the stash are worked off by one loop.
 Rule 3 (failure): an event that raises is logged, recorded on the delivery and dropped. Nothing above sees it: a system
 that did would deliver the message again, and every send of the first attempt with it. `event_failed` may return a
@@ -38,9 +39,11 @@ from messages.conversation import (
     Ask,
     AskAll,
     AskFailed,
+    Continue,
     Failure,
     Flow,
     LostAnswer,
+    Pause,
     Question,
 )
 
@@ -69,6 +72,7 @@ class FlowActor(Dispatcher):
         self._asked = 0
         self._open: dict[int, int] = {}
         self._results: list[Any] | None = None
+        self._pause: int | None = None
         self._lost_at = 0.0
         self._deadline_armed = False
 
@@ -111,6 +115,10 @@ class FlowActor(Dispatcher):
         """Sort the mail: answers, wake-ups of the shell, handlers, events."""
         if message.__class__ is Answer:
             self._answered(message.id, message.result)
+        elif message.__class__ is Continue:
+            if message.id == self._pause:
+                self._pause = None
+                self._resume(None)
         elif isinstance(message, WakeupMessage) and isinstance(message.payload, AnswerDeadline):
             self._deadline_passed()
         elif self.handler_of(message.__class__) is not None:
@@ -162,15 +170,17 @@ class FlowActor(Dispatcher):
             value = error = None
             try:
                 if isinstance(step, AskAll):
-                    if step.pairs:
-                        self._ask(step.pairs, [None] * len(step.pairs))
-                        return
-                    value = ()
-                elif isinstance(step, Question):
+                    self._ask(step.pairs, [None] * len(step.pairs))
+                    return
+                if isinstance(step, Question):
                     self._ask(((self.peers[step.asks], step),), None)
                     return
-                else:
-                    self.perform(step)
+                if isinstance(step, Pause):
+                    self._asked += 1
+                    self._pause = self._asked
+                    self.send(self.myAddress, Continue(self._pause))
+                    return
+                self.perform(step)
             except Exception as raised:
                 self._open.clear()
                 error = raised
@@ -198,6 +208,7 @@ class FlowActor(Dispatcher):
         dropped = list(self._stash)
         self._stash.clear()
         self._open.clear()
+        self._pause = None
         flow, self._flow = self._flow, None
         if flow is not None:
             if self._event is not None and not self._following_up:

@@ -18,7 +18,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Done, Flow, Question
+from messages.conversation import Done, Flow, Pause, Question
 from messages.node import NodeSettings
 from messages.zookeeper import (
     BAD_VERSION,
@@ -88,7 +88,7 @@ class Scene:
                     value = self.answer(step)
             elif isinstance(step, SendRequest):
                 self.sent.append((step.broker_id, step.request))
-            else:
+            elif not isinstance(step, Pause):
                 self.done.append(step)
 
     def answer(self, question: Any) -> Any:

@@ -19,8 +19,11 @@ from messages.conversation import (
     ControllerMoved,
     Failure,
     LostAnswer,
+    Pause,
     Question,
     ask_all,
+    in_slices,
+    slices,
 )
 from tests.runtime.actors import World
 
@@ -307,6 +310,73 @@ def test_many_questions_at_once_are_answered_in_the_order_asked() -> None:
     assert desk.clerk.log == [()]
     desk.tell(other_address, 1)
     assert desk.clerk.log == [(), ("A", "X", lost)]
+
+
+def test_many_questions_go_out_in_windows_and_the_order_stays() -> None:
+    desk = Desk()
+    keys = [f"k{number}" for number in range(4_321)]
+    pairs = [(desk.oracle_address, Lookup(key)) for key in keys]
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        clerk.log.append((yield from ask_all(pairs)))
+
+    desk.events(event)
+    windows = []
+    while desk.clerk.busy:
+        windows.append(len(desk.oracle.asked))
+        desk.answer(windows[-1] - 1)
+        assert len(desk.oracle.asked) == 1, "the next window waits for the last answer of this one"
+        desk.answer()
+    assert windows == [2_000, 2_000, 321]
+    assert desk.clerk.log == [tuple(key.upper() for key in keys)]
+
+
+@pytest.mark.parametrize("count, parts", [(0, []), (1, [1]), (3, [3]), (4, [3, 1]), (9, [3, 3, 3])])
+def test_slices_hold_all_items_in_their_order(count: int, parts: list[int]) -> None:
+    items = tuple(range(count))
+    assert [len(part) for part in slices(items, 3)] == parts
+    assert tuple(item for part in slices(items, 3) for item in part) == items
+    steps = []
+    flow = in_slices(sum, items, 3)
+    try:
+        while True:
+            steps.append(next(flow))
+    except StopIteration as end:
+        assert end.value == [sum(part) for part in slices(items, 3)]
+    assert [type(step) for step in steps] == [Pause] * max(len(parts) - 1, 0), "one between two, none after the last"
+
+
+def pausing(*texts: str) -> Any:
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        yield from in_slices(clerk.log.extend, texts, 1)
+
+    return event
+
+
+def test_a_pause_lets_the_mail_pass_that_waits_and_then_the_flow_goes_on() -> None:
+    desk = Desk()
+    desk.base.inject(desk.clerk_address, pausing("one", "two", "three"))
+    desk.base.inject(desk.clerk_address, Poke())
+    desk.base.inject(desk.clerk_address, noting("other event"))
+    desk.base.inject(desk.oracle_address, lambda *_: None)
+    desk.base.run(limit=4)
+    assert (desk.clerk.log, desk.clerk.stashed, desk.clerk.busy) == (["one", "poked"], 1, True)
+    desk.base.run()
+    assert (desk.clerk.log, desk.clerk.busy) == (["one", "poked", "two", "three", "other event"], False)
+    assert [type(message).__name__ for message in desk.journal.messages("sent")] == ["Continue", "Continue"]
+
+
+def test_preemption_ends_a_pause_and_its_wake_up_comes_to_nothing() -> None:
+    desk = Desk()
+    event, second = pausing("one", "two"), noting("second")
+    for message in (event, second, Expired(), pausing("three", "four")):
+        desk.base.inject(desk.clerk_address, message)
+    desk.base.run(limit=5)
+    assert [message for message, _ in desk.clerk.dropped] == [event, second]
+    assert (desk.clerk.log, desk.clerk.busy) == (["one", "expired", "three"], True), "the first pause is nobody's"
+    desk.base.run()
+    assert desk.clerk.log == ["one", "expired", "three", "four"]
+    assert desk.base.failures == 0
 
 
 def test_preemption_drops_the_flow_and_the_stash_and_runs_at_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, Wa
 from actors.runtime import Dispatcher, FlowActor, LocalBase, VirtualClock, local_system
 from actors.runtime.recorder import Recorder
 from messages.cluster import Broker, TopicPartition
-from messages.conversation import Answer, Ask, Failure
+from messages.conversation import Answer, Ask, Failure, in_slices
 from messages.events import BrokerChange, BrokerModifications, TopicChange
 from messages.metrics import Gauge, Gauges
 from messages.node import NodeReady, StartBridge, StopNode
@@ -79,12 +80,16 @@ class Boss(FlowActor):
 
     def brokers(self) -> Any:
         brokers: Brokers = yield GetBrokers()
-        for worker in self.workers:
-            states = tuple(
-                StopReplicaPartitionState(TopicPartition("t", broker.id), 1, broker.id % 2 == 0)
-                for broker in brokers.brokers
-            )
-            self.send(worker, StopReplicaRequest(3, 1, 1, 1, states))
+        states = tuple(
+            StopReplicaPartitionState(TopicPartition("t", broker.id), 1, broker.id % 2 == 0)
+            for broker in brokers.brokers
+        )
+
+        def stop(workers: Sequence[ActorAddress]) -> None:
+            for worker in workers:
+                self.send(worker, StopReplicaRequest(3, 1, 1, 1, states))
+
+        yield from in_slices(stop, self.workers, 2)
 
     def topics(self) -> Any:
         names: TopicNames = yield GetTopics()
