@@ -15,16 +15,8 @@ from typing import Any
 
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership
 from messages.conversation import BadZnode
-from messages.store import BAD_VERSION as BAD_VERSION_CODE
-from messages.store import CONNECTION_LOSS, CREATE, SET, WriteOp
-from messages.store import NO_NODE as NO_NODE_CODE
-from messages.store import NODE_EXISTS as NODE_EXISTS_CODE
-from messages.store import OK as OK_CODE
+from messages.store import BAD_VERSION, CONNECTION_LOSS, CREATE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
 from messages.zookeeper import (
-    BAD_VERSION,
-    NO_NODE,
-    NODE_EXISTS,
-    OK,
     CreatePartitionStates,
     GetPartitionStates,
     PartitionStateRead,
@@ -50,7 +42,7 @@ def get_partition_states(question: GetPartitionStates) -> Conversation:
         nodes = yield from data_of(node_paths)
         for index, (code, data, version, _, _) in enumerate(nodes):
             state, error = known.get((data, version)), ""
-            if state is None and code == OK_CODE:
+            if state is None and code == OK:
                 try:
                     state = known[data, version] = znodes.decode_state(node_paths[index], data, version)
                 except BadZnode as bad:
@@ -75,9 +67,9 @@ def update_partition_states(question: UpdatePartitionStates) -> Conversation:
         start += len(batch)
         while left:
             reply = yield from transact(
-                (*check, *[ops[index] for index in left]), CONNECTION_LOSS, BAD_VERSION_CODE, NO_NODE_CODE
+                (*check, *[ops[index] for index in left]), CONNECTION_LOSS, BAD_VERSION, NO_NODE
             )
-            if reply.code == OK_CODE:
+            if reply.code == OK:
                 for index, written in zip(left, reply.results[len(check) :], strict=True):
                     settled[index] = WriteResult(question.states[index][0], OK, written.version)
                 break
@@ -85,7 +77,7 @@ def update_partition_states(question: UpdatePartitionStates) -> Conversation:
             unsettled = []
             for index, node in zip(left, nodes, strict=True):
                 op, partition = ops[index], question.states[index][0]
-                if node.code != OK_CODE:
+                if node.code != OK:
                     settled[index] = WriteResult(partition, NO_NODE, -1)
                 elif node.version == op.version + 1 and node.data == op.data:
                     settled[index] = WriteResult(partition, OK, node.version)
@@ -115,9 +107,9 @@ def create_partition_states(question: CreatePartitionStates) -> Conversation:
             ]
             reply = yield from transact(
                 (*check, *[WriteOp(CREATE, path) for path in parents], *states),
-                *(CONNECTION_LOSS, NODE_EXISTS_CODE, NO_NODE_CODE),
+                *(CONNECTION_LOSS, NODE_EXISTS, NO_NODE),
             )
-            if reply.code == OK_CODE:
+            if reply.code == OK:
                 present.update(parents)
                 for index in left:
                     settled[index] = WriteResult(entries[index][0], OK, 0)
@@ -151,7 +143,7 @@ def _settle_creates(
     for index, tp, op, node in zip(left, partitions, states, nodes[len(topics) + len(parents) :], strict=True):
         if paths.topic(tp.topic) not in live_topics:
             settled[index] = WriteResult(tp, NO_NODE, -1)
-        elif node.code != OK_CODE:
+        elif node.code != OK:
             unsettled.append(index)
         elif node.data == op.data:
             settled[index] = WriteResult(tp, OK, node.version)
@@ -161,7 +153,7 @@ def _settle_creates(
 
 
 def _found(node_paths: Iterable[str], nodes: Iterable[Any]) -> set[str]:
-    return {path for path, node in zip(node_paths, nodes, strict=False) if node.code == OK_CODE}
+    return {path for path, node in zip(node_paths, nodes, strict=False) if node.code == OK}
 
 
 class _Encoded:

@@ -20,11 +20,8 @@ from messages.cluster import (
 )
 from messages.conversation import Done, Flow, Pause, Question
 from messages.node import NodeSettings
+from messages.store import BAD_VERSION, NO_NODE, NODE_EXISTS, OK
 from messages.zookeeper import (
-    BAD_VERSION,
-    NO_NODE,
-    NODE_EXISTS,
-    OK,
     CreatePartitionStates,
     DeleteTopics,
     GetPartitionStates,

@@ -19,12 +19,8 @@ from messages.events import (
     TopicChange,
     TopicDeletion,
 )
-from messages.store import CREATE, CREATE_SEQUENTIAL, DELETE, SET, WriteOp
+from messages.store import BAD_VERSION, CREATE, CREATE_SEQUENTIAL, DELETE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
 from messages.zookeeper import (
-    BAD_VERSION,
-    NO_NODE,
-    NODE_EXISTS,
-    OK,
     Assignments,
     BrokerRegistered,
     Brokers,

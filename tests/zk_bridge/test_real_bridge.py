@@ -24,8 +24,8 @@ from messages.events import (
     TopicChange,
 )
 from messages.node import StartBridge
+from messages.store import OK
 from messages.zookeeper import (
-    OK,
     BrokerRegistered,
     CreatePartitionStates,
     CreateTopic,

@@ -19,9 +19,8 @@ from actors.core.controller.instructions import passing
 from actors.core.controller.states import PARTITION_TABLE, PartitionState, refuse
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.conversation import AskFailed, Flow, ask
+from messages.store import BAD_VERSION, CODE_NAMES, OK
 from messages.zookeeper import (
-    BAD_VERSION,
-    OK,
     CreatePartitionStates,
     GetPartitionStates,
     GetTopicConfigs,
@@ -138,7 +137,7 @@ def _create(
         return
     for (partition, state), result in zip(states, written.results, strict=True):
         if result.code != OK:
-            failures[partition] = f"its state could not be created: {result.code}"
+            failures[partition] = f"its state could not be created: {CODE_NAMES[result.code]}"
             continue
         context.leadership[partition] = state
         batch.add_leader_and_isr(state.isr, partition, state, context.assignments[partition], is_new=True)
@@ -222,7 +221,7 @@ def write_states(
         elif result.code == BAD_VERSION:
             again.append(partition)
         else:
-            failures[partition] = f"its state could not be written: {result.code}"
+            failures[partition] = f"its state could not be written: {CODE_NAMES[result.code]}"
     return written, again
 
 

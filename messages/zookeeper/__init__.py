@@ -1,0 +1,129 @@
+"""What is asked of ZkBridgeActor, and its answers. The bridge alone knows paths, JSON and ZooKeeper's operations.
+
+Every question is answered by `Answer(id, result)` where result is the type named in the question's docstring, or
+`Failure` (messages.conversation). "Arms" means: the bridge sets the watch first, then reads, and from then on sends
+the event named to the *sender of the question* once per change, re-arming by the same question; it re-arms by itself,
+and sends the event as if it had fired, whenever the connection or the session may have lost watches.
+
+`epoch_zk_version` is the version of /controller_epoch that fences a write: the bridge puts one check of it into every
+transaction and answers Failure("ControllerMoved") if it fails. None: an unfenced write, as admin tools make them.
+"""
+
+from __future__ import annotations
+
+from messages.zookeeper.brokers import (
+    BrokerRegistered,
+    Brokers,
+    GetBroker,
+    GetBrokers,
+    RegisterBroker,
+    RegistrationRefused,
+    WatchBrokers,
+)
+from messages.zookeeper.cluster import (
+    ClusterId,
+    EnsurePaths,
+    GetClusterId,
+    GetNodes,
+    NodeRegistration,
+    Nodes,
+    RegisterNode,
+)
+from messages.zookeeper.controller import ControllerIs, Elect, Elected, GetController, NotElected, ResignController
+from messages.zookeeper.notifications import (
+    DeleteIsrChangeNotifications,
+    DeleteLogDirEvents,
+    GetIsrChangeNotifications,
+    GetLogDirEvents,
+    IsrChanges,
+    LogDirEvents,
+    NotifyLogDirFailure,
+)
+from messages.zookeeper.partition_states import (
+    CreatePartitionStates,
+    GetPartitionStates,
+    PartitionStateRead,
+    PartitionStates,
+    UpdatePartitionStates,
+    WriteResult,
+    WriteResults,
+)
+from messages.zookeeper.question import BridgeQuestion
+from messages.zookeeper.topic_deletion import (
+    DeleteTopics,
+    ForgetTopicDeletions,
+    GetTopicDeletions,
+    RequestTopicDeletion,
+    TopicAlreadyMarkedForDeletion,
+)
+from messages.zookeeper.topics import (
+    Assignments,
+    CreateTopic,
+    GetAssignments,
+    GetTopicConfigs,
+    GetTopics,
+    SetAssignments,
+    SetTopicConfig,
+    TopicAssignment,
+    TopicConfig,
+    TopicConfigs,
+    TopicExists,
+    TopicNames,
+)
+from messages.zookeeper.watching import StopWatching
+
+__all__ = [
+    "Assignments",
+    "BridgeQuestion",
+    "BrokerRegistered",
+    "Brokers",
+    "ClusterId",
+    "ControllerIs",
+    "CreatePartitionStates",
+    "CreateTopic",
+    "DeleteIsrChangeNotifications",
+    "DeleteLogDirEvents",
+    "DeleteTopics",
+    "Elect",
+    "Elected",
+    "EnsurePaths",
+    "ForgetTopicDeletions",
+    "GetAssignments",
+    "GetBroker",
+    "GetBrokers",
+    "GetClusterId",
+    "GetController",
+    "GetIsrChangeNotifications",
+    "GetLogDirEvents",
+    "GetNodes",
+    "GetPartitionStates",
+    "GetTopicConfigs",
+    "GetTopicDeletions",
+    "GetTopics",
+    "IsrChanges",
+    "LogDirEvents",
+    "NodeRegistration",
+    "Nodes",
+    "NotElected",
+    "NotifyLogDirFailure",
+    "PartitionStateRead",
+    "PartitionStates",
+    "RegisterBroker",
+    "RegisterNode",
+    "RegistrationRefused",
+    "RequestTopicDeletion",
+    "ResignController",
+    "SetAssignments",
+    "SetTopicConfig",
+    "StopWatching",
+    "TopicAlreadyMarkedForDeletion",
+    "TopicAssignment",
+    "TopicConfig",
+    "TopicConfigs",
+    "TopicExists",
+    "TopicNames",
+    "UpdatePartitionStates",
+    "WatchBrokers",
+    "WriteResult",
+    "WriteResults",
+]

@@ -1,0 +1,52 @@
+"""Who is controller: /controller and /controller_epoch."""
+
+from __future__ import annotations
+
+from messages.conversation import Done
+from messages.vocabulary import message
+from messages.zookeeper.question import BridgeQuestion
+
+
+@message
+class GetController(BridgeQuestion["ControllerIs"]):
+    """Read /controller; arms ControllerChange (created, data) and Reelect (deleted) if `watch`. -> ControllerIs"""
+
+    watch: bool = True
+
+
+@message
+class ControllerIs:
+    """Who is in /controller (-1: nobody), and the decimal in /controller_epoch (0 where absent)."""
+
+    broker_id: int
+    epoch: int
+
+
+@message
+class Elect(BridgeQuestion["Elected | NotElected"]):
+    """The election transaction (controller.md 2.5). -> Elected | NotElected"""
+
+    broker_id: int
+    timestamp_ms: int
+
+
+@message
+class Elected:
+    """We are controller: the new epoch, and the version of /controller_epoch that fences our writes."""
+
+    epoch: int
+    epoch_zk_version: int
+
+
+@message
+class NotElected:
+    """Another node won; -1 where /controller is absent again (then its deletion fires Reelect)."""
+
+    broker_id: int
+
+
+@message
+class ResignController(BridgeQuestion[Done]):
+    """Delete /controller, fenced. -> Done"""
+
+    epoch_zk_version: int

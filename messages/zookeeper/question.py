@@ -1,0 +1,14 @@
+"""What every question to the bridge has in common."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from messages.conversation import Question, R_co
+
+
+class BridgeQuestion(Question[R_co]):
+    """A question that ZkBridgeActor answers."""
+
+    __slots__ = ()
+    asks: ClassVar[str] = "bridge"

@@ -1,0 +1,45 @@
+"""What is asked of topics' deletion: /admin/delete_topics, and all that a topic leaves behind."""
+
+from __future__ import annotations
+
+from messages.conversation import Done
+from messages.vocabulary import message
+from messages.zookeeper.question import BridgeQuestion
+from messages.zookeeper.topics import TopicNames
+
+
+@message
+class GetTopicDeletions(BridgeQuestion[TopicNames]):
+    """Children of /admin/delete_topics; arms TopicDeletion if `watch`. -> TopicNames"""
+
+    watch: bool = True
+
+
+@message
+class RequestTopicDeletion(BridgeQuestion["Done | TopicAlreadyMarkedForDeletion"]):
+    """Admin: create /admin/delete_topics/T. -> Done | TopicAlreadyMarkedForDeletion"""
+
+    topic: str
+
+
+@message
+class TopicAlreadyMarkedForDeletion:
+    """/admin/delete_topics/T is there already."""
+
+    topic: str
+
+
+@message
+class ForgetTopicDeletions(BridgeQuestion[Done]):
+    """Delete /admin/delete_topics/T of each, fenced; absent ones are no error. -> Done"""
+
+    topics: tuple[str, ...]
+    epoch_zk_version: int
+
+
+@message
+class DeleteTopics(BridgeQuestion[Done]):
+    """Delete, fenced, /brokers/topics/T recursively, then /config/topics/T, then /admin/delete_topics/T. -> Done"""
+
+    topics: tuple[str, ...]
+    epoch_zk_version: int

@@ -1,0 +1,59 @@
+"""What Kafka writes into its znodes, both ways (controller.md 2.1-2.4).
+
+Rule 1: read everything that any Kafka of ZooKeeper's times wrote: every version, any key order, unknown keys ignored.
+Rule 2: write what 3.9.1 at inter.broker.protocol.version 2.6 writes; the state node byte for byte.
+Rule 3: whatever else a znode holds, reading it raises BadZnode, which names the path and the reason, and nothing else.
+"""
+
+from __future__ import annotations
+
+from zk_bridge.znodes.brokers import decode_broker, encode_broker, is_broker_id, registration_version
+from zk_bridge.znodes.cluster import decode_cluster_id, decode_node, encode_cluster_id, encode_node
+from zk_bridge.znodes.controller import (
+    decode_controller,
+    decode_controller_epoch,
+    encode_controller,
+    encode_controller_epoch,
+)
+from zk_bridge.znodes.notifications import (
+    decode_isr_change,
+    decode_log_dir_event,
+    encode_isr_change,
+    encode_log_dir_event,
+)
+from zk_bridge.znodes.partition_states import decode_state, encode_state
+from zk_bridge.znodes.topics import (
+    decode_config,
+    decode_config_change,
+    decode_topic,
+    encode_config,
+    encode_config_change,
+    encode_topic,
+)
+
+__all__ = [
+    "decode_broker",
+    "decode_cluster_id",
+    "decode_config",
+    "decode_config_change",
+    "decode_controller",
+    "decode_controller_epoch",
+    "decode_isr_change",
+    "decode_log_dir_event",
+    "decode_node",
+    "decode_state",
+    "decode_topic",
+    "encode_broker",
+    "encode_cluster_id",
+    "encode_config",
+    "encode_config_change",
+    "encode_controller",
+    "encode_controller_epoch",
+    "encode_isr_change",
+    "encode_log_dir_event",
+    "encode_node",
+    "encode_state",
+    "encode_topic",
+    "is_broker_id",
+    "registration_version",
+]

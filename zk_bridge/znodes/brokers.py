@@ -1,0 +1,110 @@
+"""/brokers/ids/N (controller.md 2.3)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from messages.cluster import Broker, Endpoint
+from zk_bridge.znodes.reading import (
+    INT32,
+    Torn,
+    decimal,
+    encode,
+    member,
+    naming,
+    number,
+    number_member,
+    parse,
+    shown,
+    valid_text,
+)
+
+_ENDPOINT = re.compile(r"([^:/\s]+)://(\[[^\[\]\s]*\]|[^:\[\]/\s]*):(-?[0-9]{1,10})")
+FEATURES_SINCE = (2, 7)
+PROTOCOL_MAP_SINCE = (0, 10, 0, 1)
+
+
+def registration_version(ibp: str) -> int:
+    """Version of /brokers/ids/N by inter.broker.protocol.version: 5 since 2.7-IV0, 4 since 0.10.0-IV1, else 2."""
+    release, _, internal = ibp.partition("-IV")
+    parts = [int(part) for part in release.split(".")]
+    if parts[0] == 0:
+        parts = [*parts, 0, 0, 0][:3]
+        version = (*parts, int(internal) if internal else INT32)
+        return 4 if version >= PROTOCOL_MAP_SINCE else 2
+    return 5 if tuple(parts[:2]) >= FEATURES_SINCE else 4
+
+
+def encode_broker(broker: Broker, timestamp_ms: int, ibp: str) -> bytes:
+    """/brokers/ids/N (controller.md 2.3). host and port are those of the first PLAINTEXT endpoint, else null and -1."""
+    version = registration_version(ibp)
+    plain = next((end for end in broker.endpoints if end.security_protocol == "PLAINTEXT"), None)
+    members: dict[str, Any] = {
+        "version": version,
+        "host": plain.host if plain else None,
+        "port": plain.port if plain else -1,
+        "endpoints": [
+            f"{end.listener}://{f'[{end.host}]' if ':' in end.host else end.host}:{end.port}"
+            for end in broker.endpoints
+        ],
+        "jmx_port": broker.jmx_port,
+        "timestamp": str(timestamp_ms),
+    }
+    if version >= 3 and broker.rack is not None:
+        members["rack"] = broker.rack
+    if version >= 4:
+        members["listener_security_protocol_map"] = {end.listener: end.security_protocol for end in broker.endpoints}
+    if version >= 5:
+        members["features"] = {}
+    return encode(members)
+
+
+def decode_broker(path: str, data: bytes | None, epoch: int) -> Broker:
+    """A registration of version 1 to 5 (or newer); the broker's id is the last part of `path`, its epoch the czxid."""
+
+    def read(data: bytes | None) -> Broker:
+        members = parse(data)
+        broker_id = number(decimal(path.rpartition("/")[2]), "the broker's id", least=0)
+        version = number_member(members, "version")
+        if version < 1:
+            raise Torn(f"version {version} is not supported, only 1 and above")
+        if version == 1:
+            host, port = valid_text(member(members, "host", str), "host"), number_member(members, "port")
+            endpoints: tuple[Endpoint, ...] = (Endpoint("PLAINTEXT", host, port),)
+        else:
+            endpoints = _endpoints(members)
+        rack = member(members, "rack", str, None)
+        return Broker(
+            id=broker_id,
+            endpoints=endpoints,
+            epoch=epoch,
+            rack=None if rack is None else valid_text(rack, "rack"),
+            jmx_port=number_member(members, "jmx_port"),
+        )
+
+    broker: Broker = naming(path, data, read)
+    return broker
+
+
+def is_broker_id(name: str) -> bool:
+    """Is this the name of a registration? Kafka writes ids as plain decimals."""
+    return re.fullmatch(r"0|[1-9][0-9]{0,9}", name, re.ASCII) is not None and int(name) <= INT32
+
+
+def _endpoints(members: dict[str, Any]) -> tuple[Endpoint, ...]:
+    given = member(members, "listener_security_protocol_map", dict, None)
+    protocols = {} if given is None else {valid_text(key, "a listener").upper(): value for key, value in given.items()}
+    endpoints = []
+    for each in member(members, "endpoints", list):
+        match = _ENDPOINT.fullmatch(valid_text(each, "endpoints"))
+        if match is None:
+            raise Torn(f"{shown(each)} is no endpoint, expected LISTENER://host:port")
+        listener, host = match[1].upper(), match[2].strip("[]")
+        if given is not None and listener not in protocols:
+            raise Torn(f"listener {listener} is not in listener_security_protocol_map")
+        protocol = valid_text(protocols.get(listener, listener), f"the protocol of {listener}")
+        endpoints.append(Endpoint(listener, host, number(int(match[3]), "a port", -1, 65535), protocol))
+    if len({end.listener for end in endpoints}) < len(endpoints):
+        raise Torn(f"a listener is named twice: {', '.join(end.listener for end in endpoints)}")
+    return tuple(endpoints)

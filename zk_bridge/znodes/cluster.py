@@ -1,0 +1,47 @@
+"""/cluster/id, and our own /kafka-actors/nodes/N."""
+
+from __future__ import annotations
+
+from messages.zookeeper import NodeRegistration
+from zk_bridge.znodes.reading import decimal, encode, member, naming, number, number_member, parse, valid_text
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """/cluster/id; its version is text."""
+    return encode({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(path: str, data: bytes | None) -> str:
+    """The id in /cluster/id."""
+    read: str = naming(path, data, lambda data: valid_text(member(parse(data), "id", str), "id"))
+    return read
+
+
+def encode_node(node: NodeRegistration) -> bytes:
+    """/kafka-actors/nodes/N, ours alone."""
+    return encode(
+        {
+            "version": 1,
+            "roles": list(node.roles),
+            "metrics_host": node.metrics_host,
+            "metrics_port": node.metrics_port,
+            "pid": node.pid,
+        }
+    )
+
+
+def decode_node(path: str, data: bytes | None) -> NodeRegistration:
+    """A node of ours; its id is the last part of `path`."""
+
+    def read(data: bytes | None) -> NodeRegistration:
+        members = parse(data)
+        return NodeRegistration(
+            id=number(decimal(path.rpartition("/")[2]), "the node's name"),
+            roles=tuple(valid_text(role, "roles") for role in member(members, "roles", list)),
+            metrics_host=valid_text(member(members, "metrics_host", str), "metrics_host"),
+            metrics_port=number_member(members, "metrics_port", least=0),
+            pid=number_member(members, "pid", least=0),
+        )
+
+    node: NodeRegistration = naming(path, data, read)
+    return node

@@ -1,0 +1,108 @@
+"""How JSON of a znode is read: member by member, and whatever is not as it must be is Torn, which says why."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from messages.conversation import BadZnode
+
+INT32 = 2**31 - 1
+
+
+def encode(value: Mapping[str, Any]) -> bytes:
+    """JSON as Kafka writes it: UTF-8, no whitespace, keys in the order given."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+class Torn(Exception):
+    """A value is not what it must be; becomes BadZnode where the path is known."""
+
+
+def parse(data: bytes | None) -> dict[str, Any]:
+    """The members of a JSON object."""
+    if data is None:
+        raise Torn("no data")
+    try:
+        members = json.loads(data)
+    except RecursionError:
+        raise Torn("nested too deeply") from None
+    except ValueError as error:
+        raise Torn(f"no valid JSON: {error}") from None
+    if type(members) is not dict:
+        raise Torn(f"a JSON object is expected, not {shown(members)}")
+    return members
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: not too long."""
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+_REQUIRED = object()
+
+
+def member(members: dict[str, Any], key: str, kind: type, default: object = _REQUIRED) -> Any:
+    """A member of this kind; `default` where it is missing or null. Torn where it is required or of another kind."""
+    value = members.get(key)
+    if value is None:
+        if default is _REQUIRED:
+            raise Torn(f"{key} is missing")
+        return default
+    if type(value) is not kind:
+        raise Torn(f"{key} is {shown(value)}, expected {kind.__name__}")
+    return value
+
+
+def number(value: object, what: str, least: int = -INT32 - 1, most: int = INT32) -> int:
+    """An integer in these bounds."""
+    if type(value) is not int:
+        raise Torn(f"{what} is {shown(value)}, expected a number")
+    if not least <= value <= most:
+        raise Torn(f"{what} is out of range: {shown(value)}")
+    return value
+
+
+def number_member(members: dict[str, Any], key: str, least: int = -INT32 - 1, default: int | None = None) -> int:
+    """An integer member in the bounds of int32, `default` where it is missing."""
+    value = members.get(key, default)
+    if value is None:
+        raise Torn(f"{key} is missing")
+    return number(value, key, least)
+
+
+def valid_text(value: object, what: str) -> str:
+    """Text that can be written as UTF-8."""
+    if type(value) is not str:
+        raise Torn(f"{what} is {shown(value)}, expected text")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Torn(f"{what} is no valid text: {shown(value)}") from None
+    return value
+
+
+def broker_ids(value: object, what: str) -> tuple[int, ...]:
+    """A list of broker ids."""
+    if type(value) is not list:
+        raise Torn(f"{what} is {shown(value)}, expected a list of broker ids")
+    return tuple(number(each, what) for each in value)
+
+
+def naming(path: str, data: bytes | None, read: Callable[[bytes | None], Any]) -> Any:
+    """What `read` makes of `data`; a Torn becomes the BadZnode that names `path`."""
+    try:
+        return read(data)
+    except Torn as torn:
+        raise BadZnode(f"{path}: {torn}") from None
+
+
+def decimal(text: str) -> int:
+    """The number that a name or a key spells in decimals."""
+    if not re.fullmatch(r"[0-9]{1,10}", text, re.ASCII):
+        raise Torn(f"{shown(text)} is no decimal number")
+    return int(text)

@@ -1,0 +1,89 @@
+"""/brokers/topics/T, /config/topics/T, and the notifications of changed configurations."""
+
+from __future__ import annotations
+
+from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment
+from zk_bridge.znodes.reading import (
+    Torn,
+    broker_ids,
+    decimal,
+    encode,
+    member,
+    naming,
+    number,
+    number_member,
+    parse,
+    valid_text,
+)
+
+
+def encode_topic(partitions: tuple[PartitionAssignment, ...]) -> bytes:
+    """/brokers/topics/T, version 2; adding and removing list only partitions where there are any."""
+    return encode(
+        {
+            "version": 2,
+            "partitions": {str(number): list(each.replicas) for number, each in partitions},
+            "adding_replicas": {str(number): list(each.adding) for number, each in partitions if each.adding},
+            "removing_replicas": {str(number): list(each.removing) for number, each in partitions if each.removing},
+        }
+    )
+
+
+def decode_topic(path: str, data: bytes | None) -> tuple[PartitionAssignment, ...]:
+    """The partitions of a topic by number, from version 1, 2 or 3; missing keys are empty, as for Kafka."""
+
+    def read(data: bytes | None) -> tuple[PartitionAssignment, ...]:
+        members = parse(data)
+        replicas, adding, removing = (
+            {number(decimal(key), "a partition"): broker_ids(value, f"{name} of {key}") for key, value in held.items()}
+            for name in ("partitions", "adding_replicas", "removing_replicas")
+            if (held := member(members, name, dict, {})) is not None
+        )
+        return tuple(
+            PartitionAssignment(number, ReplicaAssignment(each, adding.get(number, ()), removing.get(number, ())))
+            for number, each in sorted(replicas.items())
+        )
+
+    partitions: tuple[PartitionAssignment, ...] = naming(path, data, read)
+    return partitions
+
+
+def encode_config(entries: tuple[ConfigEntry, ...]) -> bytes:
+    """/config/topics/T: overrides, values as text."""
+    return encode({"version": 1, "config": dict(entries)})
+
+
+def decode_config(path: str, data: bytes | None) -> tuple[ConfigEntry, ...]:
+    """Overrides by name; null data and a missing key are no overrides. As by Kafka, no version is looked at."""
+
+    def read(data: bytes | None) -> tuple[ConfigEntry, ...]:
+        if not data:
+            return ()
+        config = member(parse(data), "config", dict, {})
+        return tuple(
+            ConfigEntry(valid_text(key, "a name"), valid_text(value, key)) for key, value in sorted(config.items())
+        )
+
+    entries: tuple[ConfigEntry, ...] = naming(path, data, read)
+    return entries
+
+
+def encode_config_change(entity_path: str) -> bytes:
+    """/config/changes/config_change_N, version 2: `entity_path` is "topics/T" and the like."""
+    return encode({"version": 2, "entity_path": entity_path})
+
+
+def decode_config_change(path: str, data: bytes | None) -> str:
+    """The entity path of a change notification, version 2 or 1 (entity_type and entity_name)."""
+
+    def read(data: bytes | None) -> str:
+        members = parse(data)
+        version = number_member(members, "version")
+        if version == 1:
+            return "/".join(valid_text(member(members, key, str), key) for key in ("entity_type", "entity_name"))
+        if version != 2:
+            raise Torn(f"version {version} is not supported, only 1 and 2")
+        return valid_text(member(members, "entity_path", str), "entity_path")
+
+    entity: str = naming(path, data, read)
+    return entity
