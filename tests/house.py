@@ -1,0 +1,249 @@
+"""The plan of the house: which room may know which, and what of the outside. `test_house.py` holds the sources to it.
+
+Rule 1: a module stands in the room whose name is its longest prefix; it may import its own room and those of `rooms`.
+Rule 2: of other people's code it may import what `others` names, of the standard library what is harmless and the
+        kinds named in `touches`. What no kind names may be imported by nobody: say in `KINDS` what it touches.
+Rule 3: who decides touches nothing: a pure room (no `touches`) calls none of `IMPURE_BUILTINS` either.
+Rule 4: nobody imports in a circle, not even for the types alone.
+Rule 5: every exception names a module, what it imports, and why; one that nobody needs any more is an offence too.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import attrs
+
+HOUSE = Path(__file__).resolve().parents[1]
+PACKAGES = ("actors", "messages", "spark", "zk_bridge")
+
+KINDS: dict[str, str] = {
+    "harmless": """__future__ abc array base64 bisect collections contextlib copy dataclasses difflib enum errno
+                   functools hashlib heapq itertools json keyword math operator re string
+                   struct textwrap types typing weakref""",
+    "log": "logging",
+    "durations": "datetime.timedelta",
+    "clocks": "calendar datetime sched time zoneinfo",
+    "files": "fcntl fileinput glob io mmap os pathlib shutil stat tempfile",
+    "sockets": "asyncio http select selectors socket socketserver ssl urllib",
+    "chance": "random secrets uuid",
+    "threads": "_thread concurrent multiprocessing queue threading",
+    "processes": "ctypes gc platform pty signal subprocess sys traceback",
+    "code": "importlib inspect pkgutil",
+}
+"""What modules of the standard library touch, by the longest prefix that is named."""
+
+IMPURE_BUILTINS = frozenset("__import__ breakpoint compile eval exec hash id input open print".split())
+"""Files, streams, code from text; `hash` and `id` differ from run to run, and what is decided by them with it."""
+
+
+@attrs.frozen
+class Room:
+    """What the modules of one package may import beside each other: rooms of ours, packages of others, kinds."""
+
+    rooms: frozenset[str] = attrs.field(converter=lambda names: frozenset(names.split()))
+    others: frozenset[str] = attrs.field(converter=lambda names: frozenset(names.split()), default="")
+    touches: frozenset[str] = attrs.field(converter=lambda names: frozenset(names.split()), default="")
+
+
+_RULES = "messages actors.core"
+_ACTORS = f"{_RULES} actors.runtime"
+_EVERYTHING = "clocks durations files sockets chance threads processes code"
+
+ROOMS: dict[str, Room] = {
+    # values
+    "messages": Room("", others="attrs msgspec"),
+    "messages.wire": Room("messages", others="kafka.protocol crc32c"),
+    "messages.trace": Room("messages", others="attrs msgspec zstandard", touches="files durations code"),
+    # rules
+    "actors.core": Room("messages", others="attrs"),
+    "actors.core.controller": Room(_RULES, others="attrs"),
+    "actors.core.broker": Room(_RULES, others="attrs"),
+    # actors
+    "actors": Room(""),
+    "actors.controller": Room(f"{_ACTORS} actors.core.controller", others="thespian", touches="durations"),
+    "actors.broker": Room(f"{_ACTORS} actors.core.broker actors.storage", others="thespian", touches="durations"),
+    "actors.gateway": Room(
+        "messages messages.wire actors.runtime", others="thespian", touches="sockets threads files durations"
+    ),
+    "actors.storage": Room("messages.wire", others="crc32c", touches="files"),
+    "actors.runtime": Room("messages messages.trace", others="thespian zstandard", touches=_EVERYTHING),
+    # ZooKeeper
+    "zk_bridge": Room("messages actors.runtime", others="thespian"),
+    "zk_bridge.kazoo_store": Room(
+        "messages zk_bridge actors.runtime", others="kazoo", touches="threads sockets clocks"
+    ),
+    "zk_bridge.client": Room("messages zk_bridge zk_bridge.kazoo_store actors.runtime", touches="threads clocks"),
+    "zk_bridge.embedded": Room("zk_bridge zk_bridge.guardian", touches=_EVERYTHING),
+    "zk_bridge.guardian": Room("", touches=_EVERYTHING),
+    # where it is put together, and looked at
+    "actors.node": Room(
+        f"{_RULES} actors.controller actors.broker actors.gateway actors.storage actors.runtime"
+        " zk_bridge zk_bridge.kazoo_store",
+        others="thespian",
+        touches=_EVERYTHING,
+    ),
+    "actors.cli": Room(
+        f"{_RULES} messages.wire messages.trace actors.core.controller actors.core.broker actors.node actors.runtime"
+        " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
+        others="click rich prometheus_client",
+        touches=_EVERYTHING,
+    ),
+    "spark": Room("messages.trace", others="pyspark pyarrow", touches="files processes"),
+}
+
+ADDRESS = "a message may carry the address of who is to be answered: of Thespian the messages know that value alone"
+
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("messages.broker", "thespian.actors.ActorAddress"): ADDRESS,
+    ("messages.channel", "thespian.actors.ActorAddress"): ADDRESS,
+    ("messages.conversation", "thespian.actors.ActorAddress"): ADDRESS,
+    ("messages.node", "thespian.actors.ActorAddress"): ADDRESS,
+    ("messages.trace.codec", "thespian.actors"): "Thespian's own messages are recorded like ours",
+    ("actors.gateway.store", "zk_bridge.store"): "the gateway to ZooKeeper stands before a store: its Protocol",
+    ("actors.gateway.metrics", "prometheus_client"): "one owner of the library that serves the metrics",
+    ("actors.broker.request_handler", "messages.wire.ADVERTISED"): "ApiVersions is answered with what the wire speaks",
+    ("messages.wire.schema", "compile()"): "kafka-python generates the encoders of a schema as source",
+    ("messages.wire.schema", "exec()"): "kafka-python generates the encoders of a schema as source",
+}
+"""(module, what it imports or calls beyond its room's rule): why."""
+
+KNOWN_CIRCLES: frozenset[frozenset[str]] = frozenset(
+    {
+        # the base and what hangs on it know each other's types until the kernel stands alone
+        frozenset(f"actors.runtime.{name}" for name in ("base", "inline", "loop", "reference", "sources", "status")),
+    }
+)
+"""Circles that are still there. A circle that has become another, or gone, has to be changed here."""
+
+
+@attrs.frozen
+class Import:
+    """One imported name: the line, and its full dotted name (`from a import b` imports `a.b`)."""
+
+    line: int
+    name: str
+
+
+def module_name(file: Path) -> str:
+    """The dotted name of a source file of the house."""
+    parts = file.relative_to(HOUSE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def sources() -> list[Path]:
+    """Every source file of the product."""
+    return sorted(file for package in PACKAGES for file in (HOUSE / package).rglob("*.py"))
+
+
+def imports(source: str) -> Iterator[Import]:
+    """Everything that a source imports, wherever in it. Raises ValueError for a relative import."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (Import(node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                raise ValueError(f"line {node.lineno}: imports are absolute here")
+            yield from (Import(node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def within(name: str, package: str) -> bool:
+    """Is `name` the package, or something in it?"""
+    return name == package or name.startswith(package + ".")
+
+
+def longest(name: str, packages: Iterable[str]) -> str | None:
+    """The longest of the packages that `name` is within."""
+    return max((package for package in packages if within(name, package)), key=len, default=None)
+
+
+def kind_of(name: str) -> str | None:
+    """What a name of the standard library touches; None for one that no kind names."""
+    named = {prefix: kind for kind, prefixes in KINDS.items() for prefix in prefixes.split()}
+    return named.get(longest(name, named) or "")
+
+
+@attrs.frozen
+class Offence:
+    """What a source does that its room may not: the line, what (a dotted name, or `open()`), and the rule."""
+
+    module: str
+    line: int
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line} {self.what}: {self.why}"
+
+
+def offences(module: str, source: str, exceptions: Collection[tuple[str, str]] = EXCEPTIONS) -> list[Offence]:
+    """What a source may not do as `module`."""
+    own = longest(module, ROOMS)
+    if own is None:
+        return [Offence(module, 1, module, "it stands in no room")]
+    found = [
+        Offence(module, imported.line, imported.name, why)
+        for imported in imports(source)
+        if (why := _why_not(own, ROOMS[own], imported.name))
+    ]
+    if not ROOMS[own].touches:
+        found += [
+            Offence(module, node.lineno, f"{node.func.id}()", f"{own} is pure")
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_BUILTINS
+        ]
+    return [each for each in found if not any(by == module and within(each.what, what) for by, what in exceptions)]
+
+
+def _why_not(own: str, room: Room, name: str) -> str | None:
+    top = name.split(".")[0]
+    if top in PACKAGES:
+        theirs = longest(name, ROOMS)
+        known = ", ".join(sorted(room.rooms)) or "no other room"
+        return None if theirs == own or theirs in room.rooms else f"{own} may know {known}"
+    if longest(name, room.others):
+        return None
+    kind = kind_of(name)
+    if kind is None:
+        return "no room for it" if top not in sys.stdlib_module_names else "say in KINDS what it touches"
+    if kind in ("harmless", "log") or kind in room.touches:
+        return None
+    return f"{kind} are not for {own}"
+
+
+def unneeded(modules: Mapping[str, str], exceptions: Collection[tuple[str, str]] = EXCEPTIONS) -> list[tuple[str, str]]:
+    """The exceptions that no module needs: what they allow is not done, or allowed anyway."""
+    done = {by: [each.what for each in offences(by, modules.get(by, ""), ())] for by, _ in exceptions}
+    return [(by, what) for by, what in exceptions if not any(within(each, what) for each in done[by])]
+
+
+def graph(modules: Mapping[str, str]) -> dict[str, set[str]]:
+    """Who imports whom among the modules (dotted name -> source), those for the types alone included."""
+    return {
+        module: {known for found in imports(source) if (known := longest(found.name, modules)) and known != module}
+        for module, source in modules.items()
+    }
+
+
+def circles(edges: Mapping[str, Iterable[str]]) -> set[frozenset[str]]:
+    """The largest sets of nodes in which each can be reached from each other one (two nodes at least)."""
+    reach = {node: _reachable(node, edges) for node in edges}
+    return {
+        frozenset({node} | {other for other in reach[node] if node in reach[other]})
+        for node in edges
+        if node in reach[node]
+    }
+
+
+def _reachable(node: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(edges[node])
+    while waiting:
+        other = waiting.pop()
+        if other not in found:
+            found.add(other)
+            waiting += edges[other]
+    return found
