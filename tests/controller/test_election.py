@@ -160,16 +160,18 @@ def test_an_expired_session_of_the_controller_lets_another_be_elected(world: Wor
     assert set(second.context.brokers) == {0, 1}
 
 
-def test_mail_of_a_dead_session_is_not_looked_at(world: World) -> None:
+@pytest.mark.parametrize("event", [BrokerChange, TopicChange, ControllerChange, Reelect])
+def test_mail_of_a_dead_session_is_not_looked_at(world: World, event: type) -> None:
+    """The same event of the living session makes the controller ask."""
     node = world.node(0)
     node.store.expire()
     world.run()
-    (partition,) = world.topic("t", (0,), run=False)
-    for event in (BrokerChange(1), TopicChange(1), ControllerChange(1), Reelect(1)):
-        world.base.inject(node.controller, event)
-    world.base.run(limit=4)
-    assert not node.actor.busy
+    for generation, looked_at in ((1, False), (2, True)):
+        world.base.inject(node.controller, event(generation))
+        more_waits = world.base.run(limit=1) == 0.0
+        assert (more_waits, node.actor.busy) == (looked_at, looked_at)
     world.run()
+    (partition,) = world.topic("t", (0,))
     assert world.led(partition) == (0, 0, (0,))
 
 

@@ -25,7 +25,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Ask
+from messages.conversation import Answer, Ask
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
 from messages.metrics import DropMetric, Gauges, Timing
 from messages.network import ClientRequest, ClientResponse, CloseConnection, Received, Transmit, TransmitFailed
@@ -41,6 +41,7 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.zookeeper import (
+    BrokerRegistered,
     CreateTopic,
     GetAssignments,
     GetController,
@@ -154,15 +155,18 @@ class Node:
                 raise AssertionError(f"metrics know no {message}")
 
     def _heard(self, message: Any, sender: ActorAddress) -> None:
-        if isinstance(message, SessionEstablished):
-            generation = message.generation
-            broker = Broker(self.id, self.settings.advertised_listeners)
-            question = RegisterBroker(broker, 0, self.settings.inter_broker_protocol_version)
-            self.world.base.inject(self.bridge, Ask(generation, question), self.watcher)
-            self.world.base.inject(self.controller, Reelect(generation) if self._started else Startup())
-            self._started = True
-        else:
-            assert (not isinstance(message, Exception) and isinstance(message, SessionExpired)) or message.result
+        """What the bridge tells a node: a session to register with, its end, and what became of the registration."""
+        match message:
+            case SessionEstablished(generation):
+                broker = Broker(self.id, self.settings.advertised_listeners)
+                question = RegisterBroker(broker, 0, self.settings.inter_broker_protocol_version)
+                self.world.base.inject(self.bridge, Ask(generation, question), self.watcher)
+                self.world.base.inject(self.controller, Reelect(generation) if self._started else Startup())
+                self._started = True
+            case SessionExpired() | Answer(_, BrokerRegistered()):
+                pass
+            case _:
+                self.world.errors.append(f"node {self.id} heard {message}")
 
 
 class World:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from datetime import UTC
@@ -188,23 +189,26 @@ def test_after_an_expired_session_it_registers_anew_and_then_competes(node: Node
     assert int(zookeeper.read("/controller_epoch").data) == epoch + 1
 
 
-OPENED, STARTED = 3, 46
-"""Deliveries after which the session is there, and after which the node is ready."""
-
-
-@pytest.mark.parametrize("deliveries", range(OPENED, STARTED + 10))
-def test_a_session_may_expire_at_any_moment_of_the_start(
-    frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper, deliveries: int
-) -> None:
-    node = Node(frozen, tmp_path / "data", zookeeper)
-    node.base.run(deliveries)
-    node.store.expire()
-    node.run()
-    assert [type(message) for message in node.told] == [ServeClients, NodeReady]
-    assert registration(zookeeper)[1].owner == node.store.session_id
-    assert json.loads(zookeeper.read("/controller").data)["brokerid"] == 0
-    assert zookeeper.read("/controller").owner == node.store.session_id
-    assert node.errors == []
+def test_a_session_may_expire_at_any_moment_of_the_start(frozen: FrozenTime, tmp_path: Path) -> None:
+    """After every single delivery, from the one that opens the session to ten after the one with which all is done."""
+    tried = beyond = 0
+    for deliveries in itertools.count(1):
+        zookeeper = MemoryZooKeeper()
+        node = Node(frozen, tmp_path / str(deliveries), zookeeper)
+        node.base.run(deliveries)
+        beyond += NodeReady in map(type, node.told)
+        if node.store.session_id:
+            tried += 1
+            node.store.expire()
+            node.run()
+            assert [type(message) for message in node.told] == [ServeClients, NodeReady], deliveries
+            assert registration(zookeeper)[1].owner == node.store.session_id, deliveries
+            assert json.loads(zookeeper.read("/controller").data)["brokerid"] == 0, deliveries
+            assert zookeeper.read("/controller").owner == node.store.session_id, deliveries
+            assert node.errors == [], deliveries
+        if beyond == 10:
+            break
+    assert tried > 2 * beyond, "most of the moments are before the node is ready"
 
 
 def test_a_stop_asks_the_controller_first(node: Node) -> None:
