@@ -1,9 +1,17 @@
 """The controller's events, named as Kafka names them (controller.md 1).
 
+What belongs to an event stands in its class, and nowhere else: the watch that tells of it, whether that watch ends with
+the controller's term, and what the gauge ControllerState shows while it is handled. The bridge's watch table
+(`zk_bridge.watches`), what a term watches and gives up (`actors.core.controller.failover`) and what traces call an
+event are derived from here; `actors.core.controller.events` says which flow handles it.
+
 Those that come from ZooKeeper watches carry the generation of the session that saw them.
 """
 
 from __future__ import annotations
+
+import enum
+from typing import ClassVar, NamedTuple
 
 from messages.cluster import TopicPartition
 from messages.requests import (
@@ -11,116 +19,193 @@ from messages.requests import (
     StopReplicaResponse,
     UpdateMetadataResponse,
 )
-from messages.vocabulary import message
+from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
+from messages.vocabulary import VOCABULARY, message
+
+
+class ControllerState(enum.IntEnum):
+    """What the controller is doing, with Kafka's numbers (controller.md 8)."""
+
+    IDLE = 0
+    CONTROLLER_CHANGE = 1
+    BROKER_CHANGE = 2
+    TOPIC_CHANGE = 3
+    TOPIC_DELETION = 4
+    CONTROLLED_SHUTDOWN = 8
+    ISR_CHANGE = 9
+    LEADER_AND_ISR_RESPONSE_RECEIVED = 10
+    LOG_DIR_CHANGE = 11
+    CONTROLLER_SHUTDOWN = 12
+    UPDATE_METADATA_RESPONSE_RECEIVED = 16
+
+    @property
+    def kafka_name(self) -> str:
+        """The state as Kafka spells it: ControllerChange."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+class Watch(NamedTuple):
+    """The change of a node that an event tells of.
+
+    Each `*` in `path` stands for a key: the event's fields, first to last, take the keys' texts as they are annotated.
+    `changes` are those of `messages.store`; CHILDREN_CHANGED makes it a watch of the node's children, which excludes
+    the others. `of_term`: the watch begins and ends with a controller's term.
+    """
+
+    path: str
+    changes: tuple[str, ...]
+    of_term: bool = True
+
+
+class Event:
+    """Base of the controller's events."""
+
+    __slots__ = ()
+
+    state: ClassVar[ControllerState]
+    watch: ClassVar[Watch | None] = None
+
+
+class ResponseReceived(Event):
+    """Base of the events by which the channel to a broker tells what the broker answered."""
+
+    __slots__ = ()
+
+    broker_id: int
 
 
 @message
-class Startup:
+class Startup(Event):
     """The controller process starts: watch /controller and elect."""
 
+    state = ControllerState.CONTROLLER_CHANGE
+
 
 @message
-class ControllerChange:
+class ControllerChange(Event):
     """/controller was created or its data changed."""
 
+    state = ControllerState.CONTROLLER_CHANGE
+    watch = Watch("/controller", (NODE_CREATED, NODE_CHANGED), of_term=False)
     generation: int = 0
 
 
 @message
-class Reelect:
+class Reelect(Event):
     """/controller was deleted, or a new session began after the broker registered anew."""
 
+    state = ControllerState.CONTROLLER_CHANGE
+    watch = Watch("/controller", (NODE_DELETED,), of_term=False)
     generation: int = 0
 
 
 @message
-class SessionExpired:
+class SessionExpired(Event):
     """The ZooKeeper session `generation` is dead (Kafka's Expire). Preempts everything queued."""
 
+    state = ControllerState.CONTROLLER_CHANGE
     generation: int = 0
 
 
 @message
 class SessionEstablished:
-    """A new ZooKeeper session `generation` began after an expiry (Kafka's RegisterBrokerAndReelect)."""
+    """A new ZooKeeper session `generation` began (Kafka's RegisterBrokerAndReelect). The node's: the controller hears
+    a Reelect when the broker is registered."""
 
     generation: int = 0
 
 
 @message
-class BrokerChange:
+class BrokerChange(Event):
     """The children of /brokers/ids changed."""
 
+    state = ControllerState.BROKER_CHANGE
+    watch = Watch("/brokers/ids", (CHILDREN_CHANGED,))
     generation: int = 0
 
 
 @message
-class BrokerModifications:
+class BrokerModifications(Event):
     """The data of /brokers/ids/N changed."""
 
+    state = ControllerState.BROKER_CHANGE
+    watch = Watch("/brokers/ids/*", (NODE_CHANGED,))
     broker_id: int
     generation: int = 0
 
 
 @message
-class TopicChange:
+class TopicChange(Event):
     """The children of /brokers/topics changed."""
 
+    state = ControllerState.TOPIC_CHANGE
+    watch = Watch("/brokers/topics", (CHILDREN_CHANGED,))
     generation: int = 0
 
 
 @message
-class PartitionModifications:
+class PartitionModifications(Event):
     """The data of /brokers/topics/T changed."""
 
+    state = ControllerState.TOPIC_CHANGE
+    watch = Watch("/brokers/topics/*", (NODE_CHANGED,))
     topic: str
     generation: int = 0
 
 
 @message
-class TopicDeletion:
+class TopicDeletion(Event):
     """The children of /admin/delete_topics changed."""
 
+    state = ControllerState.TOPIC_DELETION
+    watch = Watch("/admin/delete_topics", (CHILDREN_CHANGED,))
     generation: int = 0
 
 
 @message
-class IsrChangeNotification:
+class IsrChangeNotification(Event):
     """The children of /isr_change_notification changed."""
 
+    state = ControllerState.ISR_CHANGE
+    watch = Watch("/isr_change_notification", (CHILDREN_CHANGED,))
     generation: int = 0
 
 
 @message
-class LogDirEventNotification:
+class LogDirEventNotification(Event):
     """The children of /log_dir_event_notification changed."""
 
+    state = ControllerState.LOG_DIR_CHANGE
+    watch = Watch("/log_dir_event_notification", (CHILDREN_CHANGED,))
     generation: int = 0
 
 
 @message
-class LeaderAndIsrResponseReceived:
+class LeaderAndIsrResponseReceived(ResponseReceived):
     """A broker answered LeaderAndIsr."""
 
+    state = ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED
     broker_id: int
     response: LeaderAndIsrResponse
 
 
 @message
-class UpdateMetadataResponseReceived:
+class UpdateMetadataResponseReceived(ResponseReceived):
     """A broker answered UpdateMetadata."""
 
+    state = ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED
     broker_id: int
     response: UpdateMetadataResponse
 
 
 @message
-class TopicDeletionStopReplicaResponseReceived:
+class TopicDeletionStopReplicaResponseReceived(ResponseReceived):
     """A broker answered a StopReplica with delete=true for topics whose deletion has started.
 
     `error_code` is top level; `deleted` are the partitions that were asked to be deleted there.
     """
 
+    state = ControllerState.TOPIC_DELETION
     broker_id: int
     error_code: int
     deleted: tuple[TopicPartition, ...]
@@ -128,5 +213,14 @@ class TopicDeletionStopReplicaResponseReceived:
 
 
 @message
-class ControllerShutdown:
+class ControllerShutdown(Event):
     """The node stops: resign and stop taking events."""
+
+    state = ControllerState.CONTROLLER_SHUTDOWN
+
+
+EVENTS: tuple[type[Event], ...] = tuple(cls for cls in VOCABULARY.values() if issubclass(cls, Event))
+"""Every event of the controller, in order of definition."""
+
+CONTROLLER_EVENTS: tuple[tuple[str, str], ...] = tuple((cls.__name__, cls.state.kafka_name) for cls in EVENTS)
+"""(message type, ControllerState's name) of every event: what who reads a trace has to know."""

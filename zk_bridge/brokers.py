@@ -18,7 +18,7 @@ from messages.zookeeper import (
     WatchBrokers,
 )
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, WhoAmI, children_of, data_of, transact
+from zk_bridge.conversations import Arm, Conversation, Starter, WhoAmI, children_of, data_of, transact
 
 logger = logging.getLogger(__name__)
 
@@ -95,3 +95,11 @@ def _read(ids: tuple[int, ...], nodes: tuple[Znode, ...]) -> Brokers:
             logger.error("Broker %d is left alone until its registration can be read: %s", broker_id, error)
             unreadable.append(broker_id)
     return Brokers(tuple(found), tuple(unreadable))
+
+
+ANSWERS: dict[type, Starter] = {
+    RegisterBroker: register_broker,
+    GetBrokers: get_brokers,
+    WatchBrokers: watch_brokers,
+    GetBroker: get_broker,
+}

@@ -16,7 +16,7 @@ from messages.store import (
 )
 from messages.zookeeper import ClusterId, EnsurePaths, GetClusterId, GetNodes, Nodes, RegisterNode
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Conversation, WhoAmI, children_of, create_missing, data_of, transact
+from zk_bridge.conversations import Conversation, Starter, WhoAmI, children_of, create_missing, data_of, transact
 
 
 def ensure_paths(question: EnsurePaths) -> Conversation:
@@ -61,3 +61,11 @@ def get_nodes(question: GetNodes) -> Conversation:
         znodes.decode_node(path, node.data) for path, node in zip(node_paths, nodes, strict=True) if node.code == OK
     ]
     return Nodes(tuple(sorted(found, key=lambda node: node.id)))
+
+
+ANSWERS: dict[type, Starter] = {
+    EnsurePaths: ensure_paths,
+    GetClusterId: get_cluster_id,
+    RegisterNode: register_node,
+    GetNodes: get_nodes,
+}

@@ -17,7 +17,7 @@ from messages.store import (
 )
 from messages.zookeeper import ControllerIs, Elect, Elected, GetController, NotElected, ResignController
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, data_of, fence, transact
+from zk_bridge.conversations import Arm, Conversation, Starter, data_of, fence, transact
 
 NOBODY = -1
 _BOTH = (paths.CONTROLLER, paths.CONTROLLER_EPOCH)
@@ -73,3 +73,10 @@ def resign_controller(question: ResignController) -> Conversation:
     """Delete /controller, so that everybody elects anew."""
     yield from transact((*fence(question.epoch_zk_version), WriteOp(DELETE, paths.CONTROLLER)), NO_NODE)
     return Done()
+
+
+ANSWERS: dict[type, Starter] = {
+    GetController: get_controller,
+    Elect: elect,
+    ResignController: resign_controller,
+}

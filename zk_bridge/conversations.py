@@ -54,9 +54,9 @@ class Arm(NamedTuple):
 
 
 class Forget(NamedTuple):
-    """Yielded to drop the asker's watches of an event: those of `keys`, or all."""
+    """Yielded to drop the asker's watches of these events: those of `keys`, or all."""
 
-    event: str
+    events: tuple[str, ...]
     keys: tuple[str, ...] | None
 
 

@@ -185,7 +185,7 @@ class BridgeCore:
             if isinstance(request, WhoAmI):
                 reply = self.session
             elif isinstance(request, Forget):
-                self._watches.forget(talk.asker, request.event, request.keys)
+                self._watches.forget(talk.asker, request.events, request.keys)
                 reply = None
             else:
                 talk.request = request

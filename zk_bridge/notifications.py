@@ -22,7 +22,16 @@ from messages.zookeeper import (
     NotifyLogDirFailure,
 )
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, children_of, create_missing, data_of, delete_present, transact
+from zk_bridge.conversations import (
+    Arm,
+    Conversation,
+    Starter,
+    children_of,
+    create_missing,
+    data_of,
+    delete_present,
+    transact,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -77,3 +86,12 @@ def _notifications(parent: str, prefix: str, decode: Callable[[str, bytes | None
             except BadZnode as error:
                 logger.warning("A notification counts as empty: %s", error)
     return names, found
+
+
+ANSWERS: dict[type, Starter] = {
+    GetIsrChangeNotifications: get_isr_change_notifications,
+    DeleteIsrChangeNotifications: delete_isr_change_notifications,
+    NotifyLogDirFailure: notify_log_dir_failure,
+    GetLogDirEvents: get_log_dir_events,
+    DeleteLogDirEvents: delete_log_dir_events,
+}

@@ -26,7 +26,7 @@ from messages.zookeeper import (
     WriteResults,
 )
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import WRITE_OPS, Conversation, batches, data_of, fence, transact
+from zk_bridge.conversations import WRITE_OPS, Conversation, Starter, batches, data_of, fence, transact
 
 READ_PATHS = 10_000
 """Paths of one Read: several of ZooKeeper's batches, but no message of unbounded size."""
@@ -169,3 +169,10 @@ class _Encoded:
         if data is None:
             data = self._known[key] = znodes.encode_state(state)
         return data
+
+
+ANSWERS: dict[type, Starter] = {
+    GetPartitionStates: get_partition_states,
+    CreatePartitionStates: create_partition_states,
+    UpdatePartitionStates: update_partition_states,
+}

@@ -1,23 +1,25 @@
 """Where Kafka keeps what in ZooKeeper (controller.md 2.2), and in which sizes to expect it.
 
-Rule: no other module spells a path.
+Rule: a path is spelt in one place: what an event of the controller watches, in the event's declaration
+(`messages.events`), from where it is taken; everything else here.
 """
 
 from __future__ import annotations
 
+from messages import events
 from messages.cluster import TopicPartition
 
-CONTROLLER = "/controller"
+CONTROLLER = events.ControllerChange.watch.path
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER = "/cluster"
 CLUSTER_ID = "/cluster/id"
-BROKER_IDS = "/brokers/ids"
-TOPICS = "/brokers/topics"
+BROKER_IDS = events.BrokerChange.watch.path
+TOPICS = events.TopicChange.watch.path
 TOPIC_CONFIGS = "/config/topics"
 CONFIG_CHANGES = "/config/changes"
-DELETE_TOPICS = "/admin/delete_topics"
-ISR_CHANGES = "/isr_change_notification"
-LOG_DIR_EVENTS = "/log_dir_event_notification"
+DELETE_TOPICS = events.TopicDeletion.watch.path
+ISR_CHANGES = events.IsrChangeNotification.watch.path
+LOG_DIR_EVENTS = events.LogDirEventNotification.watch.path
 OUR_NODES = "/kafka-actors/nodes"
 
 CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"

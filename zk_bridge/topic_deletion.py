@@ -16,6 +16,7 @@ from zk_bridge import paths
 from zk_bridge.conversations import (
     Arm,
     Conversation,
+    Starter,
     batches,
     children_of,
     create_missing,
@@ -88,3 +89,11 @@ def _everything_of(names: tuple[str, ...]) -> Conversation:
     nodes = yield from data_of(others)
     present = [path for path, node in zip(others, nodes, strict=True) if node.code == OK]
     return [path for level in reversed(levels) for path in level] + present
+
+
+ANSWERS: dict[type, Starter] = {
+    GetTopicDeletions: get_topic_deletions,
+    RequestTopicDeletion: request_topic_deletion,
+    ForgetTopicDeletions: forget_topic_deletions,
+    DeleteTopics: delete_topics,
+}

@@ -30,7 +30,17 @@ from messages.zookeeper import (
     TopicNames,
 )
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, batches, children_of, create_missing, data_of, fence, transact
+from zk_bridge.conversations import (
+    Arm,
+    Conversation,
+    Starter,
+    batches,
+    children_of,
+    create_missing,
+    data_of,
+    fence,
+    transact,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -119,3 +129,13 @@ def set_topic_config(question: SetTopicConfig) -> Conversation:
         if reply.code == OK:
             return Done()
         yield from create_missing((paths.CONFIG_CHANGES, paths.TOPIC_CONFIGS))
+
+
+ANSWERS: dict[type, Starter] = {
+    GetTopics: get_topics,
+    GetAssignments: get_assignments,
+    SetAssignments: set_assignments,
+    CreateTopic: create_topic,
+    GetTopicConfigs: get_topic_configs,
+    SetTopicConfig: set_topic_config,
+}

@@ -1,4 +1,6 @@
-"""Which change of which node is which event (controller.md 1.2): the table, and who is to be told.
+"""Which change of which node is which event (controller.md 1.2), and who is to be told.
+
+The rows are the declarations of the events themselves (`messages.events`), gathered by path.
 
 Rule 1: the watch on the server is one-shot, but each watcher is told of a path once until it asks again: what happens
         in between it will see when it asks, because the bridge arms before it reads.
@@ -8,64 +10,66 @@ Rule 3: after an interruption every watch is armed again, and its watchers are t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, NamedTuple, get_type_hints
 
-from messages.events import (
-    BrokerChange,
-    BrokerModifications,
-    ControllerChange,
-    IsrChangeNotification,
-    LogDirEventNotification,
-    PartitionModifications,
-    Reelect,
-    TopicChange,
-    TopicDeletion,
-)
-from messages.store import CHILDREN_CHANGED, NODE_DELETED
-from zk_bridge import paths
-from zk_bridge.conversations import Arm
+from messages.conversation import AskFailed, Done
+from messages.events import EVENTS
+from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
+from messages.zookeeper import StartWatching, StopWatching
+from zk_bridge.conversations import Arm, Conversation, Forget, Starter
 
 NODE = "node"
 CHILD = "child"
+ANY = "*"
 
 
 class Row(NamedTuple):
-    """One row of the table. `path` ends in `/*` where a key follows, which becomes the event's first field."""
+    """One row of the table: which event each change of `path` is.
+
+    `path` has a `*` for each key; `keys` make the event's first fields of their texts.
+    """
 
     path: str
     kind: str
-    created: type | None
-    deleted: type | None
-    changed: type | None
-    children: type | None
-    key: Callable[[str], Any] | None = None
+    events: dict[str, type]
+    keys: tuple[Callable[[str], Any], ...]
+
+    def key(self, path: str) -> tuple[Any, ...] | None:
+        """What stands in `path` where this row has a `*`; None where the row is not about that path."""
+        mine, theirs = self.path.split("/"), path.split("/")
+        if len(mine) != len(theirs) or any(ANY != part != other for part, other in zip(mine, theirs, strict=True)):
+            return None
+        texts = (other for part, other in zip(mine, theirs, strict=True) if part == ANY)
+        return tuple(of(text) for of, text in zip(self.keys, texts, strict=True))
+
+    def path_of(self, key: str) -> str:
+        """The path where the `*` are these texts, joined by "/"."""
+        texts = iter(key.split("/"))
+        return "/".join(next(texts, "") if part == ANY else part for part in self.path.split("/"))
 
 
-WATCHES = (
-    #   path                           kind   created           deleted  changed           children            key
-    Row(paths.CONTROLLER, NODE, ControllerChange, Reelect, ControllerChange, None),
-    Row(paths.BROKER_IDS, CHILD, None, None, None, BrokerChange),
-    Row(f"{paths.BROKER_IDS}/*", NODE, None, None, BrokerModifications, None, int),
-    Row(paths.TOPICS, CHILD, None, None, None, TopicChange),
-    Row(f"{paths.TOPICS}/*", NODE, None, None, PartitionModifications, None, str),
-    Row(paths.DELETE_TOPICS, CHILD, None, None, None, TopicDeletion),
-    Row(paths.ISR_CHANGES, CHILD, None, None, None, IsrChangeNotification),
-    Row(paths.LOG_DIR_EVENTS, CHILD, None, None, None, LogDirEventNotification),
-)
+def rows(events: Iterable[Any]) -> tuple[Row, ...]:
+    """The table that these classes of events declare."""
+    table: dict[tuple[str, str], Row] = {}
+    for event in events:
+        if event.watch is None:
+            continue
+        path, changes, _ = event.watch
+        kind = CHILD if changes == (CHILDREN_CHANGED,) else NODE
+        hints = get_type_hints(event)
+        keys = tuple(hints[name] for name in event.__match_args__[: path.count(ANY)])
+        row = table.setdefault((path, kind), Row(path, kind, {}, keys))
+        row.events.update(dict.fromkeys(changes, event))
+    return tuple(table.values())
+
+
+WATCHES = rows(EVENTS)
 """All watches of the controller, row by row of controller.md 1.2."""
-
-_BY_PATH = {(row.path, row.kind): row for row in WATCHES}
-
-
-def row_of(path: str, kind: str) -> Row:
-    """The row for a path. Raises KeyError where the table has none: nobody could be told."""
-    exact = _BY_PATH.get((path, kind))
-    return exact or _BY_PATH[path.rpartition("/")[0] + "/*", kind]
 
 
 class _Watch:
-    """What is watched of one path: its row, its key, and its watchers, each with whether it has been told."""
+    """What is watched of one path: its row, its keys, and its watchers, each with whether it has been told."""
 
     __slots__ = ("arms", "key", "row", "told", "watchers")
 
@@ -87,18 +91,22 @@ class Told(NamedTuple):
 class WatchTable:
     """Who watches what. Watchers are compared by equality only: actor addresses cannot be hashed."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: Iterable[Row] = WATCHES) -> None:
         self._watches: dict[tuple[str, str], _Watch] = {}
+        self._rows: dict[tuple[str, int], list[Row]] = {}
+        for row in table:
+            self._rows.setdefault((row.kind, row.path.count("/")), []).append(row)
 
     def arm(self, watcher: Any, request: Arm) -> None:
-        """`watcher` is about to ask about the paths of `request`, and is to be told of the next change."""
+        """`watcher` is about to ask about the paths of `request`, and is to be told of the next change.
+
+        Raises AskFailed for a path of which no event tells.
+        """
         for arms, kind in (("data", NODE), ("exists", NODE), ("children", CHILD)):
             for path in getattr(request, arms):
                 watch = self._watches.get((path, kind))
                 if watch is None:
-                    row = row_of(path, kind)
-                    key = (row.key(path.rpartition("/")[2]),) if row.key else ()
-                    watch = self._watches[path, kind] = _Watch(row, key, arms)
+                    watch = self._watches[path, kind] = _Watch(*self._row(path, kind), arms)
                 elif arms == "exists":
                     watch.arms = arms
                 for index, known in enumerate(watch.watchers):
@@ -115,7 +123,7 @@ class WatchTable:
             watch = self._watches.get((path, kind))
             if watch is None or ((kind == CHILD) != (change == CHILDREN_CHANGED) and change != NODE_DELETED):
                 continue
-            event_class = getattr(watch.row, change)
+            event_class = watch.row.events.get(change)
             if event_class is None:
                 del self._watches[path, kind]
             else:
@@ -139,22 +147,19 @@ class WatchTable:
                 watch = self._watches.get((path, kind))
                 if watch is None:
                     continue
-                row = watch.row
-                event_class = row.children if kind == CHILD else row.changed if there.get(path, True) else row.deleted
+                gone = not there.get(path, True)
+                changes = (NODE_DELETED,) if gone else (NODE_CHANGED, NODE_CREATED, CHILDREN_CHANGED)
+                event_class = next((watch.row.events[each] for each in changes if each in watch.row.events), None)
                 if event_class is not None:
                     yield from self._tell(watch, event_class(*watch.key, generation))
 
-    def forget(self, watcher: Any, event: str, keys: Iterable[str] | None) -> None:
-        """Drop the watches of `watcher` whose event is named `event` (and whose key, as text, is among `keys`)."""
-        chosen = None if keys is None else set(keys)
-        for place, watch in list(self._watches.items()):
-            row = watch.row
-            named = any(
-                cls is not None and cls.__name__ == event
-                for cls in (row.created, row.deleted, row.changed, row.children)
-            )
-            if not named or (chosen is not None and not {str(part) for part in watch.key} <= chosen):
-                continue
+    def forget(self, watcher: Any, events: Collection[str], keys: Iterable[str] | None) -> None:
+        """Drop the watches of `watcher` that tell of an event with one of these names, and have one of these keys.
+
+        A key is text; those of a path with several are joined by "/", which no key can hold. None: whatever the key.
+        """
+        for place in self._places(events, keys):
+            watch = self._watches[place]
             for index in reversed(range(len(watch.watchers))):
                 if watch.watchers[index] == watcher:
                     del watch.watchers[index], watch.told[index]
@@ -174,8 +179,46 @@ class WatchTable:
         """Forget everything: the session is dead."""
         self._watches.clear()
 
+    def _places(self, events: Collection[str], keys: Iterable[str] | None) -> list[tuple[str, str]]:
+        """The paths and kinds of the watches that `forget` means: looked up where keys are given, else sought."""
+        if keys is None:
+            return [place for place, watch in self._watches.items() if _named(watch.row, events)]
+        rows_named = [row for same in self._rows.values() for row in same if _named(row, events)]
+        places = [(row.path_of(key), row.kind) for key in keys for row in rows_named]
+        return [place for place in places if place in self._watches]
+
+    def _row(self, path: str, kind: str) -> tuple[Row, tuple[Any, ...]]:
+        for row in self._rows.get((kind, path.count("/")), ()):
+            key = row.key(path)
+            if key is not None:
+                return row, key
+        raise AskFailed(f"no event tells of changes of {path} ({kind})")
+
     def _tell(self, watch: _Watch, event: Any) -> Iterator[Told]:
         for index, watcher in enumerate(watch.watchers):
             if not watch.told[index]:
                 watch.told[index] = True
                 yield Told(watcher, event)
+
+
+def start_watching(question: StartWatching) -> Conversation:
+    """Arm what the events named are watched by; those of nodes with keys are armed when the keys are known."""
+    chosen = [row for row in WATCHES if ANY not in row.path and _named(row, question.events)]
+    yield Arm(
+        exists=tuple(row.path for row in chosen if row.kind == NODE),
+        children=tuple(row.path for row in chosen if row.kind == CHILD),
+    )
+    return Done()
+
+
+def stop_watching(question: StopWatching) -> Conversation:
+    """Drop the asker's watches; those of the server are left to fire unheard."""
+    yield Forget(question.events, question.keys)
+    return Done()
+
+
+def _named(row: Row, events: Collection[str]) -> bool:
+    return any(cls.__name__ in events for cls in row.events.values())
+
+
+ANSWERS: dict[type, Starter] = {StartWatching: start_watching, StopWatching: stop_watching}

@@ -21,10 +21,10 @@ from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, Wa
 
 from actors.controller.channel import BrokerChannelActor
 from actors.controller.topic_deletion import TopicDeletionActor
-from actors.core.controller import failover, shutdown
+from actors.core.controller import failover
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.events import CONTROLLER_STATES, HANDLERS
-from actors.core.controller.gauges import IDLE, gauges
+from actors.core.controller.events import HANDLERS, REQUESTS
+from actors.core.controller.gauges import gauges
 from actors.core.controller.instructions import (
     TERM_ENDING,
     CloseAllChannels,
@@ -41,26 +41,18 @@ from messages.errors import STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.events import (
     ControllerChange,
     ControllerShutdown,
-    LeaderAndIsrResponseReceived,
+    ControllerState,
     Reelect,
+    ResponseReceived,
     SessionExpired,
     Startup,
-    TopicDeletionStopReplicaResponseReceived,
-    UpdateMetadataResponseReceived,
 )
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientResponse, CloseClient
 from messages.node import StartController
-from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.controller")
-
-CHANNEL_ANSWERS = (
-    LeaderAndIsrResponseReceived,
-    TopicDeletionStopReplicaResponseReceived,
-    UpdateMetadataResponseReceived,
-)
 
 
 class ControllerActor(FlowActor):
@@ -96,11 +88,11 @@ class ControllerActor(FlowActor):
             self.context.holding_back = False
             message = message.payload
         if isinstance(message, Forwarded):
-            return self._observed(CONTROLLER_STATES[Forwarded], self._serve(message))
+            return self._serve(message)
         if self._stopped or self._is_late(message):
             return None
         body = self._body(message)
-        return None if body is None else self._observed(CONTROLLER_STATES[type(message)], body)
+        return None if body is None else self._observed(message.state, body)
 
     def preempts(self, message: Message) -> bool:
         """An expired session empties the queue (rule 3)."""
@@ -111,23 +103,22 @@ class ControllerActor(FlowActor):
         for message, _ in dropped:
             self._stopped = self._stopped or isinstance(message, ControllerShutdown)
             if isinstance(message, Forwarded):
-                self._respond(message, ControlledShutdownResponse(STALE_CONTROLLER_EPOCH))
+                self._refuse(message, STALE_CONTROLLER_EPOCH)
 
     def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
         """Rule 4."""
         if isinstance(event, Forwarded):
             moved = isinstance(error, TERM_ENDING)
-            code = STALE_CONTROLLER_EPOCH if moved else UNKNOWN_SERVER_ERROR
-            self._respond(event, ControlledShutdownResponse(code))
+            self._refuse(event, STALE_CONTROLLER_EPOCH if moved else UNKNOWN_SERVER_ERROR)
         if isinstance(error, ControllerMoved):
-            return self._observed(CONTROLLER_STATES[ControllerChange], failover.deposed(self.context))
+            return self._observed(ControllerState.CONTROLLER_CHANGE, failover.deposed(self.context))
         if isinstance(error, TERM_ENDING) and not isinstance(error, SessionLost):
-            return self._observed(CONTROLLER_STATES[ControllerChange], failover.give_up(self.context))
+            return self._observed(ControllerState.CONTROLLER_CHANGE, failover.give_up(self.context))
         return None
 
     def _is_late(self, message: Message) -> bool:
         """Does the event come from a dead session's watch, or from a channel that has been closed (rule 2)?"""
-        if isinstance(message, CHANNEL_ANSWERS):
+        if isinstance(message, ResponseReceived):
             return bool(self._channels.get(message.broker_id) != self.sender)
         if isinstance(message, SessionExpired):
             return False
@@ -150,7 +141,7 @@ class ControllerActor(FlowActor):
             raise UnknownMessage(f"the controller has no handler for {type(message).__name__}")
         return handler(context, message) if context.active else None
 
-    def _observed(self, state: int, body: Flow[None]) -> Flow[None]:
+    def _observed(self, state: ControllerState, body: Flow[None]) -> Flow[None]:
         """The flow, with its figures before and after it (rule 5)."""
         self._publish(state)
         try:
@@ -158,24 +149,32 @@ class ControllerActor(FlowActor):
         except GeneratorExit:
             raise
         except BaseException:
-            self._publish(IDLE)
+            self._publish(ControllerState.IDLE)
             raise
-        self._publish(IDLE)
+        self._publish(ControllerState.IDLE)
 
     # ------------------------------------------------------------------------------------------------------- clients
 
-    def _serve(self, forwarded: Forwarded) -> Flow[None]:
+    def _serve(self, forwarded: Forwarded) -> Flow[None] | None:
         """Answer a request that only the controller answers."""
         request = forwarded.request.request
-        if not isinstance(request, ControlledShutdownRequest):
+        served = REQUESTS.get(type(request))
+        if served is None:
             reason = f"the controller answers no {type(request).__name__}"
             self.send(forwarded.client, CloseClient(forwarded.request.connection, reason))
-            return
-        if self.context.active:
-            response = yield from shutdown.relieve(self.context, request)
+        elif not self.context.active:
+            self._refuse(forwarded, STALE_CONTROLLER_EPOCH)
         else:
-            response = ControlledShutdownResponse(STALE_CONTROLLER_EPOCH)
-        self._respond(forwarded, response)
+            return self._observed(served.state, self._answer(forwarded, served.flow(self.context, request)))
+        return None
+
+    def _answer(self, forwarded: Forwarded, flow: Flow[Message]) -> Flow[None]:
+        self._respond(forwarded, (yield from flow))
+
+    def _refuse(self, forwarded: Forwarded, error_code: int) -> None:
+        served = REQUESTS.get(type(forwarded.request.request))
+        if served is not None:
+            self._respond(forwarded, served.refusal(error_code))
 
     def _respond(self, forwarded: Forwarded, response: Message) -> None:
         request = forwarded.request
@@ -228,7 +227,7 @@ class ControllerActor(FlowActor):
 
     # ------------------------------------------------------------------------------------------------------- figures
 
-    def _publish(self, state: int) -> None:
+    def _publish(self, state: ControllerState) -> None:
         """Send the gauges that changed."""
         changed = tuple(
             gauge for gauge in gauges(self.context, state, self.stashed) if self._published.get(gauge.name) != gauge

@@ -70,7 +70,7 @@ from messages.zookeeper.topics import (
     TopicExists,
     TopicNames,
 )
-from messages.zookeeper.watching import StopWatching
+from messages.zookeeper.watching import StartWatching, StopWatching
 
 __all__ = [
     "Assignments",
@@ -115,6 +115,7 @@ __all__ = [
     "ResignController",
     "SetAssignments",
     "SetTopicConfig",
+    "StartWatching",
     "StopWatching",
     "TopicAlreadyMarkedForDeletion",
     "TopicAssignment",

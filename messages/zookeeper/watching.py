@@ -8,8 +8,18 @@ from messages.zookeeper.question import BridgeQuestion
 
 
 @message
-class StopWatching(BridgeQuestion[Done]):
-    """Forget the asker's watches of the event named (its class): those of `keys` (as text), or all. -> Done"""
+class StartWatching(BridgeQuestion[Done]):
+    """Arm the events named (their classes), those of nodes with keys left out. -> Done"""
 
-    event: str
+    events: tuple[str, ...]
+
+
+@message
+class StopWatching(BridgeQuestion[Done]):
+    """Forget the asker's watches of the events named (their classes): those of `keys`, or all. -> Done
+
+    A key is text: a broker's id, a topic; a path with several has them joined by "/".
+    """
+
+    events: tuple[str, ...]
     keys: tuple[str, ...] | None = None

@@ -531,8 +531,8 @@ def test_who_stops_watching_hears_no_more(watching: Bridged) -> None:
     for asker in ("one", "two"):
         watching.ask(GetAssignments(("t", "u")), asker)
         watching.ask(GetTopics(), asker)
-    watching.ask(StopWatching("PartitionModifications", ("t",)), "one")
-    watching.ask(StopWatching("TopicChange"), "two")
+    watching.ask(StopWatching(("PartitionModifications",), ("t",)), "one")
+    watching.ask(StopWatching(("TopicChange",)), "two")
     watching.server.write((WriteOp(SET, "/brokers/topics/t", b""), WriteOp(SET, "/brokers/topics/u", b"")), 0)
     with_topic(watching, "new", 1)
     assert watching.events("one") == [PartitionModifications("u", 1), TopicChange(1)]

@@ -11,7 +11,7 @@ Rule 4: a registration that cannot be read changes nothing: a known broker stays
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from actors.core.controller import deleting, leadership, replicas
 from actors.core.controller.batch import RequestBatch
@@ -51,12 +51,12 @@ def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
         yield CloseChannel(broker_id)
     yield from opened
     if joined:
-        yield from _welcome(context, joined)
+        yield from on_broker_startup(context, joined)
     if bounced:
-        yield from _lose(context, [broker.id for broker in bounced])
-        yield from _welcome(context, bounced)
+        yield from on_broker_failure(context, [broker.id for broker in bounced])
+        yield from on_broker_startup(context, bounced)
     if dead:
-        yield from _lose(context, dead)
+        yield from on_broker_failure(context, dead)
 
 
 def modified(context: ControllerContext, event: BrokerModifications) -> Flow[None]:
@@ -84,7 +84,7 @@ def announce(
     yield from batch.send()
 
 
-def replicas_became_offline(context: ControllerContext, lost: ReplicasByBroker) -> Flow[None]:
+def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroker) -> Flow[None]:
     """Elect leaders for what lost its own, then take the replicas offline; those being deleted have failed instead."""
     leaderless = [
         partition
@@ -111,8 +111,8 @@ def replicas_came_online(context: ControllerContext, broker_ids: Iterable[int]) 
     return hosted
 
 
-def _welcome(context: ControllerContext, brokers: Sequence[Broker]) -> Flow[None]:
-    """onBrokerStartup: first the metadata, then the roles, then whatever waited for these brokers."""
+def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> Flow[None]:
+    """Brokers are there: first the metadata, then the roles, then whatever waited for these brokers."""
     ids = [broker.id for broker in brokers]
     log.info("%s New broker startup callback for %s", context.tag, ",".join(map(str, ids)))
     existing = list(context.brokers)
@@ -128,16 +128,19 @@ def _welcome(context: ControllerContext, brokers: Sequence[Broker]) -> Flow[None
     yield from ask(WatchBrokers(tuple(ids)))
 
 
-def _lose(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
-    """onBrokerFailure: the brokers are not there any more."""
+def on_broker_failure(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
+    """The brokers are not there any more."""
     log.info("%s Broker failure callback for %s", context.tag, ",".join(map(str, broker_ids)))
     for broker_id in broker_ids:
         context.remove_broker(broker_id)
         context.end_shutdown(broker_id)
         context.offline_dirs.pop(broker_id, None)
-    yield from replicas_became_offline(context, context.replicas_on(broker_ids))
-    yield from ask(StopWatching("BrokerModifications", tuple(str(broker_id) for broker_id in broker_ids)))
+    yield from on_replicas_become_offline(context, context.replicas_on(broker_ids))
+    yield from ask(StopWatching((BrokerModifications.__name__,), tuple(map(str, broker_ids))))
 
 
 def _topics(hosted: ReplicasByBroker) -> dict[str, None]:
     return dict.fromkeys(tp.topic for partitions in hosted.values() for tp in partitions)
+
+
+EVENTS: dict[type, Callable[..., Flow[None]]] = {BrokerChange: changed, BrokerModifications: modified}

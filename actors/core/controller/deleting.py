@@ -32,6 +32,7 @@ from messages.deletion import (
     ResetDeletions,
     ResumeDeletions,
 )
+from messages.events import PartitionModifications
 from messages.vocabulary import Message
 from messages.zookeeper import DeleteTopics, ForgetTopicDeletions, StopWatching
 
@@ -159,7 +160,7 @@ def _announce(context: ControllerContext, step: AnnounceDeletion, astray: dict[s
 
 def _finish(context: ControllerContext, step: FinishDeletions, astray: dict[str, None]) -> Flow[None]:
     """Stop watching first, so that a topic created anew at once is seen by TopicChange; then the znodes go."""
-    yield from ask(StopWatching("PartitionModifications", step.topics))
+    yield from ask(StopWatching((PartitionModifications.__name__,), step.topics))
     gone: ReplicasByBroker = replicas.by_broker(
         r for topic in step.topics for r in context.deleting_topic(topic).replicas
     )

@@ -20,15 +20,7 @@ from actors.core.controller import brokers, deleting, leadership, notifications,
 from actors.core.controller.context import NO_CONTROLLER, ControllerContext
 from actors.core.controller.instructions import CloseAllChannels, ElectLater, OpenChannel
 from messages.conversation import AskFailed, ControllerMoved, Flow, SessionLost, ask
-from messages.events import (
-    BrokerChange,
-    BrokerModifications,
-    IsrChangeNotification,
-    LogDirEventNotification,
-    PartitionModifications,
-    TopicChange,
-    TopicDeletion,
-)
+from messages.events import EVENTS
 from messages.zookeeper import (
     ControllerIs,
     DeleteIsrChangeNotifications,
@@ -43,6 +35,7 @@ from messages.zookeeper import (
     GetTopics,
     NotElected,
     ResignController,
+    StartWatching,
     StopWatching,
     WatchBrokers,
 )
@@ -51,16 +44,8 @@ log = logging.getLogger("kafka.controller")
 
 HOLD_BACK_SECONDS = 1.0
 
-TERM_EVENTS: tuple[type, ...] = (
-    IsrChangeNotification,
-    LogDirEventNotification,
-    BrokerModifications,
-    TopicChange,
-    PartitionModifications,
-    TopicDeletion,
-    BrokerChange,
-)
-"""Events of watches that belong to a term, in the order in which they are given up."""
+TERM_EVENTS = tuple(event.__name__ for event in EVENTS if event.watch is not None and event.watch.of_term)
+"""Names of the events whose watches begin and end with a term."""
 
 
 def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
@@ -131,8 +116,7 @@ def resign(context: ControllerContext) -> Flow[None]:
     yield CloseAllChannels()
     if was_active:
         yield from deleting.end(context)
-        for event in TERM_EVENTS:
-            yield from ask(StopWatching(event.__name__))
+        yield from ask(StopWatching(TERM_EVENTS))
 
 
 def _look(context: ControllerContext) -> Flow[ControllerIs]:
@@ -154,6 +138,7 @@ def _look(context: ControllerContext) -> Flow[ControllerIs]:
 
 def _begin(context: ControllerContext) -> Flow[None]:
     """onControllerFailover, in Kafka's order (7.2)."""
+    yield from ask(StartWatching(TERM_EVENTS))
     log_dirs = yield from ask(GetLogDirEvents())
     if log_dirs.names:
         yield from ask(DeleteLogDirEvents(log_dirs.names, context.epoch_zk_version))

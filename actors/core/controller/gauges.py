@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from actors.core.controller.context import ControllerContext
+from messages.events import ControllerState
 from messages.metrics import Gauge
 
 CONTROLLER_STATE = "kafka_controller_kafkacontroller_controllerstate"
 EVENT_QUEUE_SIZE = "kafka_controller_controllereventmanager_eventqueuesize"
 UNCLEAN_ELECTIONS = "kafka_controller_controllerstats_uncleanleaderelections_total"
-IDLE = 0
 
 
-def gauges(context: ControllerContext, state: int, queue_size: int) -> tuple[Gauge, ...]:
-    """All figures: those of the term are 0 while we are not the controller. `state` is ControllerState's number."""
+def gauges(context: ControllerContext, state: ControllerState, queue_size: int) -> tuple[Gauge, ...]:
+    """All figures: those of the term are 0 while we are not the controller."""
     deletions = context.deletions
     term = (
         ("activecontrollercount", int(context.active)),
@@ -27,6 +27,6 @@ def gauges(context: ControllerContext, state: int, queue_size: int) -> tuple[Gau
     return (
         *(Gauge(f"kafka_controller_kafkacontroller_{name}", value) for name, value in term),
         Gauge(UNCLEAN_ELECTIONS, context.unclean_elections),
-        Gauge(CONTROLLER_STATE, state),
+        Gauge(CONTROLLER_STATE, state.value),
         Gauge(EVENT_QUEUE_SIZE, queue_size),
     )

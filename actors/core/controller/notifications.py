@@ -9,6 +9,7 @@ Rule 2: an answer's error code matters for log directories and deletions only; a
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from actors.core.controller import brokers, deleting
 from actors.core.controller.context import ControllerContext
@@ -93,7 +94,7 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
         context.offline_dirs.pop(broker_id, None)
     lost = [partition for partition in offline if partition not in before]
     if lost:
-        yield from brokers.replicas_became_offline(context, {broker_id: lost})
+        yield from brokers.on_replicas_become_offline(context, {broker_id: lost})
 
 
 def update_metadata_answered(context: ControllerContext, event: UpdateMetadataResponseReceived) -> None:
@@ -126,3 +127,12 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
         yield from deleting.fail(context, failed)
     if deleted:
         yield from deleting.complete(context, deleted)
+
+
+EVENTS: dict[type, Callable[..., Flow[None] | None]] = {
+    IsrChangeNotification: isr_changed,
+    LogDirEventNotification: log_dirs_failed,
+    LeaderAndIsrResponseReceived: leader_and_isr_answered,
+    UpdateMetadataResponseReceived: update_metadata_answered,
+    TopicDeletionStopReplicaResponseReceived: replicas_deleted,
+}

@@ -16,7 +16,9 @@ from messages.requests import ControlledShutdownRequest, ControlledShutdownRespo
 log = logging.getLogger("kafka.controller")
 
 
-def relieve(context: ControllerContext, request: ControlledShutdownRequest) -> Flow[ControlledShutdownResponse]:
+def controlled_shutdown(
+    context: ControllerContext, request: ControlledShutdownRequest
+) -> Flow[ControlledShutdownResponse]:
     """Move the broker's leaderships away and its replicas out of the ISRs. The answer names what it still leads.
 
     Only partitions with another replica are moved or named. The broker counts as shutting down until its registration

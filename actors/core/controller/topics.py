@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from actors.core.controller import deleting, leadership, replicas
 from actors.core.controller.context import ControllerContext
@@ -31,7 +31,7 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
     added: list[TopicPartition] = []
     if removed:
         log.info("%s Deleted topics: %s", context.tag, ",".join(removed))
-        yield from ask(StopWatching("PartitionModifications", removed))
+        yield from ask(StopWatching((PartitionModifications.__name__,), removed))
         for topic in removed:
             context.remove_topic(topic)
     if new:
@@ -40,7 +40,7 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
         answer = yield from ask(GetAssignments(new))
         added = context.learn(answer.topics)
         log.info("%s New topics: %s with %d partitions", context.tag, ",".join(new), len(added))
-    yield from on_new_partitions(context, added)
+    yield from on_new_partition_creation(context, added)
     if any(topic in context.queued for topic in removed):
         yield from deleting.correct(context, removed)
         yield from deleting.resume(context)
@@ -59,10 +59,10 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
     elif fresh and topic in context.topics:
         added = context.learn(answer.topics)
         log.info("%s New partitions to be added: %s", context.tag, ", ".join(map(str, added)))
-        yield from on_new_partitions(context, added)
+        yield from on_new_partition_creation(context, added)
 
 
-def on_new_partitions(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
+def on_new_partition_creation(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
     """Bring new partitions and their replicas to life; the requests go out when the partitions get Online."""
     if not partitions:
         return
@@ -89,3 +89,10 @@ def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow
     else:
         log.info("%s Removing delete requests for %s: topic deletion is disabled", context.tag, ",".join(known))
         yield from deleting.forget_requests(context, known)
+
+
+EVENTS: dict[type, Callable[..., Flow[None]]] = {
+    TopicChange: changed,
+    PartitionModifications: modified,
+    TopicDeletion: deletion_requested,
+}

@@ -1,0 +1,91 @@
+"""The watch table: what the events declare, and who is told of what (controller.md 1.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from messages.conversation import AskFailed
+from messages.events import Event, Watch
+from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
+from zk_bridge.conversations import Arm
+from zk_bridge.watches import CHILD, NODE, WATCHES, Told, WatchTable, rows
+
+
+def test_the_table_is_that_of_the_notes() -> None:
+    told = [(r.path, r.kind, {change: event.__name__ for change, event in r.events.items()}) for r in WATCHES]
+    assert told == [
+        (
+            "/controller",
+            NODE,
+            {NODE_CREATED: "ControllerChange", NODE_CHANGED: "ControllerChange", NODE_DELETED: "Reelect"},
+        ),
+        ("/brokers/ids", CHILD, {CHILDREN_CHANGED: "BrokerChange"}),
+        ("/brokers/ids/*", NODE, {NODE_CHANGED: "BrokerModifications"}),
+        ("/brokers/topics", CHILD, {CHILDREN_CHANGED: "TopicChange"}),
+        ("/brokers/topics/*", NODE, {NODE_CHANGED: "PartitionModifications"}),
+        ("/admin/delete_topics", CHILD, {CHILDREN_CHANGED: "TopicDeletion"}),
+        ("/isr_change_notification", CHILD, {CHILDREN_CHANGED: "IsrChangeNotification"}),
+        ("/log_dir_event_notification", CHILD, {CHILDREN_CHANGED: "LogDirEventNotification"}),
+    ]
+
+
+class StateChange(Event):
+    """A made-up event of a path with two keys."""
+
+    watch = Watch("/brokers/topics/*/partitions/*/state", (NODE_CHANGED,))
+    __match_args__ = ("topic", "partition", "generation")
+    topic: str
+    partition: int
+
+    def __init__(self, topic: str, partition: int, generation: int) -> None:
+        self.told = (topic, partition, generation)
+
+
+class Requested(Event):
+    """A made-up event of a node that appears."""
+
+    watch = Watch("/admin/made_up", (NODE_CREATED,))
+    __match_args__ = ("generation",)
+
+    def __init__(self, generation: int) -> None:
+        self.told = (generation,)
+
+
+STATES = tuple(f"/brokers/topics/{topic}/partitions/{n}/state" for topic in ("t", "1") for n in (0, 1))
+
+
+def table() -> WatchTable:
+    made = WatchTable(rows((StateChange, Requested)))
+    made.arm("me", Arm(data=STATES))
+    return made
+
+
+def told(news: list[Told]) -> list[tuple[object, ...]]:
+    return [each.event.told for each in news]
+
+
+def test_a_path_with_two_keys_tells_both() -> None:
+    assert told(list(table().fired(STATES[1], NODE_CHANGED, 3))) == [("t", 1, 3)]
+
+
+def test_only_the_keys_named_are_forgotten() -> None:
+    made = table()
+    made.forget("me", ("StateChange",), ("t/1", "1/0", "unknown/7", "1"))
+    assert made.armed().data == (STATES[0], STATES[3])
+    made.forget("me", ("StateChange",), None)
+    assert made.armed() == Arm()
+
+
+def test_a_path_of_which_no_event_tells_is_refused_by_name() -> None:
+    with pytest.raises(AskFailed, match=r"/brokers/seqid"):
+        table().arm("me", Arm(exists=("/brokers/seqid",)))
+    with pytest.raises(AskFailed, match=r"/brokers/topics/t/partitions/0/state \(child\)"):
+        table().arm("me", Arm(children=(STATES[0],)))
+
+
+def test_a_node_that_appeared_during_an_interruption_is_told() -> None:
+    made = table()
+    made.arm("me", Arm(exists=("/admin/made_up",)))
+    there, gone = Arm(exists=("/admin/made_up",)), (False,)
+    assert told(list(made.interrupted(there, gone, 1))) == []
+    assert told(list(made.interrupted(there, (True,), 2))) == [(2,)]
