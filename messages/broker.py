@@ -13,7 +13,7 @@ from messages.cluster import TopicPartition
 from messages.conversation import Done, Question
 from messages.network import ClientRequest
 from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataRequest
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 METADATA_CACHE = "metadata_cache"
 
@@ -24,6 +24,14 @@ class Forwarded:
 
     client: ActorAddress
     request: ClientRequest
+
+
+@message
+class ForwardedPart:
+    """What goes ahead of a Forwarded request of the same connection (`messages.parts`)."""
+
+    connection: int
+    part: Message
 
 
 # ---------------------------------------------------------------------------------------------------- partitions

@@ -51,6 +51,14 @@ class TransmitFailed:
 
 
 @message
+class ChannelPart:
+    """To the network or from it: goes ahead of the Transmit or the Received on `channel` (`messages.parts`)."""
+
+    channel: str
+    part: Message
+
+
+@message
 class CloseConnection:
     """To the network: close the channel's connection and forget it; what is in flight gets no answer."""
 
@@ -75,6 +83,14 @@ class ClientResponse:
     connection: int
     correlation_id: int
     response: Message
+
+
+@message
+class ClientPart:
+    """From a listener or to it: goes ahead of the ClientRequest or the ClientResponse (`messages.parts`)."""
+
+    connection: int
+    part: Message
 
 
 @message

@@ -8,8 +8,9 @@ from actors.core.broker.metadata_cache import MetadataCache
 from actors.runtime import Answerer
 from messages.broker import AliveBrokers, Forwarded, GetAliveBrokers, MergeMetadata
 from messages.conversation import Done
-from messages.network import ClientResponse
+from messages.network import ClientPart, ClientResponse
 from messages.node import StartMetadataCache
+from messages.parts import cut
 from messages.vocabulary import Message
 
 
@@ -39,4 +40,7 @@ class MetadataCacheActor(Answerer):
         """A client's Metadata request."""
         request = message.request
         response = self._cache.answer(request.request, self._cluster_id, request.listener)
-        self.send(message.client, ClientResponse(request.connection, request.correlation_id, response))
+        parts, last = cut(response)
+        for part in parts:
+            self.send(message.client, ClientPart(request.connection, part))
+        self.send(message.client, ClientResponse(request.connection, request.correlation_id, last))

@@ -27,6 +27,7 @@ from messages.broker import (
     BecomeFollower,
     BecomeLeader,
     Forwarded,
+    ForwardedPart,
     GetAliveBrokers,
     HostPartition,
     LogPlace,
@@ -38,8 +39,9 @@ from messages.cluster import TopicPartition
 from messages.conversation import Ask, Failure, Flow, ask, ask_all
 from messages.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
 from messages.metrics import Gauge, Gauges
-from messages.network import ClientResponse
+from messages.network import ClientPart, ClientResponse
 from messages.node import BrokerEpoch, NodeSettings, ReplicaManagerFailed, ReplicaManagerStarted, StartReplicaManager
+from messages.parts import Part, cut, joined
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -78,6 +80,8 @@ class ReplicaManagerActor(FlowActor):
         self._node: ActorAddress
         self._directories: LogDirectories | None = None
         self._early: list[Forwarded] = []
+        self._ahead: dict[int, list[Part]] = {}
+        """By connection: parts of the request that comes next on it."""
         self._epochs = Epochs()
         self._hosted: dict[TopicPartition, ActorAddress | None] = {}
         """Online partitions with their actors, offline ones with None."""
@@ -122,6 +126,10 @@ class ReplicaManagerActor(FlowActor):
         for forwarded in early:
             self.send(self.myAddress, forwarded)
 
+    def receiveMsg_ForwardedPart(self, message: ForwardedPart, sender: ActorAddress) -> None:
+        """Keep it until its request comes, and that request's turn."""
+        self._ahead.setdefault(message.connection, []).append(message.part)
+
     def receiveMsg_BrokerEpoch(self, message: BrokerEpoch, sender: ActorAddress) -> None:
         """A new registration: requests for earlier ones are stale from now on."""
         self._epochs = self._epochs.registered(message.epoch)
@@ -155,7 +163,8 @@ class ReplicaManagerActor(FlowActor):
             self._respond(event, refusal(event.request.request, UNKNOWN_SERVER_ERROR))
 
     def _serve(self, forwarded: Forwarded, directories: LogDirectories) -> Flow[None]:
-        request = forwarded.request.request
+        parts = self._ahead.pop(forwarded.request.connection, [])
+        request = joined(parts, forwarded.request.request)
         error_code = self._epochs.verdict(request)
         if error_code != NONE:
             _log.warning(
@@ -185,7 +194,10 @@ class ReplicaManagerActor(FlowActor):
 
     def _respond(self, forwarded: Forwarded, response: ControllerResponse) -> None:
         request = forwarded.request
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+        parts, last = cut(response)
+        for part in parts:
+            self.send(forwarded.client, ClientPart(request.connection, part))
+        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, last))
 
     # ------------------------------------------------------------------------------------------------ LeaderAndIsr
 

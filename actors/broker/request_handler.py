@@ -12,9 +12,9 @@ from collections.abc import Callable
 from thespian.actors import ActorAddress
 
 from actors.runtime import Dispatcher
-from messages.broker import Forwarded
+from messages.broker import Forwarded, ForwardedPart
 from messages.errors import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION
-from messages.network import ClientRequest, ClientResponse, CloseClient
+from messages.network import ClientPart, ClientRequest, ClientResponse, CloseClient
 from messages.node import StartRequestHandler
 from messages.requests import (
     ApiVersionsRequest,
@@ -51,10 +51,12 @@ class RequestHandlerActor(Dispatcher):
 
     def __init__(self) -> None:
         super().__init__()
+        self._replica_manager: ActorAddress | None = None
         self._routes: dict[type, Callable[[ClientRequest, ActorAddress], None]] = {}
 
     def receiveMsg_StartRequestHandler(self, message: StartRequestHandler, sender: ActorAddress) -> None:
         """Draw up the table of who answers what."""
+        self._replica_manager = message.replica_manager
         obey = self._to(message.replica_manager)
         relieve = self._answer_controller_moved if message.controller is None else self._to(message.controller)
         self._routes = {
@@ -69,6 +71,11 @@ class RequestHandlerActor(Dispatcher):
     def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:
         """One request: hand it to whom the table names."""
         self._routes.get(type(message.request), self._refuse)(message, sender)
+
+    def receiveMsg_ClientPart(self, message: ClientPart, sender: ActorAddress) -> None:
+        """What goes ahead of a request: only the controller's are that large, and the replica manager obeys those."""
+        if self._replica_manager is not None:
+            self.send(self._replica_manager, ForwardedPart(message.connection, message.part))
 
     def _to(self, actor: ActorAddress | None) -> Callable[[ClientRequest, ActorAddress], None]:
         """The route to an actor; refusal where the node's roles leave it out."""

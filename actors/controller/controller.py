@@ -220,6 +220,8 @@ class ControllerActor(FlowActor):
         if channel is None:
             log.warning("%s no channel to broker %d: request dropped", self.context.tag, instruction.broker_id)
         else:
+            for part in instruction.parts:
+                self.send(channel, part)
             self.send(channel, instruction.request)
 
     def _elect_later(self, instruction: ElectLater) -> None:

@@ -23,8 +23,10 @@ from thespian.actors import ActorAddress
 
 from actors.runtime import LocalBase
 from messages.cluster import Endpoint
-from messages.network import ClientRequest, ClientResponse, CloseClient
+from messages.conversation import SLICE
+from messages.network import ClientPart, ClientRequest, ClientResponse, CloseClient
 from messages.node import NodeSettings, ServeClients
+from messages.parts import MAX_ENTRIES, Part, cut, joined
 from messages.vocabulary import Message
 from messages.wire import FrameReader, RequestHeader, WireError, decode_request, encode_response
 
@@ -86,6 +88,9 @@ class ListenerGateway:
             case ClientResponse(id):
                 if id in self._connections:
                     self._connections[id].respond(message)
+            case ClientPart(id, part):
+                if id in self._connections:
+                    self._connections[id].take(part)
             case CloseClient(id, reason):
                 if id in self._connections:
                     self._connections[id].refuse(reason)
@@ -115,8 +120,8 @@ class ListenerGateway:
         """A connection ended; answers that still come for it are dropped."""
         self._connections.pop(connection.id, None)
 
-    def submit(self, request: ClientRequest) -> None:
-        """Pass a request on to the actors."""
+    def submit(self, request: ClientRequest | ClientPart) -> None:
+        """Pass a request on to the actors, or a part that goes ahead of one."""
         if self._handler is not None:
             self._base.inject(self._handler, request, self.address)
 
@@ -133,6 +138,8 @@ class Connection(asyncio.Protocol):
         self._peer = "?"
         self._under_way: RequestHeader | None = None
         """The header of the request that has no answer yet."""
+        self._parts: list[Part] = []
+        """What went ahead of its answer."""
         self._ahead = 0
         self._reading = True
         self._draining = False
@@ -185,16 +192,27 @@ class Connection(asyncio.Protocol):
     def _begin(self, frame: bytes) -> None:
         header, request = decode_request(frame)
         self._under_way = header
+        parts, request = cut(request)
+        if len(parts) * SLICE >= MAX_ENTRIES:
+            self.refuse(f"a {type(request).__name__} of more than {MAX_ENTRIES} entries")
+            return
+        for part in parts:
+            self._gateway.submit(ClientPart(self.id, part))
         self._gateway.submit(ClientRequest(self.id, header.correlation_id, header.client_id, self._listener, request))
+
+    def take(self, part: Part) -> None:
+        """Keep a part of the answer to the request under way."""
+        self._parts.append(part)
 
     def respond(self, response: ClientResponse) -> None:
         """Send the answer to the request under way, and go on with the next."""
         header = self._under_way
+        parts, self._parts = self._parts, []
         if header is None or header.correlation_id != response.correlation_id or self._transport.is_closing():
             return
         self._under_way = None
         try:
-            self._transport.write(encode_response(header, response.response))
+            self._transport.write(encode_response(header, joined(parts, response.response)))
         except WireError as error:
             self.refuse(f"the answer cannot be sent: {error}")
             return

@@ -18,7 +18,8 @@ from thespian.actors import ActorAddress
 from actors.runtime import LocalBase
 from messages.cluster import Endpoint
 from messages.conversation import Answer, Ask
-from messages.network import CloseConnection, Received, Transmit, TransmitFailed
+from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
+from messages.parts import Part, cut, joined
 from messages.vocabulary import Message
 from messages.wire import WireError, decode_response, encode_request
 
@@ -36,15 +37,18 @@ class Channel:
         self.reader: asyncio.StreamReader | None = None
         self.writer: asyncio.StreamWriter | None = None
         self.exchange: asyncio.Task[None] | None = None
+        self.parts: list[Part] = []
+        """What went ahead of the next request."""
 
-    async def request(self, transmit: Transmit) -> Message:
+    async def request(self, transmit: Transmit, parts: list[Part]) -> Message:
         """Send on the open connection, or a new one, and read the reply. Any failure is the caller's to close on."""
         if self.writer is None or self.endpoint != transmit.endpoint:
             self.close()
             self.endpoint = transmit.endpoint
             self.reader, self.writer = await asyncio.open_connection(transmit.endpoint.host, transmit.endpoint.port)
         assert self.reader is not None
-        self.writer.write(encode_request(transmit.request, transmit.correlation_id, transmit.client_id))
+        request = joined(parts, transmit.request)
+        self.writer.write(encode_request(request, transmit.correlation_id, transmit.client_id))
         await self.writer.drain()
         (size,) = _SIZE.unpack(await self.reader.readexactly(_SIZE.size))
         if not 0 <= size <= MAX_RESPONSE_BYTES:
@@ -77,6 +81,8 @@ class NetworkGateway:
                 self._begin(transmit, sender, lambda outcome: Answer(id, outcome))
             case Transmit():
                 self._begin(message, sender, lambda outcome: outcome)
+            case ChannelPart(channel, part):
+                self._channels.setdefault(channel, Channel()).parts.append(part)
             case CloseConnection(channel):
                 self._forget(channel)
             case _:
@@ -84,16 +90,24 @@ class NetworkGateway:
 
     def _begin(self, transmit: Transmit, sender: ActorAddress, wrap: Callable[[Message], Message]) -> None:
         channel = self._channels.setdefault(transmit.channel, Channel())
-        exchange = asyncio.get_running_loop().create_task(self._exchange(channel, transmit, sender, wrap))
+        parts, channel.parts = channel.parts, []
+        exchange = asyncio.get_running_loop().create_task(self._exchange(channel, transmit, parts, sender, wrap))
         channel.exchange = exchange
 
     async def _exchange(
-        self, channel: Channel, transmit: Transmit, sender: ActorAddress, wrap: Callable[[Message], Message]
+        self,
+        channel: Channel,
+        transmit: Transmit,
+        parts: list[Part],
+        sender: ActorAddress,
+        wrap: Callable[[Message], Message],
     ) -> None:
         outcome: Message
         try:
             async with asyncio.timeout(transmit.timeout):
-                response = await channel.request(transmit)
+                ahead, response = cut(await channel.request(transmit, parts))
+            for part in ahead:
+                self._base.inject(sender, ChannelPart(transmit.channel, part), self.address)
             outcome = Received(transmit.channel, transmit.correlation_id, response)
         except (OSError, EOFError, TimeoutError, WireError) as error:
             channel.close()

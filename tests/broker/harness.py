@@ -14,6 +14,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from actors.broker.metadata_cache import MetadataCacheActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from actors.broker.request_handler import RequestHandlerActor
@@ -23,7 +25,7 @@ from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
 from actors.storage.disk import DiskPort
 from messages.cluster import Endpoint, TopicPartition
 from messages.metrics import Gauges
-from messages.network import ClientRequest, ClientResponse
+from messages.network import ClientPart, ClientRequest, ClientResponse
 from messages.node import (
     BrokerEpoch,
     NodeSettings,
@@ -32,6 +34,7 @@ from messages.node import (
     StartReplicaManager,
     StartRequestHandler,
 )
+from messages.parts import Part, cut, joined
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -134,9 +137,11 @@ class Broker:
         self.started: list[Message] = []
         """What the replica manager told the node."""
         self.answers: list[ClientResponse] = []
+        self.parts: list[Part] = []
+        """What went ahead of the next answer."""
         self._metrics = self.base.outsider("metrics", self._metered)
         self._node = self.base.outsider("node", lambda message, sender: self.started.append(message))
-        self._client = self.base.outsider("client", lambda message, sender: self.answers.append(message))
+        self._client = self.base.outsider("client", self._answered)
         self.questions: list[Message] = []
         """What was asked of ZooKeeper."""
         self._bridge = self.base.outsider("bridge", lambda message, sender: self.questions.append(message.question))
@@ -152,6 +157,13 @@ class Broker:
     def _metered(self, message: Gauges, sender: object) -> None:
         for gauge in message.values:
             self.gauges[gauge.name.removeprefix("kafka_server_replicamanager_")] = gauge.value
+
+    def _answered(self, message: ClientResponse | ClientPart, sender: object) -> None:
+        if isinstance(message, ClientPart):
+            self.parts.append(message.part)
+        else:
+            parts, self.parts = self.parts, []
+            self.answers.append(attrs.evolve(message, response=joined(parts, message.response)))
 
     def start(self) -> None:
         """Start the replica manager."""
@@ -169,6 +181,9 @@ class Broker:
     def post(self, request: Message, listener: str = "PLAINTEXT") -> int:
         """Send a request to the handler; its correlation id."""
         self._correlation_id += 1
+        parts, request = cut(request)
+        for part in parts:
+            self.base.inject(self.handler, ClientPart(1, part), self._client)
         message = ClientRequest(1, self._correlation_id, "test", listener, request)
         self.base.inject(self.handler, message, self._client)
         return self._correlation_id

@@ -12,22 +12,27 @@ from actors.controller.channel import QUEUE_SIZE, QUEUE_TIME, BrokerChannelActor
 from actors.runtime import local_system
 from messages.channel import StartChannel
 from messages.cluster import Endpoint, TopicPartition
+from messages.conversation import SLICE, slices
+from messages.errors import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
 from messages.events import (
     LeaderAndIsrResponseReceived,
     TopicDeletionStopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
 from messages.metrics import DropMetric, Gauges, Timing
-from messages.network import CloseConnection, Received, Transmit, TransmitFailed
+from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
+from messages.parts import cut
 from messages.requests import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
+    PartitionError,
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaResponse,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from tests.broker.harness import order
 from tests.frozen_time import FrozenTime, frozen
 
 __all__ = ["frozen"]
@@ -109,6 +114,53 @@ def test_answers_become_events(line: Line) -> None:
         UpdateMetadataResponseReceived(2, UpdateMetadataResponse(77)),
         TopicDeletionStopReplicaResponseReceived(2, 0, (GO,), StopReplicaResponse(0)),
     ]
+
+
+def test_parts_go_ahead_of_their_request_each_time_it_is_sent(line: Line) -> None:
+    parts, last = cut(LeaderAndIsrRequest(4, 1, 1, 1, tuple(order("t", n) for n in range(2 * SLICE + 1)), ()))
+    for message in (METADATA, *parts, last):
+        line.send(message)
+    line.answer(UpdateMetadataResponse(0))
+    ahead = [ChannelPart(NAME, part) for part in parts]
+    assert len(ahead) == 2
+    assert line.network_mail[1:] == [*ahead, Transmit(NAME, ENDPOINT, 2, "1", last, 30.0)]
+    line.fail()
+    line.wait(0.11)
+    assert line.network_mail[4:] == [*ahead, Transmit(NAME, ENDPOINT, 3, "1", last, 30.0)]
+
+
+def test_of_a_leader_and_isr_the_controller_hears_what_is_not_served_and_what_is_again(line: Line) -> None:
+    def answered(*errors: PartitionError) -> tuple[PartitionError, ...]:
+        line.send(ROLES)
+        line.answer(LeaderAndIsrResponse(0, errors))
+        response: LeaderAndIsrResponse = line.events[-1].response
+        return response.partition_errors
+
+    lost, served, stale = (PartitionError(KEEP, code) for code in (KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH))
+    other = PartitionError(GO, NONE)
+    assert answered(served, other) == ()
+    assert answered(lost, other) == (lost,)
+    assert answered(lost) == (lost,)
+    assert answered(stale, other) == ()
+    assert answered(served, other) == (served,)
+    assert answered(served) == ()
+
+
+def test_a_large_answer_to_stop_replica_becomes_events_of_its_requests_parts(line: Line) -> None:
+    gone = [TopicPartition("t", number) for number in range(2 * SLICE + 1)]
+    stop = StopReplicaRequest(3, 1, 1, 1, tuple(StopReplicaPartitionState(tp, 0, True) for tp in gone))
+    parts, last = cut(stop)
+    for message in (*parts, last):
+        line.send(message)
+    failed = PartitionError(gone[0], KAFKA_STORAGE_ERROR)
+    answer = StopReplicaResponse(0, (*(PartitionError(tp, NONE) for tp in reversed(gone[1:])), failed))
+    ahead, response = cut(answer)
+    for part in ahead:
+        line.send(ChannelPart(NAME, part), line.network)
+    line.answer(response)
+    assert [event.deleted for event in line.events] == [tuple(slice) for slice in slices(gone)]
+    errors = [error for event in line.events for error in event.response.partition_errors]
+    assert errors == [failed, *(PartitionError(tp, NONE) for tp in gone[1:])]
 
 
 def test_a_stop_without_deletion_is_no_event(line: Line) -> None:

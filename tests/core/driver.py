@@ -65,6 +65,8 @@ class Scene:
         self.before_write: list[Callable[[], None]] = []
         self.asked: list[Any] = []
         self.sent: list[tuple[int, Any]] = []
+        self.parts: list[tuple[Any, ...]] = []
+        """What went ahead of each request that was sent."""
         self.done: list[Any] = []
 
     def run(self, flow: Flow[Any]) -> Any:
@@ -85,6 +87,7 @@ class Scene:
                     value = self.answer(step)
             elif isinstance(step, SendRequest):
                 self.sent.append((step.broker_id, step.request))
+                self.parts.append(step.parts)
             elif not isinstance(step, Pause):
                 self.done.append(step)
 
@@ -159,6 +162,7 @@ class Scene:
         """Forget what was asked and sent."""
         self.asked.clear()
         self.sent.clear()
+        self.parts.clear()
         self.done.clear()
 
     def agreed(self) -> bool:

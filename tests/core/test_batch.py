@@ -9,8 +9,10 @@ import pytest
 from actors.core.controller import notifications
 from actors.core.controller.batch import RequestBatch, request_versions
 from messages.cluster import LEADER_DURING_DELETE, Broker, TopicPartition
+from messages.conversation import SLICE
 from messages.deletion import DeletionSets
 from messages.events import TopicDeletionStopReplicaResponseReceived
+from messages.parts import joined
 from messages.requests import (
     LeaderAndIsrRequest,
     LiveLeader,
@@ -237,3 +239,24 @@ def test_each_broker_gets_its_own_epoch_and_all_share_the_partitions() -> None:
 def test_a_protocol_version_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError):
         request_versions("two")
+
+
+def test_large_requests_go_in_parts_that_brokers_told_the_same_share() -> None:
+    made = Scene(1, 2, 3)
+    partitions = made.assign("large", *[(1, 2)] * (2 * SLICE + 1))
+    batch = RequestBatch(made.context)
+    for partition in partitions:
+        made.lead(partition, 1, 1, 2)
+        leadership_now, assignment = made.context.leadership[partition], made.context.assignment(partition)
+        batch.add_leader_and_isr((1, 2), partition, leadership_now, assignment, is_new=True)
+        batch.add_stop_replica(3, partition, delete=False)
+    made.run(batch.send())
+    assert made.receivers(LeaderAndIsrRequest) == [1, 2]
+    assert made.receivers(UpdateMetadataRequest) == [1, 2, 3]
+    assert made.receivers(StopReplicaRequest) == [3]
+    for (_, request), parts in zip(made.sent, made.parts, strict=True):
+        assert [len(part.entries) for part in parts] == [SLICE, SLICE]
+        assert [state.partition for state in joined(parts, request).partition_states] == partitions
+    roles, metadata = made.parts[:2], made.parts[2:5]
+    for shared in (roles, metadata):
+        assert all(ours is first for parts in shared for ours, first in zip(parts, shared[0], strict=True))

@@ -9,14 +9,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import attrs
 import pytest
 
 from actors.gateway.network import MAX_RESPONSE_BYTES, NetworkGateway
 from actors.runtime import LocalBase
-from messages.cluster import Endpoint
-from messages.conversation import Answer, Ask
-from messages.network import CloseConnection, Received, Transmit, TransmitFailed
-from messages.requests import UpdateMetadataRequest, UpdateMetadataResponse
+from messages.cluster import Endpoint, TopicPartition
+from messages.conversation import SLICE, Answer, Ask
+from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
+from messages.parts import cut
+from messages.requests import (
+    PartitionError,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
 from messages.wire import decode_request, encode_response
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -124,6 +133,34 @@ def test_requests_of_a_channel_share_one_connection() -> None:
                 desk.send(transmit(peer, number))
                 assert await desk.outcome() == Received("c", number, UpdateMetadataResponse(0))
             assert peer.connections == 1
+
+    run(scenario)
+
+
+def test_a_request_in_parts_is_one_frame_and_so_is_its_answer() -> None:
+    errors = tuple(PartitionError(TopicPartition("t", number), 0) for number in range(2 * SLICE + 1))
+    states = tuple(StopReplicaPartitionState(error.partition) for error in errors)
+    whole = StopReplicaRequest(3, 1, 1, 1, states)
+    received: list[Any] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            header, request = decode_request(await frame(reader))
+            received.append(request)
+            writer.write(encode_response(header, StopReplicaResponse(0, errors)))
+
+    async def scenario() -> None:
+        async with desk_and(serve) as (desk, peer):
+            parts, last = cut(whole)
+            for number in (1, 2):
+                for part in parts:
+                    desk.send(ChannelPart("c", part))
+                desk.send(attrs.evolve(transmit(peer, number), request=last))
+                ahead, answer = cut(StopReplicaResponse(0, errors))
+                for part in ahead:
+                    assert await desk.outcome() == ChannelPart("c", part)
+                assert await desk.outcome() == Received("c", number, answer)
+            assert received == [whole, whole]
 
     run(scenario)
 

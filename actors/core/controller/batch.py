@@ -6,12 +6,14 @@ Rule 2: brokers get all LeaderAndIsr first, then all UpdateMetadata, then all St
         includes those shutting down; and each with its own broker epoch.
 Rule 3: for one replica the last state wins, but `is_new` and `delete_partition` stick once they are set.
 Rule 4: whoever gets a partition's LeaderAndIsr, all brokers get its UpdateMetadata; the partitions of a batch's
-        UpdateMetadata are one tuple that all its requests share.
+        UpdateMetadata are the same objects in all its requests. Large requests go in parts (`messages.parts`), which
+        brokers that are told the same share.
 """
 
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Iterable
 
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext
@@ -25,6 +27,7 @@ from messages.cluster import (
     TopicPartition,
 )
 from messages.conversation import Flow
+from messages.parts import LeaderAndIsrPart, Part, StopReplicaPart, UpdateMetadataPart, cut_entries
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -75,6 +78,9 @@ def request_versions(ibp: str) -> tuple[int, int, int]:
     return found
 
 
+_Parted = tuple[tuple[LeaderAndIsrPartitionState, ...], tuple[tuple[Part, ...], tuple[LeaderAndIsrPartitionState, ...]]]
+
+
 class RequestBatch:
     """The requests of one step; see the module's rules."""
 
@@ -86,6 +92,8 @@ class RequestBatch:
         self._metadata_partitions: dict[TopicPartition, None] = {}
         self._stop_replica: dict[int, dict[TopicPartition, StopReplicaPartitionState]] = {}
         self._offline_replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._parted: list[_Parted] = []
+        """The states of each LeaderAndIsr that was sent, and how they were cut."""
         self._last_made: dict[
             TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment, bool, LeaderAndIsrPartitionState]
         ] = {}
@@ -184,12 +192,23 @@ class RequestBatch:
                     leading,
                     len(states) - leading,
                 )
+            parts, rest = self._leader_and_isr_parts(tuple(states.values()))
             yield SendRequest(
                 broker_id,
-                LeaderAndIsrRequest(
-                    version, context.broker_id, context.epoch, broker.epoch, tuple(states.values()), live_leaders
-                ),
+                LeaderAndIsrRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_leaders),
+                parts,
             )
+
+    def _leader_and_isr_parts(
+        self, states: tuple[LeaderAndIsrPartitionState, ...]
+    ) -> tuple[tuple[Part, ...], tuple[LeaderAndIsrPartitionState, ...]]:
+        """The states in parts: those of a broker before it that is told the very same, where there is one."""
+        for other, parted in self._parted:
+            if len(other) == len(states) and all(map(operator.is_, other, states)):
+                return parted
+        parted = cut_entries(LeaderAndIsrPart, states)
+        self._parted.append((states, parted))
+        return parted
 
     def _live_leaders(self, leaders: Iterable[int]) -> tuple[LiveLeader, ...]:
         """Where these leaders are reached. One that has lost its listener for brokers costs the others nothing."""
@@ -217,10 +236,12 @@ class RequestBatch:
             [broker.id for broker in receivers],
             len(states),
         )
+        parts, rest = cut_entries(UpdateMetadataPart, states)
         for broker in receivers:
             yield SendRequest(
                 broker.id,
-                UpdateMetadataRequest(version, context.broker_id, context.epoch, broker.epoch, states, live_brokers),
+                UpdateMetadataRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_brokers),
+                parts,
             )
 
     def _metadata_states(self) -> tuple[UpdateMetadataPartitionState, ...]:
@@ -267,21 +288,23 @@ class RequestBatch:
             if broker is None:
                 continue
             if version >= 3:
-                parts = [tuple(states.values())]
+                requests = [tuple(states.values())]
             else:
-                parts = [
+                requests = [
                     tuple(state for state in states.values() if state.delete_partition is delete)
                     for delete in (True, False)
                 ]
-            for part in parts:
-                if part:
+            for stopped in requests:
+                if stopped:
                     log.info(
                         "%s Sending StopReplica request for %d replicas to broker %d",
                         context.tag,
-                        len(part),
+                        len(stopped),
                         broker_id,
                     )
+                    parts, rest = cut_entries(StopReplicaPart, stopped)
                     yield SendRequest(
                         broker_id,
-                        StopReplicaRequest(version, context.broker_id, context.epoch, broker.epoch, part),
+                        StopReplicaRequest(version, context.broker_id, context.epoch, broker.epoch, rest),
+                        parts,
                     )

@@ -9,6 +9,7 @@ import attrs
 
 from messages.cluster import Endpoint
 from messages.conversation import AskFailed, ConnectionLoss, ControllerMoved, Instruction, LostAnswer, SessionLost
+from messages.parts import Part
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 
 TERM_ENDING = (ConnectionLoss, ControllerMoved, LostAnswer, SessionLost)
@@ -55,7 +56,8 @@ class ElectLater(Instruction):
 
 @attrs.frozen
 class SendRequest(Instruction):
-    """Queue a request on a broker's channel; dropped with a warning where there is none."""
+    """Queue a request on a broker's channel, its parts ahead; dropped with a warning where there is none."""
 
     broker_id: int
     request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+    parts: tuple[Part, ...] = ()

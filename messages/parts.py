@@ -1,0 +1,131 @@
+"""Large requests and responses inside a node: parts that go ahead, and the message that completes them (design 2.7).
+
+One request on the wire is one request. Inside the node, where one queue carries everything, nothing handles more than
+SLICE entries at a time:
+
+Rule 1: a message whose list is longer than SLICE goes as several. Parts of SLICE entries go ahead, in order; the
+        message itself comes last, with the rest of the list, and says everything that is said once.
+Rule 2: until the message comes, its receiver keeps the parts and does nothing with them that cannot be forgotten. A
+        message that fits into one part has none ahead of it.
+Rule 3: who passes a message on passes its parts on as they are: to several receivers the very same objects, so that
+        they are encoded once, for the wire and for the trace.
+Rule 4: entries beyond MAX_ENTRIES are not taken in. Kafka's own limit for a whole cluster with ZooKeeper is 200,000
+        partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import attrs
+
+from messages.conversation import SLICE, slices
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    MetadataResponse,
+    MetadataTopic,
+    PartitionError,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+)
+from messages.vocabulary import Message, message
+
+E = TypeVar("E")
+
+MAX_ENTRIES = 250_000
+"""Partitions that one request may name."""
+
+
+@message
+class LeaderAndIsrPart:
+    """Partition states of a LeaderAndIsrRequest."""
+
+    entries: tuple[LeaderAndIsrPartitionState, ...]
+
+
+@message
+class StopReplicaPart:
+    """Partition states of a StopReplicaRequest."""
+
+    entries: tuple[StopReplicaPartitionState, ...]
+
+
+@message
+class UpdateMetadataPart:
+    """Partition states of an UpdateMetadataRequest."""
+
+    entries: tuple[UpdateMetadataPartitionState, ...]
+
+
+@message
+class PartitionErrorsPart:
+    """Partition errors of a LeaderAndIsrResponse or StopReplicaResponse."""
+
+    entries: tuple[PartitionError, ...]
+
+
+@message
+class MetadataPart:
+    """Topics of a MetadataResponse."""
+
+    entries: tuple[MetadataTopic, ...]
+
+
+Part = LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart | PartitionErrorsPart | MetadataPart
+
+
+class Parted(NamedTuple):
+    """How a message is cut: the field that holds its list, and the class of its parts."""
+
+    field: str
+    part: type
+
+
+PARTED: dict[type, Parted] = {
+    LeaderAndIsrRequest: Parted("partition_states", LeaderAndIsrPart),
+    StopReplicaRequest: Parted("partition_states", StopReplicaPart),
+    UpdateMetadataRequest: Parted("partition_states", UpdateMetadataPart),
+    LeaderAndIsrResponse: Parted("partition_errors", PartitionErrorsPart),
+    StopReplicaResponse: Parted("partition_errors", PartitionErrorsPart),
+    MetadataResponse: Parted("topics", MetadataPart),
+}
+"""The messages that go in parts when they are large. Any other goes whole."""
+
+
+def cut(whole: Message) -> tuple[tuple[Part, ...], Message]:
+    """The parts that go ahead of a message, and the message that completes them (rule 1)."""
+    parted = PARTED.get(type(whole))
+    if parted is None:
+        return (), whole
+    parts, rest = cut_entries(parted.part, getattr(whole, parted.field))
+    return parts, attrs.evolve(whole, **{parted.field: rest}) if parts else whole
+
+
+def cut_entries(
+    part: Callable[[tuple[E, ...]], Part], entries: tuple[E, ...]
+) -> tuple[tuple[Part, ...], tuple[E, ...]]:
+    """Parts of that class, and the rest that their message holds: at most SLICE entries in each."""
+    if len(entries) <= SLICE:
+        return (), entries
+    *ahead, rest = slices(entries)
+    return tuple([part(tuple(slice)) for slice in ahead]), tuple(rest)
+
+
+def entries_of(parts: Sequence[Part], last: Message) -> tuple[tuple[Message, ...], ...]:
+    """The entries of a message that came in parts, at most SLICE in each tuple; none that is empty."""
+    rest = getattr(last, PARTED[type(last)].field)
+    return (*(part.entries for part in parts), *((rest,) if rest else ()))
+
+
+def joined(parts: Sequence[Part], last: Message) -> Message:
+    """The message as one. For tests, and for who keeps it short by other means: it may be long."""
+    if not parts:
+        return last
+    entries = tuple([entry for slice in entries_of(parts, last) for entry in slice])
+    return attrs.evolve(last, **{PARTED[type(last)].field: entries})
