@@ -168,3 +168,8 @@ FAILURES: dict[str, type[AskFailed]] = {
     for cls in (AskFailed, BadZnode, ConnectionLoss, ControllerMoved, LostAnswer, SessionLost, ZooKeeperRefused)
 }
 """Failure.name -> the exception it is thrown as."""
+
+
+def error_of(failure: Failure) -> AskFailed:
+    """The exception that a Failure names."""
+    return FAILURES.get(failure.name, AskFailed)(failure.detail)

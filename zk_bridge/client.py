@@ -13,7 +13,7 @@ import queue
 import time
 from typing import Any, TypeVar, cast
 
-from messages.conversation import FAILURES, Answer, AskFailed, ConnectionLoss, Failure, Question
+from messages.conversation import Answer, ConnectionLoss, Failure, Question, error_of
 from messages.store import SessionState, StoreReply
 from zk_bridge.core import BridgeCore
 from zk_bridge.kazoo_store import KazooStore
@@ -74,7 +74,7 @@ class Client:
             self._take(news)
         result = self._answer.result
         if isinstance(result, Failure):
-            raise FAILURES.get(result.name, AskFailed)(result.detail)
+            raise error_of(result)
         return cast("R", result)
 
     def _take(self, news: StoreNews) -> None:

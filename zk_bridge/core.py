@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
+from actors.runtime.conversation import WAITING, Ended, Failed, advance
 from messages.conversation import Answer, AskFailed, Failure, SessionLost
 from messages.events import SessionEstablished, SessionExpired
 from messages.store import (
@@ -42,6 +44,13 @@ logger = logging.getLogger(__name__)
 
 ARMS_PER_REQUEST = 10_000
 """Watches armed anew in one request; the store divides it further by size."""
+
+STORE_REQUESTS: dict[type, Callable[..., StoreRead | StoreWrite | StoreArm]] = {
+    Read: StoreRead,
+    Write: StoreWrite,
+    Arm: StoreArm,
+}
+"""What a conversation waits for -> what the store is sent, under the bridge's id."""
 
 
 class _Talk:
@@ -168,29 +177,23 @@ class BridgeCore:
     # -------------------------------------------------------------------------------------------- conversations
 
     def _advance(self, talk: _Talk, reply: Any) -> None:
-        """Resume a conversation with `reply`, until it waits for the store or is over."""
-        while True:
-            try:
-                request = talk.conversation.send(reply)
-            except StopIteration as end:
-                self._send(talk.asker, Answer(talk.ask_id, end.value, self.generation))
-                return
-            except AskFailed as failure:
-                self._fail(talk, failure)
-                return
-            except Exception as bug:  # whatever is wrong here, the asker must not wait for ever
-                logger.exception("A conversation of the bridge failed")
-                self._fail(talk, AskFailed(f"{type(bug).__name__}: {bug}"))
-                return
-            if isinstance(request, WhoAmI):
-                reply = self.session
-            elif isinstance(request, Forget):
-                self._watches.forget(talk.asker, request.events, request.keys)
-                reply = None
-            else:
-                talk.request = request
-                self._request(talk)
-                return
+        """Resume a conversation with `reply`; answer when it is over."""
+        outcome = advance(talk.conversation, partial(self._step, talk), reply)
+        if isinstance(outcome, Ended):
+            self._send(talk.asker, Answer(talk.ask_id, outcome.result, self.generation))
+        elif isinstance(outcome, Failed):
+            self._fail(talk, outcome.error)
+
+    def _step(self, talk: _Talk, step: Any) -> object:
+        """What a conversation yielded: what the bridge knows itself is there at once, the rest the store is asked."""
+        if isinstance(step, WhoAmI):
+            return self.session
+        if isinstance(step, Forget):
+            self._watches.forget(talk.asker, step.events, step.keys)
+            return None
+        talk.request = step
+        self._request(talk)
+        return WAITING
 
     def _request(self, talk: _Talk) -> None:
         """Send what the conversation waits for, or hold it until the store is connected."""
@@ -203,15 +206,17 @@ class BridgeCore:
         request = talk.request
         if isinstance(request, Arm):
             self._watches.arm(talk.asker, request)
-            self._send(self._store, StoreArm(self._next_id, *request))
-        elif isinstance(request, Read):
-            self._send(self._store, StoreRead(self._next_id, *request))
-        else:
-            self._send(self._store, StoreWrite(self._next_id, *request))
+        self._send(self._store, STORE_REQUESTS[type(request)](self._next_id, *request))
 
-    def _fail(self, talk: _Talk, failure: AskFailed) -> None:
-        logger.debug("The bridge answers %s: %s", type(failure).__name__, failure)
-        self._send(talk.asker, Answer(talk.ask_id, Failure(type(failure).__name__, str(failure)), self.generation))
+    def _fail(self, talk: _Talk, error: Exception) -> None:
+        """Whatever is wrong, the asker must not wait for ever."""
+        if isinstance(error, AskFailed):
+            logger.debug("The bridge answers %s: %s", type(error).__name__, error)
+            failure = Failure(type(error).__name__, str(error))
+        else:
+            logger.error("A conversation of the bridge failed", exc_info=error)
+            failure = Failure("AskFailed", f"{type(error).__name__}: {error}")
+        self._send(talk.asker, Answer(talk.ask_id, failure, self.generation))
 
     def _tell(self, events: Iterable[Told]) -> None:
         for watcher, event in events:

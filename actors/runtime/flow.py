@@ -31,9 +31,9 @@ from typing import Any, ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
+from actors.runtime.conversation import WAITING, Failed, advance
 from actors.runtime.dispatch import Dispatcher
 from messages.conversation import (
-    FAILURES,
     Answer,
     AnswerDeadline,
     Ask,
@@ -45,6 +45,7 @@ from messages.conversation import (
     LostAnswer,
     Pause,
     Question,
+    error_of,
 )
 
 log = logging.getLogger(__name__)
@@ -156,34 +157,29 @@ class FlowActor(Dispatcher):
             self._advance(None, None)
 
     def _advance(self, value: Any, error: Exception | None) -> None:
-        """Run the flow until it asks or ends; a follow-up takes its place in the same loop."""
-        while (flow := self._flow) is not None:
-            try:
-                step = flow.send(value) if error is None else flow.throw(error)
-            except StopIteration:
-                self._flow = None
+        """Run the flow until it waits or ends; a follow-up takes its place in the same loop."""
+        while self._flow is not None:
+            outcome = advance(self._flow, self._step, value, error)
+            if outcome is None:
                 return
-            except Exception as raised:
-                self._fail(raised)
-                value = error = None
-                continue
-            value = error = None
-            try:
-                if isinstance(step, AskAll):
-                    self._ask(step.pairs, [None] * len(step.pairs))
-                    return
-                if isinstance(step, Question):
-                    self._ask(((self.peers[step.asks], step),), None)
-                    return
-                if isinstance(step, Pause):
-                    self._asked += 1
-                    self._pause = self._asked
-                    self.send(self.myAddress, Continue(self._pause))
-                    return
-                self.perform(step)
-            except Exception as raised:
-                self._open.clear()
-                error = raised
+            self._flow = value = error = None
+            if isinstance(outcome, Failed):
+                self._fail(outcome.error)
+
+    def _step(self, step: Any) -> object:
+        """What the flow yielded: send what is asked, or carry it out."""
+        if isinstance(step, Question):
+            self._ask(((self.peers[step.asks], step),), None)
+        elif isinstance(step, AskAll):
+            self._ask(step.pairs, [None] * len(step.pairs))
+        elif isinstance(step, Pause):
+            self._asked += 1
+            self._pause = self._asked
+            self.send(self.myAddress, Continue(self._pause))
+        else:
+            self.perform(step)
+            return None
+        return WAITING
 
     def _fail(self, error: Exception) -> None:
         """The event or its follow-up raised: log, record, and put the follow-up, if any, in its place."""
@@ -226,9 +222,9 @@ class FlowActor(Dispatcher):
         self._results = results
         first = self._asked + 1
         self._asked += len(pairs)
-        self._open = {first + place: place for place in range(len(pairs))}
         for place, (address, question) in enumerate(pairs):
             self.send(address, Ask(first + place, question))
+        self._open = {first + place: place for place in range(len(pairs))}
         self._lost_at = self.now + self.answer_deadline
         if not self._deadline_armed:
             self._deadline_armed = True
@@ -243,7 +239,7 @@ class FlowActor(Dispatcher):
             if not self._open:
                 self._resume(tuple(self._results))
         elif isinstance(result, Failure):
-            self._resume(None, FAILURES.get(result.name, AskFailed)(result.detail))
+            self._resume(None, error_of(result))
         else:
             self._resume(result)
 

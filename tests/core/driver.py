@@ -10,6 +10,7 @@ from actors.core.controller.deleting import disagreements
 from actors.core.controller.deletion import DeletionRecord
 from actors.core.controller.instructions import SendRequest
 from actors.core.controller.states import PartitionState, ReplicaState
+from actors.runtime.conversation import Ended, Failed, advance
 from messages.cluster import (
     Broker,
     ConfigEntry,
@@ -71,25 +72,25 @@ class Scene:
 
     def run(self, flow: Flow[Any]) -> Any:
         """Drive a flow to its end; its result."""
-        value: Any = None
-        error: Exception | None = None
-        while True:
-            try:
-                step = flow.send(value) if error is None else flow.throw(error)
-            except StopIteration as end:
-                return end.value
-            value = error = None
-            if isinstance(step, Question):
-                self.asked.append(step)
-                if type(step) in self.raising:
-                    error = self.raising[type(step)]
-                else:
-                    value = self.answer(step)
-            elif isinstance(step, SendRequest):
-                self.sent.append((step.broker_id, step.request))
-                self.parts.append(step.parts)
-            elif not isinstance(step, Pause):
-                self.done.append(step)
+        match advance(flow, self.perform):
+            case Ended(result):
+                return result
+            case Failed(error):
+                raise error
+
+    def perform(self, step: Any) -> Any:
+        """Answer a question at once; keep what is sent and done."""
+        if isinstance(step, Question):
+            self.asked.append(step)
+            if type(step) in self.raising:
+                raise self.raising[type(step)]
+            return self.answer(step)
+        if isinstance(step, SendRequest):
+            self.sent.append((step.broker_id, step.request))
+            self.parts.append(step.parts)
+        elif not isinstance(step, Pause):
+            self.done.append(step)
+        return None
 
     def answer(self, question: Any) -> Any:
         """What ZooKeeper, or the deletion, says."""

@@ -1,0 +1,55 @@
+"""The engine of conversations: the one place where a generator that asks, instructs and returns is driven.
+
+A generator has no opinion on who drives it. What it yields is given to the driver's `perform`, whose result it is sent,
+or whose exception is thrown into it; where `perform` returns WAITING, the generator stays suspended until the driver
+calls `advance` again with the answer. The policies stand with the drivers:
+
+* serial, one conversation at a time, the rest is stashed: `actors.runtime.flow`;
+* concurrent, many at once, each with one request under way: `zk_bridge.core`;
+* at once, every answer is there: a test that plays the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+WAITING: Final = object()
+"""What `perform` returns for a step whose answer is not there yet."""
+
+
+class Ended(NamedTuple, Generic[T]):
+    """The conversation is over; what it returned."""
+
+    result: T
+
+
+class Failed(NamedTuple):
+    """The conversation is over; what it raised."""
+
+    error: Exception
+
+
+def advance(
+    conversation: Generator[Any, Any, T],
+    perform: Callable[[Any], object],
+    value: object = None,
+    error: Exception | None = None,
+) -> Ended[T] | Failed | None:
+    """Resume with `value`, or by raising `error`, and go on until it waits (None), has ended or has failed."""
+    while True:
+        try:
+            step = conversation.send(value) if error is None else conversation.throw(error)
+        except StopIteration as end:
+            return Ended(end.value)
+        except Exception as raised:
+            return Failed(raised)
+        value = error = None
+        try:
+            value = perform(step)
+        except Exception as raised:
+            error = raised
+        if value is WAITING:
+            return None
