@@ -6,7 +6,7 @@ import logging
 
 import click
 
-from actors.node.settings import load_settings
+from actors.node.settings import LoadedSettings, load_settings
 
 LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
@@ -34,17 +34,33 @@ def parse_overrides(
     callback=parse_overrides,
     help="A setting that wins over the file's. May be repeated.",
 )
-def command(properties: str, overrides: dict[str, str]) -> int:
+@click.option("--insecure", is_flag=True, help="Start although the file asks for security that is not given here.")
+@click.option("--check", is_flag=True, help="Do not start; say what is wrong, and name every setting not acted on.")
+def command(properties: str, overrides: dict[str, str], insecure: bool, check: bool) -> int:
     """Run one node from a Kafka ZooKeeper-mode properties file, until SIGTERM or SIGINT.
 
     Beside Kafka's settings it takes process.roles (broker, controller or both, also without a quorum; both by default),
     trace.dir (where its messages are recorded; beside the first log dir by default) and metrics.port.
+
+    Its listeners are for trusted networks: there is neither encryption nor authentication nor authorization.
     """
+    loaded = load_settings(properties, overrides, insecure)
+    if check:
+        return _report(loaded)
     logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
-    loaded = load_settings(properties, overrides)
     for warning in loaded.warnings:
         logging.getLogger("kafka_actors.settings").warning(warning)
 
     from actors.node.process import run_node
 
     return run_node(loaded.settings)
+
+
+def _report(loaded: LoadedSettings) -> int:
+    """Print what a start would warn of, at length."""
+    for name in loaded.ignored:
+        click.echo(f"{name} is not acted on" + (": no such security here" if name in loaded.insecure else ""))
+    for sentence in loaded.unknown:
+        click.echo(sentence)
+    click.echo(f"node {loaded.settings.node_id} can start with these settings")
+    return 0

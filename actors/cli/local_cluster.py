@@ -24,6 +24,7 @@ from typing import IO, Any
 from actors.cli.app import Failed
 from actors.cli.zookeeper import zookeeper
 from actors.node.properties import format_properties, parse_properties
+from actors.node.settings_table import folder_text
 from messages.conversation import AskFailed
 from messages.requests import MetadataRequest, MetadataResponse
 from messages.vocabulary import Message
@@ -77,7 +78,7 @@ class Node:
         ours = {
             "broker.id": str(self.id),
             "listeners": f"PLAINTEXT://{HOST}:{self.port}",
-            "log.dirs": str(self.directory / "data"),
+            "log.dirs": folder_text(str(self.directory / "data")),
             "zookeeper.connect": zookeeper_connect,
         }
         file.write_text(format_properties({**DEFAULTS, **said, **ours}), encoding="iso-8859-1")

@@ -6,6 +6,7 @@ a count and a sum, no quantiles: Prometheus makes those of histograms, and they 
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
 from typing import TypeVar
@@ -65,8 +66,12 @@ class MetricsGateway:
         return sum(sample.value for sample in samples)
 
     def serve(self, host: str, port: int) -> int:
-        """Serve /metrics on host:port (0: any free one); the port. OSError if it is taken."""
-        server, thread = start_http_server(port, host, self._registry)
+        """Serve /metrics on host:port (0: any free one); the port. OSError, which names it, if it cannot be had."""
+        try:
+            server, thread = start_http_server(port, host, self._registry)
+        except OSError as error:
+            why = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
+            raise OSError(error.errno, f"metrics.port={port} cannot be bound on {host}: {why}") from error
 
         def stop() -> None:
             server.shutdown()

@@ -52,6 +52,8 @@ class NodeProcess:
         self._recorder = Recorder(settings.trace_dir, settings.node_id, settings.roles, settings, now=self._clock.now)
         self._base = LocalBase(clock=self._clock, observer=self._recorder)
         self._ended: asyncio.Future[int]
+        self._whereabouts = ""
+        """Where the running node is to be found, for the user."""
 
     async def run(self) -> int:
         """Start, serve until told to stop, stop; the exit code."""
@@ -71,6 +73,7 @@ class NodeProcess:
             await listener.stop()
             self._recorder.close()
             return 1
+        self._whereabouts = self._say_where(listener.ports, metrics_port)
         metrics.watch(
             "kafka_controller_controllerchannelmanager_totalqueuesize",
             "Requests waiting in the controller's channels",
@@ -101,6 +104,19 @@ class NodeProcess:
         self._recorder.close()
         return code
 
+    def _say_where(self, ports: dict[str, int], metrics_port: int) -> str:
+        """Listeners, logs, trace and metrics, as the user finds them; a port 0 is what it became."""
+        settings = self._settings
+        listeners = (
+            f"{each.listener}://{f'[{each.host}]' if ':' in each.host else each.host}:{ports[each.listener]}"
+            for each in settings.listeners
+        )
+        return (
+            f"listeners {', '.join(listeners)}; logs in {', '.join(settings.log_dirs)}; "
+            + (f"no trace, {settings.trace_dir} failed" if self._recorder.failed else f"trace in {settings.trace_dir}")
+            + f"; metrics http://{METRICS_HOST}:{metrics_port}/metrics"
+        )
+
     def _stop(self, node: ActorAddress) -> None:
         """A signal: stop in order; a second one does not wait for the controller."""
         loop = asyncio.get_running_loop()
@@ -119,11 +135,16 @@ class NodeProcess:
                 gc.collect()
                 gc.freeze()
                 _log.info(
-                    "[Broker id=%d] started (%s), broker epoch %d, cluster %s",
+                    "[Broker id=%d] started (%s), broker epoch %d, cluster %s; %s",
                     self._settings.node_id,
                     ", ".join(self._settings.roles),
                     broker_epoch,
                     cluster_id,
+                    self._whereabouts,
+                )
+                _log.warning(
+                    "[Broker id=%d] listeners are for trusted networks: whoever reaches them may do anything",
+                    self._settings.node_id,
                 )
             case NodeFailed(reason):
                 _log.error("node %d: %s", self._settings.node_id, reason)

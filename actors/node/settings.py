@@ -1,10 +1,13 @@
 """From a server.properties to NodeSettings: everything that can be wrong is found before anything starts.
 
 Rule 1: a wrong value is an error that names the setting, the value and what is allowed; all errors are told at once.
-Rule 2: a setting that Kafka knows and we do not act on is worth one warning; so is a name nobody knows, with the
-        nearest name somebody knows.
-Rule 3: what is not said follows from what is, as in Kafka 3.9 (tried on its KafkaConfig): advertised.listeners from
-        listeners, log.dirs from log.dir, the connection timeout from the session timeout.
+Rule 2: a setting that asks for security and is not acted on is an error, for a node that ignored it would stand open;
+        one error names them all, and `insecure` makes it a warning.
+Rule 3: other settings that Kafka knows and we do not act on are worth one warning together; a name nobody knows is
+        worth one of its own, with the name that was meant, where one is near.
+Rule 4: what is not said follows from what is, as in Kafka 3.9 (tried on its KafkaConfig): advertised.listeners from
+        listeners, log.dirs from log.dir, the connection timeout from the session timeout; and as in 2.6, listeners
+        from host.name and port.
 """
 
 from __future__ import annotations
@@ -17,12 +20,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.node.properties import parse_properties
-from actors.node.settings_table import KNOWN, KNOWN_PREFIXES, SETTINGS, items
+from actors.node.settings_table import (
+    KNOWN,
+    KNOWN_PREFIXES,
+    SECURITY,
+    SECURITY_NOT_ASKED,
+    SETTINGS,
+    folders,
+    items,
+)
 from messages.cluster import Endpoint
 from messages.node import NodeSettings
 
 SPOKEN_PROTOCOL = "PLAINTEXT"
 ANY_ADDRESS = ("0.0.0.0", "::")
+NEAR = 0.85
+"""How like a known name an unknown one must be (difflib's ratio) to be taken for a slip of the pen."""
 
 _ACTING = {setting.name: setting for setting in SETTINGS}
 _ENDPOINT = re.compile(
@@ -40,13 +53,32 @@ class SettingsError(Exception):
 
 
 class LoadedSettings(NamedTuple):
-    """Settings ready to start a node with, and what the user should know about the rest."""
+    """Settings ready to start a node with, and what the user should know about the rest.
+
+    `ignored` are the names that Kafka knows and we do not act on, `unknown` a sentence for each name nobody knows,
+    `insecure` those of the ignored that ask for security.
+    """
 
     settings: NodeSettings
-    warnings: tuple[str, ...]
+    ignored: tuple[str, ...]
+    unknown: tuple[str, ...]
+    insecure: tuple[str, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is worth a line of the log at the start."""
+        lines = []
+        if self.insecure:
+            lines.append(f"not acted on, so this node is open to whoever reaches it: {', '.join(self.insecure)}")
+        others = len(self.ignored) - len(self.insecure)
+        if others:
+            lines.append(f"{others} of Kafka's settings are not acted on here (kafka-actors broker --check names them)")
+        return (*lines, *self.unknown)
 
 
-def load_settings(path: str | Path, overrides: Mapping[str, str] | None = None) -> LoadedSettings:
+def load_settings(
+    path: str | Path, overrides: Mapping[str, str] | None = None, insecure: bool = False
+) -> LoadedSettings:
     """Read a server.properties; `overrides` win over the file. SettingsError with everything that is wrong."""
     try:
         text = Path(path).read_text(encoding="iso-8859-1")
@@ -56,29 +88,38 @@ def load_settings(path: str | Path, overrides: Mapping[str, str] | None = None) 
         properties = parse_properties(text)
     except ValueError as error:
         raise SettingsError([f"{path}, {error}"]) from None
-    return settings_of({**properties, **(overrides or {})})
+    return settings_of({**properties, **(overrides or {})}, insecure)
 
 
-def settings_of(properties: Mapping[str, str]) -> LoadedSettings:
-    """The settings that these properties say. SettingsError with everything that is wrong."""
+def settings_of(properties: Mapping[str, str], insecure: bool = False) -> LoadedSettings:
+    """The settings that these properties say. SettingsError with everything that is wrong.
+
+    `insecure` lets settings pass that ask for security and are not acted on.
+    """
     reader = _Reader(properties)
     settings = reader.settings()
-    if reader.errors:
-        raise SettingsError(reader.errors)
-    return LoadedSettings(settings, tuple(_warnings(properties)))
+    idle = [name for name in properties if name not in _ACTING]
+    ignored = [name for name in idle if name in KNOWN or name.startswith(KNOWN_PREFIXES) or SECURITY.fullmatch(name)]
+    asking = tuple(
+        name
+        for name in ignored
+        if SECURITY.fullmatch(name) and properties[name].strip() not in ("", SECURITY_NOT_ASKED.get(name))
+    )
+    errors = list(dict.fromkeys(reader.errors))
+    if asking and not insecure:
+        errors.append(
+            f"asked for, but there is no such security here: {', '.join(asking)}. Whoever reaches the node could do"
+            " anything. Take them out, or say that you know: --insecure"
+        )
+    if errors:
+        raise SettingsError(errors)
+    unknown = (_unknown(name) for name in idle if name not in ignored)
+    return LoadedSettings(settings, tuple(ignored), tuple(unknown), asking)
 
 
-def _warnings(properties: Mapping[str, str]) -> list[str]:
-    warnings = []
-    for name in properties:
-        if name in _ACTING:
-            continue
-        if name in KNOWN or name.startswith(KNOWN_PREFIXES):
-            warnings.append(f"{name} is a setting of Kafka's that is not acted on here")
-        else:
-            nearest = difflib.get_close_matches(name, [*_ACTING, *sorted(KNOWN)], n=1)
-            warnings.append(f"{name} is no known setting" + (f"; did you mean {nearest[0]}?" if nearest else ""))
-    return warnings
+def _unknown(name: str) -> str:
+    nearest = difflib.get_close_matches(name, [*_ACTING, *sorted(KNOWN)], n=1, cutoff=NEAR)
+    return f"{name} is no known setting" + (f"; did you mean {nearest[0]}?" if nearest else "")
 
 
 class _Reader:
@@ -92,6 +133,7 @@ class _Reader:
     def settings(self) -> NodeSettings:
         """The whole; to be used only if `errors` is empty afterwards."""
         fields: dict[str, Any] = {setting.field: self._values[setting.name] for setting in SETTINGS if setting.field}
+        self._follow_host_and_port()
         listeners = self._endpoints("listeners")
         advertised = self._advertised(listeners)
         log_dirs = self._log_dirs()
@@ -144,6 +186,17 @@ class _Reader:
                 " or any with broker.id.generation.enable=false",
             )
         return int(said)
+
+    def _follow_host_and_port(self) -> None:
+        """Say by listeners what host.name, port and their advertised forms say, where listeners say nothing."""
+        said = self._values
+        host, port = said["host.name"], said["port"]
+        if said["advertised.listeners"] is None and {"advertised.host.name", "advertised.port"} & self._texts.keys():
+            public = said["advertised.port"]
+            place = f"{said['advertised.host.name'] or host}:{port if public is None else public}"
+            self._texts["advertised.listeners"] = said["advertised.listeners"] = f"PLAINTEXT://{place}"
+        if said["listeners"] is None:
+            self._texts["listeners"] = said["listeners"] = f"PLAINTEXT://{host}:{port}"
 
     def _protocols(self) -> dict[str, str]:
         """Security protocol by listener name (listener.security.protocol.map)."""
@@ -216,7 +269,7 @@ class _Reader:
     def _log_dirs(self) -> tuple[str, ...]:
         """log.dirs, else log.dir: at least one folder, none twice."""
         name = "log.dirs" if self._values["log.dirs"] is not None else "log.dir"
-        log_dirs = items(self._values[name])
+        log_dirs = folders(self._values[name])
         if not log_dirs:
             self._wrong(name, "it takes at least one folder")
         if len({_absolute(log_dir) for log_dir in log_dirs}) < len(log_dirs):

@@ -1,8 +1,9 @@
 """The settings of a node as data: which we act on, with their kinds and defaults, and which Kafka knows beside them.
 
 Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode, but for what we do not speak: the
-only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. Ours alone are
-process.roles without a quorum, trace.dir and metrics.port.
+only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. host.name, port and
+their advertised forms, which 3.0 dropped, mean what they meant in 2.6. Ours alone are process.roles without a quorum,
+trace.dir and metrics.port.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _protocol_version(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    if not text.isprintable():
+    if re.search(r"[\x00-\x1f\x7f-\x9f]", text):
         raise ValueError(text)
     return text
 
@@ -74,6 +75,19 @@ def _text(text: str) -> str:
 def items(text: str) -> list[str]:
     """The items of a comma-separated list, trimmed, empty ones dropped."""
     return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def folders(text: str) -> list[str]:
+    """The folders that log.dirs names: as `items`, but a comma behind a backslash is part of a name.
+
+    Kafka cannot name such a folder at all; whoever is given one by others, as `kafka-actors up --dir` is, must.
+    """
+    return [item.strip().replace("\\,", ",") for item in re.split(r"(?<!\\),", text) if item.strip()]
+
+
+def folder_text(folder: str) -> str:
+    """The text of which `folders` makes just this folder."""
+    return folder.replace(",", "\\,")
 
 
 NEWEST_PROTOCOL = (2, 6)
@@ -89,8 +103,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("reserved.broker.max.id", _integer(0), "1000"),
     Setting("broker.rack", TEXT, None, "broker_rack"),
     Setting("process.roles", _choices("broker", "controller"), "broker,controller", "roles"),
-    Setting("listeners", TEXT, "PLAINTEXT://:9092"),
+    Setting("listeners", TEXT, None),
+    Setting("host.name", TEXT, ""),
+    Setting("port", PORT, "9092"),
     Setting("advertised.listeners", TEXT, None),
+    Setting("advertised.host.name", TEXT, None),
+    Setting("advertised.port", PORT, None),
     Setting(
         "listener.security.protocol.map",
         TEXT,
@@ -126,6 +144,24 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("metrics.port", PORT, "0", "metrics_port"),
 )
 """What we act on, in the order of the documentation. A None default is computed, or the setting is required."""
+
+SECURITY = re.compile(
+    r"(.+\.)?(ssl|sasl)\..+|(listener\.name\..+\.)?(principal\.builder\.class|connections\.max\.reauth\.ms)"
+    r"|authorizer\..+|super\.users|allow\.everyone\.if\.no\.acl\.found|delegation\.token\.(master|secret)\.key"
+    r"|security\.providers|zookeeper\.set\.acl|control\.plane\.listener\.name"
+)
+"""Names that ask for security. Those of them that we do not act on keep a node from starting."""
+
+SECURITY_NOT_ASKED = {
+    "connections.max.reauth.ms": "0",
+    "sasl.enabled.mechanisms": "GSSAPI",
+    "sasl.kerberos.service.name": "",
+    "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+    "ssl.client.auth": "none",
+    "zookeeper.set.acl": "false",
+    "zookeeper.ssl.client.enable": "false",
+}
+"""Values of such settings that ask for nothing: Kafka's defaults. So does an empty one."""
 
 KNOWN_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
 """Names under these are Kafka's too: a listener's own settings, and those of plug-ins."""
@@ -228,6 +264,7 @@ KNOWN = frozenset(
     zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location zookeeper.ssl.keystore.password
     zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable zookeeper.ssl.protocol zookeeper.ssl.truststore.location
     zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type
+    quota.consumer.default quota.producer.default super.users allow.everyone.if.no.acl.found zookeeper.sync.time.ms
     """.split()
 )
-"""What Kafka 3.9 knows and we do not act on."""
+"""What Kafka 3.9, or 2.6 before it, or its authorizer knows, and we do not act on."""

@@ -69,6 +69,20 @@ def test_wrong_settings_are_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixt
     assert run(["broker", str(tmp_path / "missing")]) == 2
 
 
+def test_a_check_names_everything_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=1\nzookeeper.connect=h\nnum.io.threads=8\nzookeeper.set.acl=true\nmine=1\n")
+    assert run(["broker", str(file), "--check"]) == 2
+    assert "zookeeper.set.acl" in capsys.readouterr().err
+    assert run(["broker", str(file), "--check", "--insecure"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "num.io.threads is not acted on",
+        "zookeeper.set.acl is not acted on: no such security here",
+        "mine is no known setting",
+        "node 1 can start with these settings",
+    ]
+
+
 def test_overrides() -> None:
     assert parse_overrides(None, None, ("a=1", "b=x=y", "a=2", "c=")) == {"a": "2", "b": "x=y", "c": ""}
     with pytest.raises(click.BadParameter):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.node.settings import SettingsError, load_settings, settings_of
-from actors.node.settings_table import KNOWN, SETTINGS
+from actors.node.settings_table import KNOWN, SECURITY, SECURITY_NOT_ASKED, SETTINGS, folder_text, folders
 from messages.cluster import Endpoint
 from messages.node import NodeSettings
 
@@ -129,15 +129,105 @@ def test_all_errors_are_told_at_once() -> None:
     assert len(errors(without=("zookeeper.connect", "broker.id"), num__partitions="x")) == 3
 
 
-def test_warnings_one_line_each() -> None:
-    warnings = settings_of({**MINIMAL, "num.io.threads": "8", "zookeper.connect": "h", "xyzzy": "1"}).warnings
-    assert warnings == (
-        "num.io.threads is a setting of Kafka's that is not acted on here",
+def test_what_is_not_acted_on_is_one_line_and_every_unknown_name_one_of_its_own() -> None:
+    idle = {"num.io.threads": "8", "log.flush.interval.ms": "1", "listener.name.internal.max.connections": "7"}
+    found = settings_of({**MINIMAL, **idle, "zookeper.connect": "h", "my.own.setting": "1"})
+    assert found.ignored == tuple(idle)
+    assert found.warnings == (
+        "3 of Kafka's settings are not acted on here (kafka-actors broker --check names them)",
         "zookeper.connect is no known setting; did you mean zookeeper.connect?",
-        "xyzzy is no known setting",
+        "my.own.setting is no known setting",
     )
     assert not settings_of(MINIMAL).warnings
-    assert settings_of({**MINIMAL, "listener.name.internal.ssl.keystore.location": "x"}).warnings[0].endswith("on here")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("brokerid", "broker.id"),
+        ("num.partition", "num.partitions"),
+        ("inter.broker.protocol", None),
+        ("log.parts", None),
+        ("broker.role", None),
+    ],
+)
+def test_only_what_is_near_is_suggested(name: str, meant: str | None) -> None:
+    (warning,) = settings_of({**MINIMAL, name: "1"}).unknown
+    assert warning == f"{name} is no known setting" + (f"; did you mean {meant}?" if meant else "")
+
+
+SECURE = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:admin",
+    "zookeeper.set.acl": "true",
+    "zookeeper.ssl.client.enable": "true",
+    "zookeeper.ssl.keystore.location": "/keys",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    "ssl.client.auth": "required",
+    "ssl.keystore.location": "/keys",
+    "listener.name.internal.ssl.keystore.location": "/keys",
+    "listener.name.internal.scram-sha-256.sasl.jaas.config": "x",
+    "delegation.token.master.key": "x",
+    "control.plane.listener.name": "CONTROLLER",
+}
+
+
+def test_security_that_is_not_given_stops_the_start_in_one_error_that_names_it_all() -> None:
+    asked = [name for name in SECURE if name not in {setting.name for setting in SETTINGS}]
+    with pytest.raises(SettingsError) as caught:
+        settings_of({**MINIMAL, **SECURE, "num.partitions": "0"})
+    wrong_number, error = caught.value.messages
+    assert wrong_number.startswith("num.partitions=0")
+    assert f"asked for, but there is no such security here: {', '.join(asked)}." in error
+    assert "--insecure" in error
+    for name in asked:
+        with pytest.raises(SettingsError, match=name):
+            settings_of({**MINIMAL, name: SECURE[name]})
+    found = settings_of({**MINIMAL, **{name: SECURE[name] for name in asked}}, insecure=True)
+    assert found.insecure == tuple(asked)
+    assert found.warnings == (f"not acted on, so this node is open to whoever reaches it: {', '.join(asked)}",)
+
+
+def test_security_settings_that_ask_for_nothing_are_like_any_other() -> None:
+    found = settings_of({**MINIMAL, **SECURITY_NOT_ASKED, "authorizer.class.name": " "})
+    assert not found.insecure
+    assert "authorizer.class.name" in found.ignored
+    assert all(SECURITY.fullmatch(name) for name in (*SECURE, *SECURITY_NOT_ASKED))
+
+
+def test_no_error_is_told_twice() -> None:
+    found = errors(listener__security__protocol__map="PLAINTEXT", advertised__listeners="PLAINTEXT://h:1")
+    assert len(found) == len(set(found))
+    assert sum(message.startswith("listener.security.protocol.map=PLAINTEXT") for message in found) == 1
+
+
+def test_host_and_port_as_before_listeners() -> None:
+    """KafkaConfig of 2.6: listeners, then host.name and port; advertised.* likewise."""
+    plain = {name: value for name, value in MINIMAL.items() if name != "listeners"}
+
+    def places(**said: str) -> tuple[Endpoint, Endpoint]:
+        found = settings_of({**plain, **{name.replace("__", "."): value for name, value in said.items()}})
+        assert not found.warnings
+        return found.settings.listeners[0], found.settings.advertised_listeners[0]
+
+    assert places(host__name="h", port="1") == (Endpoint("PLAINTEXT", "h", 1),) * 2
+    assert places(port="1", advertised__host__name="a") == (
+        Endpoint("PLAINTEXT", "", 1),
+        Endpoint("PLAINTEXT", "a", 1),
+    )
+    assert places(host__name="h", advertised__port="2")[1] == Endpoint("PLAINTEXT", "h", 2)
+    assert places(port="1", listeners="PLAINTEXT://h:3") == (Endpoint("PLAINTEXT", "h", 3),) * 2
+    wrong = errors(("listeners",), port="0x1")
+    assert wrong == ["port=0x1 is wrong: it takes a whole number from 0 to 65535"]
+
+
+def test_a_folder_may_have_a_comma_in_its_name() -> None:
+    assert loaded(log__dirs=r"/a\,b/data, /c").log_dirs == ("/a,b/data", "/c")
+
+
+@given(st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1).map(str.strip).filter(bool))
+def test_any_folder_can_be_written_into_log_dirs(name: str) -> None:
+    assert folders(f"{folder_text(f'/{name}/data')},/other") == [f"/{name}/data", "/other"]
 
 
 def test_a_file_and_what_overrides_it(tmp_path: Path) -> None:

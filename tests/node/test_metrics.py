@@ -72,7 +72,7 @@ def test_timers_are_counted_and_summed_and_totals_span_labels(base: LocalBase, g
 def test_a_busy_port_is_an_os_error_and_a_stopped_gateway_frees_its_own(gateway: MetricsGateway) -> None:
     port = gateway.serve(HOST, 0)
     other = MetricsGateway(LocalBase())
-    with pytest.raises(OSError, match="in use"):
+    with pytest.raises(OSError, match=f"metrics.port={port} cannot be bound on {HOST}: it is in use"):
         other.serve(HOST, port)
     gateway.stop()
     with socket.socket() as free:
