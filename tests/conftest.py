@@ -31,3 +31,10 @@ def kcat() -> str:
     if found is None:
         pytest.skip("needs kcat")
     return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever asks for Apache's jars is marked as standing beside Apache, so that nobody can forget to."""
+    for item in items:
+        if "apache_jars" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.apache)

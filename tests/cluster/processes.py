@@ -115,6 +115,21 @@ def properties(path: Path, **settings: object) -> Path:
     return path
 
 
+class OurNode(Running):
+    """One of our nodes; its log is `directory`/out.log, its trace beside `directory`/data."""
+
+    def __init__(self, directory: Path, broker_id: int, port: int, zookeeper: str, **settings: object) -> None:
+        defaults: dict[str, object] = {
+            "broker__id": broker_id,
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "log__dirs": directory / "data",
+            "zookeeper__connect": zookeeper,
+            "zookeeper__session__timeout__ms": 3000,
+        }
+        file = properties(directory / "server.properties", **{**defaults, **settings})
+        super().__init__([*OURS, "broker", str(file)], directory / "out.log")
+
+
 class ApacheBroker(Running):
     """Apache Kafka 3.9.1's own broker at inter.broker.protocol.version 2.6."""
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kazoo.client import KazooClient
 
-from tests.cluster.processes import OURS, ApacheBroker, Running, free_ports, properties, run_ours
+from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -56,14 +54,6 @@ class Load:
         assert self._producer.flush(60) == 0
 
 
-@pytest.fixture
-def zookeeper(tmp_path: Path) -> Iterator[EmbeddedZooKeeper]:
-    server = EmbeddedZooKeeper(tmp_path / "zookeeper")
-    server.start()
-    yield server
-    server.stop()
-
-
 def read_all(bootstrap: str) -> list[bytes]:
     """Every record of the topic, read by a consumer from the beginning of each partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0})
@@ -98,17 +88,8 @@ def test_two_apache_brokers_are_led_by_our_controller(
         return [sorted(state(p)["isr"]) for p in range(PARTITIONS)]  # type: ignore[call-overload]
 
     try:
-        file = properties(
-            tmp_path / "ours" / "server.properties",
-            broker__id=OUR_ID,
-            process__roles="controller",
-            listeners=f"PLAINTEXT://127.0.0.1:{ports[2]}",
-            log__dirs=tmp_path / "ours" / "data",
-            zookeeper__connect=connect,
-            zookeeper__session__timeout__ms=3000,
-            inter__broker__protocol__version="2.6",
-        )
-        children.append(Running([*OURS, "broker", str(file)], tmp_path / "ours.log"))
+        ours = OurNode(tmp_path / "ours", OUR_ID, ports[2], connect, process__roles="controller")
+        children.append(ours)
         until(lambda: zk.exists("/controller"), what="our controller is elected")
         assert json.loads(zk.get("/controller")[0])["brokerid"] == OUR_ID
 

@@ -12,7 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from tests.cluster.processes import OURS, Running, free_ports, properties
+from tests.cluster.processes import OurNode, free_ports
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -47,25 +47,16 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    server = EmbeddedZooKeeper(tmp_path / "zookeeper")
-    server.start()
-    connect = f"127.0.0.1:{server.port}"
-    nodes: list[Running] = []
+def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Cluster]:
+    connect = f"127.0.0.1:{zookeeper.port}"
+    nodes: list[OurNode] = []
     zk = KazooClient(connect)
     try:
         zk.start(20)
         for node, port in enumerate(free_ports(2)):
             place = tmp_path / f"{node}"
-            file = properties(
-                place / "server.properties",
-                broker__id=node,
-                listeners=f"PLAINTEXT://127.0.0.1:{port}",
-                log__dirs=f"{place}/a,{place}/b",
-                zookeeper__connect=connect,
-                controlled__shutdown__enable="false",
-            )
-            nodes.append(Running([*OURS, "broker", str(file)], place / "out.log"))
+            where = {"log__dirs": f"{place}/a,{place}/b", "zookeeper__session__timeout__ms": 18000}
+            nodes.append(OurNode(place, node, port, connect, controlled__shutdown__enable="false", **where))
             until(lambda node=node: zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered")
         yield Cluster(tmp_path, zk)
     finally:
@@ -73,7 +64,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
             running.stop()
         zk.stop()
         zk.close()
-        server.stop()
 
 
 def test_a_directory_lost_while_running_moves_its_leaderships(cluster: Cluster) -> None:

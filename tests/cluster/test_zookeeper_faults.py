@@ -50,22 +50,19 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    server = EmbeddedZooKeeper(tmp_path / "zookeeper")
-    server.start()
-    connect = f"127.0.0.1:{server.port}"
+def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Cluster]:
+    connect = f"127.0.0.1:{zookeeper.port}"
     up, line = start_up(
         tmp_path / "cluster", tmp_path / "up.log", "--brokers", "2", "--port", "0", "--zookeeper", connect
     )
     zk = KazooClient(connect)
     try:
         zk.start(20)
-        yield Cluster(tmp_path / "cluster", server, zk, {node["id"]: node["pid"] for node in line["brokers"]})
+        yield Cluster(tmp_path / "cluster", zookeeper, zk, {node["id"]: node["pid"] for node in line["brokers"]})
     finally:
         zk.stop()
         zk.close()
         up.stop()
-        server.stop()
     replayed = run_ours("replay", str(tmp_path / "cluster"))
     assert replayed.returncode == 0, replayed.stdout
     assert "2 runs" in replayed.stdout
