@@ -413,6 +413,8 @@ class KazooStore:
     a Kafka broker does. `multi_read` False never tries MultiRead.
     """
 
+    waits = True
+
     def __init__(
         self,
         hosts: str,
@@ -428,7 +430,7 @@ class KazooStore:
         self._sink: Sink | None = None
         self._announced = threading.Event()
         self._stopping = threading.Lock()
-        self._stopped = False
+        self._started = self._stopped = False
         self._trouble = f"no answer within {connection_timeout:g} s"
         try:
             self._client = _Client(hosts, session_timeout, self._tell_of_connection)
@@ -448,6 +450,7 @@ class KazooStore:
     def start(self, sink: Sink) -> None:
         """Connect; see Store.start. Raises ZooKeeperUnavailable after the connection timeout."""
         self._sink = sink
+        self._started = True
         self._client.start_async()
         if not self._announced.wait(self._connection_timeout):
             self._sink = None
@@ -458,7 +461,7 @@ class KazooStore:
         """Close the session; see Store.stop. Whoever comes second waits for the first: kazoo bears only one."""
         self._sink = None
         with self._stopping:
-            if self._stopped:
+            if self._stopped or not self._started:
                 return
             self._stopped = True
             try:

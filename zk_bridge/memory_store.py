@@ -1,11 +1,13 @@
 """ZooKeeper in memory: one tree, any number of sessions, nothing asynchronous, failures on command.
 
-For simulation on virtual time and for tests. It satisfies the contract test that the real one satisfies.
+For nodes in one process, simulation and tests. It satisfies the contract test that the real one satisfies.
 
 Rule 1: a request takes effect and is answered during `submit`; watch events come before the answer that shows the
         change.
 Rule 2: while disconnected, requests wait; they take effect at `reconnect`, in order.
 Rule 3: watches belong to a connection: `disconnect` forgets them, as kazoo does.
+Rule 4: a session that stays cut off for its timeout expires: its ephemerals go at that moment, and it learns of it when
+        it connects again. What tells the moment is given (`call_later`, of a scheduler or an asyncio loop).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any, TypeAlias
 
 from messages.store import (
     ANY_VERSION,
@@ -54,6 +57,9 @@ from zk_bridge.store import Sink, StoreRequest, ZooKeeperUnavailable
 
 WRITE_LIMIT = 1_000_000
 
+CallLater: TypeAlias = Callable[[float, Callable[[], None]], Any]
+"""Calls back once after so many seconds; what it returns has `cancel()`."""
+
 
 class _Node:
     """A node of the tree."""
@@ -84,9 +90,13 @@ class _Refused(Exception):
 
 
 class MemoryZooKeeper:
-    """The server: the tree and its sessions. Several MemoryStores may stand on one."""
+    """The server: the tree and its sessions. Several MemoryStores may stand on one, all on one thread.
 
-    def __init__(self) -> None:
+    Without `call_later` no time passes here: sessions end by `stop` and `expire` only.
+    """
+
+    def __init__(self, call_later: CallLater | None = None) -> None:
+        self.call_later = call_later
         self.zxid = 0
         self.nodes: dict[str, _Node] = {"/": _Node(None, 0, 0)}
         self.sessions: list[MemoryStore] = []
@@ -192,8 +202,8 @@ class MemoryZooKeeper:
         above.created -= 1
 
     def end_session(self, session: int) -> None:
-        """Delete the ephemerals of a session."""
-        for path in [path for path, node in self.nodes.items() if node.owner == session]:
+        """Delete the ephemerals of a session. (0 is no session: what it owns is persistent.)"""
+        for path in [path for path, node in self.nodes.items() if node.owner == session != 0]:
             self.write((WriteOp(DELETE, path),), 0)
 
 
@@ -203,14 +213,21 @@ def _split(path: str) -> tuple[str, str]:
 
 
 class MemoryStore:
-    """A session on a MemoryZooKeeper.
+    """A session on a MemoryZooKeeper; it outlives a cut link for `session_timeout` seconds.
 
     `disconnect`, `reconnect`, `expire` and `lose_next_answer` are what a network and a server do to it.
     """
 
-    def __init__(self, server: MemoryZooKeeper) -> None:
+    waits = False
+
+    def __init__(self, server: MemoryZooKeeper, session_timeout: float = 18.0) -> None:
         self.server = server
         self.session_id = 0
+        self._session_timeout = session_timeout
+        self._expiry: Any = None
+        """The call that ends the session, while the link is cut."""
+        self._expired = False
+        """The session has ended, and we have not been told."""
         self.connected = False
         self._sink: Sink = _deaf
         self._waiting: deque[StoreRequest] = deque()
@@ -231,9 +248,15 @@ class MemoryStore:
         self._sink = _deaf
         self.connected = False
         self._forget_watches()
+        self._set_expiry(False)
         if self in self.server.sessions:
             self.server.sessions.remove(self)
             self.server.end_session(self.session_id)
+
+    def abandon(self) -> None:
+        """The process behind it is killed: nobody listens, nobody comes back, the session ends by its timeout."""
+        self._sink = _deaf
+        self.disconnect()
 
     def submit(self, request: StoreRequest) -> None:
         """Carry out and answer the request, or keep it while disconnected."""
@@ -297,12 +320,19 @@ class MemoryStore:
             return
         self.connected = False
         self._forget_watches()
+        self._set_expiry(True)
         self._sink(SessionState(SUSPENDED))
 
     def reconnect(self) -> None:
-        """Restore the link, with a new session if there is none; what was submitted meanwhile is carried out."""
+        """Restore the link, with a new session if there is none; what was submitted meanwhile is carried out.
+
+        Who was cut off for too long is told first that the old session has expired.
+        """
         if self.connected or not self.server.up:
             return
+        self._set_expiry(False)
+        if self._expired:
+            self._tell_of_expiry()
         if self.session_id == 0:
             self.session_id = self.server.new_session()
         self.connected = True
@@ -313,14 +343,32 @@ class MemoryStore:
     def expire(self, reconnect: bool = True) -> None:
         """End the session from the server's side: ephemerals and watches go; then, as kazoo does, a new session."""
         self.disconnect()
-        expired, self.session_id = self.session_id, 0
-        self.server.end_session(expired)
+        self._set_expiry(False)
+        self._end()
+        self._tell_of_expiry()
+        if reconnect:
+            self.reconnect()
+
+    def _set_expiry(self, cut: bool) -> None:
+        """The session ends after its timeout from now, if the link is `cut`, else not at all."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        if cut and self.server.call_later is not None:
+            self._expiry = self.server.call_later(self._session_timeout, self._end)
+
+    def _end(self) -> None:
+        """The server ends the session."""
+        self._expiry = None
+        self._expired = True
+        self.server.end_session(self.session_id)
+
+    def _tell_of_expiry(self) -> None:
+        self._expired, self.session_id = False, 0
         waiting, self._waiting = self._waiting, deque()
         for request in waiting:
             self._sink(StoreReply(request.id, SESSION_EXPIRED))
         self._sink(SessionState(EXPIRED))
-        if reconnect:
-            self.reconnect()
 
     def lose_next_answer(self, count: int = 1) -> None:
         """Carry out the next `count` reads or writes, but cut the link before they are answered."""

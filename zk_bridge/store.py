@@ -24,6 +24,9 @@ class ZooKeeperUnavailable(Exception):
 class Store(Protocol):
     """A ZooKeeper session with all that belongs to it. `KazooStore` and `MemoryStore` satisfy one contract test."""
 
+    waits: bool
+    """Whether `start` and `stop` wait for a server, so that who must not wait calls them on another thread."""
+
     def start(self, sink: Sink) -> None:
         """Connect, and call `sink` from then on, from any thread, with all that happens, in the order it happened.
 

@@ -30,6 +30,8 @@ class MetricsGateway:
         self._registry = CollectorRegistry()
         self._metrics: dict[str, PrometheusGauge | Summary] = {}
         self._stop_server: Callable[[], None] | None = None
+        self.served_at = ("", 0)
+        """Host and port of /metrics; port 0 where it is not served."""
         self.address: ActorAddress = base.outsider("metrics", self.receive)
 
     def watch(self, name: str, documentation: str, read: Callable[[], float]) -> None:
@@ -79,7 +81,8 @@ class MetricsGateway:
             thread.join()
 
         self._stop_server = stop
-        return int(server.server_port)
+        self.served_at = (host, int(server.server_port))
+        return self.served_at[1]
 
     def stop(self) -> None:
         """Close the port."""

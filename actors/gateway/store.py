@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 from thespian.actors import ActorAddress
@@ -23,10 +24,19 @@ class StoreGateway:
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Take mail from an actor: OpenStore once, then the bridge's requests."""
-        if isinstance(message, OpenStore):
+        if not isinstance(message, OpenStore):
+            self._store.submit(message)
+        elif self._store.waits:
             threading.Thread(target=self._open, args=(message.bridge,), name="zookeeper-open", daemon=True).start()
         else:
-            self._store.submit(message)
+            self._open(message.bridge)
+
+    async def stop(self) -> None:
+        """End the session."""
+        if self._store.waits:
+            await asyncio.to_thread(self._store.stop)
+        else:
+            self._store.stop()
 
     def _open(self, bridge: ActorAddress) -> None:
         def news(item: StoreNews) -> None:

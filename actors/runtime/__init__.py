@@ -8,6 +8,7 @@ from actors.runtime.dispatch import Dispatcher, UnknownMessage
 from actors.runtime.flow import FlowActor
 from actors.runtime.ports import EffectDiverged, Port
 from actors.runtime.reference import ActorRef
+from actors.runtime.scheduler import LoopScheduler, Scheduler, VirtualScheduler
 
 __all__ = [
     "DEAD_LETTER",
@@ -24,11 +25,14 @@ __all__ = [
     "Envelope",
     "FlowActor",
     "LocalBase",
+    "LoopScheduler",
     "Observer",
     "Port",
     "RealClock",
+    "Scheduler",
     "UnknownMessage",
     "VirtualClock",
+    "VirtualScheduler",
     "describe",
     "local_system",
 ]

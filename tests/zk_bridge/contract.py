@@ -43,8 +43,12 @@ class World(abc.ABC):
     """A ZooKeeper, empty, and what can happen between it and its sessions."""
 
     @abc.abstractmethod
-    def store(self) -> Store:
+    def store(self, session_timeout: float = 5.0) -> Store:
         """A new store on it, not started."""
+
+    @abc.abstractmethod
+    def let_pass(self, seconds: float) -> None:
+        """Let time pass, where it does not by itself."""
 
     @abc.abstractmethod
     def cut(self, store: Store) -> None:
@@ -307,6 +311,24 @@ class StoreContract:
         assert listener.events() == []
         assert listener.write(WriteOp(CREATE_EPHEMERAL, "/e", b"")).code == OK
         assert listener.read("/e").nodes[0].owner == listener.sessions()[-1]
+
+    def test_a_session_that_stays_cut_off_expires_by_the_clock(self, world: World, other: Listener) -> None:
+        """Its ephemerals go at that moment; it learns of it when it is connected again."""
+        cut_off = Listener(world.store(session_timeout=1.5))
+        cut_off.write(WriteOp(CREATE_EPHEMERAL, "/e", b""))
+        other.arm(exists=("/e",))
+        world.cut(cut_off.store)
+        cut_off.state(CONNECTED, SUSPENDED)
+        waiting = cut_off.submit_write(create("/never"))
+        world.let_pass(1.5)
+        other.event("/e", NODE_DELETED)
+        assert cut_off.states() == [CONNECTED, SUSPENDED]
+        world.heal(cut_off.store)
+        cut_off.until(lambda news: cut_off.states()[-2:] == [EXPIRED, CONNECTED])
+        assert cut_off.reply(waiting).code in (SESSION_EXPIRED, CONNECTION_LOSS)
+        assert len(set(cut_off.sessions())) == 2
+        assert cut_off.read("/never").nodes[0].code == NO_NODE
+        cut_off.store.stop()
 
     def test_what_waits_while_the_session_expires_is_told(self, world: World, listener: Listener) -> None:
         world.cut(listener.store)

@@ -29,11 +29,11 @@ class KazooWorld(World):
         self.multi_read = multi_read
         self.links: list[tuple[Store, Proxy]] = []
 
-    def store(self) -> KazooStore:
+    def store(self, session_timeout: float = 5.0) -> KazooStore:
         link = Proxy(self.server.port)
         store = KazooStore(
             link.hosts + self.chroot,
-            session_timeout=5,
+            session_timeout=session_timeout,
             connection_timeout=10,
             create_chroot=True,
             multi_read=self.multi_read,
@@ -43,6 +43,9 @@ class KazooWorld(World):
 
     def link(self, store: Store) -> Proxy:
         return next(link for each, link in self.links if each is store)
+
+    def let_pass(self, seconds: float) -> None:
+        """It does."""
 
     def cut(self, store: Store) -> None:
         self.link(store).cut()

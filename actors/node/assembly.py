@@ -1,0 +1,148 @@
+"""Node: one node put together from its parts, whatever surrounds it.
+
+Rule 1: a node has one base and one trace of its own. Store, network, listener, clock and scheduler are given, so the
+        same code is a process with sockets and a real ZooKeeper, three nodes on one loop over a ZooKeeper in memory, or
+        any number of them in virtual time.
+Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener, actors, outgoing connections, ZooKeeper
+        session, metrics, trace (design 2.5). The session goes after the actors: nobody acts in its name any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from thespian.actors import ActorAddress
+
+from actors.controller.channel import QUEUE_SIZE
+from actors.gateway.metrics import MetricsGateway
+from actors.gateway.store import StoreGateway
+from actors.node.node import NodeActor
+from actors.node.ports import ProcessPort, RandomPort, TimePort
+from actors.runtime import Clock, LocalBase, Scheduler, local_system
+from actors.runtime.recorder import Recorder
+from actors.storage.disk import DiskPort
+from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
+from messages.vocabulary import Message
+from zk_bridge.store import Store
+
+
+class Network(Protocol):
+    """Outgoing connections: `actors.gateway.network`, or its like in memory."""
+
+    address: ActorAddress
+
+    async def stop(self) -> None:
+        """Close them all."""
+
+
+class Listener(Protocol):
+    """Incoming connections: `actors.gateway.listener`, or its like in memory."""
+
+    address: ActorAddress
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The port of each listener by name, once bound."""
+
+    async def bind(self) -> None:
+        """Let connections queue up. Raises OSError where that cannot be."""
+
+    async def stop(self) -> None:
+        """Close them all."""
+
+
+class Node:
+    """One node. `start` it, wait until it is `ready`, tell it to `leave`, wait until it has `ended`, `stop` it.
+
+    `store` is its ZooKeeper session, not started. `network` and `listener` make its gateways around its base.
+    `scheduler` drives its base, on `clock`. `ports` are those that shall not be the machine's own. `tell` is called
+    with NodeReady, NodeFailed and NodeStopped.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        store: Store,
+        network: Callable[[LocalBase], Network],
+        listener: Callable[[LocalBase, NodeSettings], Listener],
+        clock: Clock,
+        scheduler: Scheduler,
+        ports: Mapping[str, Any] | None = None,
+        tell: Callable[[Message], None] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.recorder = Recorder(settings.trace_dir, settings.node_id, settings.roles, settings, now=clock.now)
+        self.base = base = LocalBase(clock=clock, observer=self.recorder)
+        self.metrics = MetricsGateway(base)
+        self.network = network(base)
+        self.listener = listener(base, settings)
+        self.ready: NodeReady | None = None
+        self.ended: NodeFailed | NodeStopped | None = None
+        """How it ended, or that it cannot go on; `stop` is still to be called."""
+        self._scheduler = scheduler
+        self._ports = ports or {}
+        self._tell = tell
+        self._system = local_system(base)
+        self._process = base.outsider("process", self._told)
+        self._store_gateway = StoreGateway(base, store, self._process)
+        self._actor: ActorAddress | None = None
+        self._watch_metrics()
+
+    async def start(self) -> None:
+        """Bind the listener and begin to live. Raises OSError where a port cannot be had; then only `stop` is left."""
+        await self.listener.bind()
+        base = self.base
+        base.ports |= {
+            "disk": DiskPort(),
+            "time": TimePort(),
+            "random": RandomPort(),
+            "process": ProcessPort(*self.metrics.served_at),
+            **self._ports,
+        }
+        self._actor = self._system.createActor(NodeActor)
+        self._scheduler.add(base)
+        start = StartNode(
+            self.settings,
+            self._store_gateway.address,
+            self.network.address,
+            self.listener.address,
+            self.metrics.address,
+            self._process,
+        )
+        base.inject(self._actor, start, self._process)
+
+    def leave(self) -> None:
+        """Ask the node to leave the cluster in order: NodeStopped follows."""
+        self.base.inject(self._actor, StopNode())
+
+    async def stop(self) -> None:
+        """Close everything, in the order of rule 2; returns when the ZooKeeper session is closed."""
+        await self.listener.stop()
+        self._system.shutdown()
+        if self._actor is not None:
+            self._scheduler.remove(self.base)
+        await self.network.stop()
+        await self._store_gateway.stop()
+        self.metrics.stop()
+        self.recorder.close()
+
+    def _told(self, message: Message, sender: ActorAddress) -> None:
+        """What NodeActor and the store's gateway have to say to whoever runs this node."""
+        if isinstance(message, NodeReady):
+            self.ready = message
+        elif isinstance(message, NodeFailed | NodeStopped):
+            self.ended = self.ended or message
+        if self._tell is not None:
+            self._tell(message)
+
+    def _watch_metrics(self) -> None:
+        """The figures that are read where they are, when somebody asks."""
+        metrics, base, recorder = self.metrics, self.base, self.recorder
+        metrics.watch(
+            "kafka_controller_controllerchannelmanager_totalqueuesize",
+            "Requests waiting in the controller's channels",
+            lambda: metrics.total(QUEUE_SIZE),
+        )
+        metrics.watch("kafka_actors_mailbox_size", "Messages waiting in the node's queue", lambda: base.queued)
+        metrics.watch("kafka_actors_trace_failed", "1 where the trace has ended", lambda: recorder.failed)
