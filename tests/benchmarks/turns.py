@@ -1,0 +1,255 @@
+"""Nothing holds a node up: its longest turn, and how long clients wait while everything changes at once (design 2.7).
+
+A node on a real ZooKeeper that holds 100,000 partitions of one replica each is controller and broker. It is watched
+while it takes them over for the first time (directories are made), and when /controller is deleted under it: the
+controller loads everything anew and announces it, and the broker obeys a LeaderAndIsr of 100,000 both times.
+
+A probe asks for the API versions over a socket, a question every 5 ms; those that would have been asked while it waited
+for an answer count as having waited for the rest of that time. The machine may be busy with others, so time is CPU time
+of the loop's thread: what the node itself did between a question and its answer, and within one turn of its loop. The
+waiting as the clock saw it is printed too, against the same limit.
+
+    python -m tests.benchmarks.turns [--partitions N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import bisect
+import json
+import shutil
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from kazoo.client import KazooClient
+
+from actors.node.process import run_node
+from actors.node.settings import load_settings
+from messages.requests import ApiVersionsRequest
+from messages.wire import encode_request
+from tests.benchmarks.report import report
+from tests.cluster.processes import Running, free_ports
+from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+PARTITIONS = 100_000
+PER_TOPIC = 100
+PROBE_SECONDS = 0.005
+TURN_LIMIT_MS = 20.0
+PROBE_LIMIT_MS = 50.0
+NODE_ID = 1
+OPERATIONS = 500
+"""Znodes made by one transaction."""
+TMPFS = Path("/dev/shm")
+PREFIX = "kafka_controller_kafkacontroller_"
+
+
+class MeteredLoop(asyncio.SelectorEventLoop):
+    """An event loop that notes each turn that did something: (when it ended, CPU seconds of the thread until then)."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__()
+        self._log = log.open("w", encoding="ascii", buffering=1 << 16)
+        self._spent = time.thread_time()
+
+    def _run_once(self) -> None:
+        super()._run_once()  # type: ignore[misc]
+        spent = time.thread_time()
+        if spent - self._spent > 0.0002:
+            self._log.write(f"{time.monotonic():.6f} {spent:.6f}\n")
+            self._spent = spent
+
+    def close(self) -> None:
+        self._log.close()
+        super().close()
+
+
+def run_metered(properties: str, log: str) -> int:
+    """The node's process: as `kafka-actors broker`, on a metered loop."""
+
+    class Policy(asyncio.DefaultEventLoopPolicy):
+        def new_event_loop(self) -> asyncio.AbstractEventLoop:
+            return MeteredLoop(Path(log))
+
+    asyncio.set_event_loop_policy(Policy())
+    return run_node(load_settings(properties, {}).settings)
+
+
+class Turns:
+    """What the node's loop did: when turns ended, and how much CPU time had been spent by then."""
+
+    def __init__(self, log: Path) -> None:
+        rows = [line.split() for line in log.read_text(encoding="ascii").splitlines()]
+        self._ends = [float(end) for end, _ in rows]
+        self._spent = [float(spent) for _, spent in rows]
+
+    def longest(self, begun: float, ended: float) -> float:
+        """CPU seconds of the longest turn that ended in this time."""
+        first, last = bisect.bisect(self._ends, begun), bisect.bisect(self._ends, ended)
+        steps = zip(self._spent[max(first - 1, 0) :], self._spent[max(first, 1) : last], strict=False)
+        return max((after - before for before, after in steps), default=0.0)
+
+    def spent(self, begun: float, ended: float) -> float:
+        """CPU seconds of the turns that ended between a question and a little after its answer was here."""
+        first, last = bisect.bisect(self._ends, begun), bisect.bisect(self._ends, ended)
+        at = [0.0, *self._spent]
+        return at[last] - at[first]
+
+
+class Probe:
+    """A client that asks every 5 ms, and notes when it asked and when it was answered."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._thread = threading.Thread(target=self._ask, name="probe", daemon=True)
+        self._over = threading.Event()
+        self.answered: list[tuple[float, float]] = []
+
+    def __enter__(self) -> Probe:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._socket.close()
+
+    def _ask(self) -> None:
+        request = encode_request(ApiVersionsRequest(0), 1, "probe")
+        answers = self._socket.makefile("rb")
+        while not self._over.wait(PROBE_SECONDS):
+            asked = time.monotonic()
+            self._socket.sendall(request)
+            answers.read(struct.unpack(">i", answers.read(4))[0])
+            self.answered.append((asked, time.monotonic()))
+
+
+def prepare(zk: KazooClient, partitions: int) -> None:
+    """Topics as `kafka-topics --create` and a controller leave them: one replica each, led by our node."""
+    made: list[tuple[str, bytes]] = []
+    for topic in (f"t{number}" for number in range(-(-partitions // PER_TOPIC))):
+        replicas = {str(number): [NODE_ID] for number in range(PER_TOPIC)}
+        made.append((f"/config/topics/{topic}", b'{"version":1,"config":{}}'))
+        made.append((f"/brokers/topics/{topic}", json.dumps({"version": 1, "partitions": replicas}).encode()))
+        made.append((f"/brokers/topics/{topic}/partitions", b""))
+        for number in range(PER_TOPIC):
+            state = {"controller_epoch": 0, "leader": NODE_ID, "version": 1, "leader_epoch": 0, "isr": [NODE_ID]}
+            made.append((f"/brokers/topics/{topic}/partitions/{number}", b""))
+            made.append((f"/brokers/topics/{topic}/partitions/{number}/state", json.dumps(state).encode()))
+    zk.ensure_path("/config/topics")
+    zk.ensure_path("/brokers/topics")
+    for first in range(0, len(made), OPERATIONS):
+        transaction = zk.transaction()
+        for path, data in made[first : first + OPERATIONS]:
+            transaction.create(path, data)
+        for result in transaction.commit():
+            if isinstance(result, Exception):
+                raise result
+
+
+def gauges(port: int) -> dict[str, float]:
+    """The node's figures."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        lines = (line.rpartition(" ") for line in answer.read().decode().splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in lines}
+
+
+def is_settled(port: int, partitions: int) -> bool:
+    """Is the node controller, and has its broker answered all it was told?"""
+    seen = gauges(port)
+    return (
+        seen.get(f"{PREFIX}activecontrollercount") == 1.0
+        and seen.get(f"{PREFIX}controllerstate") == 0.0
+        and seen.get("kafka_server_replicamanager_leadercount") == partitions
+        and seen.get("kafka_controller_controllerchannelmanager_totalqueuesize") == 0.0
+    )
+
+
+def measure(place: Path, partitions: int) -> None:
+    """Start ZooKeeper and the node, watch both phases, and print the rows."""
+    port, metrics_port = free_ports(2)
+    properties, log = place / "server.properties", place / "turns.log"
+    with EmbeddedZooKeeper(place / "zookeeper", force_sync=False, heap="1g") as zookeeper:
+        zk = KazooClient(zookeeper.connect_string, timeout=60)
+        zk.start(60)
+        prepare(zk, partitions)
+        properties.write_text(
+            f"broker.id={NODE_ID}\nlisteners=PLAINTEXT://127.0.0.1:{port}\nmetrics.port={metrics_port}\n"
+            f"zookeeper.connect={zookeeper.connect_string}\nzookeeper.session.timeout.ms=60000\n"
+            f"log.dirs={place / 'data'}\ncontrolled.shutdown.enable=false\n"
+        )
+        command = [sys.executable, "-m", "tests.benchmarks.turns", "--node", str(properties), str(log)]
+        node = Running(command, place / "node.log")
+        try:
+            until(lambda: socket.create_connection(("127.0.0.1", port)).close() is None, ignore=(OSError,))
+            begun = time.monotonic()
+            with Probe(port) as probe:
+                until(lambda: is_settled(metrics_port, partitions), timeout=900, ignore=(OSError,), what="a start")
+                taken_over = time.monotonic()
+                epoch = zk.get("/controller_epoch")[0]
+                zk.delete("/controller")
+                until(lambda: zk.get("/controller_epoch")[0] != epoch, timeout=60, what="an election")
+                until(lambda: is_settled(metrics_port, partitions), timeout=900, ignore=(OSError,), what="a failover")
+                failed_over = time.monotonic()
+        except AssertionError:
+            print(node.output[-4000:], file=sys.stderr)
+            raise
+        finally:
+            node.stop()
+            zk.stop()
+            zk.close()
+    turns, size = Turns(log), f"{partitions // 1000}k"
+    tell(f"take_over_{size}", turns, probe.answered, begun, taken_over)
+    tell(f"failover_{size}", turns, probe.answered, taken_over, failed_over)
+
+
+def tell(case: str, turns: Turns, probes: Sequence[tuple[float, float]], begun: float, ended: float) -> None:
+    """Print the rows of one phase."""
+    inside = [
+        (asked + late * PROBE_SECONDS, answered)
+        for asked, answered in probes
+        if begun <= asked < ended
+        for late in range(int((answered - asked) / PROBE_SECONDS) + 1)
+    ]
+    by_clock = percentile_99([answered - asked for asked, answered in inside])
+    by_cpu = percentile_99([turns.spent(asked, answered) for asked, answered in inside])
+    print(f"{case}: {ended - begun:.1f} s, {len(inside)} probes", file=sys.stderr)
+    for what, seconds, limit in (
+        ("longest_turn", turns.longest(begun, ended), TURN_LIMIT_MS),
+        ("probe_p99", by_cpu, PROBE_LIMIT_MS),
+        ("probe_p99_by_clock", by_clock, PROBE_LIMIT_MS),
+    ):
+        report("turns", f"{case}_{what}", seconds * 1000, limit, "limit", "ms", less_is_better=True)
+
+
+def percentile_99(values: Sequence[float]) -> float:
+    """The value that 99 % do not exceed."""
+    return sorted(values)[min(len(values) - 1, len(values) * 99 // 100)]
+
+
+def main() -> int:
+    """Measure, or be the node that is measured."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--partitions", type=int, default=PARTITIONS)
+    parser.add_argument("--node", nargs=2, metavar=("PROPERTIES", "LOG"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.node is not None:
+        return run_metered(*options.node)
+    place = Path(tempfile.mkdtemp(prefix="turns-", dir=TMPFS if TMPFS.is_dir() else None))
+    try:
+        measure(place, options.partitions)
+    finally:
+        shutil.rmtree(place)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
