@@ -69,6 +69,7 @@ class Scene:
         self.parts: list[tuple[Any, ...]] = []
         """What went ahead of each request that was sent."""
         self.done: list[Any] = []
+        self.pauses = 0
 
     def run(self, flow: Flow[Any]) -> Any:
         """Drive a flow to its end; its result."""
@@ -88,7 +89,9 @@ class Scene:
         if isinstance(step, SendRequest):
             self.sent.append((step.broker_id, step.request))
             self.parts.append(step.parts)
-        elif not isinstance(step, Pause):
+        elif isinstance(step, Pause):
+            self.pauses += 1
+        else:
             self.done.append(step)
         return None
 

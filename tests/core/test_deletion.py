@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.core.controller import deleting, replicas
+from actors.core.controller import deleting
 from actors.core.controller.context import ReplicasByBroker
 from actors.core.controller.deletion import DeletionRecord
+from actors.core.controller.replica_state_machine import flat, move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import Broker, PartitionReplica
 from messages.conversation import ZooKeeperRefused
@@ -241,15 +242,15 @@ def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -
             case "lose" if broker_id in context.brokers:
                 context.remove_broker(broker_id)
                 kept = {broker_id: [tp for tp in hosted.get(broker_id, ()) if tp.topic not in context.queued]}
-                made.run(replicas.move_replicas(context, kept, S.OFFLINE))
-                made.run(deleting.fail(context, replicas.flat(hosted)))
+                made.run(move_replicas(context, kept, S.OFFLINE))
+                made.run(deleting.fail(context, flat(hosted)))
             case "return" if broker_id not in context.brokers:
                 come_back(made, broker_id)
-                made.run(replicas.move_replicas(context, hosted, S.ONLINE))
+                made.run(move_replicas(context, hosted, S.ONLINE))
                 made.run(deleting.correct(context, list(context.queued)))
                 made.run(deleting.resume(context, sorted({tp.topic for tps in hosted.values() for tp in tps})))
             case "online":
-                made.run(replicas.move_replicas(context, hosted, S.ONLINE))
+                made.run(move_replicas(context, hosted, S.ONLINE))
                 made.run(deleting.correct(context, sorted(context.queued)))
             case "remove" if topic in context.topics:
                 context.remove_topic(topic)

@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
-from actors.core.controller import deleting, elections, leadership
-from actors.core.controller.states import PARTITION_TABLE, PartitionState
+from actors.core.controller import deleting, elections, partition_state_machine
+from actors.core.controller.states import PartitionState, Row
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.conversation import ConnectionLoss, ControllerMoved, ZooKeeperRefused
 from messages.deletion import QueueDeletions
-from messages.requests import LeaderAndIsrRequest, UpdateMetadataRequest
+from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from messages.zookeeper import (
     CreatePartitionStates,
     GetPartitionStates,
@@ -34,7 +34,7 @@ def scene_with(state: PartitionState, *replicas: int, brokers: tuple[int, ...] =
 
 
 def move(scene: Scene, target: PartitionState, strategy: elections.Strategy = elections.offline) -> dict:
-    return scene.run(leadership.move_partitions(scene.context, [T0], target, strategy))
+    return scene.run(partition_state_machine.move_partitions(scene.context, [T0], target, strategy))
 
 
 @pytest.mark.parametrize("target", S)
@@ -44,7 +44,7 @@ def test_every_pair_of_states(state: PartitionState, target: PartitionState, cap
     if state is not S.NEW:
         scene.lead(T0, 5, 5)
     move(scene, target)
-    legal = state in PARTITION_TABLE[target].previous
+    legal = state in partition_state_machine.TABLE.previous(target)
     assert scene.context.partition_state(T0) is (target if legal else state)
     refusals = [r.getMessage() for r in caplog.records if "Invalid state change" in r.getMessage()]
     assert len(refusals) == (0 if legal else 1)
@@ -55,7 +55,7 @@ def test_every_pair_of_states(state: PartitionState, target: PartitionState, cap
 
 def test_the_table_is_kafkas() -> None:
     """PS1-PS3, PS7, PS8, PS11-PS13, PS18, PS19, written out."""
-    legal = {(previous, target) for target, row in PARTITION_TABLE.items() for previous in row.previous}
+    legal = {(previous, row.target) for row in partition_state_machine.TABLE.rows for previous in row.previous}
     assert legal == {
         (S.NON_EXISTENT, S.NEW),
         (S.NEW, S.ONLINE),
@@ -149,7 +149,7 @@ def test_ps14_a_leaderless_partition_is_elected() -> None:
 def test_ps15_an_unclean_election_allowed_by_the_caller_reads_no_configuration() -> None:
     scene = scene_with(S.OFFLINE, 6, 5)
     scene.lead(T0, -1, 6)
-    scene.run(leadership.move_partitions(scene.context, [T0], S.ONLINE, allow_unclean=True))
+    scene.run(partition_state_machine.move_partitions(scene.context, [T0], S.ONLINE, allow_unclean=True))
     assert scene.znodes[T0] == driver.leadership(5, 5, epoch=1, version=1)
     assert scene.receivers(LeaderAndIsrRequest) == [5]
     assert scene.context.unclean_elections == 1
@@ -204,7 +204,7 @@ def test_t2_only_what_met_another_version_is_elected_again() -> None:
         scene.znodes[T0] = driver.leadership(6, 6, version=1)
 
     scene.before_write.append(shrink)
-    assert scene.run(leadership.trigger_online(scene.context)) == {}
+    assert scene.run(partition_state_machine.trigger_online(scene.context)) == {}
     reads = [q.partitions for q in scene.asked if isinstance(q, GetPartitionStates)]
     assert reads == [tuple(partitions), (T0,)]
     assert scene.znodes[T0] == driver.leadership(6, 6, epoch=1, version=2)
@@ -218,9 +218,9 @@ def test_ps20_the_offline_partitions_are_counted() -> None:
     for partition in partitions:
         scene.put(partition, S.NEW)
         scene.lead(partition, -1, 5)
-    scene.run(leadership.move_partitions(scene.context, partitions, S.OFFLINE))
+    scene.run(partition_state_machine.move_partitions(scene.context, partitions, S.OFFLINE))
     assert scene.context.offline_count == 4
-    scene.run(leadership.trigger_online(scene.context))
+    scene.run(partition_state_machine.trigger_online(scene.context))
     assert scene.context.offline_count == 0
 
 
@@ -235,7 +235,7 @@ def test_ps21_and_ps22_partitions_of_a_topic_being_deleted_are_not_counted() -> 
     assert scene.context.started == {"t"} and isinstance(scene.asked[0], QueueDeletions)
     for partition in partitions:
         scene.context.partition_states[partition] = S.NEW
-    scene.run(leadership.move_partitions(scene.context, partitions, S.OFFLINE))
+    scene.run(partition_state_machine.move_partitions(scene.context, partitions, S.OFFLINE))
     assert scene.context.offline_count == 0
 
 
@@ -244,7 +244,7 @@ def test_at_the_start_of_a_term_states_follow_from_leadership() -> None:
     led, dead, unknown = scene.assign("t", (5,), (6,), (5,))
     scene.lead(led, 5, 5)
     scene.lead(dead, 6, 6)
-    scene.run(leadership.start(scene.context))
+    scene.run(partition_state_machine.start(scene.context))
     states = [scene.context.partition_state(tp) for tp in (led, dead, unknown)]
     assert states == [S.ONLINE, S.OFFLINE, S.ONLINE]
     assert scene.znodes[unknown] == driver.leadership(5, 5)
@@ -256,6 +256,57 @@ def test_many_failures_are_told_in_few_lines(caplog: pytest.LogCaptureFixture) -
     for partition in partitions:
         scene.put(partition, S.NEW)
     with caplog.at_level(logging.ERROR):
-        assert len(scene.run(leadership.trigger_online(scene.context))) == 500
+        assert len(scene.run(partition_state_machine.trigger_online(scene.context))) == 500
     assert len(caplog.records) < 30
     assert "480 more" in caplog.records[-1].getMessage()
+
+
+def test_an_illegal_move_tells_the_story_of_its_subject(caplog: pytest.LogCaptureFixture) -> None:
+    scene = scene_with(S.NON_EXISTENT)
+    other = TopicPartition("other", 0)
+    scene.context.set_assignment(other, scene.context.assignments[T0])
+    for target in (S.NEW, S.ONLINE, S.OFFLINE, S.ONLINE):
+        scene.run(partition_state_machine.move_partitions(scene.context, [T0], target))
+        scene.run(partition_state_machine.move_partitions(scene.context, [other], S.NEW))
+    (refusal,) = {r.getMessage() for r in caplog.records if "partition other-0" in r.getMessage()}
+    assert refusal.endswith("instead it is in NewPartition; its last moves: NewPartition")
+    caplog.clear()
+    move(scene, S.NON_EXISTENT)
+    (refusal,) = [r.getMessage() for r in caplog.records]
+    assert "its last moves: NewPartition -> OnlinePartition -> OfflinePartition -> OnlinePartition" in refusal
+
+
+def test_of_many_illegal_moves_the_first_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene(5)
+    partitions = scene.assign("t", *[(5,)] * 50)
+    scene.run(partition_state_machine.move_partitions(scene.context, partitions, S.ONLINE))
+    told = [r.getMessage() for r in caplog.records]
+    assert len(told) == 21 and "Invalid state change of 30 more to OnlinePartition" in told[-1]
+    assert "its last moves: none in the last 0 calls" in told[0]
+
+
+def test_many_partitions_are_moved_in_slices() -> None:
+    """5,000 partitions: three questions, a pause between two, one request."""
+    scene = Scene(5)
+    partitions = scene.assign("t", *[(5,)] * 5_000)
+    for target in (S.NEW, S.ONLINE):
+        scene.pauses = 0
+        scene.run(partition_state_machine.move_partitions(scene.context, partitions, target))
+        assert scene.pauses == 2
+    assert [len(question.states) for question in scene.asked] == [2_000, 2_000, 1_000]
+    assert scene.receivers(LeaderAndIsrRequest) == [5]
+
+
+KINDS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
+
+
+@pytest.mark.parametrize("row", partition_state_machine.TABLE.rows, ids=lambda row: f"to {row.target.value}")
+def test_a_move_causes_the_requests_that_its_row_names(row: Row) -> None:
+    for state in row.previous:
+        scene = scene_with(state)
+        if state is not S.NEW:
+            scene.lead(T0, 5, 5)
+        move(scene, row.target)
+        assert {type(request).__name__ for _, request in scene.sent} == {
+            kind.__name__ for kind in KINDS if kind.__name__.removesuffix("Request") in row.requests
+        }

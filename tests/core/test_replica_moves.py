@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.controller import replicas
-from actors.core.controller.states import REPLICA_TABLE, ReplicaState
+from actors.core.controller import replica_state_machine
+from actors.core.controller.states import ReplicaState, Row
 from messages.cluster import EPOCH_DURING_DELETE, ReplicaAssignment, TopicPartition
 from messages.conversation import ControllerMoved
 from messages.deletion import DeletionSets
@@ -38,7 +38,7 @@ def scene_with(state: ReplicaState, *assigned: int, brokers: tuple[int, ...] = (
 
 
 def move(scene: Scene, target: ReplicaState, broker_id: int = 5) -> None:
-    scene.run(replicas.move_replicas(scene.context, {broker_id: [T0]}, target))
+    scene.run(replica_state_machine.move_replicas(scene.context, {broker_id: [T0]}, target))
 
 
 @pytest.mark.parametrize("target", S)
@@ -52,7 +52,7 @@ def test_every_pair_of_states(
         scene.lead(T0, 6, 6, 5)
     move(scene, target)
     legal = target in VALID[state]
-    assert legal is (state in REPLICA_TABLE[target].previous)
+    assert legal is (state in replica_state_machine.TABLE.previous(target))
     assert scene.context.replica_state(5, T0) is (target if legal else state)
     refusals = [r.getMessage() for r in caplog.records if "Invalid state change" in r.getMessage()]
     assert len(refusals) == (0 if legal else 1)
@@ -63,7 +63,7 @@ def test_rs1_and_rs2_states_at_the_start_of_a_term() -> None:
     for brokers, state in (((5,), S.ONLINE), ((), S.OFFLINE), ((6,), S.OFFLINE)):
         scene = Scene(*brokers)
         scene.assign("t", (5,))
-        scene.run(replicas.start(scene.context))
+        scene.run(replica_state_machine.start(scene.context))
         assert scene.context.replica_state(5, T0) is state
 
 
@@ -195,5 +195,30 @@ def test_t4_a_failed_step_leaves_no_requests_for_the_next() -> None:
     with pytest.raises(ControllerMoved):
         move(scene, S.OFFLINE)
     scene.raising.clear()
-    scene.run(replicas.move_replicas(scene.context, {6: [T0]}, S.ONLINE))
+    scene.run(replica_state_machine.move_replicas(scene.context, {6: [T0]}, S.ONLINE))
     assert scene.requests(StopReplicaRequest) == []
+
+
+KINDS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
+
+
+@pytest.mark.parametrize("row", replica_state_machine.TABLE.rows, ids=lambda row: f"to {row.target.value}")
+def test_a_move_causes_the_requests_that_its_row_names(row: Row) -> None:
+    for state in row.previous:
+        scene = scene_with(state, 6, 5, brokers=(5, 6))
+        scene.lead(T0, 6, 6, 5)
+        move(scene, row.target)
+        assert {type(request).__name__ for _, request in scene.sent} == {
+            kind.__name__ for kind in KINDS if kind.__name__.removesuffix("Request") in row.requests
+        }
+
+
+def test_an_illegal_move_tells_the_story_of_the_replica(caplog: pytest.LogCaptureFixture) -> None:
+    scene = scene_with(S.NON_EXISTENT, 6, 5, brokers=(5, 6))
+    for target in (S.NEW, S.ONLINE, S.OFFLINE):
+        move(scene, target)
+    move(scene, S.NEW, broker_id=6)
+    move(scene, S.DELETION_SUCCESSFUL)
+    (refusal,) = [r.getMessage() for r in caplog.records if "Invalid" in r.getMessage()]
+    assert "replica 5 of partition t-0" in refusal and "instead it is in OfflineReplica" in refusal
+    assert refusal.endswith("its last moves: NewReplica -> OnlineReplica -> OfflineReplica")

@@ -13,10 +13,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.core.controller import deleting, leadership, replicas
+from actors.core.controller import deleting
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.instructions import CloseChannel, OpenChannel
+from actors.core.controller.partition_state_machine import move_partitions, trigger_online
+from actors.core.controller.replica_state_machine import flat, move_replicas, split
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import Broker, TopicPartition
 from messages.conversation import Flow, ask
@@ -91,13 +93,13 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
         for partition, state in context.leadership.items()
         if not context.is_online(state.leader, partition) and partition.topic not in context.queued
     ]
-    yield from leadership.move_partitions(context, leaderless, PartitionState.OFFLINE)
+    yield from move_partitions(context, leaderless, PartitionState.OFFLINE)
     waiting = len(context.leaderless)
-    yield from leadership.trigger_online(context)
+    yield from trigger_online(context)
     elected = len(context.leaderless) < waiting
-    queued, kept = replicas.split(lost, lambda tp: tp.topic in context.queued) if context.queued else ({}, lost)
-    yield from replicas.move_replicas(context, kept, ReplicaState.OFFLINE)
-    yield from deleting.fail(context, replicas.flat(queued))
+    queued, kept = split(lost, lambda tp: tp.topic in context.queued) if context.queued else ({}, lost)
+    yield from move_replicas(context, kept, ReplicaState.OFFLINE)
+    yield from deleting.fail(context, flat(queued))
     if not (kept or elected):  # nothing that was sent so far tells who is alive
         yield from announce(context)
 
@@ -105,7 +107,7 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
 def replicas_came_online(context: ControllerContext, broker_ids: Iterable[int]) -> Flow[ReplicasByBroker]:
     """Move all replicas of these brokers Online (LeaderAndIsr tells them their roles); the replicas moved."""
     hosted = context.replicas_on(broker_ids)
-    yield from replicas.move_replicas(context, hosted, ReplicaState.ONLINE)
+    yield from move_replicas(context, hosted, ReplicaState.ONLINE)
     if context.queued:
         yield from deleting.correct(context, _topics(hosted))
     return hosted
@@ -122,7 +124,7 @@ def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> 
     yield from announce(context, existing)
     yield from announce(context, ids, (tp for tp in context.leadership if tp.topic not in context.queued))
     hosted = yield from replicas_came_online(context, ids)
-    yield from leadership.trigger_online(context)
+    yield from trigger_online(context)
     if context.queued:
         yield from deleting.resume(context, [topic for topic in _topics(hosted) if topic in context.queued])
     yield from ask(WatchBrokers(tuple(ids)))

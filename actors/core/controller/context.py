@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from actors.core.controller.states import PartitionState, ReplicaState
+from actors.core.controller.states import History, PartitionState, ReplicaState
 from messages.cluster import (
     Broker,
     Endpoint,
@@ -81,6 +81,7 @@ class ControllerContext:
         self.replica_states: dict[int, dict[TopicPartition, ReplicaState]] = {}
         self.leaderless: dict[TopicPartition, None] = {}
         self.offline_count = 0
+        self.history = History()
         self.unclean_elections = 0
         self.take_deletions(NO_DELETIONS)
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from actors.core.controller import leadership, replicas
+from actors.core.controller import replica_state_machine
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.deletion import DeletionRecord
 from actors.core.controller.instructions import passing
-from actors.core.controller.states import REPLICA_TABLE, PartitionState, ReplicaState
+from actors.core.controller.partition_state_machine import move_partitions
+from actors.core.controller.replica_state_machine import by_broker, flat, move_replicas, split
+from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import PartitionReplica
 from messages.conversation import AskFailed, Flow, Question, ask
 from messages.deletion import (
@@ -69,7 +71,7 @@ def fail(context: ControllerContext, failed: Iterable[PartitionReplica]) -> Flow
     concerned = tuple(r for r in failed if r.partition.topic in context.queued)
     if concerned:
         topics = tuple(dict.fromkeys(r.partition.topic for r in concerned))
-        legal = REPLICA_TABLE[ReplicaState.DELETION_INELIGIBLE].previous
+        legal = replica_state_machine.TABLE.previous(ReplicaState.DELETION_INELIGIBLE)
         moving = tuple(r for r in concerned if context.replica_state(r.broker_id, r.partition) in legal)
         yield from _follow(context, FailReplicaDeletions(topics, moving, _offline(context, context.queued)))
 
@@ -109,7 +111,7 @@ def _offline(context: ControllerContext, topics: frozenset[str]) -> tuple[Partit
     """The replicas of these topics that cannot be reached now."""
     if context.all_online():
         return ()
-    return replicas.flat(replicas.split(context.offline_replicas(), lambda tp: tp.topic in topics)[0])
+    return flat(split(context.offline_replicas(), lambda tp: tp.topic in topics)[0])
 
 
 def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flow[None]:
@@ -139,12 +141,12 @@ def _take_sets(context: ControllerContext, step: DeletionSets, astray: dict[str,
 
 def _move_partitions(context: ControllerContext, step: MovePartitions, astray: dict[str, None]) -> Flow[None]:
     partitions = [tp for topic in step.topics for tp in context.topics.get(topic, {}).values()]
-    yield from leadership.move_partitions(context, partitions, PartitionState(step.state))
+    yield from move_partitions(context, partitions, PartitionState(step.state))
 
 
 def _move_replicas(context: ControllerContext, step: MoveReplicas, astray: dict[str, None]) -> Flow[None]:
     target = ReplicaState(step.state)
-    yield from replicas.move_replicas(context, replicas.by_broker(step.replicas), target)
+    yield from move_replicas(context, by_broker(step.replicas), target)
     for replica in step.replicas:
         if context.replica_state(replica.broker_id, replica.partition) is not target:
             astray[replica.partition.topic] = None
@@ -161,10 +163,8 @@ def _announce(context: ControllerContext, step: AnnounceDeletion, astray: dict[s
 def _finish(context: ControllerContext, step: FinishDeletions, astray: dict[str, None]) -> Flow[None]:
     """Stop watching first, so that a topic created anew at once is seen by TopicChange; then the znodes go."""
     yield from ask(StopWatching((PartitionModifications.__name__,), step.topics))
-    gone: ReplicasByBroker = replicas.by_broker(
-        r for topic in step.topics for r in context.deleting_topic(topic).replicas
-    )
-    yield from replicas.move_replicas(context, gone, ReplicaState.NON_EXISTENT)
+    gone: ReplicasByBroker = by_broker(r for topic in step.topics for r in context.deleting_topic(topic).replicas)
+    yield from move_replicas(context, gone, ReplicaState.NON_EXISTENT)
     yield from ask(DeleteTopics(step.topics, context.epoch_zk_version))
     for topic in step.topics:
         context.remove_topic(topic)

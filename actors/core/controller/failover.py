@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 
-from actors.core.controller import brokers, deleting, leadership, notifications, replicas
+from actors.core.controller import brokers, deleting, notifications, partition_state_machine, replica_state_machine
 from actors.core.controller.context import NO_CONTROLLER, ControllerContext
 from actors.core.controller.instructions import CloseAllChannels, ElectLater, OpenChannel
 from messages.conversation import AskFailed, ControllerMoved, Flow, SessionLost, ask
@@ -150,8 +150,8 @@ def _begin(context: ControllerContext) -> Flow[None]:
     yield from _begin_deletions(context, requested.topics)
     # Before any LeaderAndIsr: the brokers must know one another before they follow one another.
     yield from brokers.announce(context)
-    yield from replicas.start(context)
-    yield from leadership.start(context)
+    yield from replica_state_machine.start(context)
+    yield from partition_state_machine.start(context)
     log.info("%s Ready to serve as the new controller", context.tag)
     yield from deleting.resume(context)
 

@@ -5,12 +5,27 @@ They are no mail: the shell turns them into mail to a broker's channel.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 import attrs
 
 from messages.cluster import Endpoint
-from messages.conversation import AskFailed, ConnectionLoss, ControllerMoved, Instruction, LostAnswer, SessionLost
+from messages.conversation import (
+    AskFailed,
+    ConnectionLoss,
+    ControllerMoved,
+    Flow,
+    Instruction,
+    LostAnswer,
+    Pause,
+    SessionLost,
+    slices,
+)
 from messages.parts import Part
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+
+E = TypeVar("E")
 
 TERM_ENDING = (ConnectionLoss, ControllerMoved, LostAnswer, SessionLost)
 """Bad answers after which the controller's knowledge is in doubt: no flow may swallow them (see `failover`).
@@ -25,6 +40,14 @@ def passing(error: AskFailed) -> AskFailed:
     if isinstance(error, TERM_ENDING):
         raise error
     return error
+
+
+def sliced(flow: Callable[[Sequence[E]], Flow[None]], items: Sequence[E]) -> Flow[None]:
+    """Run a flow over each slice of `items`, pausing between two: nothing holds the node up."""
+    for number, part in enumerate(slices(items)):
+        if number:
+            yield Pause()
+        yield from flow(part)
 
 
 @attrs.frozen

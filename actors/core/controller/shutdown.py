@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from actors.core.controller import elections, leadership, replicas
+from actors.core.controller import elections
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext
+from actors.core.controller.partition_state_machine import move_partitions
+from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.conversation import Flow
@@ -36,12 +38,12 @@ def controlled_shutdown(
     concerned = _movable(context, broker_id)
     led = [tp for tp in concerned if context.leadership[tp].leader == broker_id]
     followed = [tp for tp in concerned if context.leadership[tp].leader != broker_id]
-    yield from leadership.move_partitions(context, led, PartitionState.ONLINE, elections.controlled_shutdown)
+    yield from move_partitions(context, led, PartitionState.ONLINE, elections.controlled_shutdown)
     batch = RequestBatch(context)
     for partition in followed:
         batch.add_stop_replica(broker_id, partition, delete=False)
     yield from batch.send()
-    yield from replicas.move_replicas(context, {broker_id: followed}, ReplicaState.OFFLINE)
+    yield from move_replicas(context, {broker_id: followed}, ReplicaState.OFFLINE)
     remaining = tuple(tp for tp in _movable(context, broker_id) if context.leadership[tp].leader == broker_id)
     return ControlledShutdownResponse(NONE, remaining)
 

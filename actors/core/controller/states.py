@@ -1,19 +1,28 @@
-"""The states of partitions and replicas, and the moves between them that are legal, as data (controller.md 3.1, 3.3).
+"""The states of partitions and replicas, and what a table of moves between them is (controller.md 3.1, 3.3).
+
+The two tables stand where the moves are made, `partition_state_machine` and `replica_state_machine`; the tables and
+diagrams of the documentation are drawn from them.
 
 Rule 1: a partition or replica that nobody has heard of is in its NON_EXISTENT state.
-Rule 2: a move is legal only from the states that the target's row names. An illegal one is logged with its subject,
-        from and to, and that subject is left alone; the others of the same call go on.
-Rule 3: what a move causes is told by the row as well; the flows that do it are in `leadership` and `replicas`.
-
-The tables and diagrams of the documentation are drawn from this data.
+Rule 2: a move is legal only where a row of the table says so, and is made by the function that the row names: there is
+        no other way from one state to another.
+Rule 3: an illegal move is logged with its subject, from, to and the subject's last moves, and that subject is left
+        alone; the others of the same call go on.
 """
 
 from __future__ import annotations
 
 import enum
 import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
 import attrs
+
+from messages.cluster import TopicPartition
+from messages.conversation import Flow
 
 log = logging.getLogger("state.change.logger")
 
@@ -44,59 +53,117 @@ State = PartitionState | ReplicaState
 
 @attrs.frozen
 class Row:
-    """A target state: from where it may be entered, what is done then, and which requests that causes."""
+    """Moves to `target` from the states `previous`: the flow that makes them, and the requests that it causes.
 
+    `make` is called with the machine's step, which holds the subjects, and moves those whose move succeeds; its
+    docstring says in the documentation what is done.
+    """
+
+    target: State
     previous: tuple[State, ...]
-    action: str
+    make: Callable[[Any], Flow[None]]
     requests: str = "none"
 
-
-_P = PartitionState
-_R = ReplicaState
-
-PARTITION_TABLE: dict[State, Row] = {
-    _P.NON_EXISTENT: Row((_P.OFFLINE,), "forget the partition"),
-    _P.NEW: Row((_P.NON_EXISTENT,), "none"),
-    _P.ONLINE: Row(
-        (_P.NEW, _P.ONLINE, _P.OFFLINE),
-        "from New: create the state znode, led by the first live replica; else elect by the strategy",
-        "LeaderAndIsr (isNew from New) to the ISR or the strategy's recipients, UpdateMetadata to all",
-    ),
-    _P.OFFLINE: Row((_P.NEW, _P.ONLINE, _P.OFFLINE), "none"),
-}
-
-REPLICA_TABLE: dict[State, Row] = {
-    _R.NEW: Row(
-        (_R.NON_EXISTENT,),
-        "refused if the replica leads already",
-        "LeaderAndIsr isNew to it where leadership is known",
-    ),
-    _R.ONLINE: Row(
-        (_R.NEW, _R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE),
-        "from New: make sure that it is assigned",
-        "LeaderAndIsr to it where leadership is known, but not from New",
-    ),
-    _R.OFFLINE: Row(
-        (_R.NEW, _R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE),
-        "take it out of the ISR where leadership is known",
-        "StopReplica to it, LeaderAndIsr to the others (not for a topic that is deleted); without leadership "
-        "UpdateMetadata to all",
-    ),
-    _R.DELETION_STARTED: Row((_R.OFFLINE,), "none", "StopReplica delete=true to it"),
-    _R.DELETION_SUCCESSFUL: Row((_R.DELETION_STARTED,), "none"),
-    _R.DELETION_INELIGIBLE: Row((_R.DELETION_STARTED, _R.OFFLINE), "none"),
-    _R.NON_EXISTENT: Row((_R.DELETION_SUCCESSFUL,), "take it out of the assignment in memory and forget it"),
-}
+    @property
+    def action(self) -> str:
+        """What is done, in one sentence."""
+        return " ".join((self.make.__doc__ or "").partition("\n\n")[0].split())
 
 
-def refuse(subject: object, current: State, target: State) -> None:
-    """Log an illegal move: the subject, the states it would have to be in, and the one it is in (rule 2)."""
-    row = PARTITION_TABLE.get(target) or REPLICA_TABLE[target]
-    legal = ", ".join(state.value for state in row.previous)
-    log.error(
-        "Invalid state change: %s should be in one of the states %s before moving to %s; instead it is in %s",
-        subject,
-        legal,
-        target.value,
-        current.value,
-    )
+class Table:
+    """The rows of one state machine."""
+
+    def __init__(self, *rows: Row) -> None:
+        self.rows = rows
+
+    def into(self, target: State) -> tuple[Row, ...]:
+        """The rows that lead to a state."""
+        return tuple(row for row in self.rows if row.target is target)
+
+    def sort(
+        self, target: State, subjects: Iterable[tuple[TopicPartition, State]], illegal: dict[TopicPartition, State]
+    ) -> list[tuple[Row, list[TopicPartition]]]:
+        """The subjects by the row that moves each from its state to `target`; what no row moves goes to `illegal`."""
+        sorted_: list[tuple[Row, list[TopicPartition]]] = [(row, []) for row in self.into(target)]
+        for subject, current in subjects:
+            for row, legal in sorted_:
+                if current in row.previous:
+                    legal.append(subject)
+                    break
+            else:
+                illegal[subject] = current
+        return [(row, legal) for row, legal in sorted_ if legal]
+
+    def previous(self, target: State) -> tuple[State, ...]:
+        """From where a state may be entered."""
+        return tuple(state for row in self.into(target) for state in row.previous)
+
+
+class _Call(NamedTuple):
+    """Partitions that were to move, or their replicas on a broker, and which of them did not."""
+
+    target: State
+    broker_id: int | None
+    partitions: Sequence[TopicPartition]
+    unmoved: tuple[Collection[TopicPartition], ...]
+
+
+class History:
+    """The last calls that moved something, of whatever number of subjects each.
+
+    It holds the lists of the calls themselves, which nobody changes any more: nothing is kept per subject, and nothing
+    is sought but for a story.
+    """
+
+    CALLS = 24
+    STORIES = 20
+    """So many illegal moves of a call are told one by one."""
+
+    def __init__(self) -> None:
+        self._calls: deque[_Call] = deque(maxlen=self.CALLS)
+
+    def moved(
+        self,
+        target: State,
+        partitions: Sequence[TopicPartition],
+        *unmoved: Collection[TopicPartition],
+        broker_id: int | None = None,
+    ) -> None:
+        """These partitions, or their replicas on a broker, moved to `target`, but for those unmoved."""
+        if partitions:
+            self._calls.append(_Call(target, broker_id, partitions, unmoved))
+
+    def of(self, partition: TopicPartition, broker_id: int | None = None) -> str:
+        """The last moves of a partition, or of its replica on a broker, oldest first."""
+        states = [
+            call.target.value
+            for call in self._calls
+            if call.broker_id == broker_id
+            and partition in call.partitions
+            and not any(partition in unmoved for unmoved in call.unmoved)
+        ]
+        return " -> ".join(states) or f"none in the last {len(self._calls)} calls"
+
+    def refuse(
+        self,
+        who: str,
+        target: State,
+        illegal: Mapping[TopicPartition, State],
+        table: Table,
+        broker_id: int | None = None,
+    ) -> None:
+        """Log illegal moves (rule 3). `who` is the controller; `illegal` are partitions with the states they are in."""
+        legal = ", ".join(state.value for state in table.previous(target))
+        for partition, current in islice(illegal.items(), self.STORIES):
+            log.error(
+                "%s Invalid state change: %s should be in one of the states %s before moving to %s; instead it is in "
+                "%s; its last moves: %s",
+                who,
+                f"partition {partition}" if broker_id is None else f"replica {broker_id} of partition {partition}",
+                legal,
+                target.value,
+                current.value,
+                self.of(partition, broker_id),
+            )
+        if len(illegal) > self.STORIES:
+            log.error("%s Invalid state change of %d more to %s", who, len(illegal) - self.STORIES, target.value)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from actors.core.controller import deleting, leadership, replicas
+from actors.core.controller import deleting
 from actors.core.controller.context import ControllerContext
+from actors.core.controller.partition_state_machine import move_partitions
+from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import TopicPartition
 from messages.conversation import Flow, ask
@@ -67,10 +69,10 @@ def on_new_partition_creation(context: ControllerContext, partitions: Sequence[T
     if not partitions:
         return
     hosted = context.replicas_of(partitions)
-    yield from leadership.move_partitions(context, partitions, PartitionState.NEW)
-    yield from replicas.move_replicas(context, hosted, ReplicaState.NEW)
-    yield from leadership.move_partitions(context, partitions, PartitionState.ONLINE)
-    yield from replicas.move_replicas(context, hosted, ReplicaState.ONLINE)
+    yield from move_partitions(context, partitions, PartitionState.NEW)
+    yield from move_replicas(context, hosted, ReplicaState.NEW)
+    yield from move_partitions(context, partitions, PartitionState.ONLINE)
+    yield from move_replicas(context, hosted, ReplicaState.ONLINE)
 
 
 def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow[None]:

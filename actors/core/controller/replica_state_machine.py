@@ -1,9 +1,11 @@
-"""The replica state machine at work (controller.md 3.3, 3.4).
+"""The replica state machine (controller.md 3.3, 3.4).
+
+The table at the end is the law: its rows say which moves are legal, and make them.
 
 Rule 1: one call is one batch of requests over all brokers; within it the brokers are handled one after another, for
         each takes its replicas out of ISRs that the next one reads.
-Rule 2: a broker's replicas are handled together: one read, one conditional write; only what met another version is
-        read again.
+Rule 2: a broker's replicas are handled many at a time: one read, one conditional write; only what met another version
+        is read again.
 Rule 3: what fails for a replica is logged and leaves it where it was.
 """
 
@@ -16,8 +18,9 @@ import attrs
 
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
+from actors.core.controller.instructions import sliced
 from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
-from actors.core.controller.states import REPLICA_TABLE, ReplicaState, refuse
+from actors.core.controller.states import ReplicaState, Row, State, Table
 from messages.cluster import (
     NO_LEADER,
     LeaderIsrAndControllerEpoch,
@@ -57,47 +60,48 @@ def split(
 
 
 @attrs.frozen
-class _Step:
-    """One broker's part of a call."""
+class Step:
+    """Replicas of one broker that change their state by one row of the table."""
 
     context: ControllerContext
     broker_id: int
-    partitions: list[TopicPartition]
+    partitions: Sequence[TopicPartition]
     states: dict[TopicPartition, ReplicaState]
     batch: RequestBatch
     failures: Failures
 
 
 def move_replicas(context: ControllerContext, replicas: ReplicasByBroker, target: ReplicaState) -> Flow[None]:
-    """Move replicas to `target`, as far as the table and ZooKeeper allow."""
+    """Move replicas to `target`, as far as the table and ZooKeeper allow; what moved is to be seen in the context."""
     batch = RequestBatch(context)
-    legal = REPLICA_TABLE[target].previous
     for broker_id, partitions in replicas.items():
-        states = context.replica_states.setdefault(broker_id, {})
-        valid = []
-        for partition in partitions:
-            current = states.get(partition, ReplicaState.NON_EXISTENT)
-            if current in legal:
-                valid.append(partition)
-            else:
-                refuse(f"{context.tag} replica {broker_id} of partition {partition}", current, target)
-        if valid:
-            failures: Failures = {}
-            step = _Step(context, broker_id, valid, states, batch, failures)
-            if target is ReplicaState.OFFLINE:
-                yield from _to_offline(step)
-            else:
-                _MOVES[target](step)
-            log_failures(context, f"move the replica on broker {broker_id} to {target.value}", failures)
-            if log.isEnabledFor(logging.DEBUG):
-                log.debug(
-                    "%s Changed state of %d replicas on broker %d to %s",
-                    context.tag,
-                    len(valid) - len(failures),
-                    broker_id,
-                    target.value,
-                )
+        yield from _move(context, broker_id, partitions, target, batch)
     yield from batch.send()
+
+
+def _move(
+    context: ControllerContext,
+    broker_id: int,
+    partitions: Sequence[TopicPartition],
+    target: ReplicaState,
+    batch: RequestBatch,
+) -> Flow[None]:
+    failures: Failures = {}
+    illegal: dict[TopicPartition, State] = {}
+    states = context.replica_states.setdefault(broker_id, {})
+
+    def move(part: Sequence[TopicPartition]) -> Flow[None]:
+        current = ((tp, states.get(tp, ReplicaState.NON_EXISTENT)) for tp in part)
+        for row, legal in TABLE.sort(target, current, illegal):
+            yield from row.make(Step(context, broker_id, legal, states, batch, failures))
+
+    yield from sliced(move, partitions)
+    context.history.refuse(context.tag, target, illegal, TABLE, broker_id)
+    context.history.moved(target, partitions, failures, illegal, broker_id=broker_id)
+    log_failures(context, f"move the replica on broker {broker_id} to {target.value}", failures)
+    if log.isEnabledFor(logging.DEBUG):
+        moved = len(partitions) - len(failures) - len(illegal)
+        log.debug("%s Changed state of %d replicas on broker %d to %s", context.tag, moved, broker_id, target.value)
 
 
 def start(context: ControllerContext) -> Flow[None]:
@@ -119,7 +123,8 @@ def start(context: ControllerContext) -> Flow[None]:
     yield from move_replicas(context, offline, ReplicaState.OFFLINE)
 
 
-def _to_new(step: _Step) -> None:
+def enter_new(step: Step) -> Flow[None]:
+    """Nothing but the state; refused if the replica leads already."""
     context = step.context
     for partition in step.partitions:
         leadership = context.leadership.get(partition)
@@ -127,33 +132,41 @@ def _to_new(step: _Step) -> None:
             if leadership.leader == step.broker_id:
                 step.failures[partition] = "it leads the partition already"
                 continue
-            step.batch.add_leader_and_isr(
-                (step.broker_id,), partition, leadership, context.assignment(partition), is_new=True
-            )
+            assignment = context.assignment(partition)
+            step.batch.add_leader_and_isr((step.broker_id,), partition, leadership, assignment, is_new=True)
         step.states[partition] = ReplicaState.NEW
+    yield from ()
 
 
-def _to_online(step: _Step) -> None:
+def enter_online(step: Step) -> Flow[None]:
+    """Make sure that it is assigned."""
+    context = step.context
+    for partition in step.partitions:
+        assignment = context.assignment(partition)
+        if step.broker_id not in assignment.replicas:
+            log.error("%s replica %d of %s is not assigned: added", context.tag, step.broker_id, partition)
+            context.set_assignment(
+                partition,
+                ReplicaAssignment((*assignment.replicas, step.broker_id), assignment.adding, assignment.removing),
+            )
+        step.states[partition] = ReplicaState.ONLINE
+    yield from ()
+
+
+def stay_online(step: Step) -> Flow[None]:
+    """Tell it its role."""
     context, receivers = step.context, (step.broker_id,)
     for partition in step.partitions:
-        if step.states[partition] is ReplicaState.NEW:
-            assignment = context.assignment(partition)
-            if step.broker_id not in assignment.replicas:
-                log.error("%s replica %d of %s is not assigned: added", context.tag, step.broker_id, partition)
-                context.set_assignment(
-                    partition,
-                    ReplicaAssignment((*assignment.replicas, step.broker_id), assignment.adding, assignment.removing),
-                )
-        else:
-            leadership = context.leadership.get(partition)
-            if leadership is not None:
-                step.batch.add_leader_and_isr(
-                    receivers, partition, leadership, context.assignments[partition], is_new=False
-                )
+        leadership = context.leadership.get(partition)
+        if leadership is not None:
+            assignment = context.assignments[partition]
+            step.batch.add_leader_and_isr(receivers, partition, leadership, assignment, is_new=False)
         step.states[partition] = ReplicaState.ONLINE
+    yield from ()
 
 
-def _to_offline(step: _Step) -> Flow[None]:
+def go_offline(step: Step) -> Flow[None]:
+    """Take it out of the ISR where leadership is known."""
     context, broker_id = step.context, step.broker_id
     for partition in step.partitions:
         step.batch.add_stop_replica(broker_id, partition, delete=False)
@@ -172,7 +185,44 @@ def _to_offline(step: _Step) -> Flow[None]:
             step.states[partition] = ReplicaState.OFFLINE
 
 
-def _remove_from_isr(step: _Step, partitions: Sequence[TopicPartition]) -> Flow[list[Leadership]]:
+def start_deletion(step: Step) -> Flow[None]:
+    """Nothing but the state."""
+    for partition in step.partitions:
+        step.batch.add_stop_replica(step.broker_id, partition, delete=True)
+        step.states[partition] = ReplicaState.DELETION_STARTED
+    yield from ()
+
+
+def succeed_deletion(step: Step) -> Flow[None]:
+    """Nothing but the state."""
+    step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_SUCCESSFUL))
+    yield from ()
+
+
+def put_deletion_off(step: Step) -> Flow[None]:
+    """Nothing but the state."""
+    step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_INELIGIBLE))
+    yield from ()
+
+
+def forget(step: Step) -> Flow[None]:
+    """Take it out of the assignment in memory and forget it."""
+    context, broker_id = step.context, step.broker_id
+    for partition in step.partitions:
+        assignment = context.assignment(partition)
+        context.set_assignment(
+            partition,
+            ReplicaAssignment(
+                tuple(r for r in assignment.replicas if r != broker_id),
+                tuple(r for r in assignment.adding if r != broker_id),
+                tuple(r for r in assignment.removing if r != broker_id),
+            ),
+        )
+        step.states.pop(partition, None)
+    yield from ()
+
+
+def _remove_from_isr(step: Step, partitions: Sequence[TopicPartition]) -> Flow[list[Leadership]]:
     """Take the replica out of these ISRs; the last member stays, but does not lead. The leadership of each after it.
 
     A partition that has it in the ISR no more is not written, but counts as done. One without a znode is left alone;
@@ -203,43 +253,31 @@ def _remove_from_isr(step: _Step, partitions: Sequence[TopicPartition]) -> Flow[
     return done
 
 
-def _to_deletion_started(step: _Step) -> None:
-    for partition in step.partitions:
-        step.batch.add_stop_replica(step.broker_id, partition, delete=True)
-        step.states[partition] = ReplicaState.DELETION_STARTED
+_R = ReplicaState
 
-
-def _to_deletion_successful(step: _Step) -> None:
-    for partition in step.partitions:
-        step.states[partition] = ReplicaState.DELETION_SUCCESSFUL
-
-
-def _to_deletion_ineligible(step: _Step) -> None:
-    for partition in step.partitions:
-        step.states[partition] = ReplicaState.DELETION_INELIGIBLE
-
-
-def _to_non_existent(step: _Step) -> None:
-    context, broker_id = step.context, step.broker_id
-    for partition in step.partitions:
-        assignment = context.assignment(partition)
-        context.set_assignment(
-            partition,
-            ReplicaAssignment(
-                tuple(r for r in assignment.replicas if r != broker_id),
-                tuple(r for r in assignment.adding if r != broker_id),
-                tuple(r for r in assignment.removing if r != broker_id),
-            ),
-        )
-        step.states.pop(partition, None)
-
-
-_MOVES: dict[ReplicaState, Callable[[_Step], None]] = {
-    ReplicaState.NEW: _to_new,
-    ReplicaState.ONLINE: _to_online,
-    ReplicaState.DELETION_STARTED: _to_deletion_started,
-    ReplicaState.DELETION_SUCCESSFUL: _to_deletion_successful,
-    ReplicaState.DELETION_INELIGIBLE: _to_deletion_ineligible,
-    ReplicaState.NON_EXISTENT: _to_non_existent,
-}
-"""The moves that need no question."""
+TABLE = Table(
+    Row(
+        _R.NEW,
+        (_R.NON_EXISTENT,),
+        enter_new,
+        "where leadership is known LeaderAndIsr isNew to it, UpdateMetadata to all",
+    ),
+    Row(_R.ONLINE, (_R.NEW,), enter_online),
+    Row(
+        _R.ONLINE,
+        (_R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE),
+        stay_online,
+        "where leadership is known LeaderAndIsr to it, UpdateMetadata to all",
+    ),
+    Row(
+        _R.OFFLINE,
+        (_R.NEW, _R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE),
+        go_offline,
+        "StopReplica to it, LeaderAndIsr to the others (not for a topic that is deleted), UpdateMetadata to all",
+    ),
+    Row(_R.DELETION_STARTED, (_R.OFFLINE,), start_deletion, "StopReplica delete=true to it"),
+    Row(_R.DELETION_SUCCESSFUL, (_R.DELETION_STARTED,), succeed_deletion),
+    Row(_R.DELETION_INELIGIBLE, (_R.DELETION_STARTED, _R.OFFLINE), put_deletion_off),
+    Row(_R.NON_EXISTENT, (_R.DELETION_SUCCESSFUL,), forget),
+)
+"""The moves that are legal, what makes them, and the requests that they cause (controller.md 3.3)."""

@@ -1,0 +1,238 @@
+"""The partition state machine: creating partitions' states and electing their leaders (controller.md 3.1, 3.2).
+
+Rule 1: the table at the end is the law: its rows say which moves are legal, and make them.
+Rule 2: one call is one batch of requests, sent at its end. Its partitions are moved some at a time,
+        each part by one read and one conditional write.
+Rule 3: what fails for a partition is logged and leaves it where it was; the requests of the others go out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import attrs
+
+from actors.core.controller import elections
+from actors.core.controller.batch import RequestBatch
+from actors.core.controller.context import ControllerContext, target_replicas
+from actors.core.controller.elections import Candidates, Choice, Strategy
+from actors.core.controller.instructions import passing, sliced
+from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
+from actors.core.controller.states import PartitionState, Row, State, Table
+from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
+from messages.conversation import AskFailed, Flow, ask
+from messages.store import CODE_NAMES, OK
+from messages.zookeeper import CreatePartitionStates, GetTopicConfigs
+
+log = logging.getLogger("state.change.logger")
+
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+
+
+@attrs.frozen
+class Step:
+    """Partitions that go to `target` by one row of the table.
+
+    `strategy` elects the leaders where there were some; `allow_unclean` spares the look at the topics' configurations.
+    """
+
+    context: ControllerContext
+    partitions: Sequence[TopicPartition]
+    target: PartitionState
+    strategy: Strategy
+    allow_unclean: bool
+    batch: RequestBatch
+    failures: Failures
+
+
+def move_partitions(
+    context: ControllerContext,
+    partitions: Sequence[TopicPartition],
+    target: PartitionState,
+    strategy: Strategy = elections.offline,
+    allow_unclean: bool = False,
+) -> Flow[Failures]:
+    """Move partitions to `target`; who could not, and why (illegal moves are logged only)."""
+    failures: Failures = {}
+    illegal: dict[TopicPartition, State] = {}
+    batch = RequestBatch(context)
+
+    def move(part: Sequence[TopicPartition]) -> Flow[None]:
+        states = ((tp, context.partition_state(tp)) for tp in part)
+        for row, legal in TABLE.sort(target, states, illegal):
+            yield from row.make(Step(context, legal, target, strategy, allow_unclean, batch, failures))
+
+    yield from sliced(move, partitions)
+    context.history.refuse(context.tag, target, illegal, TABLE)
+    context.history.moved(target, partitions, failures, illegal)
+    log_failures(context, f"move to {target.value}", failures)
+    yield from batch.send()
+    return failures
+
+
+def trigger_online(context: ControllerContext, topic: str | None = None) -> Flow[Failures]:
+    """Try all partitions (of one topic) that have no leader, but those of topics that are being deleted."""
+    waiting = [tp for tp in context.leaderless if tp.topic not in context.queued and topic in (None, tp.topic)]
+    return (yield from move_partitions(context, waiting, PartitionState.ONLINE))
+
+
+def start(context: ControllerContext) -> Flow[None]:
+    """Set every partition's state by what its leadership says, then elect where there is no leader (3.4)."""
+    for partition in context.assignments:
+        leadership = context.leadership.get(partition)
+        if leadership is None:
+            state = PartitionState.NEW
+        elif context.is_online(leadership.leader, partition):
+            state = PartitionState.ONLINE
+        else:
+            state = PartitionState.OFFLINE
+        context.set_partition_state(partition, state)
+    yield from trigger_online(context)
+
+
+def enter(step: Step) -> Flow[None]:
+    """Nothing but the state."""
+    for partition in step.partitions:
+        _enter(step, partition)
+    yield from ()
+
+
+def create(step: Step) -> Flow[None]:
+    """Create the state znode: the first online replica leads, all online replicas are the ISR."""
+    context, failures = step.context, step.failures
+    states = []
+    for partition in step.partitions:
+        online = context.online_for(partition)
+        isr = tuple(r for r in context.assignments[partition].replicas if r in online)
+        if isr:
+            states.append(Leadership(partition, LeaderIsrAndControllerEpoch(isr[0], 0, isr, context.epoch, 0)))
+        else:
+            failures[partition] = "none of its replicas is online"
+    if not states:
+        return
+    try:
+        written = yield from ask(CreatePartitionStates(tuple(states), context.epoch_zk_version))
+    except AskFailed as error:
+        failures.update(dict.fromkeys((tp for tp, _ in states), str(passing(error))))
+        return
+    for (partition, state), result in zip(states, written.results, strict=True):
+        if result.code != OK:
+            failures[partition] = f"its state could not be created: {CODE_NAMES[result.code]}"
+            continue
+        context.leadership[partition] = state
+        step.batch.add_leader_and_isr(state.isr, partition, state, context.assignments[partition], is_new=True)
+        _enter(step, partition)
+
+
+def elect(step: Step) -> Flow[None]:
+    """Elect a leader by the strategy: read the state, choose, write; what met another version is tried again."""
+    context, remaining = step.context, step.partitions
+    while remaining:
+        states = yield from read_states(context, remaining, step.failures)
+        choices = yield from _choose(step, states)
+        updates = [
+            Leadership(
+                partition,
+                LeaderIsrAndControllerEpoch(
+                    choice.leader,
+                    states[partition].leader_epoch + 1,
+                    choice.isr,
+                    context.epoch,
+                    states[partition].zk_version,
+                ),
+            )
+            for partition, choice in choices.items()
+        ]
+        written, remaining = yield from write_states(context, updates, step.failures)
+        for partition, state in written:
+            choice = choices[partition]
+            context.unclean_elections += choice.unclean
+            assignment = context.assignments[partition]
+            step.batch.add_leader_and_isr(choice.recipients, partition, state, assignment, is_new=False)
+            _enter(step, partition)
+
+
+def _enter(step: Step, partition: TopicPartition) -> None:
+    context = step.context
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug(
+            "%s Changed partition %s state from %s to %s with assigned replicas %s",
+            context.tag,
+            partition,
+            context.partition_state(partition).value,
+            step.target.value,
+            ",".join(str(r) for r in context.assignment(partition).replicas),
+        )
+    context.set_partition_state(partition, step.target)
+
+
+def _choose(
+    step: Step, states: dict[TopicPartition, LeaderIsrAndControllerEpoch]
+) -> Flow[dict[TopicPartition, Choice]]:
+    """What the strategy says of each partition."""
+    context, strategy, allow_unclean, failures = step.context, step.strategy, step.allow_unclean, step.failures
+    unclean: dict[str, bool] = {}
+    if strategy is elections.offline and not allow_unclean:
+        unclean = yield from _unclean_allowed(context, states, failures)
+    choices: dict[TopicPartition, Choice] = {}
+    for partition, state in states.items():
+        if partition in failures:
+            continue
+        assignment = context.assignments[partition]
+        choice = strategy(
+            Candidates(
+                assignment.replicas,
+                state.isr,
+                context.online_for(partition),
+                context.reachable_for(partition),
+                context.shutting_down,
+                target_replicas(assignment) if assignment.removing else assignment.replicas,
+                allow_unclean or unclean.get(partition.topic, False),
+            )
+        )
+        if choice is None:
+            failures[partition] = f"no leader can be elected under strategy {elections.NAMES[strategy]}"
+        else:
+            choices[partition] = choice
+    return choices
+
+
+def _unclean_allowed(
+    context: ControllerContext, states: dict[TopicPartition, LeaderIsrAndControllerEpoch], failures: Failures
+) -> Flow[dict[str, bool]]:
+    """Topic -> may its partitions elect uncleanly? Asked only for topics of partitions without an online ISR member.
+
+    A topic whose configuration cannot be read elects nobody there.
+    """
+    needy = [partition for partition, state in states.items() if context.online_for(partition).isdisjoint(state.isr)]
+    if not needy:
+        return {}
+    topics = tuple(dict.fromkeys(partition.topic for partition in needy))
+    try:
+        answer = yield from ask(GetTopicConfigs(topics))
+    except AskFailed as error:
+        failures.update(dict.fromkeys(needy, f"the topic's configuration cannot be read: {passing(error)}"))
+        return {}
+    allowed: dict[str, bool] = {}
+    for topic, entries, readable in answer.topics:
+        if readable:
+            override = dict(entries).get(UNCLEAN_ELECTION)
+            default = context.settings.unclean_leader_election_enable
+            allowed[topic] = default if override is None else override.strip().lower() == "true"
+    for partition in needy:
+        if partition.topic not in allowed:
+            failures[partition] = "the topic's configuration cannot be read"
+    return allowed
+
+
+_P = PartitionState
+
+TABLE = Table(
+    Row(_P.NON_EXISTENT, (_P.OFFLINE,), enter),
+    Row(_P.NEW, (_P.NON_EXISTENT,), enter),
+    Row(_P.ONLINE, (_P.NEW,), create, "LeaderAndIsr isNew to the ISR, UpdateMetadata to all"),
+    Row(_P.ONLINE, (_P.ONLINE, _P.OFFLINE), elect, "LeaderAndIsr to the strategy's recipients, UpdateMetadata to all"),
+    Row(_P.OFFLINE, (_P.NEW, _P.ONLINE, _P.OFFLINE), enter),
+)
+"""The moves that are legal, what makes them, and the requests that they cause (controller.md 3.1)."""
