@@ -5,7 +5,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 APACHE := .cache/kafka-3.9.1
-DIR    ?= .cache/cluster
+# What `make run` takes: make run PORT=19092 BROKERS=5 DIR=/tmp/cluster
+PORT    = 9092
+BROKERS = 3
+DIR     = .cache/cluster
 
 BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
@@ -20,16 +23,13 @@ install: $(STAMP) java ## .venv with everything in it, and Java 17 where it can 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "kafka-actors needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Say which with: make install PYTHON=python3.12"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
-	  rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed: on Debian and Ubuntu, install the package python3-venv."; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'
-	@touch $@
+	@$(PYTHON) .ci/install.py $(VENV)
 
 java:
 	@sh .ci/java
 
-run: install ## a cluster of three nodes on a real ZooKeeper, in the foreground (Ctrl-C stops it)
-	@exec $(BIN)/kafka-actors up --brokers 3 --dir $(DIR)
+run: install ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 BROKERS=3 DIR=...; Ctrl-C stops it)
+	@exec $(BIN)/kafka-actors up --brokers $(BROKERS) --port $(PORT) --dir "$(DIR)"
 
 test: install ## the tests
 	$(BIN)/python -m pytest $(ARGS)
@@ -55,7 +55,7 @@ docs: install ## regenerate what the documentation takes from the code
 apache: $(APACHE)/.complete ## the jars of Apache Kafka 3.9.1, for the tests against the original (needs Maven)
 
 $(APACHE)/.complete: .ci/apache-kafka.xml
-	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(APACHE) -DincludeScope=runtime
+	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(APACHE)" -DincludeScope=runtime
 	@touch $@
 
 clean: ## remove what `make` made, the cluster's data included

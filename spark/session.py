@@ -3,51 +3,65 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 import messages.trace
 
 MASTER = "local[2]"
-_QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-_LOG4J = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d %p %c: %m%n
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = error
-"""
-"""Errors only. The gateway's level is spelt out: where it differs from the root's, Spark explains log levels."""
+_QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData"
+_LOG4J = Path(__file__).with_name("log4j2.properties").resolve()
 _HOUSE = Path(messages.trace.__file__).resolve().parents[2]
+
+
+class SparkUnavailable(Exception):
+    """Spark cannot be started; the text says why."""
 
 
 def open_session(master: str = MASTER) -> SparkSession:
     """A session (or the one there is), a few seconds to start. Its workers can import the trace's schema.
 
     The caller stops it. Two shuffle partitions: traces of a small cluster are small. Workers run this very Python,
-    unless PYSPARK_PYTHON says otherwise: PySpark's own default is whichever `python3` comes first.
+    unless PYSPARK_PYTHON says otherwise: PySpark's own default is whichever `python3` comes first. They import nothing
+    from the current folder, and what Spark keeps on disk goes where this process keeps its temporary files.
+
+    Raises SparkUnavailable.
     """
+    _find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    log4j = Path(tempfile.gettempdir()) / f"kafka-actors-spark-{os.getuid()}-log4j2.properties"
-    log4j.write_text(_LOG4J)
+    temporary = tempfile.gettempdir()
+    java = f'{_QUICK_START} -Dlog4j2.configurationFile={_LOG4J.as_uri()} "-Djava.io.tmpdir={temporary}"'
     builder = SparkSession.builder.master(master).appName("kafka-actors")
     for name, value in {
-        "spark.driver.extraJavaOptions": f"{_QUICK_START} -Dlog4j2.configurationFile={log4j.as_uri()}",
+        "spark.driver.extraJavaOptions": java,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.executorEnv.PYTHONPATH": str(_HOUSE),
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
+        "spark.local.dir": temporary,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise SparkUnavailable(f"Spark does not start; it needs Java 17 or newer: {error}") from error
+
+
+def _find_java() -> None:
+    """See to it that Spark finds Java: it takes JAVA_HOME's word, even where there is no Java any more."""
+    home = os.environ.get("JAVA_HOME")
+    if home and shutil.which("java", path=f"{home}/bin") is None:
+        del os.environ["JAVA_HOME"]
+        home = None
+    if not home and shutil.which("java") is None:
+        raise SparkUnavailable("no Java: Spark needs Java 17 or newer on the PATH or in JAVA_HOME")

@@ -215,6 +215,12 @@ def test_every_package_is_packaged() -> None:
     assert sorted(named) == sorted(module_name(file) for file in sources() if file.name == "__init__.py")
 
 
+def test_every_package_tells_others_that_it_is_typed() -> None:
+    data = tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    assert "py.typed" in data["*"]
+    assert [package for package in house.PACKAGES if not (HOUSE / package / "py.typed").exists()] == []
+
+
 def test_tests_are_packages() -> None:
     missing = {
         str(file.parent.relative_to(HOUSE))

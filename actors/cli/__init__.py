@@ -1,5 +1,24 @@
 """The command line, `kafka-actors`. One file per command; `app` is the door and the one place where failures end."""
 
-from actors.cli.app import main
+from __future__ import annotations
+
+import signal
+import sys
+from typing import NoReturn
 
 __all__ = ["main"]
+
+
+def main() -> NoReturn:
+    """Run this process's command line and exit with its code.
+
+    Until there is somebody to be interrupted, and when all is done, a Ctrl-C ends the process without a word.
+    """
+    as_exception = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from actors.cli import app
+
+    app.fill_standard_streams()
+    signal.signal(signal.SIGINT, as_exception)
+    code = app.run()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(code)

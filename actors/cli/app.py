@@ -11,7 +11,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
 
 import click
 
@@ -64,13 +63,15 @@ def commands() -> None:
     """Kafka's ZooKeeper-mode control plane as actors."""
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command line (this process's own by default) and exit with its code."""
-    sys.exit(run(arguments))
+def fill_standard_streams() -> None:
+    """Put the null device in place of streams that were closed (`>&-`): what is said there is meant for nobody."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the lowest free number is its own
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; its exit code."""
+    """Run a command line (this process's own by default); its exit code."""
     try:
         result = commands.main(
             args=None if arguments is None else list(arguments), prog_name=PROGRAM, standalone_mode=False

@@ -85,7 +85,7 @@ class Node:
 
     def start(self) -> None:
         """Start the process; call it from a thread that lives as long as we do."""
-        node = [sys.executable, "-m", "actors.cli", "broker", str(self.directory / "server.properties")]
+        node = [sys.executable, "-P", "-m", "actors.cli", "broker", str(self.directory / "server.properties")]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", guardian.__file__, _GUARD, str(os.getpid()), *node],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,6 +14,8 @@ from rich.table import Table
 from actors.cli.app import Failed
 from actors.cli.display import console, table
 from messages.trace.codec import TraceError
+from spark.apart import Ended, apart
+from spark.session import SparkUnavailable
 from spark.summary import Summary, summarise
 
 MOST_ROWS = 60
@@ -35,8 +38,8 @@ def command(directory: Path, json_file: Path | None) -> int:
     leaderships of every partition over time.
     """
     try:
-        summary = summarise(directory)
-    except TraceError as error:
+        summary = apart(partial(summarise, directory))
+    except (TraceError, SparkUnavailable, Ended) as error:
         raise Failed(str(error)) from error
     if json_file is not None:
         json_file.write_text(json.dumps(summary.as_dict(), indent=1) + "\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from actors.cli.broker import parse_overrides
 from actors.cli.local_cluster import busy, free_ports, how_it_ended
 from actors.node.settings import SettingsError
 from messages.conversation import ConnectionLoss
+from tests.cluster.processes import Running
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -81,6 +83,14 @@ def test_a_check_names_everything_and_starts_nothing(tmp_path: Path, capsys: pyt
         "mine is no known setting",
         "node 1 can start with these settings",
     ]
+
+
+def test_closed_standard_streams_are_no_bug(tmp_path: Path) -> None:
+    command = f"'{sys.executable}' -m actors.cli --version"
+    for streams in (">&-", "<&- >&- 2>&-"):
+        done = Running(["sh", "-c", f"{command} {streams}"], tmp_path / "out")
+        assert done.process.wait(60) == 0
+        assert done.output == ""
 
 
 def test_overrides() -> None:

@@ -44,7 +44,9 @@ def free_ports(count: int) -> list[int]:
 class Running:
     """A child process in its own group, with its output in a file."""
 
-    def __init__(self, command: list[str], log: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, command: list[str], log: Path, environment: dict[str, str] | None = None, cwd: Path = HOUSE
+    ) -> None:
         self.log = log
         with log.open("ab") as out:
             self.process = subprocess.Popen(
@@ -54,7 +56,7 @@ class Running:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
                 preexec_fn=_die_with_parent,  # noqa: PLW1509 (one libc call, nothing of Python's)
-                cwd=HOUSE,
+                cwd=cwd,
                 env={**os.environ, **(environment or {})},
             )
 

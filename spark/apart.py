@@ -1,0 +1,96 @@
+"""Work in a process of its own, of which nothing is left, however it ends.
+
+Spark starts a JVM and workers, and where it is interrupted in the middle it leaves them behind, or prints what py4j
+thinks of it. So the work is done by a child that leads a process group: a Ctrl-C at the terminal reaches only us, and
+we kill the group and remove its temporary folder.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
+
+_T = TypeVar("_T")
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = (signal.SIGINT, *_ENDING)
+
+
+class Ended(Exception):
+    """The child ended without a result: killed from outside, or out of memory."""
+
+
+def apart(work: Callable[[], _T]) -> _T:
+    """The result of `work`, done in a child; what it raises is raised here. Result and exception must be picklable.
+
+    For the main thread. An interrupt, SIGTERM or SIGHUP ends the child and all that it started. Raises Ended.
+    """
+    reader, writer = Pipe(duplex=False)
+    with tempfile.TemporaryDirectory(prefix="kafka-actors-", ignore_cleanup_errors=True) as temporary, _ending():
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        child = os.fork()
+        if child == 0:
+            _be_the_child(work, writer, temporary)
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            writer.close()
+            succeeded, result = reader.recv()
+        except EOFError:
+            raise Ended("the process that did the work ended without a result") from None
+        finally:
+            _kill(child)
+            reader.close()
+    if succeeded:
+        return result  # type: ignore[no-any-return]
+    raise result
+
+
+def _be_the_child(work: Callable[[], Any], writer: Connection, temporary: str) -> NoReturn:
+    os.setsid()
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    tempfile.tempdir = temporary
+    try:
+        outcome: tuple[bool, Any] = True, work()
+    except BaseException as error:
+        outcome = False, error
+    try:
+        writer.send(outcome)
+    except Exception:  # it has no pickled form
+        writer.send((False, RuntimeError(f"{type(outcome[1]).__name__}: {outcome[1]}")))
+    finally:
+        os._exit(0)
+
+
+def _kill(child: int) -> None:
+    """End the child's group, and reap the child; nothing interrupts that."""
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    with suppress(ProcessLookupError, PermissionError):  # not yet a group, or no longer
+        os.killpg(child, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Let the signals that end a process raise SystemExit meanwhile, as a Ctrl-C raises KeyboardInterrupt."""
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        sys.exit(128 + number)
+
+    before = [signal.signal(number, end) for number in _ENDING]
+    try:
+        yield
+    finally:
+        for number, handler in zip(_ENDING, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,90 @@
+"""Finding Java for Spark, and `kafka-actors summary` as a process: what it imports, and what an interrupt leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from actors.cli.app import run
+from spark.session import SparkUnavailable, _find_java
+from tests.cluster.processes import Running
+from tests.trace.small_system import Small
+from tests.waiting import until
+
+
+def _java_home(place: Path) -> Path:
+    java = place / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o755)
+    return place
+
+
+def test_a_java_home_without_java_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, other = _java_home(tmp_path / "real"), _java_home(tmp_path / "other")
+    monkeypatch.setenv("PATH", str(other / "bin"))
+    monkeypatch.setenv("JAVA_HOME", str(real))
+    _find_java()
+    assert os.environ["JAVA_HOME"] == str(real)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    _find_java()
+    assert "JAVA_HOME" not in os.environ
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SparkUnavailable, match="no Java"):
+        _find_java()
+
+
+def test_a_summary_without_java_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run(["summary", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "Error: no Java: Spark needs Java 17 or newer on the PATH or in JAVA_HOME\n"
+
+
+@pytest.fixture
+def strange_folder(tmp_path: Path) -> Path:
+    """A folder in which modules lie that are named like ours, and end whoever imports them."""
+    for name in ("messages", "click", "spark"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current folder')\n")
+    small = Small(tmp_path / "trace")
+    small.live()
+    small.recorder.close()
+    return tmp_path
+
+
+@pytest.mark.java
+def test_files_in_the_current_folder_are_not_imported_nor_by_sparks_workers(strange_folder: Path) -> None:
+    summary = Running(
+        [sys.executable, "-m", "actors.cli", "summary", str(strange_folder / "trace")],
+        strange_folder / "out",
+        {"JAVA_HOME": "/nowhere", "TMPDIR": str(strange_folder)},
+        cwd=strange_folder,
+    )
+    assert summary.process.wait(120) == 0, summary.output
+    assert "Messages by actor and type" in summary.output
+    assert "Traceback" not in summary.output
+    left = sorted(each.name for each in strange_folder.iterdir())
+    assert left == ["click.py", "messages.py", "out", "spark.py", "trace"]
+
+
+@pytest.mark.java
+def test_an_interrupted_summary_leaves_no_java_and_no_traceback(strange_folder: Path) -> None:
+    summary = Running(
+        [sys.executable, "-m", "actors.cli", "summary", str(strange_folder / "trace")], strange_folder / "out"
+    )
+
+    def java() -> list[psutil.Process]:
+        return [each for each in psutil.Process(summary.process.pid).children(recursive=True) if each.name() == "java"]
+
+    found = until(java, what="Spark's Java starts", timeout=60, ignore=(psutil.Error,))
+    summary.send(signal.SIGINT)
+    assert summary.process.wait(20) == 130
+    until(lambda: [each for each in found if each.is_running()], lambda left: not left, "Java is gone", 10)
+    assert not summary.output.strip()
