@@ -7,12 +7,12 @@ Rule 2: what keeps a node from starting is one line for the user and exit code 1
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
+from actors.node import garbage
 from actors.node.assembly import Node
 from actors.runtime import LoopScheduler, RealClock
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped
@@ -23,8 +23,6 @@ from zk_bridge.store import ZooKeeperUnavailable
 _log = logging.getLogger("kafka_actors.process")
 
 METRICS_HOST = "127.0.0.1"
-GC_THRESHOLDS = (50_000, 20, 100)
-"""Collections are rarer than Python's default: a hundred thousand actors are not garbage."""
 
 
 class NodeProcess:
@@ -78,8 +76,6 @@ class NodeProcess:
         """What the node has to say to its process."""
         match message:
             case NodeReady(broker_epoch, cluster_id):
-                gc.collect()
-                gc.freeze()
                 _log.info(
                     "[Broker id=%d] started (%s), broker epoch %d, cluster %s; %s",
                     self._settings.node_id,
@@ -118,7 +114,7 @@ def _whereabouts(node: Node) -> str:
 
 def run_node(settings: NodeSettings) -> int:
     """Run one node in this process until SIGTERM or SIGINT, or until it fails. 0 after a clean stop, else 1."""
-    gc.set_threshold(*GC_THRESHOLDS)
+    garbage.tame()
     try:
         process = NodeProcess(settings)
     except ZooKeeperUnavailable as error:

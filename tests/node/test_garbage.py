@@ -1,0 +1,74 @@
+"""Cyclic garbage is found while it is young, and nothing old is looked at for it (`actors.node.garbage`)."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.gateway.listener import Connection
+from actors.node import garbage
+from messages.requests import ApiVersionsRequest
+from tests.broker.harness import ServedBroker
+from tests.waiting import until
+from tests.wire_client import WireClient
+
+
+class Knot:
+    """An object that only the collector can free."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def tamed() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    garbage.tame()
+    yield
+    garbage.release()
+    gc.set_threshold(*thresholds)
+
+
+def test_no_collection_looks_at_much_however_much_there_is() -> None:
+    looked_at: list[int] = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            looked_at.append(sum(len(gc.get_objects(generation)) for generation in range(info["generation"] + 1)))
+
+    gc.callbacks.insert(0, count)
+    try:
+        kept = [[number] for number in range(40 * garbage.YOUNG)]
+    finally:
+        gc.callbacks.remove(count)
+    assert len(looked_at) >= 30
+    assert max(looked_at) < (garbage.OFTEN + 3) * garbage.YOUNG
+    assert gc.get_freeze_count() > 30 * garbage.YOUNG
+    assert len(kept) == 40 * garbage.YOUNG
+
+
+def test_cycles_that_die_young_are_freed() -> None:
+    knots = weakref.WeakSet[Knot]()
+    most = 0
+    for _ in range(10 * garbage.YOUNG):
+        knots.add(Knot())
+        most = max(most, len(knots))
+    assert most < (garbage.OFTEN + 3) * garbage.YOUNG
+
+
+def test_connections_that_were_old_when_they_closed_are_freed(tmp_path: Path) -> None:
+    with ServedBroker(tmp_path / "data") as broker:
+        clients = [WireClient("127.0.0.1", broker.port) for _ in range(20)]
+        for client in clients:
+            client.call(ApiVersionsRequest(0))
+        alive = weakref.WeakSet(each for each in gc.get_objects() if isinstance(each, Connection))
+        assert len(alive) == 20
+        gc.collect(1)
+        assert not any(isinstance(each, Connection) for each in gc.get_objects()), "they should be frozen"
+        for client in clients:
+            client.close()
+        until(lambda: not alive, what="no connection left")
