@@ -53,7 +53,7 @@ _PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 def request_frame(header: RequestHeader, request: Any) -> bytes:
     """The request's whole frame, as kio writes it."""
-    kind = _kind(header.api_key, header.version, EntityType.request)
+    kind = kind_of(header.api_key, header.version, EntityType.request)
     named = {
         "request_api_key": header.api_key,
         "request_api_version": header.version,
@@ -65,18 +65,18 @@ def request_frame(header: RequestHeader, request: Any) -> bytes:
 
 def response_frame(header: RequestHeader, response: Any) -> bytes:
     """The response's whole frame, as kio writes it."""
-    kind = _kind(header.api_key, header.version, EntityType.response)
+    kind = kind_of(header.api_key, header.version, EntityType.response)
     return _frame(kind, {"correlation_id": header.correlation_id}, response_body(response, header.version))
 
 
 def _frame(kind: type, header: Body, body: Body) -> bytes:
     out = io.BytesIO()
-    for entity in (_entity(kind.__header_schema__, header), _entity(kind, body)):  # type: ignore[attr-defined]
-        entity_writer(type(entity))(out, entity)
+    for part in (entity(kind.__header_schema__, header), entity(kind, body)):  # type: ignore[attr-defined]
+        entity_writer(type(part))(out, part)
     return struct.pack(">i", len(out.getvalue())) + out.getvalue()
 
 
-def _kind(api_key: int, version: int, of: EntityType) -> type:
+def kind_of(api_key: int, version: int, of: EntityType) -> type:
     module = importlib.import_module(f"kio.schema.{_MODULES[api_key]}.v{version}.{of.name}")
     return next(
         kind
@@ -85,7 +85,7 @@ def _kind(api_key: int, version: int, of: EntityType) -> type:
     )
 
 
-def _entity(kind: type, values: Body) -> Any:
+def entity(kind: type, values: Body) -> Any:
     """kio's dataclass from a dict that has at least its fields, or lacks those with a default."""
     hints = typing.get_type_hints(kind)
     given = {}
@@ -103,7 +103,7 @@ def _value(hint: Any, kafka_type: str, value: Any) -> Any:
     choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if isinstance(value, list) and value and isinstance(value[0], dict):
         inner = next(typing.get_args(choice)[0] for choice in choices if typing.get_origin(choice) is tuple)
-        return tuple(_entity(inner, item) for item in value)
+        return tuple(entity(inner, item) for item in value)
     return tuple(value) if isinstance(value, list) else value
 
 
