@@ -7,11 +7,12 @@ defaults. Grouping by topic (v2+) is the codec's matter: partitions are flat her
 from __future__ import annotations
 
 from messages.cluster import NO_EPOCH, UNKNOWN_BROKER_EPOCH, Endpoint, TopicPartition
+from messages.encoded import Encoded
 from messages.vocabulary import message
 
 
 @message
-class LeaderAndIsrPartitionState:
+class LeaderAndIsrPartitionState(Encoded):
     """One partition of a LeaderAndIsr request."""
 
     partition: TopicPartition
@@ -65,7 +66,7 @@ class LeaderAndIsrResponse:
 
 
 @message
-class StopReplicaPartitionState:
+class StopReplicaPartitionState(Encoded):
     """One partition of a StopReplica request. Before v3 the leader epoch is not on the wire."""
 
     partition: TopicPartition
@@ -96,7 +97,7 @@ class StopReplicaResponse:
 
 
 @message
-class UpdateMetadataPartitionState:
+class UpdateMetadataPartitionState(Encoded):
     """One partition of an UpdateMetadata request."""
 
     partition: TopicPartition

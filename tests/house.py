@@ -56,7 +56,7 @@ _EVERYTHING = "clocks durations files sockets chance threads processes code"
 ROOMS: dict[str, Room] = {
     # values
     "messages": Room("", others="attrs msgspec"),
-    "messages.wire": Room("messages", others="kafka.protocol crc32c"),
+    "messages.wire": Room("messages", others="attrs kafka.protocol crc32c"),
     "messages.trace": Room("messages", others="attrs msgspec zstandard", touches="files durations code"),
     # rules
     "actors.core": Room("messages", others="attrs"),
@@ -73,8 +73,9 @@ ROOMS: dict[str, Room] = {
     "actors.runtime": Room("messages messages.trace", others="thespian zstandard", touches=_EVERYTHING),
     # ZooKeeper
     "zk_bridge": Room("messages actors.runtime", others="thespian"),
-    "zk_bridge.kazoo_client": Room("messages zk_bridge", others="kazoo", touches="threads clocks"),
-    "zk_bridge.kazoo_store": Room("messages zk_bridge zk_bridge.kazoo_client", touches="threads"),
+    "zk_bridge.kazoo_store": Room(
+        "messages zk_bridge actors.runtime", others="kazoo", touches="threads sockets clocks"
+    ),
     "zk_bridge.client": Room("messages zk_bridge zk_bridge.kazoo_store actors.runtime", touches="threads clocks"),
     "zk_bridge.embedded": Room("zk_bridge zk_bridge.guardian", touches=_EVERYTHING),
     "zk_bridge.guardian": Room("", touches=_EVERYTHING),
@@ -104,9 +105,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.trace.codec", "thespian.actors"): "Thespian's own messages are recorded like ours",
     ("actors.gateway.store", "zk_bridge.store"): "the gateway to ZooKeeper stands before a store: its Protocol",
     ("actors.gateway.metrics", "prometheus_client"): "one owner of the library that serves the metrics",
-    ("actors.broker.request_handler", "messages.wire.ADVERTISED"): "ApiVersions is answered with what the wire speaks",
-    ("messages.wire.schema", "compile()"): "kafka-python generates the encoders of a schema as source",
-    ("messages.wire.schema", "exec()"): "kafka-python generates the encoders of a schema as source",
+    ("messages.wire.compiler", "compile()"): "what reads and writes a layout is generated as source",
+    ("messages.wire.compiler", "exec()"): "what reads and writes a layout is generated as source",
 }
 """(module, what it imports or calls beyond its room's rule): why."""
 

@@ -45,7 +45,6 @@ from messages.store import (
     Children,
     SessionState,
     StoreArm,
-    StoreFailed,
     StoreRead,
     StoreReply,
     StoreWrite,
@@ -258,10 +257,6 @@ class MemoryStore:
         """The process behind it is killed: nobody listens, nobody comes back, the session ends by its timeout."""
         self._sink = _deaf
         self.disconnect()
-
-    def fail(self, reason: str) -> None:
-        """The store itself cannot go on."""
-        self._sink(StoreFailed(reason))
 
     def submit(self, request: StoreRequest) -> None:
         """Carry out and answer the request, or keep it while disconnected."""

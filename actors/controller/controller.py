@@ -34,10 +34,11 @@ from actors.core.controller.instructions import (
     SendRequest,
 )
 from actors.runtime import FlowActor, UnknownMessage
+from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded
 from messages.channel import StartChannel
 from messages.conversation import ControllerMoved, Flow, SessionLost
-from messages.errors import STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
+from messages.errors import UNKNOWN_SERVER_ERROR
 from messages.events import (
     ControllerChange,
     ControllerShutdown,
@@ -48,7 +49,7 @@ from messages.events import (
     Startup,
 )
 from messages.metrics import Gauge, Gauges
-from messages.network import ClientResponse, CloseClient
+from messages.network import ClientResponse
 from messages.node import StartController
 from messages.vocabulary import Message
 
@@ -103,13 +104,12 @@ class ControllerActor(FlowActor):
         for message, _ in dropped:
             self._stopped = self._stopped or isinstance(message, ControllerShutdown)
             if isinstance(message, Forwarded):
-                self._refuse(message, STALE_CONTROLLER_EPOCH)
+                self._refuse(message)
 
     def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
         """Rule 4."""
         if isinstance(event, Forwarded):
-            moved = isinstance(error, TERM_ENDING)
-            self._refuse(event, STALE_CONTROLLER_EPOCH if moved else UNKNOWN_SERVER_ERROR)
+            self._refuse(event, None if isinstance(error, TERM_ENDING) else UNKNOWN_SERVER_ERROR)
         if isinstance(error, ControllerMoved):
             return self._observed(ControllerState.CONTROLLER_CHANGE, failover.deposed(self.context))
         if isinstance(error, TERM_ENDING) and not isinstance(error, SessionLost):
@@ -158,23 +158,20 @@ class ControllerActor(FlowActor):
     def _serve(self, forwarded: Forwarded) -> Flow[None] | None:
         """Answer a request that only the controller answers."""
         request = forwarded.request.request
-        served = REQUESTS.get(type(request))
-        if served is None:
-            reason = f"the controller answers no {type(request).__name__}"
-            self.send(forwarded.client, CloseClient(forwarded.request.connection, reason))
-        elif not self.context.active:
-            self._refuse(forwarded, STALE_CONTROLLER_EPOCH)
-        else:
-            return self._observed(served.state, self._answer(forwarded, served.flow(self.context, request)))
-        return None
+        if not self.context.active:
+            self._refuse(forwarded)
+            return None
+        served = REQUESTS[type(request)]
+        return self._observed(served.state, self._answer(forwarded, served.flow(self.context, request)))
 
     def _answer(self, forwarded: Forwarded, flow: Flow[Message]) -> Flow[None]:
         self._respond(forwarded, (yield from flow))
 
-    def _refuse(self, forwarded: Forwarded, error_code: int) -> None:
-        served = REQUESTS.get(type(forwarded.request.request))
-        if served is not None:
-            self._respond(forwarded, served.refusal(error_code))
+    def _refuse(self, forwarded: Forwarded, error_code: int | None = None) -> None:
+        """Answer with an error; without a code, that the controller is elsewhere."""
+        request = forwarded.request.request
+        api = API_BY_REQUEST[type(request)]
+        self._respond(forwarded, api.refusal(request, api.elsewhere if error_code is None else error_code))
 
     def _respond(self, forwarded: Forwarded, response: Message) -> None:
         request = forwarded.request

@@ -6,19 +6,23 @@
     decode_response(request_type, version, frame) -> (correlation_id, response)
     FrameReader().feed(data) -> frames
 
-Everything that can be wrong is a `WireError`. What can be spoken is in `SUPPORTED`, what clients are told of in
-`ADVERTISED`.
+    encoding_request, decoding_request, encoding_response, decoding_response: the same in steps
+
+Everything that can be wrong is a `WireError`. What can be spoken is in `messages.apis`.
 """
 
 from messages.wire.codec import (
-    ADVERTISED,
-    SUPPORTED,
     RequestHeader,
     decode_request,
     decode_response,
+    decoding_request,
+    decoding_response,
     encode_request,
     encode_response,
+    encoding_request,
+    encoding_response,
 )
+from messages.wire.compiler import Steps
 from messages.wire.errors import (
     FrameTooLarge,
     MalformedFrame,
@@ -34,10 +38,13 @@ __all__ = [
     "decode_request",
     "encode_response",
     "decode_response",
+    "encoding_request",
+    "decoding_request",
+    "encoding_response",
+    "decoding_response",
+    "Steps",
     "RequestHeader",
     "FrameReader",
-    "SUPPORTED",
-    "ADVERTISED",
     "MAX_FRAME_BYTES",
     "WireError",
     "UnknownApi",

@@ -1,4 +1,4 @@
-"""Between frames and messages: the four functions that everybody outside this package uses.
+"""Between frames and messages: what everybody outside this package uses.
 
 Rule 1: a message's type says the API, its `version` (a response's: the request header's) the layout.
 Rule 2: headers follow the layout: request header v2 and response header v1 where it is flexible, else v1 and v0
@@ -6,48 +6,35 @@ Rule 2: headers follow the layout: request header v2 and response header v1 wher
         responses always have response header v0.
 Rule 3: ApiVersions is how strangers meet, so a request of it in a version that we do not know is read as far as its
         header, and UNSUPPORTED_VERSION (35) always goes out, and is read, in the layout of version 0.
+Rule 4: everything is done in steps, so that a large message can be worked on between other things (`compiler`, rule 4);
+        `encode_...` and `decode_...` take all steps at once.
 """
 
 from __future__ import annotations
 
+import functools
 import struct
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from messages.requests import ApiVersionRange, ApiVersionsRequest
+from messages.apis import API_BY_KEY, API_BY_REQUEST, Api
+from messages.errors import UNSUPPORTED_VERSION
+from messages.requests import ApiVersionsRequest
 from messages.vocabulary import Message
-from messages.wire.api import Api
-from messages.wire.api_versions import API_VERSIONS
-from messages.wire.controlled_shutdown import CONTROLLED_SHUTDOWN
+from messages.wire.bindings import BINDINGS
+from messages.wire.compiler import Steps, T, compile_reader, compile_writer
 from messages.wire.errors import MalformedFrame, Unencodable, UnknownApi, UnsupportedVersion
 from messages.wire.frame import framed
-from messages.wire.leader_and_isr import LEADER_AND_ISR
-from messages.wire.metadata import METADATA
-from messages.wire.schema import (
-    decode_request_header,
-    decode_response_header,
-    encode_request_header,
-    encode_response_header,
-)
-from messages.wire.stop_replica import STOP_REPLICA
-from messages.wire.update_metadata import UPDATE_METADATA
+from messages.wire.layout import Schema
+from messages.wire.primitives import framed_text, read_text, skip_tags
 
-UNSUPPORTED_VERSION = 35
-"""Kafka's error code for an ApiVersions request in a version that the node does not know."""
+_CONTROLLED_SHUTDOWN = 7
+_API_VERSIONS = 18
 
-SUPPORTED: dict[int, Api[Any, Any]] = {
-    api.key: api for api in (METADATA, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, API_VERSIONS)
-}
-"""Every API that can be read and written, by key; `name`, `min_version` and `max_version` tell the rest."""
-
-ADVERTISED: tuple[ApiVersionRange, ...] = tuple(
-    ApiVersionRange(api.key, api.min_version, api.max_version) for api in (METADATA, API_VERSIONS)
-)
-"""What clients may be told of. The broker-to-broker APIs are never advertised: their versions are fixed by the
-configured inter.broker.protocol.version (broker.md 4.1)."""
-
-_BY_REQUEST: dict[type, Api[Any, Any]] = {api.request_type: api for api in SUPPORTED.values()}
 _KEY_AND_VERSION = struct.Struct(">hh")
 _HEADER_V0 = struct.Struct(">hhi")
+_CORRELATION_ID = struct.Struct(">i")
+_NO_TAGS = b"\0"
 
 
 class RequestHeader(NamedTuple):
@@ -59,25 +46,22 @@ class RequestHeader(NamedTuple):
     client_id: str
 
 
+def all_at_once(steps: Steps[T]) -> T:
+    """Take all steps; their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
+
 def encode_request(request: Message, correlation_id: int, client_id: str) -> bytes:
     """The whole frame of `request` in `request.version`, size included.
 
     Raises UnknownApi if it is no request, UnsupportedVersion, or Unencodable (also a ValueError) if that version has
     no bytes for what the request says.
     """
-    api = _BY_REQUEST.get(type(request))
-    if api is None:
-        raise UnknownApi(f"{type(request).__name__} is no request")
-    version = request.version
-    _check_version(api, version)
-    try:
-        body = api.request_schema.encode(version, api.request_fields(request, version))
-        if _lacks_client_id(api, version):
-            return framed(_HEADER_V0.pack(api.key, version, correlation_id) + body)
-        flexible = api.request_schema.is_flexible(version)
-        return framed(encode_request_header(api.key, version, correlation_id, client_id, flexible) + body)
-    except (ValueError, struct.error) as error:
-        raise Unencodable(str(error), api.name, version) from error
+    return all_at_once(encoding_request(request, correlation_id, client_id))
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
@@ -86,23 +70,7 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
     An ApiVersions request beyond the known versions comes back with that version and nothing else. Raises UnknownApi,
     UnsupportedVersion, MalformedFrame.
     """
-    frame = bytes(frame)
-    if len(frame) < _KEY_AND_VERSION.size:
-        raise MalformedFrame(f"a request of {len(frame)} bytes")
-    key, version = _KEY_AND_VERSION.unpack_from(frame)
-    api = SUPPORTED.get(key)
-    if api is None:
-        raise UnknownApi("no such API here", f"API {key}", version)
-    stranger = api is API_VERSIONS and not _has_version(api, version)
-    if not stranger:
-        _check_version(api, version)
-    try:
-        header, position = _read_request_header(api, version, frame)
-        if stranger:
-            return header, ApiVersionsRequest(version)
-        return header, api.read_request(api.request_schema.decode(version, frame, position), version)
-    except (ValueError, struct.error) as error:
-        raise MalformedFrame(str(error), api.name, version) from error
+    return all_at_once(decoding_request(frame))
 
 
 def encode_response(header: RequestHeader, response: Message) -> bytes:
@@ -110,18 +78,7 @@ def encode_response(header: RequestHeader, response: Message) -> bytes:
 
     Raises UnknownApi, UnsupportedVersion, or Unencodable if the message does not answer that API or has no bytes.
     """
-    api = _api(header.api_key, header.version)
-    version = header.version
-    if type(response) is not api.response_type:
-        raise Unencodable(f"{type(response).__name__} does not answer it", api.name, version)
-    if api is API_VERSIONS and (response.error_code == UNSUPPORTED_VERSION or not _has_version(api, version)):
-        version = 0
-    _check_version(api, version)
-    try:
-        head = encode_response_header(header.correlation_id, _flexible_response_header(api, version))
-        return framed(head + api.response_schema.encode(version, api.response_fields(response, version)))
-    except ValueError as error:
-        raise Unencodable(str(error), api.name, version) from error
+    return all_at_once(encoding_response(header, response))
 
 
 def decode_response(request: type | int, version: int, frame: bytes) -> tuple[int, Message]:
@@ -130,52 +87,179 @@ def decode_response(request: type | int, version: int, frame: bytes) -> tuple[in
     `request` is the type or the API key of the request that it answers, `version` that request's version. Raises
     UnknownApi, UnsupportedVersion, MalformedFrame.
     """
+    return all_at_once(decoding_response(request, version, frame))
+
+
+# -------------------------------------------------------------------------------------------------------- in steps
+
+
+def encoding_request(request: Message, correlation_id: int, client_id: str) -> Steps[bytes]:
+    """`encode_request` in steps."""
+    api = API_BY_REQUEST.get(type(request))
+    if api is None:
+        raise UnknownApi(f"{type(request).__name__} is no request")
+    version = request.version
+    _check_version(api, version)
+    try:
+        head = _HEADER_V0.pack(api.key, version, correlation_id)
+        if not _lacks_client_id(api, version):
+            head += framed_text(client_id, compact=False)
+            if _request_schema(api).is_flexible(version):
+                head += _NO_TAGS
+        pieces = yield from _request_writer(api, version)(request)
+    except _UNENCODABLE as error:
+        raise Unencodable(str(error), api.name, version) from error
+    return framed(head, *pieces)
+
+
+def decoding_request(frame: bytes) -> Steps[tuple[RequestHeader, Message]]:
+    """`decode_request` in steps. Nothing of the request is to be had before the last."""
+    frame = bytes(frame)
+    if len(frame) < _KEY_AND_VERSION.size:
+        raise MalformedFrame(f"a request of {len(frame)} bytes")
+    key, version = _KEY_AND_VERSION.unpack_from(frame)
+    api = API_BY_KEY.get(key)
+    if api is None:
+        raise UnknownApi("no such API here", f"API {key}", version)
+    stranger = key == _API_VERSIONS and not _has_version(api, version)
+    if not stranger:
+        _check_version(api, version)
+    try:
+        header, position = _read_request_header(api, version, frame)
+        if stranger:
+            return header, ApiVersionsRequest(version)
+        request, end = yield from _request_reader(api, version)(frame, position)
+    except _UNREADABLE as error:
+        raise _malformed(error, api, version) from error
+    _check_end(end, frame, api, version)
+    return header, request
+
+
+def encoding_response(header: RequestHeader, response: Message) -> Steps[bytes]:
+    """`encode_response` in steps."""
+    api = _api(header.api_key, header.version)
+    version = header.version
+    if type(response) is not api.response:
+        raise Unencodable(f"{type(response).__name__} does not answer it", api.name, version)
+    if api.key == _API_VERSIONS and (response.error_code == UNSUPPORTED_VERSION or not _has_version(api, version)):
+        version = 0
+    _check_version(api, version)
+    try:
+        head = _CORRELATION_ID.pack(header.correlation_id)
+        if _flexible_response_header(api, version):
+            head += _NO_TAGS
+        pieces = yield from _response_writer(api, version)(response)
+    except _UNENCODABLE as error:
+        raise Unencodable(str(error), api.name, version) from error
+    return framed(head, *pieces)
+
+
+def decoding_response(request: type | int, version: int, frame: bytes) -> Steps[tuple[int, Message]]:
+    """`decode_response` in steps."""
     api = _api(request, version)
-    if api is not API_VERSIONS:
+    if api.key != _API_VERSIONS:
         _check_version(api, version)
     frame = bytes(frame)
     try:
-        header, position = decode_response_header(frame, _flexible_response_header(api, version))
-        if api is API_VERSIONS and _error_code(frame, position) == UNSUPPORTED_VERSION:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+        position = _CORRELATION_ID.size
+        if _flexible_response_header(api, version):
+            position = skip_tags(frame, position)
+        if api.key == _API_VERSIONS and _error_code(frame, position) == UNSUPPORTED_VERSION:
             version = 0
         _check_version(api, version)
-        return header.correlation_id, api.read_response(api.response_schema.decode(version, frame, position), version)
-    except (ValueError, struct.error) as error:
-        raise MalformedFrame(str(error), api.name, version) from error
+        response, end = yield from _response_reader(api, version)(frame, position)
+    except _UNREADABLE as error:
+        raise _malformed(error, api, version) from error
+    _check_end(end, frame, api, version)
+    return correlation_id, response
 
 
-def _api(request: type | int, version: int) -> Api[Any, Any]:
-    api = SUPPORTED.get(request) if isinstance(request, int) else _BY_REQUEST.get(request)
+_UNENCODABLE = (ValueError, TypeError, AttributeError, OverflowError, struct.error)
+_UNREADABLE = (ValueError, IndexError, struct.error)
+
+
+def _malformed(error: Exception, api: Api, version: int) -> MalformedFrame:
+    said = str(error) if isinstance(error, ValueError) else "the frame ends too early"
+    return MalformedFrame(said, api.name, version)
+
+
+def _check_end(end: int, frame: bytes, api: Api, version: int) -> None:
+    if end > len(frame):
+        raise MalformedFrame("the frame ends inside a field", api.name, version)
+
+
+# -------------------------------------------------------------------------------------------------------- layouts
+
+
+@functools.cache
+def _request_schema(api: Api) -> Schema:
+    return Schema(f"{api.name}Request")
+
+
+@functools.cache
+def _response_schema(api: Api) -> Schema:
+    return Schema(f"{api.name}Response")
+
+
+@functools.cache
+def _request_reader(api: Api, version: int) -> Callable[[bytes, int], Steps[tuple[Any, int]]]:
+    return compile_reader(api.request, _request_schema(api).layout(version), version, BINDINGS)
+
+
+@functools.cache
+def _request_writer(api: Api, version: int) -> Callable[[Any], Steps[list[bytes]]]:
+    return compile_writer(api.request, _request_schema(api).layout(version), version, BINDINGS)
+
+
+@functools.cache
+def _response_reader(api: Api, version: int) -> Callable[[bytes, int], Steps[tuple[Any, int]]]:
+    return compile_reader(api.response, _response_schema(api).layout(version), version, BINDINGS)
+
+
+@functools.cache
+def _response_writer(api: Api, version: int) -> Callable[[Any], Steps[list[bytes]]]:
+    return compile_writer(api.response, _response_schema(api).layout(version), version, BINDINGS)
+
+
+def _api(request: type | int, version: int) -> Api:
+    api = API_BY_KEY.get(request) if isinstance(request, int) else API_BY_REQUEST.get(request)
     if api is None:
         name = f"API {request}" if isinstance(request, int) else request.__name__
         raise UnknownApi("no such API here", name, version)
     return api
 
 
-def _has_version(api: Api[Any, Any], version: int) -> bool:
+def _has_version(api: Api, version: int) -> bool:
     return api.min_version <= version <= api.max_version
 
 
-def _check_version(api: Api[Any, Any], version: int) -> None:
+def _check_version(api: Api, version: int) -> None:
     if not _has_version(api, version):
         known = f"versions {api.min_version} to {api.max_version} are known"
         raise UnsupportedVersion(known, api.name, version)
 
 
-def _lacks_client_id(api: Api[Any, Any], version: int) -> bool:
-    return api is CONTROLLED_SHUTDOWN and version == 0
+# -------------------------------------------------------------------------------------------------------- headers
 
 
-def _read_request_header(api: Api[Any, Any], version: int, frame: bytes) -> tuple[RequestHeader, int]:
-    if _lacks_client_id(api, version):
-        _, _, correlation_id = _HEADER_V0.unpack_from(frame)
-        return RequestHeader(api.key, version, correlation_id, ""), _HEADER_V0.size
-    header, position = decode_request_header(frame, api.request_schema.is_flexible(version))
-    return RequestHeader(api.key, version, header.correlation_id, header.client_id or ""), position
+def _lacks_client_id(api: Api, version: int) -> bool:
+    return api.key == _CONTROLLED_SHUTDOWN and version == 0
 
 
-def _flexible_response_header(api: Api[Any, Any], version: int) -> bool:
-    return api is not API_VERSIONS and api.response_schema.is_flexible(version)
+def _read_request_header(api: Api, version: int, frame: bytes) -> tuple[RequestHeader, int]:
+    _, _, correlation_id = _HEADER_V0.unpack_from(frame)
+    position, client_id = _HEADER_V0.size, ""
+    if not _lacks_client_id(api, version):
+        text, position = read_text(frame, position, compact=False)
+        client_id = text or ""
+        if _request_schema(api).is_flexible(version):
+            position = skip_tags(frame, position)
+    return RequestHeader(api.key, version, correlation_id, client_id), position
+
+
+def _flexible_response_header(api: Api, version: int) -> bool:
+    return api.key != _API_VERSIONS and _response_schema(api).is_flexible(version)
 
 
 def _error_code(frame: bytes, position: int) -> int:

@@ -13,9 +13,9 @@ MAX_FRAME_BYTES = 100 * 1024 * 1024
 _SIZE = struct.Struct(">i")
 
 
-def framed(payload: bytes) -> bytes:
-    """`payload` with its size before it."""
-    return _SIZE.pack(len(payload)) + payload
+def framed(*pieces: bytes) -> bytes:
+    """The payload that `pieces` make together, with its size before it."""
+    return b"".join((_SIZE.pack(sum(map(len, pieces))), *pieces))
 
 
 class FrameReader:

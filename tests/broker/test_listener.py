@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from actors.gateway.listener import ListenerGateway
 from actors.runtime import LocalBase, RealClock
+from messages.apis import ADVERTISED, API_BY_KEY
 from messages.cluster import Endpoint
 from messages.errors import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION
 from messages.network import ClientRequest, ClientResponse, CloseClient
@@ -32,7 +33,7 @@ from messages.requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from messages.wire import ADVERTISED, SUPPORTED, encode_request
+from messages.wire import encode_request
 from tests.broker.harness import CONTROLLER, ServedBroker, alive, codes, known, order, settings
 from tests.waiting import until
 from tests.wire_client import WireClient
@@ -145,7 +146,7 @@ frames = st.one_of(
     st.binary(max_size=200),
     st.builds(
         lambda key, version, tail: struct.pack(">hhih", key, version, 1, -1) + tail,
-        st.sampled_from([*SUPPORTED, 0, 1, 22]),
+        st.sampled_from([*API_BY_KEY, 0, 1, 22]),
         st.integers(-1, 12),
         st.binary(max_size=200),
     ),

@@ -9,6 +9,7 @@ import attrs
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from messages.apis import APIS
 from messages.cluster import Endpoint, TopicPartition
 from messages.requests import (
     ApiVersionRange,
@@ -34,13 +35,10 @@ from messages.requests import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from messages.wire import SUPPORTED
 
 METADATA, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, API_VERSIONS = 3, 4, 5, 6, 7, 18
 
-EVERY_VERSION = [
-    (key, version) for key, api in SUPPORTED.items() for version in range(api.min_version, api.max_version + 1)
-]
+EVERY_VERSION = [(api.key, version) for api in APIS for version in range(api.min_version, api.max_version + 1)]
 
 int16 = st.integers(-(2**15), 2**15 - 1)
 int32 = st.integers(-(2**31), 2**31 - 1)

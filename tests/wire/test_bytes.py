@@ -9,6 +9,7 @@ from kafka.protocol.api_header import RequestHeader as ClientRequestHeader
 from kafka.protocol.metadata import ApiVersionsResponse as ClientApiVersionsResponse
 from kafka.protocol.metadata import MetadataResponse as ClientMetadataResponse
 
+from messages.apis import ADVERTISED, APIS
 from messages.cluster import Endpoint, TopicPartition
 from messages.requests import (
     ApiVersionRange,
@@ -29,8 +30,6 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.wire import (
-    ADVERTISED,
-    SUPPORTED,
     RequestHeader,
     Unencodable,
     UnknownApi,
@@ -216,14 +215,14 @@ def test_headers_that_do_not_fit_are_refused() -> None:
 
 
 def test_refusals_name_the_api_and_the_version() -> None:
-    for key, api in SUPPORTED.items():
+    for api in APIS:
         if api.name == "ApiVersions":
             continue
-        header = key.to_bytes(2, "big") + (api.max_version + 1).to_bytes(2, "big") + bytes(20)
+        header = api.key.to_bytes(2, "big") + (api.max_version + 1).to_bytes(2, "big") + bytes(20)
         with pytest.raises(UnsupportedVersion, match=f"{api.name} v{api.max_version + 1}: versions 0 to"):
             decode_request(header)
         with pytest.raises(UnsupportedVersion):
-            decode_response(key, api.max_version + 1, bytes(20))
+            decode_response(api.key, api.max_version + 1, bytes(20))
     with pytest.raises(UnknownApi, match="API 999 v0"):
         decode_request(bytes.fromhex("03e7 0000") + bytes(20))
     with pytest.raises(UnknownApi, match="API 999"):
@@ -237,7 +236,7 @@ def test_refusals_name_the_api_and_the_version() -> None:
 
 
 def test_supported_and_advertised() -> None:
-    spans = {api.name: (api.key, api.min_version, api.max_version) for api in SUPPORTED.values()}
+    spans = {api.name: (api.key, api.min_version, api.max_version) for api in APIS}
     assert spans == {
         "Metadata": (3, 0, 9),
         "LeaderAndIsr": (4, 0, 7),

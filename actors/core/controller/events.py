@@ -14,7 +14,7 @@ from actors.core.controller import brokers, notifications, shutdown, topics
 from actors.core.controller.context import ControllerContext
 from messages.conversation import Flow
 from messages.events import ControllerState
-from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
+from messages.requests import ControlledShutdownRequest
 from messages.vocabulary import Message
 
 Handler = Callable[[ControllerContext, Message], Flow[None] | None]
@@ -26,19 +26,16 @@ HANDLERS: dict[type, Handler] = {**brokers.EVENTS, **topics.EVENTS, **notificati
 
 @attrs.frozen
 class Served:
-    """A client's request that only the controller answers: the flow that does, and the answer that is an error code.
+    """How a request is answered that only the controller answers (`messages.apis`).
 
     `state` is what the gauge ControllerState shows meanwhile.
     """
 
     state: ControllerState
     flow: Callable[[ControllerContext, Message], Flow[Message]]
-    refusal: Callable[[int], Message]
 
 
 REQUESTS: dict[type, Served] = {
-    ControlledShutdownRequest: Served(
-        ControllerState.CONTROLLED_SHUTDOWN, shutdown.controlled_shutdown, ControlledShutdownResponse
-    ),
+    ControlledShutdownRequest: Served(ControllerState.CONTROLLED_SHUTDOWN, shutdown.controlled_shutdown),
 }
 """Request -> how it is answered."""

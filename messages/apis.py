@@ -1,0 +1,118 @@
+"""The APIs that a node answers, one declaration each: everything about an API but its messages and its handler.
+
+Adding one takes its messages (`messages.requests`), its layouts (kafka-python's, or a file in `wire/schemas`), a
+declaration here, and a handler with who answers it. What the names of messages and fields do not say of themselves goes
+into `wire/bindings.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from messages.broker import METADATA_CACHE
+from messages.errors import NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.requests import (
+    ApiVersionRange,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
+    PartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from messages.vocabulary import Message
+
+REQUEST_HANDLER = "request_handler"
+REPLICA_MANAGER = "replica_manager"
+CONTROLLER = "controller"
+"""Who answers, beside METADATA_CACHE: on any broker, but the controller only on the node that is it."""
+
+
+class Api(NamedTuple):
+    """One API, in the versions from `min_version` to `max_version`.
+
+    `refusal(request, error_code)` is the response that refuses the whole request. `elsewhere` is the code to refuse
+    with where who answers is not here; NONE: nobody then answers, and the connection is closed.
+    `advertised`: clients are told of it. The broker-to-broker APIs never are: their versions are fixed by the
+    configured inter.broker.protocol.version (broker.md 4.1). `control`: only controllers and brokers may send it.
+    """
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    request: type[Message]
+    response: type[Message]
+    answerer: str
+    refusal: Callable[[Any, int], Message]
+    elsewhere: int = NONE
+    advertised: bool = True
+    control: bool = False
+
+
+def _refuse_metadata(request: MetadataRequest, code: int) -> MetadataResponse:
+    topics = tuple(MetadataTopic(code, topic, False, ()) for topic in request.topics or ())
+    return MetadataResponse((), None, -1, topics)
+
+
+def _refuse_leader_and_isr(request: LeaderAndIsrRequest, code: int) -> LeaderAndIsrResponse:
+    return LeaderAndIsrResponse(code, _each(request, code))
+
+
+def _refuse_stop_replica(request: StopReplicaRequest, code: int) -> StopReplicaResponse:
+    """Stale requests are refused bare, all others by name."""
+    bare = code in (STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH)
+    return StopReplicaResponse(code, () if bare else _each(request, code))
+
+
+def _each(request: LeaderAndIsrRequest | StopReplicaRequest, code: int) -> tuple[PartitionError, ...]:
+    return tuple([PartitionError(state.partition, code) for state in request.partition_states])
+
+
+APIS: tuple[Api, ...] = (
+    Api(3, "Metadata", 0, 9, MetadataRequest, MetadataResponse, METADATA_CACHE, _refuse_metadata),
+    Api(
+        *(4, "LeaderAndIsr", 0, 7, LeaderAndIsrRequest, LeaderAndIsrResponse, REPLICA_MANAGER, _refuse_leader_and_isr),
+        advertised=False,
+        control=True,
+    ),
+    Api(
+        *(5, "StopReplica", 0, 4, StopReplicaRequest, StopReplicaResponse, REPLICA_MANAGER, _refuse_stop_replica),
+        advertised=False,
+        control=True,
+    ),
+    Api(
+        *(6, "UpdateMetadata", 0, 8, UpdateMetadataRequest, UpdateMetadataResponse, REPLICA_MANAGER),
+        refusal=lambda request, code: UpdateMetadataResponse(code),
+        advertised=False,
+        control=True,
+    ),
+    Api(
+        *(7, "ControlledShutdown", 0, 3, ControlledShutdownRequest, ControlledShutdownResponse, CONTROLLER),
+        refusal=lambda request, code: ControlledShutdownResponse(code),
+        elsewhere=STALE_CONTROLLER_EPOCH,
+        advertised=False,
+        control=True,
+    ),
+    Api(
+        *(18, "ApiVersions", 0, 3, ApiVersionsRequest, ApiVersionsResponse, REQUEST_HANDLER),
+        refusal=lambda request, code: ApiVersionsResponse(code, ()),
+    ),
+)
+
+API_BY_KEY: dict[int, Api] = {api.key: api for api in APIS}
+API_BY_REQUEST: dict[type, Api] = {api.request: api for api in APIS}
+
+ADVERTISED: tuple[ApiVersionRange, ...] = tuple(
+    ApiVersionRange(api.key, api.min_version, api.max_version) for api in APIS if api.advertised
+)
+"""What clients are told of."""

@@ -1,0 +1,124 @@
+"""What the names of messages and of Kafka's fields do not say of themselves: everything else is derived (`compiler`).
+
+Rule 1: partitions are flat in messages, and grouped by topic on the wire from some version on.
+Rule 2: topic ids are not ours: they go out as zero. LeaderAndIsr responses of v5+ carry *only* the id, so their
+        partitions come back under the id's text ("" for the zero id) and go out in one group of the zero id.
+Rule 3: before StopReplica v3 one flag says for all partitions whether they are deleted, and leader epochs are not on
+        the wire; a request that mixes has no bytes there, and the controller sends two (controller.md 4).
+Rule 4: endpoints came late to UpdateMetadata. v0 has one host and port per broker, that of its first PLAINTEXT
+        endpoint; v1 and v2 have endpoints without listener names, read as the names of their security protocols.
+Rule 5: Metadata's "all topics" is null from v1 on and an empty list in v0, where "no topics" has no bytes. librdkafka
+        writes its v9 "all topics" with a four-byte zero count. Read as Apache Kafka reads it, that is a null list,
+        false flags, one unknown tag and one byte too many, and neither of these matters (broker.md 6.2).
+"""
+
+from __future__ import annotations
+
+from messages.cluster import Endpoint
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LiveLeader,
+    MetadataBroker,
+    MetadataPartition,
+    MetadataRequest,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    UpdateMetadataBroker,
+    UpdateMetadataRequest,
+)
+from messages.wire.compiler import Binding
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""Kafka's security protocols; the index is the id on the wire."""
+
+
+def _delete_partitions(request: StopReplicaRequest) -> bool:
+    flags = {state.delete_partition for state in request.partition_states}
+    if len(flags) > 1:
+        raise ValueError("before version 3, all partitions of a request are deleted or none is")
+    return True in flags
+
+
+def _protocol_id(endpoint: Endpoint) -> int:
+    if endpoint.security_protocol not in SECURITY_PROTOCOLS:
+        raise ValueError(f"no security protocol {endpoint.security_protocol!r}")
+    return SECURITY_PROTOCOLS.index(endpoint.security_protocol)
+
+
+def _protocol(security_protocol: int) -> str:
+    if not 0 <= security_protocol < len(SECURITY_PROTOCOLS):
+        raise ValueError(f"no security protocol {security_protocol}")
+    return SECURITY_PROTOCOLS[security_protocol]
+
+
+def _listener(security_protocol: int, listener: str | None = None) -> str:
+    return _protocol(security_protocol) if listener is None else listener
+
+
+def _plaintext(broker: UpdateMetadataBroker) -> Endpoint:
+    for endpoint in broker.endpoints:
+        if endpoint.security_protocol == "PLAINTEXT":
+            return endpoint
+    raise ValueError(f"broker {broker.id} has no PLAINTEXT endpoint, and version 0 has no other")
+
+
+def _v0_host(broker: UpdateMetadataBroker) -> str:
+    return _plaintext(broker).host
+
+
+def _v0_port(broker: UpdateMetadataBroker) -> int:
+    return _plaintext(broker).port
+
+
+def _endpoints(
+    endpoints: tuple[Endpoint, ...] = (), v0_host: str | None = None, v0_port: int = 0
+) -> tuple[Endpoint, ...]:
+    return endpoints if v0_host is None else (Endpoint("PLAINTEXT", v0_host, v0_port),)
+
+
+def _topics_asked(request: MetadataRequest) -> tuple[str, ...] | None:
+    if request.version > 0:
+        return request.topics
+    if request.topics == ():
+        raise ValueError("version 0 cannot ask for no topics: an empty list asks for all")
+    return request.topics or ()
+
+
+def _topics_read(version: int, topics: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return topics or None if version == 0 else topics
+
+
+BINDINGS: dict[type, Binding] = {
+    LeaderAndIsrRequest: Binding(
+        gathered={"partition_states": ("ungrouped_partition_states", "topic_states.partition_states")},
+    ),
+    LeaderAndIsrPartitionState: Binding(renamed={"zk_version": ("partition_epoch",)}),
+    LiveLeader: Binding(renamed={"host": ("host_name",)}),
+    LeaderAndIsrResponse: Binding(gathered={"partition_errors": ("partition_errors", "topics.partition_errors")}),
+    StopReplicaRequest: Binding(
+        gathered={
+            "partition_states": ("ungrouped_partitions", "topics.partition_indexes", "topic_states.partition_states")
+        },
+        written={"delete_partitions": _delete_partitions},
+    ),
+    StopReplicaPartitionState: Binding(renamed={"delete_partition": ("delete_partition", "delete_partitions")}),
+    UpdateMetadataRequest: Binding(
+        gathered={"partition_states": ("ungrouped_partition_states", "topic_states.partition_states")},
+    ),
+    UpdateMetadataBroker: Binding(written={"v0_host": _v0_host, "v0_port": _v0_port}, read={"endpoints": _endpoints}),
+    Endpoint: Binding(
+        written={"security_protocol": _protocol_id}, read={"security_protocol": _protocol, "listener": _listener}
+    ),
+    MetadataRequest: Binding(written={"topics": _topics_asked}, read={"topics": _topics_read}),
+    MetadataBroker: Binding(renamed={"id": ("node_id",)}),
+    MetadataPartition: Binding(
+        renamed={
+            "partition": ("partition_index",),
+            "leader": ("leader_id",),
+            "replicas": ("replica_nodes",),
+            "isr": ("isr_nodes",),
+        },
+    ),
+}

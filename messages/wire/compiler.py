@@ -1,0 +1,555 @@
+"""From a message class and a layout to the code that reads and writes it: bytes become messages with nothing between.
+
+Rule 1: a field of the layout and an attribute of the class belong together by name, or as the class's `Binding` says.
+        A field that no attribute has is written as its default, and ignored where it is read; an attribute that the
+        version has no field for takes its own default, else the schema's.
+Rule 2: a TopicPartition is its topic's name and its number; the name may stand in an enclosing struct. What is
+        `gathered` is flat in the message and grouped by topic on the wire, topics in the order of their first sight.
+Rule 3: a struct that is flat - numbers, texts, lists of int32 - is read and written as one row (`primitives.Rows`).
+        Rows of `Encoded` values are made once for all the requests that they go into.
+Rule 4: reading and writing are generators that yield after every SLICE structs of an array, so that large messages can
+        be worked on in slices. Nothing that was read is seen before the end.
+"""
+
+from __future__ import annotations
+
+import struct
+import types
+import typing
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+import attrs
+
+from messages.cluster import TopicPartition
+from messages.conversation import SLICE
+from messages.encoded import Encoded
+from messages.wire import primitives
+from messages.wire.layout import Field, Layout
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work in slices, with a result."""
+
+_FIXED = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d"}
+_FIXED["uuid"] = "16s"
+_TOPIC_NAMES = ("topic_name", "topic", "name", "topic_id")
+_PARTITION_NAMES = ("partition_index", "partition", "index")
+_ZERO_ID = bytes(16)
+
+
+class Binding(NamedTuple):
+    """What the names of a class and of the fields do not say of themselves.
+
+    * renamed: attribute -> its fields, of which a version has one.
+    * gathered: attribute -> the arrays that hold its elements, one in each version: "array", where each names its topic
+      itself, or "array.array", where they are grouped by topic. An array of mere numbers is one of partition numbers.
+    * written: field -> its value, made of the message, where no attribute is the field.
+    * read: attribute -> its value, made of the fields that the function's parameters name, as far as there are any
+      (`version` is the version).
+    """
+
+    renamed: Mapping[str, tuple[str, ...]] = types.MappingProxyType({})
+    gathered: Mapping[str, tuple[str, ...]] = types.MappingProxyType({})
+    written: Mapping[str, Callable[[Any], object]] = types.MappingProxyType({})
+    read: Mapping[str, Callable[..., object]] = types.MappingProxyType({})
+
+
+Bindings = Mapping[type, Binding]
+
+
+def compile_reader(
+    kind: type, layout: Layout, version: int, bindings: Bindings
+) -> Callable[[bytes, int], Steps[tuple[Any, int]]]:
+    """`read(data, position)`, whose result is the message and where it ended.
+
+    It raises ValueError, IndexError or struct.error for bytes that are none.
+    """
+    return _Reader(layout, version, bindings).compile(kind)
+
+
+def compile_writer(kind: type, layout: Layout, version: int, bindings: Bindings) -> Callable[[Any], Steps[list[bytes]]]:
+    """`write(message)`, whose result are the pieces of its bytes.
+
+    It raises ValueError, TypeError, AttributeError or struct.error for what has no bytes.
+    """
+    return _Writer(layout, version, bindings).compile(kind)
+
+
+class _Class:
+    """A class of values as the compiler sees it: a message, a TopicPartition, a plain value, or (None) what is ignored.
+
+    `hints` are its attributes with their types.
+    """
+
+    def __init__(self, kind: Any, bindings: Bindings) -> None:
+        self.type = kind
+        self.binding = bindings.get(kind, Binding())
+        self.hints: dict[str, Any] = {}
+        if isinstance(kind, type) and attrs.has(kind):
+            hints = typing.get_type_hints(kind)
+            self.hints = {field.name: hints[field.name] for field in attrs.fields(kind)}
+
+    @property
+    def partition(self) -> str | None:
+        """The attribute that is a TopicPartition."""
+        return next((name for name, hint in self.hints.items() if hint is TopicPartition), None)
+
+    def fields(self, attribute: str) -> tuple[str, ...]:
+        """The fields that may be the attribute."""
+        arrays = self.binding.gathered.get(attribute, ())
+        return self.binding.renamed.get(attribute, (attribute,)) + tuple(name for name in arrays if "." not in name)
+
+    def attribute(self, field: str) -> str | None:
+        """The attribute that is the field."""
+        return next((name for name in self.hints if field in self.fields(name)), None)
+
+    def grouped(self, field: str) -> tuple[str, str] | None:
+        """The attribute whose elements are grouped in the array `field`, and their array within."""
+        for attribute, arrays in self.binding.gathered.items():
+            for path in arrays:
+                outer, _, inner = path.partition(".")
+                if inner and outer == field:
+                    return attribute, inner
+        return None
+
+    def element(self, attribute: str) -> Any:
+        """The type of the elements of a tuple."""
+        hint = self.hints[attribute]
+        choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        return next(typing.get_args(choice)[0] for choice in choices if typing.get_origin(choice) is tuple)
+
+
+class _Code:
+    """A function that is being written, and what it refers to."""
+
+    def __init__(self, layout: Layout, version: int, bindings: Bindings) -> None:
+        self.flexible = layout.flexible
+        self.layout = layout
+        self.version = version
+        self.bindings = bindings
+        self.lines: list[str] = []
+        self.depth = 0
+        self.names: dict[str, Any] = {"SLICE": SLICE, "TopicPartition": TopicPartition, "new_tuple": tuple.__new__}
+        self.used = 0
+
+    def emit(self, *lines: str) -> None:
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    def fresh(self, name: str) -> str:
+        """A name that nothing else has."""
+        self.used += 1
+        return f"{name}_{self.used}"
+
+    def refer(self, value: Any, name: str = "") -> str:
+        """A name by which the code reaches `value`."""
+        name = name or value.__name__.strip("<>")
+        while self.names.setdefault(name, value) is not value:
+            name += "_"
+        return name
+
+    def class_of(self, kind: Any) -> _Class:
+        return _Class(kind, self.bindings)
+
+    def step(self) -> None:
+        """Count one struct, and end the slice where it is full."""
+        self.emit("left -= 1", "if not left:", "    left = SLICE", "    yield")
+
+    def finish(self, name: str) -> Any:
+        exec(compile("\n".join(self.lines), f"<{name} v{self.version}>", "exec"), self.names)
+        return self.names["code"]
+
+
+def _present(fields: tuple[Field, ...]) -> list[Field]:
+    return [field for field in fields if field.present]
+
+
+def _elements(field: Field) -> tuple[Field, ...]:
+    """The fields of an array's structs. Mere numbers are partition numbers."""
+    return field.fields or (Field("partition_index", field.type),)
+
+
+def _is_fixed(field: Field) -> bool:
+    return field.type in _FIXED and not field.array
+
+
+def _is_flat(fields: tuple[Field, ...]) -> bool:
+    """Whether a struct of these fields is a row (rule 3)."""
+    variable = (("string", False), ("int32", True))
+    return all(
+        _is_fixed(field) or ((field.type, field.array) in variable and not field.nullable) for field in _present(fields)
+    )
+
+
+# -------------------------------------------------------------------------------------------------------- reading
+
+
+class _Scope:
+    """What a struct and those around it hold: expressions by field, and defaults of the fields that are absent."""
+
+    def __init__(self, outer: _Scope | None = None) -> None:
+        self.values: dict[str, str] = {} if outer is None else dict(outer.values)
+        self.defaults: dict[str, str] = {}
+
+    def first(self, names: tuple[str, ...]) -> str | None:
+        return next((self.values[name] for name in names if name in self.values), None)
+
+
+class _Inner(NamedTuple):
+    """The array of gathered elements in the struct that is being read, and the list that they go to."""
+
+    field: str
+    kind: _Class
+    items: str
+
+
+class _Reader(_Code):
+    def compile(self, kind: type) -> Any:
+        self.emit("def code(data, position):")
+        self.depth = 1
+        self.emit("left = SLICE", "if not left: yield")
+        self.guesses: list[str] = []
+        body, scope = len(self.lines), _Scope()
+        scope.values["version"] = str(self.version)
+        message = self.class_of(kind)
+        scope = self.struct(message, self.layout.fields, scope)
+        self.emit(f"return {self.value(message, self.layout.fields, scope)}, position")
+        self.lines[body:body] = self.guesses
+        return self.finish(f"read {kind.__name__}")
+
+    def struct(self, kind: _Class, fields: tuple[Field, ...], outer: _Scope, inner: _Inner | None = None) -> _Scope:
+        """Read a struct field by field."""
+        scope = _Scope(outer)
+        run: list[tuple[str, str]] = []
+        for field in fields:
+            if not field.present:
+                scope.defaults[field.name] = repr(field.default)
+            elif _is_fixed(field):
+                run.append((_FIXED[field.type], self.fixed(field, scope)))
+            else:
+                self.unpack(run)
+                self.variable(kind, field, scope, inner)
+        if self.flexible:
+            run.append(("B", "tags"))
+        self.unpack(run)
+        self.skip_tags(self.flexible)
+        return scope
+
+    def fixed(self, field: Field, scope: _Scope) -> str:
+        """The name for a field of fixed size."""
+        name = self.fresh(field.name)
+        scope.values[field.name] = f"{self.refer(_text_of_id)}({name})" if field.type == "uuid" else name
+        return name
+
+    def unpack(self, run: list[tuple[str, str]]) -> None:
+        """Read fields of fixed size that follow each other."""
+        if run:
+            layout = struct.Struct(">" + "".join(form for form, _ in run))
+            unpack = self.refer(layout.unpack_from, "unpack_" + layout.format[1:].replace("?", "z"))
+            self.emit(f"{', '.join(name for _, name in run)}, = {unpack}(data, position)", f"position += {layout.size}")
+            run.clear()
+
+    def skip_tags(self, tagged: bool) -> None:
+        if tagged:
+            self.emit(f"if tags: position = {self.refer(primitives.skip_tags)}(data, position - 1)")
+
+    def variable(self, kind: _Class, field: Field, scope: _Scope, inner: _Inner | None) -> None:
+        """Read a field of no fixed size."""
+        if inner is not None and field.name == inner.field:
+            self.array(field, inner.items, lambda: self.append(inner.items, inner.kind, field, scope))
+            return
+        attribute, grouped = kind.attribute(field.name), kind.grouped(field.name)
+        name = scope.values[field.name] = self.fresh(field.name)
+        if grouped is not None:
+            within = _Inner(grouped[1], self.class_of(kind.element(grouped[0])), self.fresh(grouped[0]))
+            scope.values[grouped[0]] = within.items
+            self.emit(f"{within.items} = []")
+            self.array(field, name, lambda: self.struct(self.class_of(None), field.fields, scope, within))
+            self.emit(f"{within.items} = tuple({within.items})")
+        elif field.fields or (attribute is not None and attribute in kind.binding.gathered):
+            element = self.class_of(None if attribute is None else kind.element(attribute))
+            self.emit(f"{name} = []")
+            self.array(field, name, lambda: self.append(name, element, field, scope))
+            self.emit(f"if {name} is not None: {name} = tuple({name})")
+        else:
+            read = _READ[field.type, field.array]
+            self.emit(f"{name}, position = {self.refer(read)}(data, position, {self.flexible})")
+            self.check_null(field, f"{name} is None")
+
+    def array(self, field: Field, name: str, body: Callable[[], object]) -> None:
+        """Read a count, and something as many times."""
+        count = self.fresh("count")
+        self.emit(f"{count}, position = {self.refer(primitives.read_length)}(data, position, {self.flexible})")
+        if field.nullable:
+            self.emit(f"if {count} < 0: {name} = None")
+        self.check_null(field, f"{count} < 0")
+        self.emit(f"for _ in range({count}):")
+        self.depth += 1
+        body()
+        self.depth -= 1
+
+    def check_null(self, field: Field, condition: str) -> None:
+        if not field.nullable:
+            self.emit(f"if {condition}: {self.refer(_refuse_null)}({field.name!r})")
+
+    def append(self, items: str, kind: _Class, field: Field, outer: _Scope) -> None:
+        """Read one element of an array, and append it."""
+        fields = _elements(field)
+        scope = self.row(field, outer) if _is_flat(fields) else self.struct(kind, fields, outer)
+        if kind.type is not None:
+            self.emit(f"{items}.append({self.value(kind, fields, scope)})")
+        self.step()
+
+    def row(self, field: Field, outer: _Scope) -> _Scope:
+        """Read a flat struct at once, in the guess that it is as long as the last one (rule 3)."""
+        scope = _Scope(outer)
+        parts, names, lengths = [""], [], []
+        for part in _elements(field):
+            if not part.present:
+                scope.defaults[part.name] = repr(part.default)
+            elif _is_fixed(part):
+                parts[-1] += _FIXED[part.type]
+                names.append(self.fixed(part, scope))
+            else:
+                name = self.fresh(part.name)
+                lengths.append(f"length_{name}")
+                names += [lengths[-1], name]
+                parts += ["ids" if part.array else "text", ""]
+                shared = self.refer(primitives.IDS, "IDS") if part.array else self.refer(primitives.TEXTS, "TEXTS")
+                scope.values[part.name] = f"{shared}[{name}]"
+        tagged = self.flexible and bool(field.fields)
+        if tagged:
+            parts[-1] += "B"
+            names.append("tags")
+        rows = primitives.Rows(tuple(parts), self.flexible)
+        at = self.refer(rows.at, self.fresh("row_at"))
+        guess = self.refer(rows.guess, self.fresh("guess"))
+        unpack, size = f"unpack_{guess}", f"size_{guess}"
+        known = "".join(f"known_{name}, " for name in lengths)
+        self.guesses.append(f"    {unpack}, {size}, ({known}) = {guess}")
+        read = f"{', '.join(names)}, = {unpack}(data, position)"
+        if lengths:
+            alike = " and ".join(f"{name} == known_{name}" for name in lengths)
+            self.emit("try:", f"    {read}", f"    alike = {alike}")
+            self.emit(f"except {self.refer(struct.error, 'struct_error')}:", "    alike = False")
+            self.emit("if not alike:", f"    {unpack}, {size}, ({known}) = {at}(data, position)", f"    {read}")
+        else:
+            self.emit(read)
+        self.emit(f"position += {size}")
+        self.skip_tags(tagged)
+        return scope
+
+    def value(self, kind: _Class, fields: tuple[Field, ...], scope: _Scope) -> str:
+        """The expression that makes a value of what was read."""
+        if kind.type is None:
+            return "None"
+        if kind.type is TopicPartition:
+            return self.partition(scope)
+        if not kind.hints:  # a plain value, alone in its struct
+            return next(scope.values[field.name] for field in fields if field.present)
+        return f"{self.refer(kind.type)}({', '.join(self.argument(kind, name, scope) for name in kind.hints)})"
+
+    def argument(self, kind: _Class, attribute: str, scope: _Scope) -> str:
+        """The expression of one attribute (rules 1 and 2)."""
+        make = kind.binding.read.get(attribute)
+        if make is not None:
+            known = [name for name in typing.get_type_hints(make) if name in scope.values]
+            return f"{self.refer(make)}({', '.join(f'{name}={scope.values[name]}' for name in known)})"
+        if kind.hints[attribute] is TopicPartition:
+            return self.partition(scope)
+        value = scope.first((*kind.fields(attribute), attribute))
+        if value is not None:
+            return value
+        default = getattr(attrs.fields_dict(kind.type)[attribute], "default", attrs.NOTHING)
+        if default is attrs.NOTHING:
+            return next(scope.defaults[name] for name in kind.fields(attribute) if name in scope.defaults)
+        return repr(default)
+
+    def partition(self, scope: _Scope) -> str:
+        return f"new_tuple(TopicPartition, ({scope.first(_TOPIC_NAMES)}, {scope.first(_PARTITION_NAMES)}))"
+
+
+def _refuse_null(field: str) -> NoReturn:
+    raise ValueError(f"{field} is null")
+
+
+def _text_of_id(data: bytes) -> str:
+    """An id as Kafka's tools print UUIDs in full; "" for the zero id."""
+    digits = data.hex()
+    return "" if data == _ZERO_ID else "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _read_texts(data: bytes, position: int, compact: bool) -> tuple[tuple[str, ...] | None, int]:
+    count, position = primitives.read_length(data, position, compact)
+    texts: list[str] = []
+    for _ in range(count):
+        text, position = primitives.read_text(data, position, compact)
+        texts.append(text if text is not None else _refuse_null("a text"))
+    return None if count < 0 else tuple(texts), position
+
+
+_READ: dict[tuple[str, bool], Callable[..., Any]] = {
+    ("string", False): primitives.read_text,
+    ("bytes", False): primitives.read_bytes,
+    ("records", False): primitives.read_bytes,
+    ("int32", True): primitives.read_ids,
+    ("string", True): _read_texts,
+}
+
+
+# -------------------------------------------------------------------------------------------------------- writing
+
+
+class _Writer(_Code):
+    def compile(self, kind: type) -> Any:
+        self.emit("def code(message):")
+        self.depth = 1
+        self.emit("left = SLICE", "if not left: yield", "out = []", "add = out.append")
+        self.struct(self.class_of(kind), self.layout.fields, "message")
+        self.emit("return out")
+        return self.finish(f"write {kind.__name__}")
+
+    def struct(self, kind: _Class, fields: tuple[Field, ...], value: str) -> None:
+        """Write a struct field by field."""
+        self.open_partition(kind, value)
+        run: list[Field] = []
+        for field in _present(fields):
+            attribute, grouped = kind.attribute(field.name), kind.grouped(field.name)
+            if grouped is not None:
+                self.add(kind, run, value)
+                self.groups(kind, field, grouped, value)
+            elif attribute is not None and (field.fields or attribute in kind.binding.gathered):
+                self.add(kind, run, value)
+                self.array(kind, field, attribute, value)
+            else:
+                run.append(field)
+        self.add(kind, run, value, self.flexible)
+
+    def open_partition(self, kind: _Class, value: str) -> None:
+        if kind.type is TopicPartition:
+            self.emit(f"topic, number = {value}")
+        elif kind.partition is not None:
+            self.emit(f"topic, number = {value}.{kind.partition}")
+
+    def add(self, kind: _Class, run: list[Field], value: str, tagged: bool = False) -> None:
+        """Write fields that follow each other."""
+        if run or tagged:
+            self.emit(f"add({self.row(kind, run, value, tagged)})")
+            run.clear()
+
+    def array(self, kind: _Class, field: Field, attribute: str, value: str) -> None:
+        """Write an array, its elements one after the other."""
+        items, item = self.fresh(attribute), self.fresh("item")
+        source = kind.binding.written.get(field.name)
+        self.emit(f"{items} = {value}.{attribute}" if source is None else f"{items} = {self.refer(source)}({value})")
+        if field.nullable:
+            self.emit(f"if {items} is None:", f"    add({primitives.null('array', self.flexible)!r})", "else:")
+            self.depth += 1
+        self.emit(f"add({self.count(items)})", f"for {item} in {items}:")
+        self.depth += 1
+        element = self.class_of(kind.element(attribute))
+        if _is_flat(_elements(field)):
+            self.emit(f"add({self.kept_row(element, field, item)})")
+        else:
+            self.struct(element, field.fields, item)
+        self.step()
+        self.depth -= 2 if field.nullable else 1
+
+    def groups(self, kind: _Class, field: Field, grouped: tuple[str, str], value: str) -> None:
+        """Write what is gathered in the message by topic (rule 2)."""
+        attribute, inner = grouped
+        element = self.class_of(kind.element(attribute))
+        array = next(part for part in _present(field.fields) if part.name == inner)
+        others = [part for part in _present(field.fields) if part.name != inner]
+        named = any(part.type == "string" and part.name in _TOPIC_NAMES for part in others)
+        self.emit("groups = {}", "last = None", f"for item in {value}.{attribute}:")
+        self.depth += 1
+        row = self.kept_row(element, array, "item")
+        if not named:
+            self.emit("topic = ''")
+        self.emit("if topic is not last:", "    last = topic", "    rows = groups.get(topic)")
+        self.emit("    if rows is None: rows = groups[topic] = []", f"rows.append({row})")
+        self.step()
+        self.depth -= 1
+        self.emit(f"add({self.count('groups')})", "for topic, rows in groups.items():")
+        self.depth += 1
+        keyed = self.class_of(TopicPartition)
+        before = others[: _present(field.fields).index(array)]
+        self.add(keyed, before, "")
+        self.emit(f"add({self.count('rows')})", "add(b''.join(rows))")
+        self.add(keyed, others[_present(field.fields).index(array) :], "", self.flexible)
+        self.depth -= 1
+
+    def kept_row(self, kind: _Class, field: Field, value: str) -> str:
+        """The expression of an element's row, which is kept where the class does that (rule 3)."""
+        self.open_partition(kind, value)
+        made = self.row(kind, _present(_elements(field)), value, self.flexible and bool(field.fields))
+        if not (isinstance(kind.type, type) and issubclass(kind.type, Encoded)):
+            return made
+        self.names["keep"] = Encoded.__dict__["encoded"].__set__
+        self.names["keep_version"] = Encoded.__dict__["encoded_version"].__set__
+        self.emit("try:", f"    known = {value}.encoded_version == {self.version}")
+        self.emit("except AttributeError:", "    known = False", "if known:", f"    row = {value}.encoded", "else:")
+        self.emit(f"    row = {made}", f"    keep({value}, row)", f"    keep_version({value}, {self.version})")
+        return "row"
+
+    def row(self, kind: _Class, fields: list[Field], value: str, tagged: bool) -> str:
+        """The expression of the bytes of fields that follow each other."""
+        pieces: list[str] = []
+        run: list[tuple[str, str]] = []
+        for field in fields:
+            source = self.source(kind, field, value)
+            if _is_fixed(field):
+                run.append((_FIXED[field.type], source))
+            else:
+                self.pack(run, pieces)
+                pieces.append(self.framed(field, source))
+        if tagged:
+            run.append(("B", "0"))
+        self.pack(run, pieces)
+        return pieces[0] if len(pieces) == 1 else f"b''.join(({', '.join(pieces)}))"
+
+    def pack(self, run: list[tuple[str, str]], pieces: list[str]) -> None:
+        if run:
+            layout = struct.Struct(">" + "".join(form for form, _ in run))
+            pack = self.refer(layout.pack, "pack_" + layout.format[1:].replace("?", "z"))
+            pieces.append(f"{pack}({', '.join(source for _, source in run)})")
+            run.clear()
+
+    def framed(self, field: Field, source: str) -> str:
+        """The expression of a field of no fixed size."""
+        compact = self.flexible
+        if (field.type, field.array) == ("string", False):
+            made = f"{self.refer(primitives.FRAMED_TEXTS[compact], 'FRAMED_TEXTS')}[{source}]"
+        elif (field.type, field.array) == ("int32", True):
+            made = f"{self.refer(primitives.FRAMED_IDS[compact], 'FRAMED_IDS')}[{source}]"
+        elif field.array:
+            made = f"{self.refer(_framed_texts)}({source}, {compact})"
+        else:
+            made = f"{self.refer(primitives.framed_bytes)}({source}, {compact})"
+        if field.nullable:
+            made = f"({primitives.null(field.type, compact)!r} if {source} is None else {made})"
+        return made
+
+    def source(self, kind: _Class, field: Field, value: str) -> str:
+        """The expression of a field's value (rules 1 and 2)."""
+        make, attribute = kind.binding.written.get(field.name), kind.attribute(field.name)
+        if make is not None:
+            return f"{self.refer(make)}({value})"
+        if attribute is not None:
+            return f"{value}.{attribute}"
+        if kind.type is TopicPartition or kind.partition is not None:
+            if field.type == "string" and field.name in _TOPIC_NAMES:
+                return "topic"
+            if field.name in _PARTITION_NAMES:
+                return "number"
+        if not kind.hints and kind.type is not TopicPartition:
+            return value
+        return repr(_ZERO_ID if field.type == "uuid" else field.default)
+
+    def count(self, items: str) -> str:
+        return f"{self.refer(primitives.length)}(len({items}), {self.flexible})"
+
+
+def _framed_texts(value: tuple[str, ...], compact: bool) -> bytes:
+    return primitives.length(len(value), compact) + b"".join(primitives.framed_text(text, compact) for text in value)

@@ -1,0 +1,230 @@
+"""Kafka's primitive types of variable length, between values and bytes (broker.md 6.3).
+
+Rule 1: a length comes first: an int16 before a text, an int32 before bytes and arrays, or in flexible versions a varint
+        of one more than the length. -1 (compact: 0) is null; every other negative length is read as null too, as
+        Apache does.
+Rule 2: the peer is not trusted: a varint has five bytes at most, and what ends beyond the frame is an error. A large
+        count needs no bound of its own: elements are read one by one, and none is smaller than a byte.
+Rule 3: names of topics and lists of brokers come again and again: each is made once and shared. What is kept is
+        bounded, for peers choose it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+MAX_TEXT = 0x7FFF
+"""Bytes of the longest text, also where its length could be larger."""
+
+MOST_KEPT = 1 << 15
+LONGEST_KEPT = 256
+"""How many values a `Kept` keeps, and the length in bytes up to which it does."""
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_VARINT_BYTES = 5
+
+
+# -------------------------------------------------------------------------------------------------------- reading
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The unsigned varint at `position`, and where it ends."""
+    value = shift = 0
+    for place in range(position, position + _VARINT_BYTES):
+        byte = data[place]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place + 1
+        shift += 7
+    raise ValueError("a varint of more than five bytes")
+
+
+def read_length(data: bytes, position: int, compact: bool, text: bool = False) -> tuple[int, int]:
+    """The length at `position`, negative for null, and where it ends (rule 1)."""
+    if compact:
+        value, position = read_varint(data, position)
+        value -= 1
+    elif text:
+        (value,) = _INT16.unpack_from(data, position)
+        position += _INT16.size
+    else:
+        (value,) = _INT32.unpack_from(data, position)
+        position += _INT32.size
+    if text and value > MAX_TEXT:
+        raise ValueError(f"a text of {value} bytes")
+    return value, position
+
+
+def read_text(data: bytes, position: int, compact: bool) -> tuple[str | None, int]:
+    """The text at `position`, and where it ends."""
+    length, position = read_length(data, position, compact, text=True)
+    return (None, position) if length < 0 else (TEXTS[data[position : position + length]], position + length)
+
+
+def read_bytes(data: bytes, position: int, compact: bool) -> tuple[bytes | None, int]:
+    """The bytes at `position`, and where they end."""
+    length, position = read_length(data, position, compact)
+    return (None, position) if length < 0 else (data[position : position + length], position + length)
+
+
+def read_ids(data: bytes, position: int, compact: bool) -> tuple[tuple[int, ...] | None, int]:
+    """The array of int32 at `position`, and where it ends."""
+    count, position = read_length(data, position, compact)
+    if count < 0:
+        return None, position
+    end = position + 4 * count
+    if end > len(data):
+        raise ValueError("the frame ends inside a field")
+    return IDS[data[position:end]], end
+
+
+def skip_tags(data: bytes, position: int) -> int:
+    """Where the tagged fields at `position` end; what they say is ignored."""
+    count, position = read_varint(data, position)
+    for _ in range(count):
+        _, position = read_varint(data, position)
+        size, position = read_varint(data, position)
+        position += size
+        if position > len(data):
+            raise ValueError("the frame ends inside a field")
+    return position
+
+
+# -------------------------------------------------------------------------------------------------------- writing
+
+
+def varint(value: int) -> bytes:
+    """`value`, not negative, as an unsigned varint."""
+    if value < 0x80:
+        return _SMALL[value]
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def length(count: int, compact: bool) -> bytes:
+    """The length of an array or of bytes."""
+    return varint(count + 1) if compact else _INT32.pack(count)
+
+
+def framed_text(value: str, compact: bool) -> bytes:
+    """A text with its length before it. ValueError where it is too long or no Unicode."""
+    data = value.encode()
+    if len(data) > MAX_TEXT:
+        raise ValueError(f"a text of {len(data)} bytes does not fit")
+    return (varint(len(data) + 1) if compact else _INT16.pack(len(data))) + data
+
+
+def framed_bytes(value: bytes, compact: bool) -> bytes:
+    """Bytes with their length before them."""
+    return length(len(value), compact) + value
+
+
+def framed_ids(value: tuple[int, ...], compact: bool) -> bytes:
+    """An array of int32."""
+    return length(len(value), compact) + struct.pack(f">{len(value)}i", *value)
+
+
+def null(type: str, compact: bool) -> bytes:
+    """The length that says null."""
+    if compact:
+        return b"\0"
+    return b"\xff\xff" if type == "string" else b"\xff\xff\xff\xff"
+
+
+_SMALL = [bytes((value,)) for value in range(0x80)]
+
+
+# -------------------------------------------------------------------------------------------------------- shared values
+
+
+class Kept(dict[Any, Any]):
+    """What `make` makes of a key, made once for each key as long as there are not too many (rule 3)."""
+
+    def __init__(self, make: Any, *arguments: object) -> None:
+        super().__init__()
+        self._make = make
+        self._arguments = arguments
+
+    def __missing__(self, key: Any) -> Any:
+        value = self._make(key, *self._arguments)
+        if len(key) <= LONGEST_KEPT:
+            if len(self) >= MOST_KEPT:
+                self.clear()
+            self[key] = value
+        return value
+
+
+def _ids(data: bytes) -> tuple[int, ...]:
+    return struct.unpack(f">{len(data) // 4}i", data)
+
+
+TEXTS = Kept(bytes.decode)
+"""Texts by their bytes."""
+IDS = Kept(_ids)
+"""Tuples of int32 by their bytes."""
+FRAMED_TEXTS = {compact: Kept(framed_text, compact) for compact in (False, True)}
+FRAMED_IDS = {compact: Kept(framed_ids, compact) for compact in (False, True)}
+"""Texts and tuples of int32 as `framed_text` and `framed_ids` write them."""
+
+
+# -------------------------------------------------------------------------------------------------------- rows
+
+
+class Rows:
+    """Structs that are read whole, by one `struct.Struct` for all that have lists and texts of the same lengths.
+
+    `parts` are, in order, formats of fixed size ("iiii") and the variable fields: "ids" or "text". Their lengths are
+    unpacked as bytes, before the bytes of their contents: whoever unpacks by a guess compares these.
+    """
+
+    def __init__(self, parts: tuple[str, ...], compact: bool) -> None:
+        self._parts = parts
+        self._compact = compact
+        self._known: dict[tuple[bytes, ...], tuple[Any, int, tuple[bytes, ...]]] = {}
+        self.guess = self._row(tuple(self._empty(part) for part in parts if part in _ELEMENTS))
+        """The row with nothing in it, as `at` would find it."""
+
+    def at(self, data: bytes, position: int) -> tuple[Any, int, tuple[bytes, ...]]:
+        """`unpack_from`, size and lengths of the row at `position`. ValueError where one is null or beyond the end."""
+        lengths = []
+        for part in self._parts:
+            if part in _ELEMENTS:
+                count, end = read_length(data, position, self._compact, part == "text")
+                if count < 0:
+                    raise ValueError("null where a value is due")
+                lengths.append(data[position:end])
+                position = end + count * _ELEMENTS[part]
+            else:
+                position += struct.calcsize(">" + part)
+        if position > len(data):
+            raise ValueError("the frame ends inside a field")
+        found = tuple(lengths)
+        return self._known.get(found) or self._row(found)
+
+    def _row(self, lengths: tuple[bytes, ...]) -> tuple[Any, int, tuple[bytes, ...]]:
+        form, given = ">", iter(lengths)
+        for part in self._parts:
+            if part in _ELEMENTS:
+                said = next(given)
+                count, _ = read_length(said, 0, self._compact, part == "text")
+                form += f"{len(said)}s{count * _ELEMENTS[part]}s"
+            else:
+                form += part
+        layout = struct.Struct(form)
+        if len(self._known) >= MOST_KEPT:
+            self._known.clear()
+        self._known[lengths] = layout.unpack_from, layout.size, lengths
+        return self._known[lengths]
+
+    def _empty(self, part: str) -> bytes:
+        return framed_text("", self._compact) if part == "text" else length(0, self._compact)
+
+
+_ELEMENTS = {"ids": 4, "text": 1}
+"""Bytes of an element, by variable part."""

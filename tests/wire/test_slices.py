@@ -1,0 +1,153 @@
+"""Large messages: worked on in slices, made once for all receivers, refused whole or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from messages.cluster import TopicPartition
+from messages.conversation import SLICE
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    MetadataPartition,
+    MetadataResponse,
+    MetadataTopic,
+    PartitionError,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+)
+from messages.wire import (
+    MalformedFrame,
+    RequestHeader,
+    decode_request,
+    decode_response,
+    decoding_request,
+    decoding_response,
+    encode_request,
+    encoding_request,
+    encoding_response,
+)
+from messages.wire.primitives import MOST_KEPT, Kept
+from tests.wire.oracle import request_frame
+from tests.wire.samples import LEADER_AND_ISR, REQUESTS, STOP_REPLICA, UPDATE_METADATA
+
+LARGE = 2 * SLICE + 1
+partitions = [TopicPartition(f"t{number // 300}", number % 300) for number in range(LARGE)]
+errors = tuple(PartitionError(partition, number % 3) for number, partition in enumerate(partitions))
+
+LARGE_REQUESTS = {
+    "LeaderAndIsr": LeaderAndIsrRequest(
+        4, 1, 1, 1, tuple(LeaderAndIsrPartitionState(p, 1, 1, 1, (1,), 1, (1, 2)) for p in partitions), ()
+    ),
+    "StopReplica": StopReplicaRequest(3, 1, 1, 1, tuple(StopReplicaPartitionState(p, 1, True) for p in partitions)),
+    "UpdateMetadata": UpdateMetadataRequest(
+        6, 1, 1, 1, tuple(UpdateMetadataPartitionState(p, 1, 1, 1, (1,), 1, (1, 2)) for p in partitions), ()
+    ),
+    "ungrouped": UpdateMetadataRequest(
+        4, 1, 1, -1, tuple(UpdateMetadataPartitionState(p, 1, 1, 1, (1,), 1, (1, 2)) for p in partitions), ()
+    ),
+}
+LARGE_RESPONSES = {
+    "LeaderAndIsr": (4, 4, LeaderAndIsrResponse(0, errors)),
+    "Metadata": (
+        *(3, 8),
+        MetadataResponse(
+            *((), None, 1),
+            (
+                MetadataTopic(0, "one", False, tuple(MetadataPartition(0, n, 1, 1, (1,), (1,)) for n in range(LARGE))),
+                *(MetadataTopic(0, str(number), False, ()) for number in range(LARGE)),
+            ),
+        ),
+    ),
+}
+
+
+def in_slices(steps: Any) -> tuple[int, Any]:
+    """How many slices the work has, and its result."""
+    for slices in range(1, 100):
+        try:
+            next(steps)
+        except StopIteration as done:
+            return slices, done.value
+    raise AssertionError("no end")
+
+
+@pytest.mark.parametrize("request_", LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
+def test_a_large_request_takes_a_slice_for_every_so_many_entries(request_: Any) -> None:
+    slices, frame = in_slices(encoding_request(request_, 1, "me"))
+    assert slices == 3
+    assert in_slices(decoding_request(frame[4:])) == (3, (decode_request(frame[4:])[0], request_))
+
+
+@pytest.mark.parametrize(("key", "version", "response"), LARGE_RESPONSES.values(), ids=LARGE_RESPONSES)
+def test_a_large_response_takes_a_slice_for_every_so_many_entries(key: int, version: int, response: Any) -> None:
+    slices, frame = in_slices(encoding_response(RequestHeader(key, version, 1, ""), response))
+    assert slices == in_slices(decoding_response(key, version, frame[4:]))[0] >= 3
+    assert decode_response(key, version, frame[4:]) == (1, response)
+
+
+@pytest.mark.parametrize("request_", LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
+def test_a_request_whose_end_is_missing_is_refused_after_its_last_slice(request_: Any) -> None:
+    steps = decoding_request(encode_request(request_, 1, "me")[4:-1])
+    next(steps), next(steps)
+    with pytest.raises(MalformedFrame):
+        next(steps)
+
+
+@pytest.mark.parametrize("key", [LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA])
+@settings(max_examples=50)
+@given(data=st.data())
+def test_states_that_were_encoded_before_are_encoded_the_same(key: int, data: Any) -> None:
+    """In whichever request and version that was."""
+    last = {LEADER_AND_ISR: 7, STOP_REPLICA: 4, UPDATE_METADATA: 8}[key]
+    versions = st.integers(1 if key == UPDATE_METADATA else 0, last)  # UpdateMetadata v0 lacks endpoints
+    request = data.draw(REQUESTS[key](data.draw(versions)))
+    for version in data.draw(st.lists(versions if key != STOP_REPLICA else st.integers(3, 4), min_size=1, max_size=4)):
+        again = attrs.evolve(request, version=version, controller_epoch=data.draw(st.integers(0, 9)))
+        fresh = attrs.evolve(again, partition_states=tuple(attrs.evolve(s) for s in again.partition_states))
+        assert encode_request(again, 1, "") == encode_request(fresh, 1, "") == encode_request(again, 1, "")
+
+
+def test_what_a_state_keeps_is_no_part_of_it() -> None:
+    fresh, encoded = (LeaderAndIsrPartitionState(TopicPartition("t", 0), 1, 1, 1, (1,), 1, (1,)) for _ in range(2))
+    encode_request(LeaderAndIsrRequest(4, 1, 1, 1, (encoded,), ()), 1, "")
+    assert hasattr(encoded, "encoded") and not hasattr(fresh, "encoded")
+    assert (fresh, hash(fresh), repr(fresh)) == (encoded, hash(encoded), repr(encoded))
+
+
+def test_rows_of_very_different_lengths_follow_each_other() -> None:
+    """Lists of replicas whose own length takes one, two and one bytes; names that change in every row."""
+    states = tuple(
+        LeaderAndIsrPartitionState(TopicPartition(f"{'t' * count}", 0), 1, 1, 1, ids, 1, ids, ids[:1], ids[1:])
+        for count in (1, 127, 128, 249, 2)
+        for ids in ((), (1,), tuple(range(126)), tuple(range(127)), tuple(range(300)), (2, 3))
+    )
+    for version in (1, 3, 4):
+        request = LeaderAndIsrRequest(version, 1, 1, -1, states, ())
+        frame = encode_request(request, 1, "me")
+        assert frame == request_frame(RequestHeader(4, version, 1, "me"), request)
+        read = decode_request(frame[4:])[1]
+        assert [(s.partition, s.replicas) for s in read.partition_states] == [(s.partition, s.replicas) for s in states]
+
+
+def test_lists_that_are_equal_are_one_object() -> None:
+    frame = encode_request(LARGE_REQUESTS["LeaderAndIsr"], 1, "me")[4:]
+    read = decode_request(frame)[1]
+    assert len({id(state.replicas) for state in read.partition_states}) == 1
+    assert len({id(state.partition.topic) for state in read.partition_states}) == len({p.topic for p in partitions})
+
+
+def test_what_peers_say_is_not_kept_without_bound() -> None:
+    kept = Kept(bytes.decode)
+    for number in range(MOST_KEPT + 2):
+        kept[b"%d" % number]
+    assert len(kept) <= MOST_KEPT
+    assert kept[b"x" * 1000] == "x" * 1000 and b"x" * 1000 not in kept
