@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,18 @@ HOUSE = Path(__file__).resolve().parents[1]
 
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How long the soak takes, and what chance it takes."""
+    group = parser.getgroup("soak")
+    group.addoption("--soak-seconds", type=float, default=60, help="how long the cluster is worn (60)")
+    group.addoption("--soak-seed", type=int, default=random.randrange(10**6), help="which deeds it is worn by (any)")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """The seed, so that a soak that failed can be tried again."""
+    return f"soak: --soak-seconds {config.getoption('soak_seconds'):g} --soak-seed {config.getoption('soak_seed')}"
 
 
 @pytest.fixture(scope="session")

@@ -76,7 +76,9 @@ def test_an_exit_request_keeps_whether_it_is_recursive() -> None:
     assert decode(*encode(request)).isRecursive is False
 
 
-@pytest.mark.parametrize("value", [None, True, 5, 1.5, "text", b"bytes", ActorAddress("A.1")], ids=repr)
+@pytest.mark.parametrize(
+    "value", [None, True, 5, 1.5, "text", b"bytes", ActorAddress("A.1")], ids=lambda value: type(value).__name__
+)
 def test_plain_values_survive_with_their_type(value: Any) -> None:
     decoded = decode(*encode(value))
     assert (type(decoded), decoded) == (type(value), value)

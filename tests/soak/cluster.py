@@ -1,0 +1,249 @@
+"""The cluster under test, and all that is done to it: a table of faults and chores, drawn from by a seed."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+
+from tests.cluster.processes import OurNode, free_ports
+from tests.soak.sight import Sight, complaints, look
+from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+NODES = 4
+SESSION_SECONDS = 3.0
+REST_SECONDS = 60.0
+"""By when a cluster that is left alone must be as it should be (nodes start in seconds, on a busy machine too)."""
+
+NAMES = tuple(f"soak-{number}" for number in range(12))
+
+
+@attrs.define
+class Soak:
+    """A cluster of our processes on a real ZooKeeper. What is done to it is printed, with seconds since the start."""
+
+    directory: Path
+    chance: random.Random
+    server: EmbeddedZooKeeper
+    zk: KazooClient
+    ports: dict[int, int] = attrs.field(factory=lambda: dict(enumerate(free_ports(NODES))))
+    nodes: dict[int, OurNode] = attrs.field(factory=dict)
+    """The nodes that were started and not yet killed or stopped."""
+    frozen: set[int] = attrs.field(factory=set)
+    deleted: set[str] = attrs.field(factory=set)
+    """Topics that were deleted and not made anew."""
+    seen: Sight | None = None
+    """The cluster when it was last at rest."""
+    began: float = attrs.field(factory=time.monotonic)
+
+    def say(self, what: str) -> None:
+        """Tell the story."""
+        print(f"{time.monotonic() - self.began:6.1f} s  {what}", flush=True)
+
+    # ---------------------------------------------------------------------------------------------- nodes
+
+    def start(self, node: int) -> None:
+        """Start a node that does not run; as Kafka's, it would not start beside the session of its earlier life."""
+        self.say(f"start {node}")
+        until(lambda: not self.zk.exists(f"/brokers/ids/{node}"), what=f"{node}'s registration ends with its session")
+        connect = self.server.connect_string
+        self.nodes[node] = OurNode(
+            self.directory / f"node-{node}",
+            node,
+            self.ports[node],
+            connect,
+            zookeeper__session__timeout__ms=int(SESSION_SECONDS * 1000),
+            controlled__shutdown__retry__backoff__ms=200,
+        )
+
+    def kill(self, node: int) -> None:
+        """kill -9."""
+        self.say(f"kill {node}")
+        self.frozen.discard(node)
+        self.nodes.pop(node).kill()
+
+    def stop(self, node: int) -> None:
+        """SIGTERM, and a clean end."""
+        self.say(f"stop {node}")
+        code = self.nodes[node].stop(REST_SECONDS)
+        assert code == 0, f"node {node} ended with {code}: {self.nodes[node].output[-2000:]}"
+        del self.nodes[node]
+
+    def freeze(self, node: int) -> None:
+        """SIGSTOP: a pause of the machine, as the others see it."""
+        self.say(f"freeze {node}")
+        self.nodes[node].send(signal.SIGSTOP)
+        self.frozen.add(node)
+
+    def thaw(self, node: int) -> None:
+        """SIGCONT."""
+        self.say(f"thaw {node}")
+        self.nodes[node].send(signal.SIGCONT)
+        self.frozen.discard(node)
+
+    def restart_zookeeper(self) -> None:
+        """Stop the server, and start it on its data."""
+        self.say("restart ZooKeeper")
+        self.server.stop()
+        self.server.start()
+        until(lambda: self.zk.connected, what="the outsider is connected again", timeout=REST_SECONDS)
+
+    # ---------------------------------------------------------------------------------------------- topics
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that are there and are to stay."""
+        deleting = set(self.zk.get_children("/admin/delete_topics"))
+        return sorted(set(self.zk.get_children("/brokers/topics")) - deleting)
+
+    def assignment(self, count: int) -> list[list[int]]:
+        """Replicas of so many partitions, on any nodes of the cluster, running or not."""
+        return [self.chance.sample(range(NODES), self.chance.randint(1, 3)) for _ in range(count)]
+
+    def write_topic(self, topic: str, partitions: list[list[int]], new: bool) -> None:
+        """Write a topic's znodes as an admin of Kafka's does."""
+        data = {
+            "version": 2,
+            "partitions": {str(number): replicas for number, replicas in enumerate(partitions)},
+            "adding_replicas": {},
+            "removing_replicas": {},
+        }
+        text = json.dumps(data).encode()
+        if new:
+            write = self.zk.transaction()
+            write.create(f"/config/topics/{topic}", b'{"version":1,"config":{}}')
+            write.create(f"/brokers/topics/{topic}", text)
+            write.commit()
+        else:
+            self.zk.set(f"/brokers/topics/{topic}", text)
+
+    # ---------------------------------------------------------------------------------------------- rest
+
+    def come_to_rest(self) -> None:
+        """Let the cluster alone until nothing is wrong with it; AssertionError with what still is."""
+        up = {node: (self.ports[node], self.directory / f"node-{node}" / "data") for node in sorted(self.nodes)}
+        self.say(f"rest with {sorted(up)}")
+
+        def wrong() -> list[str]:
+            fallen = [node for node, running in self.nodes.items() if running.process.poll() is not None]
+            assert not fallen, f"nodes {fallen} have ended: {self.nodes[fallen[0]].output[-2000:]}"
+            try:
+                sight = look(self.zk, up, self.deleted, len(up) == NODES)
+            except (KazooException, OSError, ValueError) as error:
+                return [f"{type(error).__name__}: {error}"]
+            found = complaints(sight, self.seen)
+            if not found:
+                self.seen = sight
+            return found
+
+        until(wrong, lambda found: not found, "a cluster at rest", REST_SECONDS)
+
+
+# -------------------------------------------------------------------------------------------------- what is done
+
+
+def kill_and_start(soak: Soak) -> None:
+    """A node dies, and one that is away comes back: the same at once, or another, or none yet."""
+    if soak.nodes:
+        soak.kill(soak.chance.choice(sorted(soak.nodes)))
+    if soak.chance.random() < 0.5:
+        soak.start(soak.chance.choice(sorted(set(range(NODES)) - set(soak.nodes))))
+
+
+def stop_and_start(soak: Soak) -> None:
+    """A node is stopped cleanly and started again."""
+    running = sorted(set(soak.nodes) - soak.frozen)
+    if running:
+        node = soak.chance.choice(running)
+        soak.stop(node)
+        soak.start(node)
+
+
+def pause(soak: Soak) -> None:
+    """A node freezes; `wear` thaws it, within its session or after."""
+    running = sorted(set(soak.nodes) - soak.frozen)
+    if running:
+        soak.freeze(soak.chance.choice(running))
+
+
+def restart_zookeeper(soak: Soak) -> None:
+    """ZooKeeper goes and comes back within everybody's session."""
+    soak.restart_zookeeper()
+
+
+def create(soak: Soak) -> None:
+    """A topic of one to eight partitions, some of whose replicas may be down."""
+    names = [name for name in NAMES if not soak.zk.exists(f"/brokers/topics/{name}")]
+    free = [name for name in names if not soak.zk.exists(f"/admin/delete_topics/{name}")]
+    if free:
+        topic = soak.chance.choice(free)
+        partitions = soak.assignment(soak.chance.randint(1, 8))
+        soak.say(f"create {topic} {partitions}")
+        soak.deleted.discard(topic)
+        soak.write_topic(topic, partitions, new=True)
+
+
+def grow(soak: Soak) -> None:
+    """A topic gets one to three partitions more."""
+    for topic in soak.chance.sample(soak.topics, min(1, len(soak.topics))):
+        read = json.loads(soak.zk.get(f"/brokers/topics/{topic}")[0])["partitions"]
+        partitions = [read[str(number)] for number in range(len(read))] + soak.assignment(soak.chance.randint(1, 3))
+        soak.say(f"grow {topic} to {len(partitions)}")
+        soak.write_topic(topic, partitions, new=False)
+
+
+def delete(soak: Soak) -> None:
+    """A topic is to be deleted."""
+    for topic in soak.chance.sample(soak.topics, min(1, len(soak.topics))):
+        soak.say(f"delete {topic}")
+        soak.deleted.add(topic)
+        soak.zk.create(f"/admin/delete_topics/{topic}")
+
+
+DEEDS: dict[Callable[[Soak], None], int] = {
+    create: 6,
+    grow: 3,
+    delete: 3,
+    kill_and_start: 4,
+    stop_and_start: 1,
+    pause: 2,
+    restart_zookeeper: 1,
+}
+"""What is done, and how often in proportion."""
+
+
+def wear(soak: Soak) -> None:
+    """A handful of deeds close upon another; then rest, with who is left."""
+    for _ in range(soak.chance.randint(3, 6)):
+        (deed,) = soak.chance.choices(list(DEEDS), list(DEEDS.values()))
+        try:
+            deed(soak)
+        except NoNodeError as error:
+            soak.say(f"{deed.__name__}: its topic went meanwhile ({error})")
+        time.sleep(soak.chance.uniform(0, 0.7))
+    if soak.frozen:
+        time.sleep(soak.chance.choice((0, SESSION_SECONDS + 1.5)))
+    for node in sorted(soak.frozen):
+        soak.thaw(node)
+    away = sorted(set(range(NODES)) - set(soak.nodes))
+    for node in away:
+        if not soak.nodes or soak.chance.random() < 0.7:
+            soak.start(node)
+    soak.come_to_rest()
+
+
+def end(soak: Soak) -> None:
+    """Everybody back, rest, and a clean stop of all."""
+    for node in sorted(set(range(NODES)) - set(soak.nodes)):
+        soak.start(node)
+    soak.come_to_rest()
+    for node in sorted(soak.nodes):
+        soak.stop(node)

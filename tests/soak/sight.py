@@ -1,0 +1,205 @@
+"""What an outsider sees of a cluster at one moment, and what of it must not be.
+
+Rule 1: reading and judging are apart: `look` reads ZooKeeper, asks every live node, lists its directories; `complaints`
+        is a function of what was seen, and is tested with sights that are wrong in one thing each.
+Rule 2: nothing of the product is believed: znodes are read as Kafka's tools read them, nodes are asked as clients ask.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from messages.requests import MetadataRequest, MetadataResponse
+from tests.wire_client import WireClient
+
+NOTIFICATIONS = ("/isr_change_notification", "/log_dir_event_notification")
+NO_LEADER = -1
+
+Name = tuple[str, int]
+"""A partition: (topic, number)."""
+
+
+@attrs.frozen
+class State:
+    """A partition's state znode, and how often it was written since it was created."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    version: int
+
+
+@attrs.frozen
+class Metadata:
+    """What one node tells its clients: who leads each partition, its replicas, its ISR; who is controller."""
+
+    controller: int
+    leaders: Mapping[Name, int]
+    replicas: Mapping[Name, tuple[int, ...]]
+    isr: Mapping[Name, tuple[int, ...]]
+
+
+@attrs.frozen
+class Sight:
+    """A cluster at one moment. `up` are the nodes that should be there; `deleted` the topics that should not."""
+
+    up: frozenset[int]
+    registered: frozenset[int]
+    controller: int
+    epoch: int
+    epoch_version: int
+    """The version of the znode /controller_epoch: how often it was written."""
+    assigned: Mapping[Name, tuple[int, ...]]
+    states: Mapping[Name, State]
+    metadata: Mapping[int, Metadata]
+    directories: Mapping[int, frozenset[Name]]
+    """The partitions that have a directory on each node, those being deleted left out."""
+    leftovers: tuple[str, ...] = ()
+    """Znodes of topics that were to be deleted, and notifications that nobody took."""
+
+
+def complaints(now: Sight, before: Sight | None = None) -> list[str]:
+    """All that is wrong with a cluster at rest; with the sight before it, also what may not have happened between."""
+    return [*_of_the_controller(now), *_of_the_partitions(now), *_of_the_nodes(now), *_between(now, before or now)]
+
+
+def _of_the_controller(now: Sight) -> Iterator[str]:
+    if now.registered != now.up:
+        yield f"registered are {sorted(now.registered)}, up are {sorted(now.up)}"
+    if now.controller not in now.up:
+        yield f"/controller names {now.controller}, up are {sorted(now.up)}"
+    for path in now.leftovers:
+        yield f"{path} is still there"
+
+
+def _of_the_partitions(now: Sight) -> Iterator[str]:
+    for name, replicas in now.assigned.items():
+        if name not in now.states and set(replicas) & now.up:
+            yield f"{name}: no state, though of {replicas} some are up"
+    for name, state in now.states.items():
+        isr, live = set(state.isr), set(state.isr) & now.up
+        if not isr or not isr <= set(now.assigned.get(name, ())):
+            yield f"{name}: ISR {state.isr} of replicas {now.assigned.get(name)}"
+        if state.leader == NO_LEADER and live:
+            yield f"{name}: nobody leads, though {sorted(live)} of the ISR live"
+        if state.leader != NO_LEADER and (state.leader not in live or live != isr):
+            yield f"{name}: leader {state.leader}, ISR {state.isr}, up are {sorted(now.up)}"
+        if state.leader_epoch != state.version:
+            yield f"{name}: leader epoch {state.leader_epoch} after {state.version} writes"
+        if state.controller_epoch > now.epoch:
+            yield f"{name}: written by controller epoch {state.controller_epoch}, which is {now.epoch}"
+
+
+def _of_the_nodes(now: Sight) -> Iterator[str]:
+    leaders = {name: state.leader for name, state in now.states.items()}
+    isr = {name: state.isr for name, state in now.states.items()}
+    assigned = {name: replicas for name, replicas in now.assigned.items() if name in now.states}
+    for node in sorted(now.up):
+        told = now.metadata.get(node)
+        if told is None:
+            yield f"node {node} does not answer"
+            continue
+        if told.controller != now.controller:
+            yield f"node {node} says that {told.controller} is controller; it is {now.controller}"
+        for what, said, true in (
+            ("leaders", told.leaders, leaders),
+            ("replicas", told.replicas, assigned),
+            ("ISR", told.isr, isr),
+        ):
+            if said != true:
+                yield f"node {node} tells of {what} otherwise than ZooKeeper: {_difference(said, true)}"
+        hosted = {name for name, replicas in assigned.items() if node in replicas}
+        if now.directories[node] != hosted:
+            yield f"node {node}: directories and replicas differ in {sorted(now.directories[node] ^ hosted)}"
+
+
+def _between(now: Sight, before: Sight) -> Iterator[str]:
+    if now.epoch - before.epoch != now.epoch_version - before.epoch_version:
+        writes = now.epoch_version - before.epoch_version
+        yield f"/controller_epoch grew from {before.epoch} to {now.epoch} by {writes} writes"
+    for name in sorted(set(now.states) & set(before.states)):
+        was, is_now = before.states[name], now.states[name]
+        if is_now.version > was.version and is_now.controller_epoch < was.controller_epoch:
+            yield f"{name}: the controller epoch went back"
+
+
+def _difference(said: Mapping[Name, Any], true: Mapping[Name, Any]) -> dict[Name, tuple[Any, Any]]:
+    both = sorted(set(said) | set(true))
+    return {name: (said.get(name), true.get(name)) for name in both if said.get(name) != true.get(name)}
+
+
+def look(zk: KazooClient, up: Mapping[int, tuple[int, Path]], gone: Collection[str], whole: bool) -> Sight:
+    """See the cluster: `up` is port and log directory of each node that runs, `gone` are the topics deleted.
+
+    A deletion waits for every replica: unless the cluster is `whole`, what belongs to topics still being deleted is
+    not looked at. Raises what kazoo and sockets raise while the cluster is not at rest (a znode that goes while it is
+    read).
+    """
+    epoch, stat = zk.get("/controller_epoch")
+    deleting = _children(zk, "/admin/delete_topics")
+    waiting = frozenset() if whole else frozenset(deleting)
+    assigned: dict[Name, tuple[int, ...]] = {}
+    states: dict[Name, State] = {}
+    for topic in sorted(set(zk.get_children("/brokers/topics")) - waiting):
+        for number, replicas in json.loads(zk.get(f"/brokers/topics/{topic}")[0])["partitions"].items():
+            assigned[topic, int(number)] = tuple(replicas)
+        for number in _children(zk, f"/brokers/topics/{topic}/partitions"):
+            states[topic, int(number)] = _state(zk, f"/brokers/topics/{topic}/partitions/{number}/state")
+    left = [
+        f"{place}/{topic}" for topic in sorted(set(gone) - waiting) for place in ("/brokers/topics", "/config/topics")
+    ]
+    left += [f"/admin/delete_topics/{topic}" for topic in deleting if topic not in waiting]
+    left += [f"{folder}/{child}" for folder in NOTIFICATIONS for child in _children(zk, folder)]
+    return Sight(
+        frozenset(up),
+        frozenset(int(child) for child in zk.get_children("/brokers/ids")),
+        int(json.loads(zk.get("/controller")[0])["brokerid"]),
+        int(epoch),
+        stat.version,
+        assigned,
+        states,
+        {node: _metadata(port, waiting) for node, (port, _) in up.items()},
+        {node: _directories(place, waiting) for node, (_, place) in up.items()},
+        tuple(path for path in left if zk.exists(path)),
+    )
+
+
+def _children(zk: KazooClient, path: str) -> list[str]:
+    try:
+        return sorted(zk.get_children(path))
+    except NoNodeError:
+        return []
+
+
+def _state(zk: KazooClient, path: str) -> State:
+    data, stat = zk.get(path)
+    read = json.loads(data)
+    return State(read["leader"], read["leader_epoch"], tuple(read["isr"]), read["controller_epoch"], stat.version)
+
+
+def _metadata(port: int, without: Collection[str]) -> Metadata:
+    with WireClient("127.0.0.1", port, timeout=10) as client:
+        answer = client.call(MetadataRequest(8, None, False))
+    assert isinstance(answer, MetadataResponse)
+    topics = [topic for topic in answer.topics if topic.name not in without]
+    partitions = {(topic.name, each.partition): each for topic in topics for each in topic.partitions}
+    return Metadata(
+        answer.controller_id,
+        {name: each.leader for name, each in partitions.items()},
+        {name: each.replicas for name, each in partitions.items()},
+        {name: each.isr for name, each in partitions.items()},
+    )
+
+
+def _directories(place: Path, without: Collection[str]) -> frozenset[Name]:
+    names = (path.name for path in place.iterdir() if path.is_dir() and not path.name.endswith("-delete"))
+    found = ((topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names))
+    return frozenset(name for name in found if name[0] not in without)

@@ -1,0 +1,130 @@
+"""A seeded soak on real processes: whatever happens to the cluster, left alone it comes to rest as it should be, and
+what was recorded meanwhile replays. `make soak` takes ten minutes of it; options --soak-seconds and --soak-seed."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from kazoo.client import KazooClient
+
+from tests.cluster.processes import run_ours
+from tests.soak.cluster import NODES, Soak, end, wear
+from tests.soak.sight import Metadata, Sight, State, complaints
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+
+@pytest.fixture
+def soak(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Soak]:
+    seed = pytestconfig.getoption("soak_seed")
+    print(f"--soak-seed {seed}", flush=True)
+    with EmbeddedZooKeeper(tmp_path / "zookeeper") as server:
+        zk = KazooClient(server.connect_string, timeout=60)
+        zk.start(20)
+        made = Soak(tmp_path / "cluster", random.Random(seed), server, zk)
+        for node in range(NODES):
+            made.start(node)
+        try:
+            made.come_to_rest()
+            yield made
+        finally:
+            for running in made.nodes.values():
+                running.kill()
+            zk.stop()
+            zk.close()
+
+
+@pytest.mark.soak
+def test_a_cluster_under_faults_comes_to_rest_and_replays(soak: Soak, pytestconfig: pytest.Config) -> None:
+    ends = time.monotonic() + pytestconfig.getoption("soak_seconds")
+    rounds = 0
+    while time.monotonic() < ends:
+        wear(soak)
+        rounds += 1
+    end(soak)
+    assert rounds
+    for log in sorted(soak.directory.glob("node-*/out.log")):
+        assert "Traceback" not in log.read_text(errors="replace"), log
+    soak.say("replay")
+    replayed = run_ours("replay", str(soak.directory), timeout=600)
+    soak.say(replayed.stdout.strip().splitlines()[-1])
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    assert ", 0 divergences" in replayed.stdout
+
+
+# ---------------------------------------------------------------------------------------------------- the outsider
+
+
+def good() -> Sight:
+    """Two of three nodes are up; node 2 is down, and with it the only replica of u-0."""
+    told = Metadata(
+        0, {("t", 0): 0, ("u", 0): -1}, {("t", 0): (2, 0, 1), ("u", 0): (2,)}, {("t", 0): (0, 1), ("u", 0): (2,)}
+    )
+    return Sight(
+        up=frozenset({0, 1}),
+        registered=frozenset({0, 1}),
+        controller=0,
+        epoch=3,
+        epoch_version=2,
+        assigned={("t", 0): (2, 0, 1), ("u", 0): (2,), ("v", 0): (2,)},
+        states={("t", 0): State(0, 1, (0, 1), 3, 1), ("u", 0): State(-1, 1, (2,), 3, 1)},
+        metadata={0: told, 1: told},
+        directories={0: frozenset({("t", 0)}), 1: frozenset({("t", 0)})},
+    )
+
+
+def test_a_cluster_at_rest_causes_no_complaint() -> None:
+    assert complaints(good()) == []
+    assert complaints(good(), good()) == []
+
+
+def with_state(**changed: object) -> Sight:
+    states = {**good().states, ("t", 0): attrs.evolve(good().states["t", 0], **changed)}
+    return attrs.evolve(good(), states=states)
+
+
+def told(**changed: object) -> Sight:
+    return attrs.evolve(good(), metadata={**good().metadata, 1: attrs.evolve(good().metadata[1], **changed)})
+
+
+@pytest.mark.parametrize(
+    ("sight", "complaint"),
+    [
+        (attrs.evolve(good(), registered=frozenset({0, 1, 2})), "registered are [0, 1, 2]"),
+        (attrs.evolve(good(), registered=frozenset({0})), "registered are [0]"),
+        (attrs.evolve(good(), controller=2), "/controller names 2"),
+        (attrs.evolve(good(), leftovers=("/config/topics/gone",)), "/config/topics/gone is still there"),
+        (attrs.evolve(good(), states={("u", 0): good().states["u", 0]}), "('t', 0): no state"),
+        (attrs.evolve(good(), assigned={("t", 0): (2, 0), ("u", 0): (2,)}), "ISR (0, 1) of replicas (2, 0)"),
+        (attrs.evolve(good(), assigned={("u", 0): (2,)}), "ISR (0, 1) of replicas None"),
+        (attrs.evolve(good(), epoch=2, epoch_version=1), "written by controller epoch 3, which is 2"),
+        (with_state(leader=-1), "nobody leads, though [0, 1] of the ISR live"),
+        (with_state(leader=2), "leader 2"),
+        (with_state(isr=(0, 1, 2)), "leader 0, ISR (0, 1, 2)"),
+        (with_state(isr=()), "ISR () of"),
+        (with_state(leader_epoch=2), "leader epoch 2 after 1 writes"),
+        (attrs.evolve(good(), metadata={0: good().metadata[0]}), "node 1 does not answer"),
+        (told(controller=1), "node 1 says that 1 is controller"),
+        (told(leaders={("t", 0): 1, ("u", 0): -1}), "node 1 tells of leaders"),
+        (told(leaders={("t", 0): 0}), "node 1 tells of leaders"),
+        (told(replicas={("t", 0): (0, 1), ("u", 0): (2,)}), "node 1 tells of replicas"),
+        (told(isr={**good().metadata[1].isr, ("gone", 0): (0,)}), "node 1 tells of ISR"),
+        (attrs.evolve(good(), directories={**good().directories, 1: frozenset()}), "node 1: directories"),
+        (attrs.evolve(good(), directories={**good().directories, 0: frozenset({("t", 0), ("x", 1)})}), "('x', 1)"),
+    ],
+)
+def test_whatever_is_wrong_is_complained_of(sight: Sight, complaint: str) -> None:
+    found = complaints(sight)
+    assert [each for each in found if complaint in each], found
+
+
+def test_epochs_grow_by_one_at_each_write_and_never_back() -> None:
+    assert complaints(attrs.evolve(good(), epoch=5, epoch_version=4), good()) == []
+    (jump,) = complaints(attrs.evolve(good(), epoch=5, epoch_version=3), good())
+    assert jump == "/controller_epoch grew from 3 to 5 by 1 writes"
+    (back,) = complaints(with_state(controller_epoch=2, leader_epoch=2, version=2), good())
+    assert back == "('t', 0): the controller epoch went back"
