@@ -9,11 +9,14 @@ APACHE := .cache/kafka-3.9.1
 PORT    = 9092
 BROKERS = 3
 DIR     = .cache/cluster
+# What the tests take: make soak SOAK_SECONDS=60 SOAK_SEED=7; make test WORKERS=4
+WORKERS      = 2
+SOAK_SECONDS = 600
 
 BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help install java run test test-thespian lint format bench docs apache clean
+.PHONY: help install java run test interop soak test-thespian lint format bench docs apache clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +34,14 @@ java:
 run: install ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 BROKERS=3 DIR=...; Ctrl-C stops it)
 	@exec $(BIN)/kafka-actors up --brokers $(BROKERS) --port $(PORT) --dir "$(DIR)"
 
-test: install ## the tests
-	$(BIN)/python -m pytest $(ARGS)
+test: install ## the tests, a minute of soak included (about six minutes on two cores)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not apache' $(ARGS)
+
+interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (a minute)
+	$(BIN)/python -m pytest -m apache $(ARGS)
+
+soak: install ## a cluster under random faults for SOAK_SECONDS (600); SOAK_SEED tries a seed again
+	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests/soak
 
 test-thespian: install ## Thespian's own test-suite, run on our system base
 	$(BIN)/python -m pytest -q -n 4 -p tests.thespian_suite.plugin --pyargs thespian.test $(ARGS)

@@ -87,7 +87,7 @@ def batches(ops: Iterable[Sequence[WriteOp]], most_ops: int = WRITE_OPS) -> Iter
     """Group `ops`, of which each element stays whole, into transactions of bounded size.
 
     Bounds: WRITE_OPS operations and WRITE_BYTES, a quarter of jute.maxbuffer: larger ones gain nothing and hold up
-    every other session of the ensemble (zookeeper.md, "Batched updates and other sessions").
+    every other session of the ensemble (zookeeper.md 3).
     """
     batch: list[Sequence[WriteOp]] = []
     count = size = 0

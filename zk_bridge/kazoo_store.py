@@ -1,7 +1,7 @@
 """The store on a real ZooKeeper, over kazoo: the only module that imports it.
 
 Rule 1: one order. kazoo hands completions and watch events to two worker threads, which invert their order (11 % of the
-        time when idle: zookeeper.md). Here both, and the session's states, go to the sink from the one thread that
+        time when idle: zookeeper.md 5). Here both, and the session's states, go to the sink from the one thread that
         reads the socket, in the order in which they are read.
 Rule 2: in batches. Reads are MultiReads (opcode 22), watches SetWatches (opcode 101), writes multi: three requests that
         kazoo lacks or builds operation by operation. They are serialised here into one buffer, and read out of one.

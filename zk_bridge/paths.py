@@ -104,7 +104,7 @@ def expected_bytes(path: str) -> int:
     """How large an answer to expect from reading `path`: data and stat.
 
     An estimate by the kind of node, so that a batch of reads stays well below jute.maxbuffer: Pulsar's batches that
-    counted only the requests dropped their session again and again (zookeeper.md, pitfalls).
+    counted only the requests dropped their session again and again (zookeeper.md 4).
     """
     if path.endswith("/state"):
         return 256

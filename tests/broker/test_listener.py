@@ -1,4 +1,4 @@
-"""The listeners over real sockets: order, refusals, back-pressure, bytes that are no requests (broker.md 6.3, 9.8)."""
+"""The listeners over real sockets: order, refusals, back-pressure, bytes that are no requests (broker.md 6.3, 3.7)."""
 
 from __future__ import annotations
 

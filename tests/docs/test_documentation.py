@@ -1,4 +1,4 @@
-"""The documentation keeps up with the code."""
+"""The documentation keeps up with the code: what it names is there, what the code cites of it is in it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,90 @@ from pathlib import Path
 import pytest
 
 from tests.docs import state_machines
+from tests.docs.citations import Citation, citations, resolves
+from tests.house import HOUSE, sources
 
-HOUSE = Path(__file__).resolve().parents[2]
-PAGES = [HOUSE / "README.md", *sorted((HOUSE / "docs").glob("*.md"))]
+PAGES = [HOUSE / "README.md", HOUSE / "CHANGELOG.md", *sorted((HOUSE / "docs").rglob("*.md"))]
+PROTOCOL = sorted((HOUSE / "docs" / "protocol").glob("*.md"))
+TEXTS = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
+WRITTEN = [*PAGES, *sources(), *sorted((HOUSE / "tests").rglob("*.py"))]
+
+NOT_BUILT = re.compile(r"(?i)not built yet|for comparison only")
+
+
+def name(file: Path) -> str:
+    return str(file.relative_to(HOUSE))
 
 
 def test_the_state_machines_are_those_of_the_code() -> None:
     assert state_machines.FILE.read_text(encoding="utf-8") == state_machines.document(), "run `make docs`"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_have_names_of_their_own() -> None:
+    assert len(TEXTS) == len(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_files_that_pages_name_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    named = re.findall(r"`((?:actors|messages|zk_bridge|spark|tests|docs)/[\w/.-]+\.\w+)`", text)
-    linked = [str((page.parent / link).relative_to(HOUSE)) for link in re.findall(r"\]\(([\w/.-]+\.md)\)", text)]
-    missing = [name for name in [*named, *linked] if not (HOUSE / name).exists()]
+    named = re.findall(r"`((?:actors|messages|zk_bridge|spark|tests|docs|\.ci)/[\w/.-]*)`", text)
+    linked = [name((page.parent / link).resolve()) for link in re.findall(r"\]\(([\w/.-]+)(?:#[\w-]+)?\)", text)]
+    missing = [each for each in [*named, *linked] if not (HOUSE / each).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("file", [file for file in WRITTEN if file != Path(__file__)], ids=name)
+def test_what_is_cited_is_there(file: Path) -> None:
+    found = set(citations(file.read_text(encoding="utf-8")))
+    missing = sorted(str(citation) for citation in found if not resolves(citation, TEXTS))
+    assert not missing, "no such section (docs/protocol has what may be cited)"
+
+
+@pytest.mark.parametrize("file", sorted((HOUSE / "tests").rglob("test_*.py")), ids=name)
+def test_the_ids_of_conformance_rows_are_in_the_notes(file: Path) -> None:
+    """A test named for a row of the tables of 2.6's own tests (PS4, RS1, ...) finds it in controller.md."""
+    named = re.findall(r"\bdef test_((?:(?:cm|cc|ev|ps|rs|td)\d+_(?:and_)?)+)", file.read_text(encoding="utf-8"))
+    ids = {each.upper() for names in named for each in re.findall(r"[a-z]+\d+", names)}
+    missing = sorted(each for each in ids if not re.search(rf"\b{each}\b", TEXTS["controller.md"]))
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PROTOCOL, ids=name)
+def test_every_section_of_the_protocol_says_who_obeys_it(page: Path) -> None:
+    """Below each title with text stands who obeys it and which test says so, or that it is not built yet."""
+    sections = re.findall(r"(?m)^#{2,3} (.*)\n+((?:(?!#).*\n?)*)", page.read_text(encoding="utf-8"))
+    silent = [title for title, body in sections if body.strip() and not body.lstrip().startswith("*")]
+    untested = [
+        title
+        for title, body in sections
+        if body.startswith("*Obeyed") and not ("; tested by `" in body.split("\n")[0] or NOT_BUILT.search(body))
+    ]
+    assert sections
+    assert not silent and not untested
+
+
+@pytest.mark.parametrize(
+    ("text", "cited"),
+    [
+        ("as controller.md 7.5 says", ["controller.md 7.5"]),
+        ("(controller.md 1.4, 1.6).", ["controller.md 1.4", "controller.md 1.6"]),
+        ("controller.md 7.1-7.3;", ["controller.md 7.1", "controller.md 7.3"]),
+        ("(broker.md 9.1 row 20)", ["broker.md 9.1", "broker.md 9.1 row 20"]),
+        ("(broker.md 6.2, row 18)", ["broker.md 6.2", "broker.md 6.2 row 18"]),
+        ("broker.md 9.1 rows 3, 4 and 12.", ["broker.md 9.1", *(f"broker.md 9.1 row {row}" for row in (3, 4, 12))]),
+        ("See zookeeper.md: there.", ["zookeeper.md"]),
+        ("(trap T4) and Trap T7", ["controller.md T4", "controller.md T7"]),
+        ("Kafka 2.6, row 3, T4, hashlib.md5", []),
+    ],
+)
+def test_citations_are_found(text: str, cited: list[str]) -> None:
+    assert [str(citation) for citation in citations(text)] == cited
+
+
+def test_a_citation_of_nothing_is_found_out() -> None:
+    page = "# Notes\n## 1. A\n### 1.2 B\n- **1.2.1** one\n- **T4** trap\n| 7 Name | x |\n3. row\n## 2. C\n9. row"
+    for section, row in (("1", ""), ("1.2", ""), ("1.2.1", ""), ("T4", ""), ("1.2", "7"), ("1.2", "3"), ("2", "9")):
+        assert resolves(Citation("notes.md", section, row), {"notes.md": page}), (section, row)
+    for section, row in (("3", ""), ("1.1", ""), ("1.2.2", ""), ("T5", ""), ("1.2", "9"), ("2", "3")):
+        assert not resolves(Citation("notes.md", section, row), {"notes.md": page}), (section, row)
+    assert not resolves(Citation("other.md"), {"notes.md": page})

@@ -1,4 +1,4 @@
-"""What the bridge promises its askers and watchers, on the in-memory ZooKeeper (design 2.4, controller.md 2)."""
+"""What the bridge promises its askers and watchers, on the in-memory ZooKeeper (controller.md 2, zookeeper.md 1)."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def leaders_first(
 
 @attrs.define
 class Census:
-    """How many replicas this broker hosts, and how they fare: what its gauges show (conventions.md, metric names)."""
+    """How many replicas this broker hosts, and how they fare: what its gauges show (conventions.md 7)."""
 
     leading: set[TopicPartition] = attrs.field(factory=set)
     under_replicated: set[TopicPartition] = attrs.field(factory=set)

@@ -92,7 +92,7 @@ def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
 
 
 def disagreements(context: ControllerContext, record: DeletionRecord) -> list[str]:
-    """How the controller's view and the deletion's record differ; empty at rest (design.md 2.2)."""
+    """How the controller's view and the deletion's record differ; empty at rest (controller.md 6)."""
     found = []
     if context.deletions != record.sets():
         found.append(f"sets: controller {context.deletions}, deletion {record.sets()}")
