@@ -12,6 +12,7 @@ from thespian.actors import ActorAddress
 from messages.cluster import TopicPartition
 from messages.conversation import Done, Question
 from messages.network import ClientRequest
+from messages.parts import UpdateMetadataPart
 from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataRequest
 from messages.vocabulary import Message, message
 
@@ -118,11 +119,27 @@ class RemoveDeletedLogs:
 
 
 @message
+class StageMetadata(Question[Done]):
+    """Keep a part of an UpdateMetadata that passed its gates until the MergeMetadata with the rest. -> Done
+
+    `begins`: it is the request's first; what was kept before is forgotten.
+    """
+
+    asks: ClassVar[str] = METADATA_CACHE
+    part: UpdateMetadataPart
+    begins: bool
+
+
+@message
 class MergeMetadata(Question[Done]):
-    """Take an UpdateMetadata that passed its gates into the cache. -> Done"""
+    """Take an UpdateMetadata that passed its gates into the cache, parts that were kept and all. -> Done
+
+    `begins`: no part went ahead.
+    """
 
     asks: ClassVar[str] = METADATA_CACHE
     request: UpdateMetadataRequest
+    begins: bool
 
 
 @message

@@ -9,7 +9,7 @@ in a loop over `slices`): mail for other actors of the node comes between, the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import ClassVar, Generic, NamedTuple, TypeVar, cast
 
 from thespian.actors import ActorAddress
@@ -80,11 +80,16 @@ def slices(items: Sequence[E], size: int = SLICE) -> Iterator[Sequence[E]]:
 
 def in_slices(work: Callable[[Sequence[E]], R], items: Sequence[E], size: int = SLICE) -> Flow[list[R]]:
     """Call `work` with each slice of `items`, pausing between two; what it returned, in order."""
+    return (yield from in_turns(work, slices(items, size)))
+
+
+def in_turns(work: Callable[[E], R], items: Iterable[E]) -> Flow[list[R]]:
+    """Call `work` with each item, pausing between two; what it returned, in order."""
     results: list[R] = []
-    for part in slices(items, size):
+    for item in items:
         if results:
             yield Pause()
-        results.append(work(part))
+        results.append(work(item))
     return results
 
 

@@ -162,6 +162,13 @@ class WatchEvent:
     kind: str
 
 
+@message
+class StoreFailed:
+    """The store cannot go on: nothing comes of it any more, and nothing that is asked is answered."""
+
+    reason: str
+
+
 CONNECTED = "connected"
 SUSPENDED = "suspended"
 EXPIRED = "expired"

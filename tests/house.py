@@ -73,9 +73,8 @@ ROOMS: dict[str, Room] = {
     "actors.runtime": Room("messages messages.trace", others="thespian zstandard", touches=_EVERYTHING),
     # ZooKeeper
     "zk_bridge": Room("messages actors.runtime", others="thespian"),
-    "zk_bridge.kazoo_store": Room(
-        "messages zk_bridge actors.runtime", others="kazoo", touches="threads sockets clocks"
-    ),
+    "zk_bridge.kazoo_client": Room("messages zk_bridge", others="kazoo", touches="threads clocks"),
+    "zk_bridge.kazoo_store": Room("messages zk_bridge zk_bridge.kazoo_client", touches="threads"),
     "zk_bridge.client": Room("messages zk_bridge zk_bridge.kazoo_store actors.runtime", touches="threads clocks"),
     "zk_bridge.embedded": Room("zk_bridge zk_bridge.guardian", touches=_EVERYTHING),
     "zk_bridge.guardian": Room("", touches=_EVERYTHING),

@@ -115,6 +115,7 @@ def test_what_decides_calls_nothing_impure(room: str, call: str) -> None:
         ("zk_bridge.made_up", "messages.wire"),
         ("zk_bridge.made_up", "kazoo.client"),
         ("zk_bridge.made_up", "zk_bridge.kazoo_store"),
+        ("zk_bridge.kazoo_store", "kazoo.client"),
         ("zk_bridge.made_up", "threading"),
         ("spark.made_up", "messages.requests"),
         ("spark.made_up", "actors.runtime.replayer"),
@@ -142,7 +143,7 @@ def test_who_goes_where_he_may_not_is_named(module: str, name: str) -> None:
         ("actors.controller.made_up", "datetime.timedelta"),
         ("actors.broker.made_up", "actors.storage.log_directories"),
         ("actors.gateway.made_up", "asyncio"),
-        ("zk_bridge.kazoo_store", "kazoo.client.KazooClient"),
+        ("zk_bridge.kazoo_client", "kazoo.client.KazooClient"),
     ],
 )
 def test_who_stays_in_his_rooms_is_not(module: str, name: str) -> None:

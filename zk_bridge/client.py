@@ -14,7 +14,7 @@ import time
 from typing import Any, TypeVar, cast
 
 from messages.conversation import Answer, ConnectionLoss, Failure, Question, error_of
-from messages.store import SessionState, StoreReply
+from messages.store import SessionState, StoreFailed, StoreReply
 from zk_bridge.core import BridgeCore
 from zk_bridge.kazoo_store import KazooStore
 from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
@@ -82,6 +82,8 @@ class Client:
             self._core.replied(news)
         elif isinstance(news, SessionState):
             self._core.changed(news)
+        elif isinstance(news, StoreFailed):
+            raise ConnectionLoss(news.reason)
         else:
             self._core.fired(news)
 

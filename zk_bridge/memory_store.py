@@ -45,6 +45,7 @@ from messages.store import (
     Children,
     SessionState,
     StoreArm,
+    StoreFailed,
     StoreRead,
     StoreReply,
     StoreWrite,
@@ -257,6 +258,10 @@ class MemoryStore:
         """The process behind it is killed: nobody listens, nobody comes back, the session ends by its timeout."""
         self._sink = _deaf
         self.disconnect()
+
+    def fail(self, reason: str) -> None:
+        """The store itself cannot go on."""
+        self._sink(StoreFailed(reason))
 
     def submit(self, request: StoreRequest) -> None:
         """Carry out and answer the request, or keep it while disconnected."""

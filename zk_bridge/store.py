@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from messages.store import SessionState, StoreArm, StoreRead, StoreReply, StoreWrite, WatchEvent
+from messages.store import SessionState, StoreArm, StoreFailed, StoreRead, StoreReply, StoreWrite, WatchEvent
 
 StoreRequest: TypeAlias = StoreRead | StoreWrite | StoreArm
-StoreNews: TypeAlias = StoreReply | WatchEvent | SessionState
+StoreNews: TypeAlias = StoreReply | WatchEvent | SessionState | StoreFailed
 Sink: TypeAlias = Callable[[StoreNews], None]
 
 

@@ -1,26 +1,44 @@
-"""MetadataCacheActor: what the controller says of the cluster, and what clients are told (core.metadata_cache)."""
+"""MetadataCacheActor: what the controller says of the cluster, and what clients are told (core.metadata_cache).
+
+Rule 1: the replica manager is answered at once. A client is answered in slices (design 2.7), all of one view, which an
+        UpdateMetadata that comes meanwhile does not touch.
+Rule 2: what clients that ask for all topics are told is made once per view, and sent to each as the same objects.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from thespian.actors import ActorAddress
 
-from actors.core.broker.metadata_cache import MetadataCache
-from actors.runtime import Answerer
-from messages.broker import AliveBrokers, Forwarded, GetAliveBrokers, MergeMetadata
-from messages.conversation import Done
-from messages.network import ClientPart, ClientResponse
+from actors.core.broker.metadata_cache import ClusterView, MetadataCache, asks_for_all, told_alike
+from actors.runtime import Answerer, FlowActor
+from messages.broker import AliveBrokers, Forwarded, GetAliveBrokers, MergeMetadata, StageMetadata
+from messages.conversation import Done, Flow, in_turns
+from messages.network import ClientPart, ClientResponse, CloseClient
 from messages.node import StartMetadataCache
-from messages.parts import cut
+from messages.parts import MetadataPart
+from messages.requests import MetadataResponse
 from messages.vocabulary import Message
 
 
-class MetadataCacheActor(Answerer):
-    """Takes over UpdateMetadata from the replica manager, and answers Metadata to clients."""
+class Prepared(NamedTuple):
+    """An answer to a client, of which only the correlation id is open."""
+
+    parts: tuple[MetadataPart, ...]
+    last: MetadataResponse
+
+
+class MetadataCacheActor(FlowActor, Answerer):
+    """Takes over UpdateMetadata from the replica manager, and answers Metadata to clients; see the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()
         self._cache = MetadataCache()
         self._cluster_id = ""
+        self._prepared_of: ClusterView | None = None
+        self._prepared: dict[tuple[str, int], Prepared] = {}
+        """Answers about all topics of one view, by listener and version."""
 
     def receiveMsg_StartMetadataCache(self, message: StartMetadataCache, sender: ActorAddress) -> None:
         """The cluster's id, which every answer names."""
@@ -29,18 +47,50 @@ class MetadataCacheActor(Answerer):
     def answer(self, question: Message) -> Message:
         """A question of the replica manager."""
         match question:
-            case MergeMetadata(request):
-                self._cache.merge(request)
+            case StageMetadata(part, begins):
+                self._cache.stage(part.entries, begins)
+                return Done()
+            case MergeMetadata(request, begins):
+                self._cache.merge(request, begins)
                 return Done()
             case GetAliveBrokers():
-                return AliveBrokers(tuple(self._cache.brokers))
+                return AliveBrokers(tuple(self._cache.view.brokers))
         raise TypeError(f"{type(question).__name__} is no question for the metadata cache")
 
-    def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
+    def flow(self, message: Message) -> Flow[None] | None:
         """A client's Metadata request."""
-        request = message.request
-        response = self._cache.answer(request.request, self._cluster_id, request.listener)
-        parts, last = cut(response)
-        for part in parts:
-            self.send(message.client, ClientPart(request.connection, part))
-        self.send(message.client, ClientResponse(request.connection, request.correlation_id, last))
+        return self._serve(message) if isinstance(message, Forwarded) else super().flow(message)
+
+    def event_failed(self, event: Message, error: Exception) -> None:
+        """A client that cannot be answered does not wait for it."""
+        if isinstance(event, Forwarded):
+            reason = f"the answer cannot be made: {type(error).__name__}"
+            self.send(event.client, CloseClient(event.request.connection, reason))
+
+    def _serve(self, forwarded: Forwarded) -> Flow[None]:
+        request = forwarded.request
+        if asks_for_all(request.request):
+            prepared = yield from self._about_all(forwarded)
+        else:
+            prepared = yield from self._prepare(forwarded, self._cache.view)
+        for part in prepared.parts:
+            self.send(forwarded.client, ClientPart(request.connection, part))
+        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, prepared.last))
+
+    def _about_all(self, forwarded: Forwarded) -> Flow[Prepared]:
+        """The answer about all topics (rule 2)."""
+        view = self._cache.view
+        if self._prepared_of is not view:
+            self._prepared_of, self._prepared = view, {}
+        key = forwarded.request.listener, told_alike(forwarded.request.request.version)
+        if key not in self._prepared:
+            self._prepared[key] = yield from self._prepare(forwarded, view)
+        return self._prepared[key]
+
+    def _prepare(self, forwarded: Forwarded, view: ClusterView) -> Flow[Prepared]:
+        """Make an answer of that view."""
+        listener, request = forwarded.request.listener, forwarded.request.request
+        groups = view.in_parts(view.names(request))
+        topics = yield from in_turns(lambda names: view.describe(names, listener, request.version), groups)
+        *ahead, rest = topics or [()]
+        return Prepared(tuple(map(MetadataPart, ahead)), view.answer(rest, self._cluster_id, listener))

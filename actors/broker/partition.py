@@ -92,10 +92,10 @@ class PartitionActor(Answerer):
             return PartitionStopped(NONE)
         deleted = deleted_path(path, self.port("random").uuid_hex())
         try:
-            self.port("disk").rename(path, deleted)
+            renamed = self.port("disk").rename(path, deleted)
         except OSError as error:
             return PartitionStopped(KAFKA_STORAGE_ERROR, storage_error=error.strerror or str(error))
-        return PartitionStopped(NONE, deleted)
+        return PartitionStopped(NONE, deleted if renamed else "")
 
 
 def _await_leader(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:

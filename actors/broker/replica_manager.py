@@ -1,7 +1,8 @@
 """ReplicaManagerActor: the one mailbox for what the controller orders a broker to do (broker.md 1, 2).
 
 Rule 1: LeaderAndIsr, StopReplica and UpdateMetadata are obeyed one after the other. Each is answered when all its
-        partitions have answered; what comes before the log directories are loaded waits.
+        partitions have answered; what comes before the log directories are loaded waits. A large one is obeyed in
+        slices (design 2.7), between which others of the node have their turns, but no other controller request.
 Rule 2: a hosted partition is online (it has an actor) or offline (its log directory is lost: code 56 to everything).
 Rule 3: a disk error takes its whole log directory offline, and with it every partition whose log is there; with the
         last directory the node (broker.md 2.3). A log that could not be made there is made in another directory; an
@@ -13,14 +14,24 @@ Rule 4: a deleted log is gone with the answer: renamed by then, removed after lo
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import deque
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.broker.partition import PartitionActor
-from actors.core.broker.replica_manager import Census, ControllerResponse, Epochs, leaders_first, name_verdict, refusal
+from actors.core.broker.replica_manager import (
+    Census,
+    ControllerResponse,
+    Epochs,
+    RoleOrders,
+    answer,
+    name_verdict,
+    refused,
+)
 from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, deleted_path
 from messages.broker import (
@@ -33,25 +44,23 @@ from messages.broker import (
     LogPlace,
     MergeMetadata,
     RemoveDeletedLogs,
+    StageMetadata,
     StopPartition,
 )
 from messages.cluster import TopicPartition
-from messages.conversation import Ask, Failure, Flow, ask, ask_all
+from messages.conversation import Ask, Failure, Flow, Pause, ask, ask_all, in_slices, in_turns, slices
 from messages.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientPart, ClientResponse
 from messages.node import BrokerEpoch, NodeSettings, ReplicaManagerFailed, ReplicaManagerStarted, StartReplicaManager
-from messages.parts import Part, cut, joined
+from messages.parts import cut, entries_of
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
     PartitionError,
     StopReplicaPartitionState,
     StopReplicaRequest,
-    StopReplicaResponse,
     UpdateMetadataRequest,
-    UpdateMetadataResponse,
 )
 from messages.vocabulary import Message
 from messages.zookeeper import NotifyLogDirFailure
@@ -60,6 +69,10 @@ _log = logging.getLogger("kafka_actors.replica_manager")
 
 REMOVALS_AT_ONCE = 100
 """Directories removed in one turn, so that the deletion of a large topic does not hold up the controller's requests."""
+
+ORDERS_AT_ONCE = 250
+"""Partitions that are worked on before others of the node get their turn: each takes mail, and an actor and a directory
+where it is new."""
 
 TIMER_RESOLUTION = 0.001
 """Seconds by which a timer may be early."""
@@ -80,8 +93,10 @@ class ReplicaManagerActor(FlowActor):
         self._node: ActorAddress
         self._directories: LogDirectories | None = None
         self._early: list[Forwarded] = []
-        self._ahead: dict[int, list[Part]] = {}
+        self._ahead: dict[int, list[Message]] = {}
         """By connection: parts of the request that comes next on it."""
+        self._parts: list[Message] = []
+        """Parts of the request that is being obeyed."""
         self._epochs = Epochs()
         self._hosted: dict[TopicPartition, ActorAddress | None] = {}
         """Online partitions with their actors, offline ones with None."""
@@ -157,14 +172,13 @@ class ReplicaManagerActor(FlowActor):
                 return None
         return super().flow(message)
 
-    def event_failed(self, event: Message, error: Exception) -> None:
+    def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
         """A request whose flow broke is answered as a whole: the controller would send it again for ever otherwise."""
-        if isinstance(event, Forwarded):
-            self._respond(event, refusal(event.request.request, UNKNOWN_SERVER_ERROR))
+        return self._refuse(event, UNKNOWN_SERVER_ERROR) if isinstance(event, Forwarded) else None
 
     def _serve(self, forwarded: Forwarded, directories: LogDirectories) -> Flow[None]:
-        parts = self._ahead.pop(forwarded.request.connection, [])
-        request = joined(parts, forwarded.request.request)
+        request = forwarded.request.request
+        self._parts = self._ahead.pop(forwarded.request.connection, [])
         error_code = self._epochs.verdict(request)
         if error_code != NONE:
             _log.warning(
@@ -175,22 +189,32 @@ class ReplicaManagerActor(FlowActor):
                 request.controller_epoch,
                 error_code,
             )
-            self._respond(forwarded, refusal(request, error_code))
+            yield from self._refuse(forwarded, error_code)
             return
         self._epochs = self._epochs.obeying(request)
-        response: ControllerResponse
+        errors: list[PartitionError] = []
         match request:
             case LeaderAndIsrRequest():
-                response = yield from self._lead_and_follow(request, directories)
+                yield from self._lead_and_follow(request, directories, errors)
             case StopReplicaRequest():
-                response = yield from self._stop_replicas(request, directories)
+                yield from self._stop_replicas(request, directories, errors)
             case UpdateMetadataRequest():
-                yield from ask(MergeMetadata(request))
-                response = UpdateMetadataResponse(NONE)
+                yield from self._update_metadata(request)
             case _:
                 raise TypeError(f"{type(request).__name__} is no request of a controller")
-        self._respond(forwarded, response)
+        self._respond(forwarded, answer(request, NONE, errors))
         self._publish()
+        yield from self._let_go()
+
+    def _refuse(self, forwarded: Forwarded, error_code: int) -> Flow[None]:
+        """Answer a request as a whole."""
+        request = forwarded.request.request
+        errors: list[list[PartitionError]] = []
+        if isinstance(request, LeaderAndIsrRequest):
+            entries = entries_of(self._parts, request)
+            errors = yield from in_turns(lambda orders: refused(orders, error_code), entries)
+        self._respond(forwarded, answer(request, error_code, itertools.chain.from_iterable(errors)))
+        yield from self._let_go()
 
     def _respond(self, forwarded: Forwarded, response: ControllerResponse) -> None:
         request = forwarded.request
@@ -199,84 +223,92 @@ class ReplicaManagerActor(FlowActor):
             self.send(forwarded.client, ClientPart(request.connection, part))
         self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, last))
 
+    def _let_go(self) -> Flow[None]:
+        """Forget a request's parts one by one: to free a hundred thousand states takes its time too."""
+        while self._parts:
+            self._parts.pop()
+            yield Pause()
+
+    # ------------------------------------------------------------------------------------------------ UpdateMetadata
+
+    def _update_metadata(self, request: UpdateMetadataRequest) -> Flow[None]:
+        """Hand it to the cache, which changes with the last part."""
+        for place, part in enumerate(self._parts):
+            yield from ask(StageMetadata(part, begins=place == 0))
+        yield from ask(MergeMetadata(request, begins=not self._parts))
+
     # ------------------------------------------------------------------------------------------------ LeaderAndIsr
 
-    def _lead_and_follow(self, request: LeaderAndIsrRequest, directories: LogDirectories) -> Flow[ControllerResponse]:
+    def _lead_and_follow(
+        self, request: LeaderAndIsrRequest, directories: LogDirectories, errors: list[PartitionError]
+    ) -> Flow[None]:
         """Hand every order to its partition, leaders first, and gather the codes (broker.md 1.2)."""
         own_id = self._settings.node_id
-        leading = sum(order.leader == own_id for order in request.partition_states)
+        orders = RoleOrders(own_id)
+        yield from in_turns(orders.take, entries_of(self._parts, request))
         _log.info(
             "[Broker id=%d] LeaderAndIsr of controller %d epoch %d: %d to lead, %d to follow",
             own_id,
             request.controller_id,
             request.controller_epoch,
-            leading,
-            len(request.partition_states) - leading,
+            len(orders.leading),
+            len(orders.following),
         )
-        alive: frozenset[int] = frozenset()
-        if leading < len(request.partition_states):
-            brokers = yield from ask(GetAliveBrokers())
-            alive = frozenset(brokers.ids)
-        errors: list[PartitionError] = []
-        pairs: list[tuple[ActorAddress, RoleOrder]] = []
-        for order in leaders_first(request.partition_states, own_id):
+        for window in slices(tuple(orders.leading.values()), ORDERS_AT_ONCE):
+            yield from self._take_roles(window, BecomeLeader, directories, errors)
+        if not orders.following:
+            return
+        brokers = yield from ask(GetAliveBrokers())
+        alive = frozenset(brokers.ids)
+        for window in slices(tuple(orders.following.values()), ORDERS_AT_ONCE):
+            yield from self._take_roles(
+                window, lambda order, log: BecomeFollower(order, log, order.leader in alive), directories, errors
+            )
+
+    def _take_roles(
+        self,
+        orders: Sequence[LeaderAndIsrPartitionState],
+        become: Callable[[LeaderAndIsrPartitionState, LogPlace | None], RoleOrder],
+        directories: LogDirectories,
+        errors: list[PartitionError],
+    ) -> Flow[None]:
+        """Have partitions obey these orders. A log that cannot be made in one directory is made in another."""
+        placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None]] = []
+        for order in orders:
             error_code = name_verdict(order.partition)
-            if error_code != NONE:
-                errors.append(PartitionError(order.partition, error_code))
-                continue
-            actor = self._host(order.partition)
-            if actor is None:
-                errors.append(PartitionError(order.partition, KAFKA_STORAGE_ERROR))
-                continue
-            log = _log_place(directories, order)
-            if order.leader == own_id:
-                pairs.append((actor, BecomeLeader(order, log)))
+            actor = self._host(order.partition) if error_code == NONE else None
+            if actor is not None:
+                placed.append((actor, order, _log_place(directories, order.partition, order.is_new)))
             else:
-                pairs.append((actor, BecomeFollower(order, log, order.leader in alive)))
-        while pairs:
-            results = yield from ask_all(pairs)
-            homeless: list[tuple[ActorAddress, RoleOrder]] = []
+                errors.append(PartitionError(order.partition, error_code or KAFKA_STORAGE_ERROR))
+        if not placed:
+            yield Pause()
+        while placed:
+            results = yield from ask_all([(actor, become(order, log)) for actor, order, log in placed])
+            asked, placed = placed, []
             failures: dict[str, str] = {}
-            for (actor, question), result in zip(pairs, results, strict=True):
-                partition, log = question.state.partition, question.log
+            for (actor, order, log), result in zip(asked, results, strict=True):
+                partition = order.partition
+                if log is not None and log.missing and (isinstance(result, Failure) or not result.has_log):
+                    directories.forget(partition)
                 if isinstance(result, Failure):
                     errors.append(PartitionError(partition, UNKNOWN_SERVER_ERROR))
                     continue
-                if not result.has_log and log is not None and log.missing:
-                    directories.forget(partition)
-                    if result.storage_error:
-                        failures[log.path.rpartition("/")[0]] = result.storage_error
-                        homeless.append((actor, question))
-                        continue
+                if log is not None and log.missing and result.storage_error:
+                    failures[log.path.rpartition("/")[0]] = result.storage_error
+                    placed.append((actor, order, None))
+                    continue
                 errors.append(PartitionError(partition, result.error_code))
                 if result.error_code == KAFKA_STORAGE_ERROR:
                     self._take_offline(partition)
                 else:
                     self._census.count(partition, result.leads, result.under_replicated)
             for directory, storage_error in failures.items():
-                self._lose(directory, storage_error, directories)
-            pairs = self._rehouse(homeless, errors, directories)
-        return LeaderAndIsrResponse(NONE, tuple(errors))
-
-    def _rehouse(
-        self, homeless: list[tuple[ActorAddress, RoleOrder]], errors: list[PartitionError], directories: LogDirectories
-    ) -> list[tuple[ActorAddress, RoleOrder]]:
-        """The orders once more, for logs that could not be made where they were placed; 56 where no place is left."""
-        pairs: list[tuple[ActorAddress, RoleOrder]] = []
-        for actor, question in homeless:
-            partition = question.state.partition
-            path = directories.place(partition, is_new=True)  # that it may be made was decided before
-            if path is None:
-                errors.append(PartitionError(partition, KAFKA_STORAGE_ERROR))
-                self._take_offline(partition)
-            else:
-                log = LogPlace(path, missing=True)
-                match question:
-                    case BecomeLeader(state):
-                        pairs.append((actor, BecomeLeader(state, log)))
-                    case BecomeFollower(state, _, leader_alive):
-                        pairs.append((actor, BecomeFollower(state, log, leader_alive)))
-        return pairs
+                yield from self._handle_log_dir_failure(directory, storage_error, directories)
+            placed = [
+                (actor, order, _log_place(directories, order.partition, is_new=True))  # that it may be made was decided
+                for actor, order, _ in placed
+            ]
 
     def _host(self, partition: TopicPartition) -> ActorAddress | None:
         """The partition's actor, made where there is none yet; None while it is offline."""
@@ -288,33 +320,57 @@ class ReplicaManagerActor(FlowActor):
 
     # ------------------------------------------------------------------------------------------------ StopReplica
 
-    def _stop_replicas(self, request: StopReplicaRequest, directories: LogDirectories) -> Flow[ControllerResponse]:
+    def _stop_replicas(
+        self, request: StopReplicaRequest, directories: LogDirectories, errors: list[PartitionError]
+    ) -> Flow[None]:
         """Stop hosted partitions, and delete logs, also those that nobody hosts (broker.md 2.1)."""
+        orders: dict[TopicPartition, StopReplicaPartitionState] = {}
+        yield from in_turns(
+            lambda states: orders.update((state.partition, state) for state in states),
+            entries_of(self._parts, request),
+        )
         _log.info(
             "[Broker id=%d] StopReplica of controller %d epoch %d: %d to stop, %d of them to delete",
             self._settings.node_id,
             request.controller_id,
             request.controller_epoch,
-            len(request.partition_states),
-            sum(order.delete_partition for order in request.partition_states),
+            len(orders),
+            sum(order.delete_partition for order in orders.values()),
         )
-        errors: list[PartitionError] = []
+        broken: dict[TopicPartition, str] = {}
+        for window in slices(tuple(orders.values()), ORDERS_AT_ONCE):
+            yield from self._stop(window, directories, errors, broken)
+        for partition, storage_error in broken.items():
+            path = directories.find(partition)
+            if storage_error and path is not None:
+                yield from self._handle_log_dir_failure(path.rpartition("/")[0], storage_error, directories)
+            self._take_offline(partition)
+
+    def _stop(
+        self,
+        orders: Sequence[StopReplicaPartitionState],
+        directories: LogDirectories,
+        errors: list[PartitionError],
+        broken: dict[TopicPartition, str],
+    ) -> Flow[None]:
+        """Stop these; `broken` takes the partitions whose disk failed, with its words."""
         asked: list[StopReplicaPartitionState] = []
         pairs: list[tuple[ActorAddress, StopPartition]] = []
-        broken: dict[TopicPartition, str] = {}
-        for partition, order in {order.partition: order for order in request.partition_states}.items():
-            if partition not in self._hosted:
+        for order in orders:
+            partition = order.partition
+            actor = self._hosted.get(partition)
+            if actor is not None:
+                asked.append(order)
+                pairs.append((actor, StopPartition(order.leader_epoch, order.delete_partition)))
+            elif partition in self._hosted:
+                errors.append(PartitionError(partition, KAFKA_STORAGE_ERROR))
+            else:
                 storage_error = self._delete_stray(partition, directories) if order.delete_partition else ""
                 if storage_error:
                     broken[partition] = storage_error
                 errors.append(PartitionError(partition, KAFKA_STORAGE_ERROR if storage_error else NONE))
-                continue
-            actor = self._hosted[partition]
-            if actor is None:
-                errors.append(PartitionError(partition, KAFKA_STORAGE_ERROR))
-                continue
-            asked.append(order)
-            pairs.append((actor, StopPartition(order.leader_epoch, order.delete_partition)))
+        if not pairs:
+            yield Pause()
         results = yield from ask_all(pairs)
         for order, result in zip(asked, results, strict=True):
             partition = order.partition
@@ -333,8 +389,6 @@ class ReplicaManagerActor(FlowActor):
             if error_code == KAFKA_STORAGE_ERROR:
                 broken[partition] = storage_error
             errors.append(PartitionError(partition, error_code))
-        self._break(broken, directories)
-        return StopReplicaResponse(NONE, tuple(errors))
 
     def _delete_stray(self, partition: TopicPartition, directories: LogDirectories) -> str:
         """Delete the log that no partition has opened, if there is one. The disk's words where that failed."""
@@ -343,24 +397,17 @@ class ReplicaManagerActor(FlowActor):
             return ""
         deleted = deleted_path(path, self.port("random").uuid_hex())
         try:
-            self.port("disk").rename(path, deleted)
+            renamed = self.port("disk").rename(path, deleted)
         except OSError as error:
             return error.strerror or str(error)
         directories.forget(partition)
-        self._doom(deleted)
+        if renamed:
+            self._doom(deleted)
         return ""
 
     # ------------------------------------------------------------------------------------------------ lost directories
 
-    def _break(self, broken: dict[TopicPartition, str], directories: LogDirectories) -> None:
-        """Take partitions offline, and the directories that failed them with all they hold (rule 3)."""
-        for partition, storage_error in broken.items():
-            path = directories.find(partition)
-            if storage_error and path is not None:
-                self._lose(path.rpartition("/")[0], storage_error, directories)
-            self._take_offline(partition)
-
-    def _lose(self, directory: str, storage_error: str, directories: LogDirectories) -> None:
+    def _handle_log_dir_failure(self, directory: str, storage_error: str, directories: LogDirectories) -> Flow[None]:
         """A log directory has failed: everything in it goes offline, and the controller or the node is told."""
         lost = directories.fail(directory)
         _log.error(
@@ -370,13 +417,16 @@ class ReplicaManagerActor(FlowActor):
             len(lost),
             storage_error,
         )
-        for topic, number in lost:
-            self._take_offline(TopicPartition(topic, number))
+        yield from in_slices(self._take_all_offline, lost, ORDERS_AT_ONCE)
         if directories.live:
             self.send(self.peers["bridge"], Ask(UNAWAITED, NotifyLogDirFailure(self._settings.node_id)))
         else:
             reason = f"all log directories have failed: {', '.join(directories.offline)}"
             self.send(self._node, ReplicaManagerFailed(reason))
+
+    def _take_all_offline(self, partitions: Sequence[tuple[str, int]]) -> None:
+        for topic, number in partitions:
+            self._take_offline(TopicPartition(topic, number))
 
     def _take_offline(self, partition: TopicPartition) -> None:
         if self._hosted.get(partition) is not None:
@@ -422,10 +472,10 @@ class ReplicaManagerActor(FlowActor):
             self.send(self._metrics, Gauges(changed))
 
 
-def _log_place(directories: LogDirectories, order: LeaderAndIsrPartitionState) -> LogPlace | None:
-    """Where the log of the order's partition is, or may be made; None where no directory can take it."""
-    path = directories.find(order.partition)
+def _log_place(directories: LogDirectories, partition: TopicPartition, is_new: bool) -> LogPlace | None:
+    """Where the partition's log is, or may be made; None where no directory can take it."""
+    path = directories.find(partition)
     if path is not None:
         return LogPlace(path)
-    path = directories.place(order.partition, order.is_new)
+    path = directories.place(partition, is_new)
     return None if path is None else LogPlace(path, missing=True)

@@ -9,6 +9,7 @@ from thespian.actors import ActorAddress
 
 from actors.runtime import LocalBase
 from messages.node import NodeFailed, OpenStore
+from messages.store import StoreFailed
 from messages.vocabulary import Message
 from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
 
@@ -40,7 +41,10 @@ class StoreGateway:
 
     def _open(self, bridge: ActorAddress) -> None:
         def news(item: StoreNews) -> None:
-            self._base.inject(bridge, item, self.address)
+            if isinstance(item, StoreFailed):
+                self._base.inject(self._failed, NodeFailed(item.reason), self.address)
+            else:
+                self._base.inject(bridge, item, self.address)
 
         try:
             self._store.start(news)

@@ -50,9 +50,15 @@ class DiskPort:
             os.fsync(file.fileno())
         draft.replace(path)
 
-    def rename(self, path: str, target: str) -> None:
-        """Rename a file or directory within its file system."""
-        os.rename(path, target)  # noqa: PTH104  (as make_directory)
+    def rename(self, path: str, target: str) -> bool:
+        """Rename a file or directory within its file system. False where it is missing from a folder that is there."""
+        try:
+            os.rename(path, target)  # noqa: PTH104  (as make_directory)
+        except FileNotFoundError:
+            if not Path(path).parent.is_dir():
+                raise
+            return False
+        return True
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory with all that is in it; nothing happens where it is gone already."""

@@ -81,9 +81,9 @@ class FaultyDisk(DiskPort):
         self._check(path)
         return super().make_directory(path, parents)
 
-    def rename(self, path: str, target: str) -> None:
+    def rename(self, path: str, target: str) -> bool:
         self._check(path)
-        super().rename(path, target)
+        return super().rename(path, target)
 
     def list_directories(self, path: str) -> tuple[str, ...]:
         self._check(path)
@@ -139,6 +139,8 @@ class Broker:
         self.answers: list[ClientResponse] = []
         self.parts: list[Part] = []
         """What went ahead of the next answer."""
+        self.raw: list[ClientResponse | ClientPart] = []
+        """Answers and parts of answers, as they came."""
         self._metrics = self.base.outsider("metrics", self._metered)
         self._node = self.base.outsider("node", lambda message, sender: self.started.append(message))
         self._client = self.base.outsider("client", self._answered)
@@ -159,6 +161,7 @@ class Broker:
             self.gauges[gauge.name.removeprefix("kafka_server_replicamanager_")] = gauge.value
 
     def _answered(self, message: ClientResponse | ClientPart, sender: object) -> None:
+        self.raw.append(message)
         if isinstance(message, ClientPart):
             self.parts.append(message.part)
         else:

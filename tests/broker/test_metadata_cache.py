@@ -33,7 +33,8 @@ def merge(into: MetadataCache, *states: object, live: tuple = BOTH, controller: 
 
 
 def ask(of: MetadataCache, *topics: str, version: int = 8, listener: str = "PLAINTEXT") -> MetadataResponse:
-    return of.answer(MetadataRequest(version, topics), CLUSTER_ID, listener)
+    view, request = of.view, MetadataRequest(version, topics)
+    return view.answer(view.describe(view.names(request), listener, version), CLUSTER_ID, listener)
 
 
 def topic(of: MetadataCache, name: str, **how: object) -> MetadataTopic:
@@ -88,8 +89,7 @@ def test_leader_during_delete_forgets_the_partition_and_at_last_the_topic() -> N
 
 def test_all_topics_no_topics_and_each_topic_once() -> None:
     of = cache(known("b"), known("a"))
-    everything = of.answer(MetadataRequest(8, None), CLUSTER_ID, "PLAINTEXT")
-    assert [one.name for one in everything.topics] == ["a", "b"]
+    assert list(of.view.names(MetadataRequest(8, None))) == ["a", "b"]
     assert ask(of).topics == ()
     assert [one.name for one in ask(of, version=0).topics] == ["a", "b"]
     assert [one.name for one in ask(of, "b", "a", "b").topics] == ["b", "a"]
@@ -130,5 +130,6 @@ def test_the_cache_holds_the_last_word_on_every_partition(updates: list) -> None
         for state in update:
             last[state.partition] = state
     alive_states = {p: s for p, s in last.items() if s.leader != LEADER_DURING_DELETE}
-    held = {TopicPartition(t, n): state for t, partitions in of.topics.items() for n, state in partitions.items()}
+    held = {TopicPartition(t, n): state for t, partitions in of.view.topics.items() for n, state in partitions.items()}
     assert held == alive_states
+    of.view.validate()

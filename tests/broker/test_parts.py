@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
-from messages.conversation import SLICE
-from messages.errors import NONE
+from actors.broker.replica_manager import ORDERS_AT_ONCE
+from actors.core.broker.metadata_cache import MetadataCache
+from actors.runtime import Delivery
+from messages.broker import BecomeFollower, BecomeLeader
+from messages.conversation import SLICE, Ask
+from messages.errors import NONE, STALE_CONTROLLER_EPOCH
 from messages.parts import PARTED, cut, entries_of, joined
 from messages.requests import (
     LeaderAndIsrRequest,
@@ -57,6 +62,16 @@ def test_a_message_without_a_list_goes_whole() -> None:
     assert cut(message) == ((), message)
 
 
+class Seen:
+    """An observer that passes on what was delivered."""
+
+    def __init__(self, look: Callable[[Any], None]) -> None:
+        self._look = look
+
+    def delivered(self, delivery: Delivery) -> None:
+        self._look(delivery.message)
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     made = Broker(tmp_path / "data")
@@ -85,6 +100,85 @@ def test_a_large_update_metadata_is_merged_as_one(broker: Broker) -> None:
     assert broker.update(*(known(f"t{number}") for number in range(topics)), live=(alive(0),)).error_code == NONE
     answer = broker.metadata(everything=True)
     assert [topic.name for topic in answer.topics] == sorted(f"t{number}" for number in range(topics))
+
+
+def test_clients_see_a_large_update_metadata_whole_or_not_at_all(broker: Broker) -> None:
+    names = [f"t{number}" for number in range(LARGE)]
+    broker.update(*(known(name) for name in names), live=(alive(0),))
+    broker.post(UpdateMetadataRequest(6, CONTROLLER, 1, -1, tuple(known(name, epoch=7) for name in names), (alive(0),)))
+    seen = []
+    while broker.base.queued:
+        broker.post(MetadataRequest(8, (names[0], names[-1])))
+        broker.base.run(4)
+    broker.run()
+    for answer in broker.answers:
+        if isinstance(answer.response, MetadataResponse):
+            seen.append(tuple(topic.partitions[0].leader_epoch for topic in answer.response.topics))
+    assert set(seen) == {(0, 0), (7, 7)}
+    assert seen == sorted(seen)
+
+
+def test_an_update_metadata_that_broke_off_leaves_nothing_behind() -> None:
+    cache = MetadataCache()
+    cache.stage((known("left"), known("over")), begins=True)
+    cache.merge(UpdateMetadataRequest(6, 1, 1, -1, (known("t"),), ()), begins=True)
+    assert list(cache.view.topics) == ["t"]
+
+
+def test_all_topics_are_told_to_each_client_as_the_same_objects_until_something_changes(broker: Broker) -> None:
+    def told() -> list[Any]:
+        broker.raw.clear()
+        broker.metadata(everything=True)
+        return [getattr(message, "part", None) or message.response for message in broker.raw]
+
+    broker.update(*(known(f"t{number // 100}", number % 100) for number in range(LARGE)), live=(alive(0),))
+    first, second = told(), told()
+    assert len(first) > 1
+    assert all(map(operator.is_, first, second))
+    broker.update(known("t0", epoch=1), live=(alive(0),))
+    assert not any(map(operator.is_, first, told()))
+
+
+def test_a_topic_is_never_cut_in_two() -> None:
+    states = [known("a", number) for number in range(LARGE)] + [known("b"), known("c")]
+    cache = MetadataCache()
+    cache.stage(states, begins=True)
+    cache.merge(UpdateMetadataRequest(6, 1, 1, -1, (), ()), begins=False)
+    assert list(cache.view.in_parts("abc")) == [("a",), ("b", "c")]
+
+
+def test_others_have_their_turns_while_a_large_request_is_obeyed(broker: Broker) -> None:
+    """However large the request: a client's question waits for some hundred deliveries at the most."""
+    broker.lead(order("t"))
+    longest = 0
+    broker.post(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, tuple(order("u", n) for n in range(LARGE)), ()))
+    while not any(isinstance(answer.response, LeaderAndIsrResponse) for answer in broker.answers[1:]):
+        asked, already = broker.base.n, len(broker.answers)
+        broker.post(MetadataRequest(8, ("t",)))
+        while len(broker.answers) == already:
+            broker.base.run(1)
+        longest = max(longest, broker.base.n - asked)
+    assert longest < 6 * ORDERS_AT_ONCE
+
+
+def test_leaders_of_all_parts_come_before_the_first_follower(broker: Broker) -> None:
+    broker.update(live=(alive(0), alive(9)))
+    orders = [order("t", number, leader=number % 2 * 9, replicas=(0, 9)) for number in range(LARGE)]
+    asked: list[Any] = []
+    broker.base.observer = Seen(lambda message: asked.append(message.question) if isinstance(message, Ask) else None)
+    assert set(codes(broker.lead(*orders)).values()) == {NONE}
+    roles = [type(question) for question in asked if isinstance(question, BecomeLeader | BecomeFollower)]
+    assert roles == [BecomeLeader] * (LARGE // 2 + 1) + [BecomeFollower] * (LARGE // 2)
+
+
+def test_no_other_controller_request_comes_between_the_slices(broker: Broker) -> None:
+    stale = order("t", LARGE - 1, epoch=0)
+    broker.post(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, tuple(order("t", n, epoch=1) for n in range(LARGE)), ()))
+    broker.post(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, (stale,), ()))
+    broker.run()
+    first, second = broker.answers
+    assert set(codes(first.response).values()) == {NONE}
+    assert codes(second.response) == {str(stale.partition): STALE_CONTROLLER_EPOCH}
 
 
 def test_large_requests_and_answers_are_one_frame_on_the_wire(tmp_path: Path) -> None:

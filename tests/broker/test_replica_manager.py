@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,24 @@ from messages.errors import (
     NONE,
     STALE_BROKER_EPOCH,
     STALE_CONTROLLER_EPOCH,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.node import ReplicaManagerFailed, ReplicaManagerStarted
 from messages.requests import LeaderAndIsrRequest, StopReplicaResponse
 from messages.zookeeper import NotifyLogDirFailure
-from tests.broker.harness import CONTROLLER, DELAY_MS, IO_ERROR, NO_SPACE, Broker, alive, codes, known, order
+from tests.broker.harness import (
+    CONTROLLER,
+    DELAY_MS,
+    IO_ERROR,
+    NO_SPACE,
+    Broker,
+    FaultyDisk,
+    alive,
+    codes,
+    known,
+    order,
+)
 
 HEX = "0" * 31 + "1"
 
@@ -261,6 +274,59 @@ def test_row_29_the_name_is_free_at_once_and_the_files_go_after_the_delay(broker
     assert logs(data) == ["t-0", f"t-0.{HEX}-delete"]
     broker.base.simulate(DELAY_MS / 1000 + 1)
     assert logs(data) == ["t-0"]
+
+
+def test_a_log_that_somebody_removed_is_deleted_without_harm(broker: Broker, data: Path) -> None:
+    """Better than Apache's broker, which takes the whole log directory offline, and with its last one stops."""
+    broker.lead(order("t"), order("t", 1), order("u"))
+    (data / "t-0").rmdir()
+    assert codes(broker.stop(("t", 0, 0, True), ("t", 1, 0, True))) == {"t-0": NONE, "t-1": NONE}
+    assert logs(data) == [f"t-1.{2:032x}-delete", "u-0"]
+    assert [message for message in broker.started if isinstance(message, ReplicaManagerFailed)] == []
+    assert codes(broker.lead(order("t", epoch=1))) == {"t-0": NONE}
+    assert (data / "t-0").is_dir()
+
+
+def test_a_strangers_log_that_somebody_removed_is_deleted_without_harm(broker: Broker, data: Path) -> None:
+    (data / "s-0").mkdir(parents=True)
+    broker.run()
+    (data / "s-0").rmdir()
+    assert codes(broker.stop(("s", 0, 0, True))) == {"s-0": NONE}
+    assert logs(data) == []
+
+
+def test_a_removed_log_directory_has_failed_when_a_log_in_it_is_deleted(broker: Broker, data: Path) -> None:
+    broker.lead(order("t"))
+    shutil.rmtree(data)
+    assert codes(broker.stop(("t", 0, 0, True))) == {"t-0": KAFKA_STORAGE_ERROR}
+    assert isinstance(broker.started[-1], ReplicaManagerFailed)
+
+
+class Sabotage(FaultyDisk):
+    """A disk whose driver has a bug: what it raises is no OSError."""
+
+    def make_directory(self, path: str, parents: bool = False) -> bool:
+        if path.endswith("/bad-0"):
+            raise ZeroDivisionError
+        return super().make_directory(path, parents)
+
+    def rename(self, path: str, target: str) -> bool:
+        if path.endswith("/worse-0"):
+            raise ZeroDivisionError
+        return super().rename(path, target)
+
+
+def test_a_partition_that_raises_costs_its_own_code_and_no_time(broker: Broker, data: Path) -> None:
+    broker.base.ports["disk"] = Sabotage()
+    began = broker.clock.now()
+    answer = broker.lead(order("a"), order("bad"), order("worse"), order("z"))
+    assert codes(answer) == {"a-0": NONE, "bad-0": UNKNOWN_SERVER_ERROR, "worse-0": NONE, "z-0": NONE}
+    answer = broker.stop(("a", 0, 0, True), ("worse", 0, 0, True))
+    assert codes(answer) == {"a-0": NONE, "worse-0": UNKNOWN_SERVER_ERROR}
+    assert broker.clock.now() == began
+    broker.base.ports["disk"] = broker.disk
+    assert codes(broker.lead(order("bad", epoch=1))) == {"bad-0": NONE}
+    assert "bad-0" in logs(data)
 
 
 def test_row_29_a_long_name_is_cut(broker: Broker, data: Path) -> None:

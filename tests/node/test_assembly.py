@@ -245,3 +245,13 @@ def test_a_zookeeper_that_is_down_fails_the_node(tmp_path: Path) -> None:
     assert isinstance(node.ended, NodeFailed)
     assert "cannot be reached" in node.ended.reason
     scheduler.finish(node.stop())
+
+
+def test_a_store_that_cannot_go_on_fails_the_node(tmp_path: Path) -> None:
+    """Nobody may go on as a zombie that holds itself for the controller: the process ends with code 1."""
+    world = World.of(tmp_path, 1)
+    world.until(lambda: world.nodes[0].ready)
+    world.stores[0].fail("its thread has ended")
+    world.scheduler.run()
+    assert world.nodes[0].ended == NodeFailed("its thread has ended")
+    world.scheduler.finish(world.nodes[0].stop())

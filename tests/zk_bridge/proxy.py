@@ -1,10 +1,12 @@
-"""A TCP link that can be cut, healed, and made to swallow answers."""
+"""A TCP link that can be cut, healed, and made to swallow or to alter answers."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import threading
+from collections.abc import Callable, Iterator
 
 
 class Proxy:
@@ -16,6 +18,8 @@ class Proxy:
         self._links: list[tuple[socket.socket, socket.socket]] = []
         self._cut = False
         self._swallowing = False
+        self.alter: Callable[[bytes], bytes] | None = None
+        """What becomes of each answer (a whole frame, with its length) on its way to the client."""
         self._door = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._door.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -44,6 +48,17 @@ class Proxy:
         with self._lock:
             self._swallowing = True
 
+    def alter_next(self, change: Callable[[bytes], bytes], xids: Callable[[int], bool] = lambda xid: xid > 0) -> None:
+        """Alter the next answer to a request (else: the next frame whose xid is among `xids`), and only that."""
+
+        def alter(frame: bytes) -> bytes:
+            if not xids(struct.unpack_from("!i", frame, 4)[0]):
+                return frame
+            self.alter = None
+            return change(frame)
+
+        self.alter = alter
+
     def close(self) -> None:
         """Stop for good."""
         self.cut()
@@ -70,10 +85,21 @@ class Proxy:
 
     def _pump(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
         with contextlib.suppress(OSError):
-            while data := source.recv(65536):
+            for data in _frames(source) if answers else iter(lambda: source.recv(65536), b""):
                 if not (answers and self._swallowing):
-                    sink.sendall(data)
+                    alter = self.alter if answers else None
+                    sink.sendall(data if alter is None else alter(data))
         _close(source, sink)
+
+
+def _frames(source: socket.socket) -> Iterator[bytes]:
+    """What comes, frame by frame."""
+    buffer = b""
+    while data := source.recv(65536):
+        buffer += data
+        while len(buffer) >= 4 and len(buffer) >= (end := 4 + struct.unpack_from("!i", buffer)[0]):
+            yield buffer[:end]
+            buffer = buffer[end:]
 
 
 def _close(*sockets: socket.socket) -> None:

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import random
 import socket
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 
 import pytest
 from kazoo.client import KazooClient
 
-from messages.store import CONNECTED, CREATE, NO_NODE, OK, SUSPENDED, WriteOp
+from messages.store import (
+    CONNECTED,
+    CONNECTION_LOSS,
+    CREATE,
+    CREATE_EPHEMERAL,
+    NO_NODE,
+    OK,
+    SET,
+    SUSPENDED,
+    StoreFailed,
+    StoreReply,
+    WriteOp,
+)
+from tests.waiting import until
 from tests.zk_bridge.contract import StoreContract, World, create
 from tests.zk_bridge.listener import Listener
 from tests.zk_bridge.proxy import Proxy
-from zk_bridge import kazoo_store
+from zk_bridge import jute
 from zk_bridge.embedded import EmbeddedZooKeeper
 from zk_bridge.kazoo_store import KazooStore
 from zk_bridge.store import Store, ZooKeeperUnavailable
@@ -107,8 +122,8 @@ def test_a_server_that_does_not_know_multi_read(world: KazooWorld, monkeypatch: 
     """It answers UNIMPLEMENTED and hangs up: the read counts as lost, and the next one is made of single reads."""
     listener = Listener(world.store())
     listener.write(create("/a", b"x"))
-    monkeypatch.setattr(kazoo_store._MultiRead, "type", 9999)
-    monkeypatch.setattr(kazoo_store, "_MULTI_READ", 9999)
+    monkeypatch.setattr(jute.MultiRead, "type", 9999)
+    monkeypatch.setattr(jute, "MULTI_READ", 9999)
     assert listener.read("/a").code != OK
     listener.until(lambda news: listener.states() == [CONNECTED, SUSPENDED, CONNECTED])
     reply = listener.read("/a", "/b", children=("/", "/b"))
@@ -147,3 +162,109 @@ def test_somebody_else_there() -> None:
 def test_no_address(hosts: str) -> None:
     with pytest.raises(ZooKeeperUnavailable):
         KazooStore(hosts, 5, 0.5).start(print)
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack("!i", len(body)) + body
+
+
+NONSENSE: dict[str, Callable[[bytes], bytes]] = {
+    "another request's id": lambda frame: frame[:4] + struct.pack("!i", 1 << 20) + frame[8:],
+    "too short for a header": lambda frame: framed(frame[4:10]),
+    "too short for its body": lambda frame: framed(frame[4 : len(frame) // 2]),
+    "a header alone": lambda frame: framed(frame[4:20]),
+    "an empty frame": lambda frame: framed(b""),
+    "a negative length": lambda frame: struct.pack("!i", -1) + frame[4:],
+    "a monstrous length": lambda frame: struct.pack("!i", 2**31 - 1) + frame[4:],
+    "a body of noise": lambda frame: frame[:20] + b"\x7f" * (len(frame) - 20),
+    "an answer to nothing": lambda frame: frame + frame,
+}
+
+
+@pytest.mark.parametrize("change", NONSENSE.values(), ids=NONSENSE.keys())
+def test_an_answer_that_makes_no_sense_costs_the_connection_and_no_more(
+    world: KazooWorld, change: Callable[[bytes], bytes]
+) -> None:
+    """kazoo would end its thread there, and nobody would hear of ZooKeeper again."""
+    listener = Listener(world.store())
+    listener.write(create("/a", b"x"), WriteOp(CREATE_EPHEMERAL, "/e"))
+    world.link(listener.store).alter_next(change)
+    number = listener.submit_read(("/a",), ("/",))
+    listener.state(CONNECTED, SUSPENDED, CONNECTED)
+    assert listener.reply(number).code == CONNECTION_LOSS
+    assert [node.code for node in listener.read("/a", "/e").nodes] == [OK, OK]
+    assert len(set(listener.sessions())) == 1
+    listener.store.stop()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: framed(frame[4:-4]),
+        lambda frame: frame[:20] + struct.pack("!i", 77) + frame[24:],
+        lambda frame: frame[:-1] + b"\xff",
+    ],
+    ids=["torn", "of no known kind", "no UTF-8"],
+)
+def test_a_watch_event_that_makes_no_sense_too(world: KazooWorld, change: Callable[[bytes], bytes]) -> None:
+    """The bridge arms everything anew after a lost connection, so the change is not lost with its event."""
+    listener = Listener(world.store())
+    listener.write(create("/a", b"x"))
+    listener.arm(("/a",))
+    world.link(listener.store).alter_next(change, lambda xid: xid == -1)
+    listener.submit_write(WriteOp(SET, "/a", b"y"))
+    listener.state(CONNECTED, SUSPENDED, CONNECTED)
+    assert listener.read("/a").nodes[0].data == b"y"
+    assert listener.events() == []
+    listener.store.stop()
+
+
+def test_a_code_that_nobody_knows_is_passed_on(world: KazooWorld) -> None:
+    listener = Listener(world.store())
+    world.link(listener.store).alter_next(lambda frame: framed(frame[4:16] + struct.pack("!i", -4711)))
+    assert listener.read("/a").code == -4711
+    assert listener.read("/a").nodes[0].code == NO_NODE
+    assert listener.states() == [CONNECTED]
+    listener.store.stop()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_zookeeper_answers_each_request_is_answered_once(world: KazooWorld, seed: int) -> None:
+    chance = random.Random(seed)
+
+    def noise(frame: bytes) -> bytes:
+        altered = bytearray(frame)
+        if chance.random() < 0.15:
+            for _ in range(chance.randint(1, 3)):
+                altered[chance.randrange(len(altered))] = chance.randrange(256)
+        return bytes(altered[: chance.randint(0, len(altered))] if chance.random() < 0.05 else altered)
+
+    listener = Listener(world.store(session_timeout=1.5))
+    listener.write(*[create(f"/n{n}", b"x") for n in range(5)])
+    link = world.link(listener.store)
+    link.alter = noise
+    asked = []
+    for n in range(20):
+        asked.append(listener.submit_read((f"/n{n % 5}",), ("/",)))
+        asked.append(listener.submit_arm((f"/n{n % 5}",), ("/none",), ("/",)))
+        asked.append(listener.submit_write(WriteOp(SET, f"/n{n % 5}", b"y")))
+        listener.until(lambda news: len([each for each in news if isinstance(each, StoreReply)]) > len(asked) - 6)
+    link.alter = None
+    for number in asked:
+        listener.reply(number)
+    sound = until(lambda: listener.read("/n0"), lambda reply: reply.code == OK, "an answer")
+    assert sound.nodes[0].data in (b"x", b"y")
+    answered = [each.id for each in listener.news if isinstance(each, StoreReply)]
+    assert len(answered) == len(set(answered))
+    assert not [each for each in listener.news if isinstance(each, StoreFailed)]
+    listener.store.stop()
+
+
+def test_the_end_of_kazoos_thread_is_news(world: KazooWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = Listener(world.store())
+    connection = listener.store._client._connection  # type: ignore[attr-defined]
+    monkeypatch.setattr(connection, "_expand_client_hosts", lambda: 1 / 0)
+    world.cut(listener.store)
+    (failed,) = listener.until(lambda news: [each for each in news if isinstance(each, StoreFailed)])
+    assert failed.reason.endswith("has ended: ZeroDivisionError: division by zero")
+    listener.store.stop()

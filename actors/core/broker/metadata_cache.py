@@ -5,12 +5,17 @@ Rule 2: a partition whose leader is LEADER_DURING_DELETE is forgotten, and with 
 Rule 3: clients are told the endpoints of the listener they came in on. A leader that is not alive is answered with
         code 5 and leader -1; one that is alive, but has no such listener, with code 72 (5 below version 6).
 Rule 4: version 0 knows neither "no topics" (its empty list means all) nor replicas that are not alive (code 9).
+Rule 5: what clients see is whole: of an UpdateMetadata in parts, nothing before its last, and then all at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+
 from actors.core.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, Endpoint
+from messages.conversation import SLICE
 from messages.errors import (
     INVALID_TOPIC,
     LEADER_NOT_AVAILABLE,
@@ -31,40 +36,62 @@ from messages.requests import (
 )
 
 NO_CONTROLLER = -1
+LISTENERS_SINCE = 6
+"""The Metadata version from which a leader without the client's listener has a code of its own."""
 
 
-class MetadataCache:
-    """The cluster as this broker knows it; owned and changed by its MetadataCacheActor alone."""
+class ClusterView:
+    """The cluster as it was known at one moment. Nobody changes a view: what follows on it is another."""
 
-    def __init__(self) -> None:
-        self.controller_id = NO_CONTROLLER
-        self.brokers: dict[int, UpdateMetadataBroker] = {}
-        self.topics: dict[str, dict[int, UpdateMetadataPartitionState]] = {}
+    def __init__(
+        self,
+        controller_id: int = NO_CONTROLLER,
+        brokers: Mapping[int, UpdateMetadataBroker] = MappingProxyType({}),
+        topics: Mapping[str, Mapping[int, UpdateMetadataPartitionState]] = MappingProxyType({}),
+    ) -> None:
+        self.controller_id = controller_id
+        self.brokers = brokers
+        self.topics = topics
 
-    def merge(self, request: UpdateMetadataRequest) -> None:
-        """Take over an UpdateMetadata (rules 1 and 2)."""
-        self.controller_id = request.controller_id
-        self.brokers = {broker.id: broker for broker in sorted(request.live_brokers, key=lambda broker: broker.id)}
-        for state in request.partition_states:
-            topic, partition = state.partition
-            if state.leader != LEADER_DURING_DELETE:
-                self.topics.setdefault(topic, {})[partition] = state
-            elif topic in self.topics:
-                self.topics[topic].pop(partition, None)
-                if not self.topics[topic]:
-                    del self.topics[topic]
+    def names(self, request: MetadataRequest) -> Iterable[str]:
+        """The topics that a client asks for: in the order asked, or all by name."""
+        return sorted(self.topics) if asks_for_all(request) else dict.fromkeys(request.topics or ())
 
-    def answer(self, request: MetadataRequest, cluster_id: str, listener: str) -> MetadataResponse:
-        """The response to a client on `listener`: topics in the order asked, or all by name."""
+    def in_parts(self, names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+        """The topics, as many at a time as have SLICE partitions together."""
+        part: list[str] = []
+        partitions = 0
+        for name in names:
+            part.append(name)
+            partitions += max(1, len(self.topics.get(name, ())))
+            if partitions >= SLICE:
+                yield tuple(part)
+                part, partitions = [], 0
+        if part:
+            yield tuple(part)
+
+    def describe(self, names: Iterable[str], listener: str, version: int) -> tuple[MetadataTopic, ...]:
+        """These topics for a client on `listener`."""
         endpoints = self._endpoints(listener)
+        return tuple([self._topic(name, endpoints, version) for name in names])
+
+    def answer(self, topics: tuple[MetadataTopic, ...], cluster_id: str, listener: str) -> MetadataResponse:
+        """The response that tells a client on `listener` of these topics, and of the cluster."""
         brokers = tuple(
             MetadataBroker(id, endpoint.host, endpoint.port, self.brokers[id].rack)
-            for id, endpoint in endpoints.items()
+            for id, endpoint in self._endpoints(listener).items()
         )
-        everything = request.topics is None or (request.version == 0 and not request.topics)
-        names = sorted(self.topics) if everything else dict.fromkeys(request.topics or ())
-        topics = tuple(self._topic(name, endpoints, request.version) for name in names)
         return MetadataResponse(brokers, cluster_id, self.controller_id, topics)
+
+    def validate(self) -> None:
+        """Raises AssertionError where the view is not one that rules 1 and 2 allow."""
+        for topic, partitions in self.topics.items():
+            assert partitions, f"topic {topic} without partitions in the metadata cache"
+            for number, state in partitions.items():
+                assert state.partition == (topic, number), f"{topic}-{number} is kept as {state.partition}"
+                assert state.leader != LEADER_DURING_DELETE, f"{state.partition} is deleted, and in the metadata cache"
+        for id, broker in self.brokers.items():
+            assert broker.id == id, f"broker {broker.id} is kept as {id}"
 
     def _endpoints(self, listener: str) -> dict[int, Endpoint]:
         """The live brokers that have this listener, by id."""
@@ -92,7 +119,9 @@ class MetadataCache:
         leader = state.leader
         error_code = NONE
         if leader not in endpoints:
-            error_code = LISTENER_NOT_FOUND if leader in self.brokers and version >= 6 else LEADER_NOT_AVAILABLE
+            error_code = (
+                LISTENER_NOT_FOUND if leader in self.brokers and version >= LISTENERS_SINCE else LEADER_NOT_AVAILABLE
+            )
             leader = NO_LEADER
         elif (len(replicas), len(isr)) < (len(state.replicas), len(state.isr)):
             error_code = REPLICA_NOT_AVAILABLE
@@ -105,6 +134,51 @@ class MetadataCache:
             isr,
             state.offline_replicas,
         )
+
+
+class MetadataCache:
+    """The newest view, and the draft of the next; owned and changed by its MetadataCacheActor alone."""
+
+    def __init__(self) -> None:
+        self.view = ClusterView()
+        self._draft: dict[str, dict[int, UpdateMetadataPartitionState]] = {}
+        """The topics that the next view has otherwise than the newest; none that is empty stays."""
+
+    def stage(self, states: Iterable[UpdateMetadataPartitionState], begins: bool) -> None:
+        """Take states of an UpdateMetadata into the draft (rule 2); `begins`: into a new one."""
+        if begins:
+            self._draft = {}
+        draft, topics = self._draft, self.view.topics
+        for state in states:
+            topic, number = state.partition
+            partitions = draft.get(topic)
+            if partitions is None:
+                partitions = draft[topic] = dict(topics.get(topic, ()))
+            if state.leader != LEADER_DURING_DELETE:
+                partitions[number] = state
+            else:
+                partitions.pop(number, None)
+
+    def merge(self, request: UpdateMetadataRequest, begins: bool = True) -> None:
+        """Take over an UpdateMetadata: what is staged and the rest become the newest view (rules 1, 2 and 5)."""
+        self.stage(request.partition_states, begins)
+        topics = {**self.view.topics, **self._draft}
+        for topic, partitions in self._draft.items():
+            if not partitions:
+                del topics[topic]
+        self._draft = {}
+        brokers = {broker.id: broker for broker in sorted(request.live_brokers, key=lambda broker: broker.id)}
+        self.view = ClusterView(request.controller_id, brokers, topics)
+
+
+def asks_for_all(request: MetadataRequest) -> bool:
+    """Does a client want all topics (rule 4)?"""
+    return request.topics is None or (request.version == 0 and not request.topics)
+
+
+def told_alike(version: int) -> int:
+    """The least version of the request whose answer says the same as that to `version` (rules 3 and 4)."""
+    return max(least for least in (0, 1, LISTENERS_SINCE) if least <= version)
 
 
 def _absence(topic: str) -> int:

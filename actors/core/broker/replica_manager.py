@@ -6,6 +6,7 @@ Rule 2: a request of an earlier controller is refused whole with code 11. A newe
 Rule 3: a partition whose log could have no name on disk (no legal topic, a negative number, a name beyond 255
         characters) is refused alone, with code 17: what the port takes in must not become a path elsewhere.
 Rule 4: a refused request touches nothing. LeaderAndIsr is refused for each of its partitions by name, the others bare.
+Rule 5: of a LeaderAndIsr, all orders that make this broker leader are obeyed before those that make it follow.
 """
 
 from __future__ import annotations
@@ -69,26 +70,39 @@ def name_verdict(partition: TopicPartition) -> int:
     return NONE if partition.partition >= 0 and len(str(partition)) <= MAX_LOG_NAME else INVALID_TOPIC
 
 
-def refusal(request: ControllerRequest, error_code: int) -> ControllerResponse:
-    """The answer to a request that is refused whole (rule 4)."""
+def answer(request: ControllerRequest, error_code: int, errors: Iterable[PartitionError] = ()) -> ControllerResponse:
+    """The response to a request."""
     match request:
         case LeaderAndIsrRequest():
-            errors = tuple(PartitionError(order.partition, error_code) for order in request.partition_states)
-            return LeaderAndIsrResponse(error_code, errors)
+            return LeaderAndIsrResponse(error_code, tuple(errors))
         case StopReplicaRequest():
-            return StopReplicaResponse(error_code)
+            return StopReplicaResponse(error_code, tuple(errors))
     return UpdateMetadataResponse(error_code)
 
 
-def leaders_first(
-    orders: Iterable[LeaderAndIsrPartitionState], broker_id: int
-) -> tuple[LeaderAndIsrPartitionState, ...]:
-    """The orders in the sequence of their execution: those that make this broker leader, then the others.
+def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> list[PartitionError]:
+    """These orders of a LeaderAndIsr, refused by name (rule 4)."""
+    return [PartitionError(order.partition, error_code) for order in orders]
+
+
+@attrs.define
+class RoleOrders:
+    """The orders of a LeaderAndIsr by what they make of this broker (rule 5).
 
     Of several for one partition, which no controller sends, the last counts.
     """
-    single = {order.partition: order for order in orders}
-    return tuple(sorted(single.values(), key=lambda order: order.leader != broker_id))
+
+    broker_id: int
+    leading: dict[TopicPartition, LeaderAndIsrPartitionState] = attrs.field(factory=dict)
+    following: dict[TopicPartition, LeaderAndIsrPartitionState] = attrs.field(factory=dict)
+
+    def take(self, orders: Iterable[LeaderAndIsrPartitionState]) -> None:
+        """Take some more of the request's orders."""
+        leading, following, broker_id = self.leading, self.following, self.broker_id
+        for order in orders:
+            role, other = (leading, following) if order.leader == broker_id else (following, leading)
+            other.pop(order.partition, None)
+            role[order.partition] = order
 
 
 @attrs.define

@@ -1,0 +1,255 @@
+"""ZooKeeper's protocol for many nodes at once: requests as bytes, answers from bytes.
+
+Three requests that kazoo lacks or builds operation by operation: MultiRead (opcode 22), SetWatches (101), multi (14);
+and the single ones for servers older than 3.6. Each is serialised into one buffer, and read out of one.
+
+A request has what kazoo wants of one: `type`, `serialize()` and `deserialize(buffer, offset)`, which raises whatever
+the reading of too short a buffer raises.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from messages.store import (
+    CHECK,
+    CREATE,
+    CREATE_EPHEMERAL,
+    CREATE_SEQUENTIAL,
+    DELETE,
+    OK,
+    RUNTIME_INCONSISTENCY,
+    SET,
+    Children,
+    WriteOp,
+    Written,
+    Znode,
+)
+
+_GET_DATA = 4
+_EXISTS = 3
+_GET_CHILDREN = 8
+_CREATE_TYPE = 1
+_DELETE_TYPE = 2
+_SET_TYPE = 5
+_CHECK_TYPE = 13
+_MULTI = 14
+MULTI_READ = 22
+_SET_WATCHES = 101
+_NEVER = 2**63 - 1
+"""relativeZxid of a SetWatches that only arms: no node's last change is later."""
+
+_int = struct.Struct("!i")
+_op_start = struct.Struct("!iBii")  # type, done, error, length of the path
+_result_start = struct.Struct("!iBi")  # type, done, error
+_data_start = struct.Struct("!iBii")  # type, done, error, length of the data (or, of an error, its code)
+_stat = struct.Struct("!q24xi8xq16x")  # czxid, version, ephemeralOwner of the 68 bytes
+_STAT_BYTES = 68
+_END = struct.pack("!iBi", -1, 1, -1)
+_OPEN_ACL = struct.pack("!ii", 1, 31) + _int.pack(5) + b"world" + _int.pack(6) + b"anyone"
+_FLAGS = {CREATE: _int.pack(0), CREATE_EPHEMERAL: _int.pack(1), CREATE_SEQUENTIAL: _int.pack(2)}
+
+_new: Callable[..., Any] = tuple.__new__
+
+
+def below(prefix: str, path: str) -> str:
+    """A path as the server knows it, below the chroot."""
+    return prefix + path if path != "/" else prefix or "/"
+
+
+class MultiRead:
+    """Data and children of many nodes in one request."""
+
+    type = MULTI_READ
+    __slots__ = ("children", "data", "prefix")
+
+    def __init__(self, data: tuple[str, ...], children: tuple[str, ...], prefix: str) -> None:
+        self.data = data
+        self.children = children
+        self.prefix = prefix
+
+    def serialize(self) -> bytes:
+        parts: list[bytes] = []
+        for kind, node_paths in ((_GET_DATA, self.data), (_GET_CHILDREN, self.children)):
+            for path in node_paths:
+                name = below(self.prefix, path).encode()
+                parts += (_op_start.pack(kind, 0, -1, len(name)), name, b"\0")
+        parts.append(_END)
+        return b"".join(parts)
+
+    def deserialize(self, buffer: bytes, offset: int) -> tuple[list[Znode], list[Children]]:
+        nodes: list[Znode] = []
+        read_start, read_stat = _data_start.unpack_from, _stat.unpack_from
+        for _ in self.data:
+            kind, _, _, length = read_start(buffer, offset)
+            offset += 13
+            if kind != _GET_DATA:
+                nodes.append(Znode(_code(kind, length)))  # an error has its code where data has its length
+                continue
+            end = offset + length if length > 0 else offset
+            czxid, version, owner = read_stat(buffer, end)
+            nodes.append(_new(Znode, (0, None if length < 0 else buffer[offset:end], version, czxid, owner)))
+            offset = end + _STAT_BYTES
+        children: list[Children] = []
+        for _ in self.children:
+            kind, _, _, count = read_start(buffer, offset)
+            offset += 13
+            if kind != _GET_CHILDREN:
+                children.append(Children(_code(kind, count)))
+            else:
+                names, offset = _strings(buffer, offset, count)
+                children.append(Children(OK, names))
+        return nodes, children
+
+
+class SingleData:
+    """The data of one node, for servers without MultiRead."""
+
+    type = _GET_DATA
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name.encode()
+
+    def serialize(self) -> bytes:
+        return _int.pack(len(self.name)) + self.name + b"\0"
+
+    def deserialize(self, buffer: bytes, offset: int) -> Any:
+        (length,) = _int.unpack_from(buffer, offset)
+        offset += 4
+        end = offset + max(length, 0)
+        czxid, version, owner = _stat.unpack_from(buffer, end)
+        return [Znode(OK, None if length < 0 else buffer[offset:end], version, czxid, owner)], []
+
+    def refused(self, code: int) -> Any:
+        """The answer of a node that cannot be read."""
+        return [Znode(code)], []
+
+
+class SingleChildren(SingleData):
+    """The children of one node, for servers without MultiRead."""
+
+    type = _GET_CHILDREN
+    __slots__ = ()
+
+    def deserialize(self, buffer: bytes, offset: int) -> Any:
+        (count,) = _int.unpack_from(buffer, offset)
+        return [], [Children(OK, _strings(buffer, offset + 4, count)[0])]
+
+    def refused(self, code: int) -> Any:
+        return [], [Children(code)]
+
+
+class WatchExists(SingleData):
+    """Arm a watch on one node that may be absent."""
+
+    type = _EXISTS
+    __slots__ = ()
+
+    def serialize(self) -> bytes:
+        return _int.pack(len(self.name)) + self.name + b"\1"
+
+    def deserialize(self, buffer: bytes, offset: int) -> Any:
+        return True
+
+
+class SetWatches:
+    """Arm many watches at once."""
+
+    type = _SET_WATCHES
+    __slots__ = ("children", "data", "prefix")
+
+    def __init__(self, data: tuple[str, ...], children: tuple[str, ...], prefix: str) -> None:
+        self.data = data
+        self.children = children
+        self.prefix = prefix
+
+    def serialize(self) -> bytes:
+        parts = [struct.pack("!q", _NEVER)]
+        for node_paths in (self.data, (), self.children):
+            parts.append(_int.pack(len(node_paths)))
+            for path in node_paths:
+                name = below(self.prefix, path).encode()
+                parts += (_int.pack(len(name)), name)
+        return b"".join(parts)
+
+    @staticmethod
+    def deserialize(buffer: bytes, offset: int) -> None:
+        """The answer has no body."""
+
+
+class Multi:
+    """A transaction. Serialised when it is made, so that its size is known before it is sent."""
+
+    type = _MULTI
+    __slots__ = ("body", "ops", "prefix")
+
+    def __init__(self, ops: tuple[WriteOp, ...], prefix: str) -> None:
+        self.ops = ops
+        self.prefix = prefix
+        parts: list[bytes] = []
+        for kind, path, data, version in ops:
+            name = below(prefix, path).encode()
+            length = len(name)
+            if kind == SET:
+                parts += (_op_start.pack(_SET_TYPE, 0, -1, length), name, *_buffer(data), _int.pack(version))
+            elif kind == DELETE:
+                parts += (_op_start.pack(_DELETE_TYPE, 0, -1, length), name, _int.pack(version))
+            elif kind == CHECK:
+                parts += (_op_start.pack(_CHECK_TYPE, 0, -1, length), name, _int.pack(version))
+            else:
+                parts += (_op_start.pack(_CREATE_TYPE, 0, -1, length), name, *_buffer(data), _OPEN_ACL, _FLAGS[kind])
+        parts.append(_END)
+        self.body = b"".join(parts)
+
+    def serialize(self) -> bytes:
+        return self.body
+
+    def deserialize(self, buffer: bytes, offset: int) -> tuple[int, int, list[Written]]:
+        """(code, culprit, results): the culprit is the first operation with an error of its own."""
+        results: list[Written] = []
+        for index, op in enumerate(self.ops):
+            kind, _, _ = _result_start.unpack_from(buffer, offset)
+            offset += 9
+            if kind == -1:
+                (code,) = _int.unpack_from(buffer, offset)
+                offset += 4
+                if code not in (OK, RUNTIME_INCONSISTENCY):
+                    return code, index, []
+            elif kind == _SET_TYPE:
+                czxid, version, _ = _stat.unpack_from(buffer, offset)
+                offset += _STAT_BYTES
+                results.append(_new(Written, (version, czxid, op.path)))
+            elif kind == _CREATE_TYPE:
+                (length,) = _int.unpack_from(buffer, offset)
+                path = buffer[offset + 4 : offset + 4 + length].decode()
+                offset += 4 + length
+                results.append(Written(path=path[len(self.prefix) :]))
+            else:
+                results.append(Written())
+        return OK, -1, results
+
+
+def _buffer(data: bytes | None) -> tuple[bytes, ...]:
+    return (_int.pack(-1),) if data is None else (_int.pack(len(data)), data)
+
+
+def _code(kind: int, code: int) -> int:
+    """The code in a result that is an error."""
+    if kind != -1:
+        raise ValueError(f"a result of type {kind}")
+    return code
+
+
+def _strings(buffer: bytes, offset: int, count: int) -> tuple[tuple[str, ...], int]:
+    found = []
+    for _ in range(count):
+        (length,) = _int.unpack_from(buffer, offset)
+        offset += 4
+        if not 0 <= length <= len(buffer) - offset:
+            raise ValueError(f"a name of {length} bytes")
+        found.append(buffer[offset : offset + length].decode())
+        offset += length
+    return tuple(found), offset

@@ -1,0 +1,226 @@
+"""kazoo's client with another way of being told and of telling: the only module that imports kazoo.
+
+Rule 1: one order. kazoo hands completions and watch events to two worker threads, which invert their order (11 % of the
+        time when idle: zookeeper.md 5). Here both, and the session's states, go to the sink from the one thread that
+        reads the socket, in the order in which they are read.
+Rule 2: an answer that makes no sense (a wrong id, too short a frame, an unknown watch) ends the connection, as a broken
+        link does: what was under way is lost with it, and kazoo connects anew. By itself kazoo would end its thread
+        there, and nobody would hear of ZooKeeper again.
+        The one thing that outlives a connection is the newest zxid seen: servers hang up on whoever claims to have seen
+        a later one than theirs. Who has heard nothing for the session's time forgets it, for the session is over.
+Rule 3: should that thread end all the same, that is news too (StoreFailed): without it a node is a zombie.
+
+kazoo's own watch registry, retries and result objects are not used: kazoo forgets watches at every disconnect, and a
+request that is lost with the connection must come back to the bridge, which knows whether it may be sent again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kazoo.client import CLOSED_STATES, KazooClient
+from kazoo.exceptions import ConnectionDropped, KazooException, WriterNotClosedException
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
+from kazoo.protocol.serialization import Close, Watch
+from kazoo.protocol.states import KeeperState
+from kazoo.retry import KazooRetry
+
+from messages.store import (
+    CHILDREN_CHANGED,
+    CONNECTED,
+    CONNECTION_LOSS,
+    EXPIRED,
+    NODE_CHANGED,
+    NODE_CREATED,
+    NODE_DELETED,
+    OK,
+    OPERATION_TIMEOUT,
+    SESSION_EXPIRED,
+    SESSION_MOVED,
+    SUSPENDED,
+    SessionState,
+    StoreFailed,
+    WatchEvent,
+)
+from zk_bridge.store import ZooKeeperUnavailable
+
+SENT_AT_ONCE = 100
+RECONNECT_DELAY = 0.05
+RECONNECT_MAX_DELAY = 1.0
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""No answer to what we ask is as large: a frame that says so is none."""
+
+INT32 = 2**31 - 1
+
+_EVENTS = {1: NODE_CREATED, 2: NODE_DELETED, 3: NODE_CHANGED, 4: CHILDREN_CHANGED}
+
+Done = Callable[[int, Any], None]
+"""Called once with a request's outcome: a code, and with OK what the request makes of the answer."""
+
+
+class _Result:
+    """What kazoo calls when a request is lost, on its connection thread: kazoo's AsyncResult without its queue."""
+
+    __slots__ = ("done",)
+
+    def __init__(self, done: Done) -> None:
+        self.done = done
+
+    def set_exception(self, error: BaseException) -> None:
+        self.done(getattr(error, "code", CONNECTION_LOSS), None)  # kazoo's own errors have none: it is closed
+
+
+class _Connection(ConnectionHandler):  # type: ignore[misc]
+    """kazoo's connection, with its own way of being told of requests, and of telling of answers and watch events.
+
+    kazoo writes one byte into a pipe for each request, and blocks when some 270 wait: for ever, where the thread that
+    writes is the one that should read. Here the pipe is a bell that is rung once until it is heard.
+    """
+
+    def __init__(self, client: Client, retry: KazooRetry, logger: Any) -> None:
+        super().__init__(client, retry, logger=logger)
+        self._xid: int = 0
+        self._rung = False
+        self._heard_at = time.monotonic()
+
+    def ring(self) -> None:
+        """Say that there are requests; any thread."""
+        bell = self._write_sock
+        if not self._rung and bell is not None:
+            self._rung = True
+            with contextlib.suppress(OSError):  # just being closed
+                bell.send(b"\0")
+
+    def zk_loop(self) -> None:
+        """The thread's whole life; whoever wanted to hear of ZooKeeper is told of its end (rule 3)."""
+        why = "it gave up"
+        try:
+            super().zk_loop()
+        except Exception as error:
+            self.logger.exception("The thread that speaks with ZooKeeper ends")
+            why = f"{type(error).__name__}: {error}"
+        if not self.client._stopped.is_set():
+            self.client.news(StoreFailed(f"the thread that speaks with ZooKeeper has ended: {why}"))
+
+    def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
+        if time.monotonic() - self._heard_at > self.client._session_timeout / 1000:
+            self.client.last_zxid = 0
+        with _sense_expected():
+            timeouts: tuple[float, float] = super()._connect(host, hostip, port)
+            return timeouts
+
+    def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
+        """Send what waits, but not so much that nobody reads what the server answers meanwhile."""
+        self._read_sock.recv(4096)
+        self._rung = False
+        client = self.client
+        for _ in range(SENT_AT_ONCE):
+            if not client._queue:
+                return
+            request, result = client._queue[0]
+            self._xid = self._xid % INT32 + 1
+            self._submit(request, connect_timeout, self._xid)
+            client._queue.popleft()
+            client._pending.append((request, result, self._xid))
+        self.ring()
+
+    def _read_socket(self, read_timeout: float) -> Any:
+        with _sense_expected():
+            self._heard_at = time.monotonic()
+            return super()._read_socket(read_timeout)
+
+    def _read(self, length: int, timeout: float) -> bytes:
+        if not 0 <= length <= MAX_ANSWER_BYTES:
+            raise ConnectionDropped(f"a frame of {length} bytes is announced")
+        read: bytes = super()._read(length, timeout)
+        return read
+
+    def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
+        """Answer the oldest request under way. It stays under way, to be lost with the connection, if this is no
+        answer to it."""
+        client = self.client
+        request, result, xid = client._pending[0]
+        if header.xid != xid:
+            raise ConnectionDropped(f"an answer to request {header.xid} comes where {xid} waits")
+        code, value = header.err, None
+        if code == OK and result is not None:
+            value = request.deserialize(buffer, offset)
+        client._pending.popleft()
+        if header.zxid > 0:
+            client.last_zxid = header.zxid
+        if isinstance(request, Close):
+            return CLOSE_RESPONSE
+        result.done(CONNECTION_LOSS if code in (OPERATION_TIMEOUT, SESSION_MOVED) else code, value)
+        return None
+
+    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
+        watch, end = Watch.deserialize(buffer, offset)
+        if end != len(buffer):
+            raise ValueError("a torn watch event")
+        kind = _EVENTS[watch.type]
+        if not self.client._stopped.is_set():
+            self.client.news(WatchEvent(self.client.unchroot(watch.path), kind))
+
+
+@contextlib.contextmanager
+def _sense_expected() -> Iterator[None]:
+    """Whatever is wrong with what was read is a ConnectionDropped, which kazoo knows how to bear (rule 2)."""
+    try:
+        yield
+    except (KazooException, KazooTimeoutError, OSError):
+        raise
+    except Exception as error:
+        raise ConnectionDropped(f"ZooKeeper's answer makes no sense: {type(error).__name__}: {error}") from error
+
+
+class Client(KazooClient):  # type: ignore[misc]
+    """A session with the servers of `hosts`, which tells `news` of its states in order with everything else.
+
+    `gate` closes the gap in which a request could slip into a queue that kazoo is just throwing away. Raises
+    ZooKeeperUnavailable where `hosts` is no address.
+    """
+
+    def __init__(self, hosts: str, session_timeout: float, news: Callable[[Any], None]) -> None:
+        handler = SequentialThreadingHandler()
+        retry = KazooRetry(
+            max_tries=-1, delay=RECONNECT_DELAY, max_delay=RECONNECT_MAX_DELAY, sleep_func=handler.sleep_func
+        )
+        try:
+            super().__init__(hosts=hosts, timeout=session_timeout, handler=handler, connection_retry=retry)
+        except (ValueError, KazooException) as error:
+            raise ZooKeeperUnavailable(hosts, f"that is no address: {error}") from error
+        self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger)
+        self.news = news
+        self.gate = threading.RLock()
+
+    def _session_callback(self, state: str) -> None:
+        with self.gate:
+            before = self.state
+            super()._session_callback(state)
+            if self._stopped.is_set():
+                return
+            if state == KeeperState.EXPIRED_SESSION:
+                self.news(SessionState(EXPIRED))
+            elif self.state != before:
+                connected = state in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
+                self.news(SessionState(CONNECTED, self._session_id) if connected else SessionState(SUSPENDED))
+
+    def request(self, request: Any, done: Done) -> None:
+        """Queue a request; any thread."""
+        with self.gate:
+            if self._state in CLOSED_STATES:
+                done(SESSION_EXPIRED if self._state == KeeperState.EXPIRED_SESSION else CONNECTION_LOSS, None)
+                return
+            self._queue.append((request, _Result(done)))
+        self._connection.ring()
+
+    def end(self) -> None:
+        """Close the session and everything that belongs to it; once."""
+        with contextlib.suppress(WriterNotClosedException):  # a server that neither answers nor hangs up
+            self.stop()
+            self.close()
