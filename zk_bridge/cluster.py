@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from messages.conversation import Done
+import logging
+
+from messages.conversation import BadZnode, Done
 from messages.store import (
     ANY_VERSION,
     CONNECTION_LOSS,
@@ -14,9 +16,21 @@ from messages.store import (
     OK,
     WriteOp,
 )
-from messages.zookeeper import ClusterId, EnsurePaths, GetClusterId, GetNodes, Nodes, RegisterNode
+from messages.zookeeper import (
+    ClusterId,
+    EnsurePaths,
+    FindClusterId,
+    GetClusterId,
+    GetNodes,
+    NoCluster,
+    NodeRegistration,
+    Nodes,
+    RegisterNode,
+)
 from zk_bridge import paths, znodes
 from zk_bridge.conversations import Conversation, Starter, WhoAmI, children_of, create_missing, data_of, transact
+
+logger = logging.getLogger(__name__)
 
 
 def ensure_paths(question: EnsurePaths) -> Conversation:
@@ -36,6 +50,14 @@ def get_cluster_id(question: GetClusterId) -> Conversation:
         yield from transact((create,), CONNECTION_LOSS, NODE_EXISTS)
 
 
+def find_cluster_id(question: FindClusterId) -> Conversation:
+    """The cluster's id, if it has one."""
+    (node,) = yield from data_of((paths.CLUSTER_ID,))
+    if node.code != OK:
+        return NoCluster()
+    return ClusterId(znodes.decode_cluster_id(paths.CLUSTER_ID, node.data))
+
+
 def register_node(question: RegisterNode) -> Conversation:
     """Put an ephemeral of ours in place, over one that an earlier process with this id may have left."""
     path = paths.our_node(question.node.id)
@@ -53,18 +75,25 @@ def register_node(question: RegisterNode) -> Conversation:
 
 
 def get_nodes(question: GetNodes) -> Conversation:
-    """Our nodes that are alive, by id."""
+    """Our nodes that are alive, by id. A torn registration is logged and named, and costs the others nothing."""
     (names,) = yield from children_of((paths.OUR_NODES,))
     node_paths = tuple(f"{paths.OUR_NODES}/{name}" for name in names or ())
-    nodes = yield from data_of(node_paths)
-    found = [
-        znodes.decode_node(path, node.data) for path, node in zip(node_paths, nodes, strict=True) if node.code == OK
-    ]
-    return Nodes(tuple(sorted(found, key=lambda node: node.id)))
+    found: list[NodeRegistration] = []
+    unreadable: list[str] = []
+    for path, node in zip(node_paths, (yield from data_of(node_paths)), strict=True):
+        if node.code == NO_NODE:
+            continue
+        try:
+            found.append(znodes.decode_node(path, node.data))
+        except BadZnode as error:
+            logger.error("A node of ours cannot be seen until its registration can be read: %s", error)
+            unreadable.append(path.rpartition("/")[2])
+    return Nodes(tuple(sorted(found, key=lambda node: node.id)), tuple(unreadable))
 
 
 ANSWERS: dict[type, Starter] = {
     EnsurePaths: ensure_paths,
+    FindClusterId: find_cluster_id,
     GetClusterId: get_cluster_id,
     RegisterNode: register_node,
     GetNodes: get_nodes,

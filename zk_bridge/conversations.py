@@ -25,6 +25,7 @@ from messages.store import (
     NO_NODE,
     NODE_EXISTS,
     OK,
+    TOO_LARGE,
     StoreReply,
     WriteOp,
     Znode,
@@ -138,6 +139,10 @@ def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, St
         if reply.code == CONNECTION_LOSS and CONNECTION_LOSS not in expected:
             continue
         check_fence(reply, ops)
+        if reply.code == TOO_LARGE:
+            largest = max(ops, key=lambda op: len(op.data or b""))
+            size = f"{len(largest.data or b''):,} bytes"
+            raise ZooKeeperRefused(f"{largest.path} would hold {size}, more than ZooKeeper takes (jute.maxbuffer)")
         if reply.code != OK and reply.code not in expected:
             raise refused(reply.code, culprit(reply, ops))
         return reply

@@ -1,4 +1,7 @@
-"""Tables on the terminal; where output goes to a file or pipe they are as wide as they need, for nobody folds there."""
+"""Text and tables on the terminal. What others wrote, in ZooKeeper or a trace, goes through `printable`.
+
+Where output goes to a file or pipe, tables are as wide as they need, for nobody folds there.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,13 @@ from rich.table import Table
 PIPE_WIDTH = 240
 
 
+def printable(text: str) -> str:
+    """The text with escapes in place of characters that would steer a terminal; a tab and a line's end stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\t\n" else c.encode("unicode_escape").decode() for c in text)
+
+
 def console() -> Console:
     """Standard output."""
     out = Console(highlight=False, soft_wrap=True, markup=False)
@@ -19,12 +29,17 @@ def console() -> Console:
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table; columns whose cells are all numbers stand to the right."""
-    cells = [tuple(map(str, row)) for row in rows]
-    made = Table(title=title, title_justify="left")
+    """A table; columns whose cells are all numbers stand to the right, and are never folded.
+
+    Where it would not fit otherwise, as into 80 columns, it does without blanks beside its lines.
+    """
+    cells = [tuple(printable(str(cell)) for cell in row) for row in rows]
+    widest = [max(len(line[number]) for line in (columns, *cells)) for number in range(len(columns))]
+    fits = sum(widest) + 3 * len(columns) + 1 <= console().width
+    made = Table(title=title, title_justify="left", padding=(0, 1) if fits else 0)
     for number, column in enumerate(columns):
         numeric = all(_is_number(row[number]) for row in cells)
-        made.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        made.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
     for row in cells:
         made.add_row(*row)
     return made

@@ -151,7 +151,7 @@ class LocalCluster:
                     raise Failed(str(error)) from error
                 stack.callback(self.server.stop)
                 self.zookeeper = self.server.connect_string
-            self._ask = stack.enter_context(zookeeper(self.zookeeper))
+            self._ask = stack.enter_context(zookeeper(self.zookeeper, empty=True))
             self._await_vacancy(stopping)
             stack.callback(self._stop_nodes, say)
             for node in self.nodes:

@@ -1,20 +1,30 @@
-"""`kafka-actors status`: who is controller, which brokers live, how the partitions are, how long the queues are."""
+"""`kafka-actors status`: who is controller, which brokers live, how the partitions are, how long the queues are.
+
+Rule 1: ZooKeeper tells the state of the cluster; what it cannot tell is asked of the nodes' metrics.
+Rule 2: anybody who can write into ZooKeeper can name any address there. Metrics are fetched only from where a broker is
+        registered, without following anybody elsewhere, and not more than a page of them.
+Rule 3: what is wrong stands in one line that can be looked for: Health.
+"""
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
-from collections import Counter
+import http.client
+import json
+import socket
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors.cli.display import console, table
-from actors.cli.zookeeper import zookeeper
+from actors.cli.display import console, printable, table
+from actors.cli.zookeeper import address_of, cluster_options, zookeeper
 from messages.cluster import NO_LEADER, Broker, TopicPartition
-from messages.vocabulary import Message
+from messages.conversation import Question
 from messages.zookeeper import (
     GetAssignments,
     GetBrokers,
@@ -27,6 +37,13 @@ from messages.zookeeper import (
 )
 
 SCRAPE_SECONDS = 2.0
+SCRAPE_BYTES = 1 << 22
+SCRAPED_AT_ONCE = 16
+MOST_NAMES = 20
+"""So many partitions are named; the JSON has all."""
+WATCH_SECONDS = 2.0
+CLEAR = "\x1b[H\x1b[2J"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 QUEUES = {
     "kafka_actors_mailbox_size": "mailboxes",
@@ -35,18 +52,35 @@ QUEUES = {
 }
 """The figures that are lengths of queues, and what waits there. One that has labels is shown for each."""
 
+TRACE_FAILED = "kafka_actors_trace_failed"
+"""The figure that is 1 where a node records nothing any more; its label says why."""
+
+
+class Scraped(NamedTuple):
+    """What a node's metrics tell: lengths of queues by what waits there, and why it records nothing ("" if it does).
+
+    `missing` says in words why there are none.
+    """
+
+    queues: tuple[tuple[str, float], ...] = ()
+    not_recording: str = ""
+    missing: str = ""
+
 
 class Partitions(NamedTuple):
-    """How many partitions are in which state. Under-replicated ones are online as well."""
+    """The partitions by state. Under-replicated ones are online as well."""
 
-    online: int = 0
-    offline: int = 0
-    unborn: int = 0
-    under_replicated: int = 0
+    online: int
+    offline: tuple[TopicPartition, ...]
+    unborn: tuple[TopicPartition, ...]
+    under_replicated: tuple[TopicPartition, ...]
 
 
 class Status(NamedTuple):
-    """A cluster as ZooKeeper tells it."""
+    """A cluster as ZooKeeper tells it, and `scraped` as its nodes tell it, by id.
+
+    `unreadable` are names of what could not be read: "broker 1", "topic t", "node 2".
+    """
 
     controller: int
     epoch: int
@@ -55,106 +89,231 @@ class Status(NamedTuple):
     topics: int
     topics_to_delete: int
     partitions: Partitions
+    unreadable: tuple[str, ...]
+    scraped: dict[int, Scraped]
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong, worst first; nothing where all is well."""
+        partitions = self.partitions
+        found = [
+            (self.controller < 0, "no controller"),
+            (len(partitions.offline), f"offline partitions: {len(partitions.offline)}"),
+            (len(partitions.unborn), f"not yet led: {len(partitions.unborn)}"),
+            (len(partitions.under_replicated), f"under-replicated: {len(partitions.under_replicated)}"),
+            (len(self.unreadable), f"cannot be read: {', '.join(self.unreadable)}"),
+        ]
+        silent = [id for id, scraped in self.scraped.items() if scraped.not_recording]
+        found += [(True, f"node {id} records nothing: {self.scraped[id].not_recording}") for id in silent]
+        return [words for wrong, words in found if wrong]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {
+            "health": "bad" if self.problems else "good",
+            "problems": self.problems,
+            "controller": self.controller if self.controller >= 0 else None,
+            "epoch": self.epoch,
+            "topics": self.topics,
+            "topics_to_delete": self.topics_to_delete,
+            "partitions": {
+                "online": self.partitions.online,
+                **{name: _names(getattr(self.partitions, name)) for name in Partitions._fields[1:]},
+            },
+            "brokers": [
+                {"id": broker.id, "endpoints": _endpoints(broker), "rack": broker.rack, "epoch": broker.epoch}
+                for broker in self.brokers
+            ],
+            "nodes": [
+                {
+                    "id": node.id,
+                    "roles": list(node.roles),
+                    "metrics": _metrics(node),
+                    "queues": dict(self.scraped[node.id].queues),
+                    "not_recording": self.scraped[node.id].not_recording or None,
+                    "missing": self.scraped[node.id].missing or None,
+                }
+                for node in self.nodes
+            ],
+        }
 
 
 @click.command("status")
+@cluster_options
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead.")
 @click.option(
-    "--zookeeper", "address", metavar="HOST:PORT[/CHROOT]", required=True, help="The ZooKeeper of the cluster."
+    "--watch",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    is_flag=False,
+    flag_value=WATCH_SECONDS,
+    help=f"Look again every so many seconds ({WATCH_SECONDS:g}), until Ctrl-C.",
 )
-def command(address: str) -> int:
-    """Show controller, brokers, partitions by state and lengths of queues."""
-    with zookeeper(address) as ask:
-        status = look(ask)
-    queues = {node.id: scrape(node) for node in status.nodes}
-    _show(status, queues)
-    return 0
+def command(
+    address: str | None,
+    directory: Path | None,
+    bootstrap_server: str | None,
+    as_json: bool,
+    watch: float | None,
+) -> int:
+    """Show health, controller, brokers, partitions by state and lengths of queues."""
+    with zookeeper(address_of(address, directory, bootstrap_server)) as ask:
+        while True:
+            status = look(ask)
+            if as_json:
+                click.echo(json.dumps(status.as_dict()))
+            else:
+                if watch is not None and console().is_terminal:
+                    click.echo(CLEAR, nl=False)
+                _show(status)
+            if watch is None:
+                return 0
+            time.sleep(watch)
 
 
-def look(ask: Callable[[Message], Any]) -> Status:
-    """Ask ZooKeeper everything at once; what changes meanwhile may be seen half."""
+def look(ask: Callable[[Question[Any]], Any]) -> Status:
+    """Ask ZooKeeper everything, and the nodes for their metrics; what changes meanwhile may be seen half."""
     controller = ask(GetController(watch=False))
-    brokers = ask(GetBrokers(watch=False)).brokers
+    brokers = ask(GetBrokers(watch=False))
     topics = ask(GetTopics(watch=False)).topics
     to_delete = ask(GetTopicDeletions(watch=False)).topics
-    nodes = ask(GetNodes()).nodes
+    nodes = ask(GetNodes())
+    partitions, torn = _partitions(ask, topics, {broker.id for broker in brokers.brokers})
+    alive = tuple(sorted(brokers.brokers, key=lambda broker: broker.id))
+    with ThreadPoolExecutor(SCRAPED_AT_ONCE) as threads:
+        scraped = dict(zip((n.id for n in nodes.nodes), threads.map(lambda n: scrape(n, alive), nodes.nodes)))  # noqa: B905
     return Status(
         controller.broker_id,
         controller.epoch,
-        tuple(sorted(brokers, key=lambda broker: broker.id)),
-        tuple(sorted(nodes, key=lambda node: node.id)),
+        alive,
+        tuple(sorted(nodes.nodes, key=lambda node: node.id)),
         len(topics),
         len(to_delete),
-        _partitions(ask, topics, {broker.id for broker in brokers}),
+        partitions,
+        (
+            *(f"broker {broker_id}" for broker_id in brokers.unreadable),
+            *(f"topic {topic}" for topic in torn),
+            *(f"node {name}" for name in nodes.unreadable),
+        ),
+        scraped,
     )
 
 
-def _partitions(ask: Callable[[Message], Any], topics: tuple[str, ...], alive: set[int]) -> Partitions:
+def _partitions(
+    ask: Callable[[Question[Any]], Any], topics: tuple[str, ...], alive: set[int]
+) -> tuple[Partitions, tuple[str, ...]]:
+    """The partitions by state, and the topics that cannot be read."""
     if not topics:
-        return Partitions()
+        return Partitions(0, (), (), ()), ()
+    assignments = ask(GetAssignments(topics, watch=False))
     assigned = {
         TopicPartition(topic, number): assignment.replicas
-        for topic, partitions in ask(GetAssignments(topics, watch=False)).topics
+        for topic, partitions in assignments.topics
         for number, assignment in partitions
     }
-    counts: Counter[str] = Counter()
+    online = 0
+    offline, unborn, under_replicated = [], [], []
     for partition, state, _ in ask(GetPartitionStates(tuple(assigned))).states:
         if state is None:
-            counts["unborn"] += 1
+            unborn.append(partition)
         elif state.leader == NO_LEADER or state.leader not in alive:
-            counts["offline"] += 1
+            offline.append(partition)
         else:
-            counts["online"] += 1
-            counts["under_replicated"] += len(state.isr) < len(assigned[partition])
-    return Partitions(**counts)
+            online += 1
+            if len(state.isr) < len(assigned[partition]):
+                under_replicated.append(partition)
+    found = Partitions(online, tuple(offline), tuple(unborn), tuple(under_replicated))
+    return found, assignments.unreadable
 
 
-def scrape(node: NodeRegistration) -> tuple[tuple[str, float], ...] | str:
-    """Lengths of the node's queues, by what waits there; or, in words, why they cannot be had."""
-    url = f"http://{node.metrics_host}:{node.metrics_port}/metrics"
+# ------------------------------------------------------------------------------------------------ metrics
+
+
+def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> Scraped:
+    """What the node's metrics tell."""
+    if not may_be_asked(node, brokers):
+        return Scraped(missing=f"{node.metrics_host} is no registered broker's address, so it is not asked")
     try:
-        with urllib.request.urlopen(url, timeout=SCRAPE_SECONDS) as answer:
-            return tuple(_queues(answer.read().decode()))
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        return f"{url} does not answer: {getattr(error, 'reason', error)}"
+        with closing(http.client.HTTPConnection(node.metrics_host, node.metrics_port, SCRAPE_SECONDS)) as link:
+            link.request("GET", "/metrics")
+            answer = link.getresponse()
+            if answer.status != http.HTTPStatus.OK:
+                return Scraped(missing=f"{_metrics(node)} answers {answer.status}")
+            text = answer.read(SCRAPE_BYTES).decode()
+        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    except (http.client.HTTPException, OSError, ValueError) as error:
+        return Scraped(missing=f"{_metrics(node)} does not answer: {error}")
+    failed = [sample.labels.get("reason") for sample in samples if sample.name == TRACE_FAILED and sample.value]
+    return Scraped(tuple(_queues(samples)), (failed[0] or "see its log") if failed else "")
 
 
-def _queues(text: str) -> Iterator[tuple[str, float]]:
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name in QUEUES:
-                label = " ".join(value for _, value in sorted(sample.labels.items()))
-                yield f"{QUEUES[sample.name]} {label}".strip(), sample.value
+def may_be_asked(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bool:
+    """Whether a broker is registered at the address of these metrics.
+
+    They are served on the loopback: that is a broker's address where the broker of this very node is on this machine.
+    """
+    if node.metrics_host in {endpoint.host for broker in brokers for endpoint in broker.endpoints}:
+        return True
+    own = [endpoint.host for broker in brokers if broker.id == node.id for endpoint in broker.endpoints]
+    return node.metrics_host in LOOPBACK and any(_is_here(host) for host in own)
 
 
-def _show(status: Status, queues: dict[int, tuple[tuple[str, float], ...] | str]) -> None:
+def _is_here(host: str) -> bool:
+    """Whether that is an address of this machine: then a socket can be bound to it."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as trial:
+            trial.bind(address)
+        return True
+    except OSError:
+        return False
+
+
+def _queues(samples: list[Any]) -> Iterator[tuple[str, float]]:
+    for sample in samples:
+        if sample.name in QUEUES:
+            label = " ".join(value for _, value in sorted(sample.labels.items()))
+            yield f"{QUEUES[sample.name]} {label}".strip(), sample.value
+
+
+# ------------------------------------------------------------------------------------------------ showing
+
+
+def _show(status: Status) -> None:
     out = console()
+    out.print(f"Health: {printable('; '.join(status.problems)) or 'good'}")
     controller = "none" if status.controller < 0 else f"node {status.controller}"
     out.print(f"Controller: {controller}, epoch {status.epoch}")
     to_delete = f", {status.topics_to_delete} to delete" if status.topics_to_delete else ""
     out.print(f"Topics: {status.topics}{to_delete}")
     partitions = status.partitions
-    unborn = f", not yet led {partitions.unborn}" if partitions.unborn else ""
+    unborn = f", not yet led {len(partitions.unborn)}" if partitions.unborn else ""
     out.print(
-        f"Partitions: online {partitions.online}, offline {partitions.offline},"
-        f" under-replicated {partitions.under_replicated}{unborn}"
+        f"Partitions: online {partitions.online}, offline {len(partitions.offline)},"
+        f" under-replicated {len(partitions.under_replicated)}{unborn}"
     )
-    brokers = [
-        (
-            broker.id,
-            ", ".join(f"{each.listener}://{each.host}:{each.port}" for each in broker.endpoints),
-            broker.rack or "",
-            broker.epoch,
-        )
-        for broker in status.brokers
-    ]
+    for word, named in (("Offline", partitions.offline), ("Under-replicated", partitions.under_replicated)):
+        if named:
+            more = f" and {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
+            out.print(f"{word}: {printable(', '.join(_names(named[:MOST_NAMES])))}{more}")
+    brokers = [(b.id, ", ".join(_endpoints(b)), b.rack or "", b.epoch) for b in status.brokers]
     out.print(table("Brokers", ("id", "endpoints", "rack", "epoch"), brokers))
-    nodes = [
-        (node.id, ", ".join(node.roles), f"{node.metrics_host}:{node.metrics_port}", _waiting(queues[node.id]))
-        for node in status.nodes
-    ]
+    nodes = [(n.id, ", ".join(n.roles), _metrics(n), _waiting(status.scraped[n.id])) for n in status.nodes]
     if nodes:
         out.print(table("Queues", ("node", "roles", "metrics", "waiting"), nodes))
 
 
-def _waiting(found: tuple[tuple[str, float], ...] | str) -> str:
-    return found if isinstance(found, str) else ", ".join(f"{what}: {length:g}" for what, length in found)
+def _names(partitions: tuple[TopicPartition, ...]) -> list[str]:
+    return [f"{partition.topic}-{partition.partition}" for partition in partitions]
+
+
+def _endpoints(broker: Broker) -> list[str]:
+    return [f"{each.listener}://{each.host}:{each.port}" for each in broker.endpoints]
+
+
+def _metrics(node: NodeRegistration) -> str:
+    return f"http://{node.metrics_host}:{node.metrics_port}/metrics"
+
+
+def _waiting(scraped: Scraped) -> str:
+    return scraped.missing or ", ".join(f"{what}: {length:g}" for what, length in scraped.queues)

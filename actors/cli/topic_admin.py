@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from actors.cli.java_regex import java_regex
 from actors.core.controller.replica_assignment import assign, extend
 from actors.core.topic_config import check_config
 from actors.core.topic_name import INTERNAL_TOPICS, can_collide, check_name, collisions
@@ -184,10 +185,14 @@ class TopicAdmin:
             self._ask(SetAssignments((TopicAssignment(described.topic, whole),), epoch_zk_version=None))
 
     def delete_topics(self, pattern: str, if_exists: bool) -> None:
-        """Mark topics for deletion; marking one again is no error."""
+        """Mark topics for deletion; marking one again is no error. Internal ones are refused, as by 2.6."""
         topics = self._matching(pattern, exclude_internal=False)
         self._expect(topics, pattern, if_exists)
         for topic in topics:
+            if topic in INTERNAL_TOPICS:
+                raise TopicCommandFailed(
+                    f"Topic {topic} is a kafka internal topic and is not allowed to be marked for deletion."
+                )
             self._ask(RequestTopicDeletion(topic))
 
     # ------------------------------------------------------------------------------------------------- details
@@ -212,7 +217,7 @@ class TopicAdmin:
     def _matching(self, pattern: str | None, exclude_internal: bool) -> list[str]:
         """Topics that the pattern (a regular expression, or several separated by commas) matches whole."""
         try:
-            wanted = re.compile(pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")) if pattern else None
+            wanted = java_regex(pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")) if pattern else None
         except re.error as error:
             raise TopicCommandFailed(f"{pattern} is an invalid regex: {error}") from None
         return sorted(

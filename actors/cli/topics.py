@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from actors.cli.app import FAILED
+from actors.cli.display import printable
 from actors.cli.topic_admin import PartitionView, TopicAdmin, TopicCommandFailed
-from actors.cli.zookeeper import zookeeper
+from actors.cli.zookeeper import address_of, cluster_options, zookeeper
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
 
@@ -70,15 +71,17 @@ def _wrong_use(text: str) -> click.UsageError:
     return click.UsageError(text, click.get_current_context(silent=True))
 
 
-def check_use(options: dict[str, Any]) -> str:
-    """The one action that these options (by Kafka's names) ask for. click.UsageError with Kafka's words otherwise."""
+def check_use(options: dict[str, Any]) -> tuple[str, str]:
+    """The one action that these options (by Kafka's names) ask for, and the ZooKeeper's address.
+
+    click.UsageError with Kafka's words otherwise.
+    """
     actions = [action for action in ACTIONS if options[action]]
     if len(actions) != 1:
         raise _wrong_use("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
     action = actions[0]
     given = {name for name, value in options.items() if value is not None and value is not False and value != ()}
-    if "zookeeper" not in given:
-        raise _wrong_use("--zookeeper must be specified")
+    address = address_of(options["address"], options["directory"], options["bootstrap-server"])
     if action == "describe" and "if-exists" in given and "topic" not in given:
         raise _wrong_use("--topic is required to describe a topic")
     if action not in ("list", "describe") and "topic" not in given:
@@ -96,11 +99,11 @@ def check_use(options: dict[str, Any]) -> str:
     for option, other, under in EXCLUDES:
         if action == under and {option, other} <= given:
             raise _wrong_use(f'Option "[{option}]" can\'t be used with option "[{other}]"')
-    return action
+    return action, address
 
 
 @click.command("topics", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
-@click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="REQUIRED: The ZooKeeper of the cluster.")
+@cluster_options
 @click.option("--create", is_flag=True, help="Create a new topic.")
 @click.option("--list", is_flag=True, help="List all available topics.")
 @click.option("--describe", is_flag=True, help="List details for the given topics.")
@@ -126,10 +129,10 @@ def check_use(options: dict[str, Any]) -> str:
 def command(**parameters: Any) -> int:
     """Create, list, describe, alter and delete topics, as kafka-topics does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}
-    action = check_use(options)
-    with zookeeper(options["zookeeper"]) as ask:
+    action, address = check_use(options)
+    with zookeeper(address) as ask:
         try:
-            _act(TopicAdmin(ask, click.echo), action, options)
+            _act(TopicAdmin(ask, lambda line: click.echo(printable(line))), action, options)
         except (TopicCommandFailed, ValueError) as failure:
             click.echo(f"Error while executing topic command : {failure}")
             return FAILED

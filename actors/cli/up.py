@@ -16,7 +16,7 @@ import click
 from actors.cli.app import FAILED, PROGRAM, Failed
 from actors.cli.display import console, table
 from actors.cli.local_cluster import HOST, LocalCluster, busy, free_ports, how_it_ended
-from actors.node.settings import zookeeper_servers
+from actors.node.settings import zookeeper_places
 from messages.conversation import AskFailed
 
 WATCH_SECONDS = 0.2
@@ -49,7 +49,7 @@ def command(brokers: int, directory: str | None, port: int, zookeeper: str | Non
     """
     if port + brokers - 1 > 65535:
         raise click.BadParameter(f"there are no {brokers} ports from {port} on", param_hint="--port")
-    if zookeeper is not None and not zookeeper_servers(zookeeper.partition("/")[0]):
+    if zookeeper is not None and zookeeper_places(zookeeper.partition("/")[0]) is None:
         raise click.BadParameter(f"'{zookeeper}' should be host:port[/chroot]", param_hint="--zookeeper")
     ports = [port + number for number in range(brokers)] if port else free_ports(brokers)
     if taken := busy(ports):

@@ -1,23 +1,117 @@
-"""Asking ZooKeeper from a command: one session for the command's life."""
+"""Asking ZooKeeper from a command: where it is, and one session for the command's life.
+
+Rule 1: what is wrong is told apart, at once: a host nobody knows, a port nobody listens on, a chroot without a cluster.
+Rule 2: what the bridge logs meanwhile, a torn znode above all, is a warning to the user.
+"""
 
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
 
 from actors.cli.app import Failed
-from messages.vocabulary import Message
+from actors.cli.cluster_file import read_cluster
+from actors.cli.display import printable
+from actors.node.settings import zookeeper_places
+from messages.conversation import Question
+from messages.zookeeper import FindClusterId, NoCluster
 from zk_bridge.client import ZooKeeperUnavailable, connect
+
+CONNECT_SECONDS = 3.0
+
+R = TypeVar("R")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def cluster_options(command: Command) -> Command:
+    """The options by which a command is told its cluster; `address_of` reads them."""
+    directory = click.Path(file_okay=False, path_type=Path)
+    for option in (
+        click.option("--bootstrap-server", "bootstrap_server", hidden=True),
+        click.option("--dir", "directory", metavar="DIR", type=directory, help="Or: the folder of `kafka-actors up`."),
+        click.option("--zookeeper", "address", metavar="HOST:PORT[/CHROOT]", help="The ZooKeeper of the cluster."),
+    ):
+        command = option(command)
+    return command
+
+
+def address_of(address: str | None, directory: Path | None, bootstrap_server: str | None) -> str:
+    """The ZooKeeper that the options name. click.UsageError where they name none, or two."""
+    context = click.get_current_context(silent=True)
+    if bootstrap_server is not None:
+        raise click.UsageError(
+            "--bootstrap-server is not taken: brokers do not serve admin requests yet."
+            " Name the cluster by --zookeeper HOST:PORT, or by --dir",
+            context,
+        )
+    if address is not None and directory is not None:
+        raise click.UsageError("--zookeeper and --dir both name the cluster; only one may", context)
+    if directory is not None:
+        return str(read_cluster(directory)["zookeeper"])
+    if address is None:
+        raise click.UsageError("--zookeeper must be specified (or --dir, the folder of `kafka-actors up`)", context)
+    return address
 
 
 @contextmanager
-def zookeeper(address: str) -> Iterator[Callable[[Message], Any]]:
-    """`ask(question)` at host:port[,host:port]*[/chroot]. Failed where nobody answers there."""
+def zookeeper(address: str, empty: bool = False) -> Iterator[Callable[[Question[R]], R]]:
+    """`ask(question)` at host:port[,host:port]*[/chroot].
+
+    Failed where nobody answers there, and where there is no cluster, unless it may be `empty`.
+    """
     logging.getLogger("kazoo").addHandler(logging.NullHandler())  # what it has to say comes as our errors
+    logger, warnings = logging.getLogger("zk_bridge"), _Warnings()
+    logger.addHandler(warnings)
     try:
+        _reach(address)
         with connect(address) as client:
+            if not empty and isinstance(client.ask(FindClusterId()), NoCluster):
+                raise Failed(f"there is no cluster in ZooKeeper at {address}{_chroot_hint(address)}")
             yield client.ask
     except ZooKeeperUnavailable as error:
         raise Failed(str(error)) from error
+    finally:
+        logger.removeHandler(warnings)
+
+
+class _Warnings(logging.Handler):
+    """Says what is logged to the user."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"Warning: {printable(record.getMessage())}", err=True)
+
+
+def _chroot_hint(address: str) -> str:
+    if "/" in address:
+        return ": is the chroot right?"
+    return ": no broker has ever registered there (if it is below a chroot: host:port/chroot)"
+
+
+def _reach(address: str) -> None:
+    """Return once some server of the address takes a connection. Raises ZooKeeperUnavailable with each one's reason."""
+    servers = zookeeper_places(address.partition("/")[0])
+    if servers is None:
+        raise ZooKeeperUnavailable(address, "that is no address: it should be host:port[,host:port]*[/chroot]")
+    reasons = []
+    for host, port in servers:
+        try:
+            socket.create_connection((host, port), CONNECT_SECONDS).close()
+            return
+        except socket.gaierror:
+            reasons.append(f"nobody knows a host {host}")
+        except ConnectionRefusedError:
+            reasons.append(f"nothing listens at {host}:{port}")
+        except TimeoutError:
+            reasons.append(f"{host}:{port} does not answer within {CONNECT_SECONDS:g} s")
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {error.strerror}")
+    raise ZooKeeperUnavailable(address, "; ".join(reasons))

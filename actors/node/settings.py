@@ -295,15 +295,18 @@ class _Reader:
             return ""
         servers, slash, chroot = text.partition("/")
         chroot = chroot.rstrip("/")
-        if not zookeeper_servers(servers) or "//" in chroot:
+        if zookeeper_places(servers) is None or "//" in chroot:
             self._wrong("zookeeper.connect", "it takes host:port, several separated by commas, and may end in /chroot")
         return f"{servers}{slash}{chroot}" if chroot else servers
 
 
-def zookeeper_servers(text: str) -> bool:
-    """Whether this is host[:port], or several separated by commas."""
+def zookeeper_places(text: str) -> list[tuple[str, int]] | None:
+    """Host and port of each of the servers of host[:port][,host[:port]]*; None if it is something else."""
     found = [_SERVER.fullmatch(item) for item in items(text)]
-    return bool(found) and all(match and 0 < int(match[3] or 2181) <= 65535 for match in found)
+    places = [(match[1].strip("[]"), int(match[3] or 2181)) for match in found if match]
+    if not places or len(places) < len(found) or not all(0 < port <= 65535 for _, port in places):
+        return None
+    return places
 
 
 def _absolute(path: str) -> Path:

@@ -20,6 +20,16 @@ class GetClusterId(BridgeQuestion["ClusterId"]):
 
 
 @message
+class FindClusterId(BridgeQuestion["ClusterId | NoCluster"]):
+    """Read /cluster/id and create nothing. -> ClusterId, or NoCluster where no broker has ever been"""
+
+
+@message
+class NoCluster:
+    """There is no /cluster/id: no cluster has its root here."""
+
+
+@message
 class ClusterId:
     """The cluster's id: 22 characters of url-safe base64."""
 
@@ -54,6 +64,7 @@ class GetNodes(BridgeQuestion["Nodes"]):
 
 @message
 class Nodes:
-    """Our own nodes that are alive."""
+    """Our own nodes that are alive; `unreadable` names those with a torn registration (logged by the bridge)."""
 
     nodes: tuple[NodeRegistration, ...]
+    unreadable: tuple[str, ...] = ()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
+import queue
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
+from rich.console import Console
 
-from actors.cli import status, summary
+from actors.cli import display, status, summary
 from actors.cli.app import run
 from messages.cluster import (
     Broker,
@@ -22,6 +29,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
+from messages.store import ANY_VERSION, CREATE, DELETE, StoreWrite, WriteOp
 from messages.zookeeper import (
     CreatePartitionStates,
     CreateTopic,
@@ -104,9 +112,30 @@ def test_a_summary_in_tables_and_json(
 
 
 @pytest.fixture
-def ask(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A ZooKeeper in memory, which the command finds behind any address."""
-    client = Client(MemoryStore(MemoryZooKeeper()))
+def tree() -> MemoryZooKeeper:
+    """A ZooKeeper in memory."""
+    return MemoryZooKeeper()
+
+
+@contextmanager
+def tree_session(tree: MemoryZooKeeper) -> Iterator[Any]:
+    """Write what no question of ours would write: `write(path, data)`."""
+    news: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    store = MemoryStore(tree)
+    store.start(news.put)
+
+    def write(path: str, data: bytes) -> None:
+        for kind in (DELETE, CREATE):
+            store.submit(StoreWrite(1, (WriteOp(kind, path, data if kind == CREATE else None, ANY_VERSION),)))
+
+    yield write
+    store.stop()
+
+
+@pytest.fixture
+def ask(tree: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A client of it, which the command finds behind any address."""
+    client = Client(MemoryStore(tree))
     client.ask(EnsurePaths())
 
     @contextmanager
@@ -117,10 +146,37 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Any:
     return client.ask
 
 
+@contextmanager
+def metrics(registry: CollectorRegistry) -> Iterator[int]:
+    """Metrics of a node, served; the port."""
+    server, thread = start_http_server(0, "127.0.0.1", registry)
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def register(ask: Any, number: int, port: int, host: str = "127.0.0.1") -> None:
+    """A broker of ours, and where its metrics are said to be."""
+    broker = Broker(number, (Endpoint("PLAINTEXT", "127.0.0.1", 9092 + number),), rack=f"rack-{number}")
+    ask(RegisterBroker(broker, timestamp_ms=Clock().wall_ms(), ibp="2.6"))
+    ask(RegisterNode(NodeRegistration(number, ("broker", "controller"), host, port, 1)))
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What `status --json` says."""
+    assert run(["status", "--zookeeper", "memory", "--json"]) == 0
+    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return said
+
+
 def test_the_status_of_an_empty_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--zookeeper", "memory"]) == 0
     assert capsys.readouterr().out.startswith(
-        "Controller: none, epoch 0\nTopics: 0\nPartitions: online 0, offline 0, under-replicated 0\n"
+        "Health: no controller\nController: none, epoch 0\nTopics: 0\n"
+        "Partitions: online 0, offline 0, under-replicated 0\n"
     )
 
 
@@ -130,13 +186,10 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
     queues = Gauge("kafka_controller_controllerchannelmanager_queuesize", "requests", ["broker_id"], registry=registry)
     queues.labels("1").set(5)
     Gauge("kafka_something_else", "no queue", registry=registry).set(9)
-    server, thread = start_http_server(0, "127.0.0.1", registry)
-    try:
-        for number in (0, 1):
-            broker = Broker(number, (Endpoint("PLAINTEXT", "127.0.0.1", 9092 + number),), rack=f"rack-{number}")
-            ask(RegisterBroker(broker, timestamp_ms=Clock().wall_ms(), ibp="2.6"))
-        ask(RegisterNode(NodeRegistration(0, ("broker", "controller"), "127.0.0.1", server.server_port, 1)))
-        ask(RegisterNode(NodeRegistration(1, ("broker",), "127.0.0.1", 1, 2)))
+    Gauge("kafka_actors_trace_failed", "trace", ["reason"], registry=registry).labels("the disk is full").set(1)
+    with metrics(registry) as port:
+        register(ask, 0, port)
+        register(ask, 1, 1)
         replicas = ReplicaAssignment((0, 1))
         ask(CreateTopic(TopicAssignment("t", tuple(PartitionAssignment(n, replicas) for n in range(5)))))
         elected = ask(Elect(1, 0))
@@ -148,16 +201,97 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
         ask(CreatePartitionStates(states, elected.epoch_zk_version))
         ask(RequestTopicDeletion("t"))
         assert run(["status", "--zookeeper", "memory"]) == 0
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-    out = capsys.readouterr().out
+        out = capsys.readouterr().out
+        said = shown(capsys)
     assert out.startswith(
+        "Health: offline partitions: 2; not yet led: 1; under-replicated: 1; node 0 records nothing: the disk is full\n"
         "Controller: node 1, epoch 1\nTopics: 1, 1 to delete\n"
         "Partitions: online 2, offline 2, under-replicated 1, not yet led 1\n"
+        "Offline: t-2, t-3\nUnder-replicated: t-1\n"
     )
     assert "PLAINTEXT://127.0.0.1:9093 │ rack-1" in out
     assert "controller events: 3, requests to broker 1: 5 " in out
     assert "http://127.0.0.1:1/metrics does not answer" in out
     assert "no queue" not in out
+    assert (said["health"], said["controller"], said["epoch"]) == ("bad", 1, 1)
+    assert said["partitions"] == {
+        "online": 2,
+        "offline": ["t-2", "t-3"],
+        "unborn": ["t-4"],
+        "under_replicated": ["t-1"],
+    }
+    node_0, node_1 = said["nodes"]
+    assert node_0["queues"] == {"controller events": 3, "requests to broker 1": 5}
+    assert node_0["not_recording"] == "the disk is full"
+    assert "does not answer" in node_1["missing"] and not node_1["queues"]
+
+
+def test_a_healthy_cluster_is_said_to_be(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with metrics(CollectorRegistry()) as port:
+        register(ask, 0, port)
+        ask(Elect(0, 0))
+        assert run(["status", "--zookeeper", "memory"]) == 0
+    assert capsys.readouterr().out.startswith("Health: good\nController: node 0, epoch 1\n")
+
+
+def test_torn_registrations_cost_only_themselves_and_steer_no_terminal(
+    ask: Any, tree: MemoryZooKeeper, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask(RegisterNode(NodeRegistration(4, ("bro\x1b[2Jker",), "127.0.0.1", 1, 1)))
+    ask(RegisterNode(NodeRegistration(3, (), "", 0, 1)))
+    with tree_session(tree) as write:
+        write("/kafka-actors/nodes/3", b"{torn \x1b[2J")
+        write("/kafka-actors/nodes/evil\x1b[31m", b"{}")
+    assert run(["status", "--zookeeper", "memory"]) == 0
+    out = capsys.readouterr().out
+    assert "cannot be read: node 3, node evil\\x1b[31m" in out
+    assert "bro\\x1b[2Jker" in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("host", "broker_at", "asked"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("kafka-1", "kafka-1", True),
+        ("127.0.0.1", socket.gethostname(), True),
+        ("127.0.0.1", "192.0.2.1", False),
+        ("192.0.2.7", "127.0.0.1", False),
+        ("localhost:80/?", "localhost", False),
+    ],
+)
+def test_metrics_are_fetched_only_where_a_broker_is_registered(host: str, broker_at: str, asked: bool) -> None:
+    node = NodeRegistration(1, ("broker",), host, 9999, 1)
+    broker = Broker(1, (Endpoint("PLAINTEXT", broker_at, 9092),))
+    assert status.may_be_asked(node, (broker,)) is asked
+    assert not status.may_be_asked(attrs.evolve(node, metrics_host="198.51.100.1"), (broker,))
+    if not asked:
+        assert "is not asked" in status.scrape(node, (broker,)).missing
+
+
+def test_metrics_follow_nobody_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", "http://127.0.0.1:1/secret")
+            self.end_headers()
+
+    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        broker = Broker(1, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
+        node = NodeRegistration(1, ("broker",), "127.0.0.1", server.server_port, 1)
+        assert status.scrape(node, (broker,)).missing.endswith("answers 302")
+        thread.join()
+
+
+def test_tables_fit_into_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    narrow = Console(file=out, width=80, force_terminal=True, color_system=None, highlight=False, soft_wrap=True)
+    monkeypatch.setattr(display, "console", lambda: narrow)
+    columns = ("node", "run", "clean stop", "deliveries", "inputs", "timers", "messages", "effects", "result")
+    row = (0, "node0-20261121T155116.123456-12345", "yes", 1234567, 123456, 12345, 123456, 123456, "same")
+    narrow.print(display.table("Runs", columns, [row]))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "1234567" in out.getvalue() and "deliveries" in out.getvalue(), "no number and no heading is folded"

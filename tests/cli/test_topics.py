@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from actors.cli import topics
 from actors.core.controller.replica_assignment import InvalidAssignment, assign, extend
 from messages.cluster import Broker, Endpoint, LeaderIsrAndControllerEpoch, Leadership, TopicPartition
+from messages.conversation import ZooKeeperRefused
 from messages.zookeeper import CreatePartitionStates, Elect, EnsurePaths, GetTopicDeletions, RegisterBroker
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
@@ -115,6 +116,19 @@ def test_delete_marks(shell: Shell) -> None:
     assert shell.run("--describe --topic bar")[1].splitlines()[0].endswith("\tMarkedForDeletion: true")
 
 
+def test_topics_are_chosen_by_javas_classes(shell: Shell) -> None:
+    for topic in ("lower", "UPPER", "x1"):
+        shell.run(f"--create --topic {topic}")
+    assert shell.run(r"--list --topic \p{Lower}+,\p{Upper}+") == (0, "UPPER\nlower\n")
+
+
+def test_a_topic_that_is_too_large_for_a_znode_is_named(shell: Shell) -> None:
+    with pytest.raises(
+        ZooKeeperRefused, match=r"/brokers/topics/huge would hold 2,.* bytes, more than ZooKeeper takes"
+    ):
+        shell.run("--create --topic huge --partitions 200000")
+
+
 def test_internal_topics_can_be_left_out(shell: Shell) -> None:
     code, out = shell.run("--create --topic __consumer_offsets")
     assert code == 0
@@ -151,6 +165,8 @@ def test_internal_topics_can_be_left_out(shell: Shell) -> None:
         ("--create --topic t --config follower.replication.throttled.replicas=x", "Invalid value [x] for configuration follower.replication.throttled.replicas: follower.replication.throttled.replicas must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."),
         ("--describe --topic nosuch", "Topic 'Optional[nosuch]' does not exist as expected"),
         ("--delete --topic nosuch", "Topic 'Optional[nosuch]' does not exist as expected"),
+        ("--delete --topic __.*", "Topic __consumer_offsets is a kafka internal topic and is not allowed to be marked for deletion."),
+        ("--list --topic [a&&b]", "[a&&b] is an invalid regex: && is not understood here at position 2"),
         ("--alter --topic nosuch --partitions 3", "Topic 'Optional[nosuch]' does not exist as expected"),
         ("--alter --topic foo --partitions 3", "Topic already has 3 partitions."),
         ("--alter --topic foo --partitions 2", "Topic currently has 3 partitions, which is higher than the requested 2."),
@@ -163,6 +179,7 @@ def test_internal_topics_can_be_left_out(shell: Shell) -> None:
 def test_what_cannot_be_done(shell: Shell, line: str, words: str) -> None:
     shell.run("--create --topic foo --partitions 3")
     shell.run("--create --topic a.b")
+    shell.run("--create --topic __consumer_offsets")
     before = dict(shell.tree.walk())
     assert shell.fails(line) == words
     assert dict(shell.tree.walk()) == before
@@ -182,7 +199,9 @@ def test_conditions_make_it_no_error(shell: Shell, line: str) -> None:
     [
         ("", "Command must include exactly one action: --list, --describe, --create, --alter or --delete"),
         ("--create --list", "Command must include exactly one action: --list, --describe, --create, --alter or --delete"),
-        ("--list", "--zookeeper must be specified"),
+        ("--list", "--zookeeper must be specified (or --dir, the folder of `kafka-actors up`)"),
+        ("--zookeeper h --dir d --list", "--zookeeper and --dir both name the cluster; only one may"),
+        ("--bootstrap-server h:1 --list", "--bootstrap-server is not taken: brokers do not serve admin requests yet. Name the cluster by --zookeeper HOST:PORT, or by --dir"),
         ("--zookeeper h --create", 'Missing required argument "[topic]"'),
         ("--zookeeper h --delete", 'Missing required argument "[topic]"'),
         ("--zookeeper h --alter --topic t", 'Missing required argument "[partitions]"'),

@@ -1,0 +1,40 @@
+"""cluster.json: what a folder of `kafka-actors up` says of its cluster, for the other commands and for anybody else.
+
+    {"zookeeper": "127.0.0.1:41077", "dir": "/...", "pid": 700,
+     "brokers": [{"id": 0, "host": "127.0.0.1", "port": 9092, "pid": 712}, ...]}
+
+`pid` is the process that started the cluster; a broker's is null while that node is dead. It is written by that process
+alone, whole, whenever a node died or was started again. It stays when the cluster is stopped: data and addresses are
+what the next `up` there continues.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from actors.cli.app import Failed
+
+NAME = "cluster.json"
+
+
+def write_cluster(directory: Path, description: dict[str, Any]) -> None:
+    """Put the description in place of the earlier one; who reads meanwhile sees one of the two."""
+    part = directory / f"{NAME}.part"
+    part.write_text(json.dumps(description) + "\n")
+    part.replace(directory / NAME)
+
+
+def read_cluster(directory: Path) -> dict[str, Any]:
+    """What the folder says. Failed where it holds no cluster, or a torn file."""
+    file = directory / NAME
+    try:
+        description = json.loads(file.read_text())
+    except FileNotFoundError:
+        raise Failed(f"{directory} is no folder of a cluster: there is no {NAME} in it") from None
+    except ValueError as error:
+        raise Failed(f"{file} cannot be read: {error}") from None
+    if not isinstance(description, dict) or not isinstance(description.get("zookeeper"), str):
+        raise Failed(f"{file} names no ZooKeeper")
+    return description

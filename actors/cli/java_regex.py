@@ -1,0 +1,74 @@
+"""Regular expressions as Java writes them, for Python: kafka-topics' --topic is one of java.util.regex.
+
+Only what the two write differently is translated: Java's named classes, which are of ASCII as topic names are, and
+quotation. What Python cannot say so shortly is refused by name, never read as something else.
+"""
+
+from __future__ import annotations
+
+import re
+
+CLASSES = {
+    "Lower": "a-z",
+    "Upper": "A-Z",
+    "ASCII": "\\x00-\\x7f",
+    "Alpha": "a-zA-Z",
+    "Digit": "0-9",
+    "Alnum": "a-zA-Z0-9",
+    "Punct": "!-/:-@\\[-`{-~",
+    "Graph": "!-~",
+    "Print": " -~",
+    "Blank": " \\t",
+    "XDigit": "0-9a-fA-F",
+    "Space": " \\t-\\r",
+    "L": "a-zA-Z",
+    "Ll": "a-z",
+    "Lu": "A-Z",
+    "N": "0-9",
+    "Nd": "0-9",
+    "P": "!-#%-*,-/:;?@\\[-\\]_{}",
+    "IsAlphabetic": "a-zA-Z",
+    "IsLowercase": "a-z",
+    "IsUppercase": "A-Z",
+    "IsDigit": "0-9",
+}
+"""Java's named classes, \\p{Name}: what stands for them in a class of Python's."""
+
+_TOKEN = re.compile(
+    r"\\Q(?P<quoted>.*?)(?:\\E|$)"
+    r"|\\(?P<sign>[pP])(?:\{(?P<name>\w+)\}|(?P<letter>[A-Z]))"
+    r"|(?P<end>\\z)"
+    r"|(?P<group>\(\?<(?=[A-Za-z]))"
+    r"|(?P<foreign>\\[hHRvVXGNk]|&&)"
+    r"|\\.|[\[\]]|[^\\\[\]\(&]+|.",
+    re.DOTALL,
+)
+
+
+def java_regex(text: str) -> re.Pattern[str]:
+    """The pattern that matches what Java's would. re.error where it is none, or one that is not understood here."""
+    made: list[str] = []
+    inside = False
+    for token in _TOKEN.finditer(text):
+        sign, name = token["sign"], token["name"] or token["letter"]
+        if token["quoted"] is not None:
+            made.append(re.escape(token["quoted"]))
+        elif sign:
+            if name not in CLASSES:
+                raise re.error(f"unknown character class {token[0]}", text, token.start())
+            if inside and sign == "P":
+                raise re.error(f"{token[0]} inside a class is not understood here", text, token.start())
+            made.append(CLASSES[name] if inside else f"[{'^' if sign == 'P' else ''}{CLASSES[name]}]")
+        elif token["end"]:
+            made.append(r"\Z")
+        elif token["group"]:
+            made.append("(?P<")
+        elif token["foreign"] and (inside or token["foreign"] != "&&"):
+            raise re.error(f"{token[0]} is not understood here", text, token.start())
+        else:
+            if token[0] in "[]":
+                if inside and token[0] == "[":
+                    raise re.error("a class within a class is not understood here", text, token.start())
+                inside = token[0] == "["
+            made.append(token[0])
+    return re.compile("".join(made))
