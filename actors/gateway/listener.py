@@ -17,10 +17,12 @@ import functools
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from thespian.actors import ActorAddress
 
+from actors.gateway.workbench import Workbench
 from actors.runtime import LocalBase
 from messages.cluster import Endpoint
 from messages.conversation import SLICE
@@ -28,9 +30,11 @@ from messages.network import ClientPart, ClientRequest, ClientResponse, CloseCli
 from messages.node import NodeSettings, ServeClients
 from messages.parts import MAX_ENTRIES, Part, cut, joined
 from messages.vocabulary import Message
-from messages.wire import FrameReader, RequestHeader, WireError, decode_request, encode_response
+from messages.wire import FrameReader, RequestHeader, Steps, WireError, decoding_request, encoding_response
 
 _log = logging.getLogger("kafka_actors.listener")
+
+T = TypeVar("T")
 
 BACKLOG = 128
 READ_AHEAD = 64 * 1024
@@ -47,6 +51,7 @@ class ListenerGateway:
         self._servers: list[asyncio.Server] = []
         self._connections: dict[int, Connection] = {}
         self._accepted = 0
+        self.bench = Workbench()
         self._handler: ActorAddress | None = None
         self._opening: asyncio.Task[None] | None = None
         self.address: ActorAddress = base.outsider("listener", self.receive)
@@ -136,8 +141,12 @@ class Connection(asyncio.Protocol):
         self._reader = FrameReader(max_bytes)
         self._transport: asyncio.Transport
         self._peer = "?"
+        self._busy = False
+        """Whether a request is being read, waits for its answer, or its answer is being written."""
         self._under_way: RequestHeader | None = None
         """The header of the request that has no answer yet."""
+        self._steps: Steps[Any] | None = None
+        """What the workbench does for this connection."""
         self._parts: list[Part] = []
         """What went ahead of its answer."""
         self._ahead = 0
@@ -156,6 +165,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is gone, whoever closed it."""
+        if self._steps is not None:
+            self._steps.close()
         self._gateway.closed(self)
 
     def data_received(self, data: bytes) -> None:
@@ -177,20 +188,36 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self, frames: Iterator[bytes]) -> None:
         """Begin the next request if none is under way."""
-        if self._under_way is None and not self._draining and not self._transport.is_closing():
+        if not self._busy and not self._draining and not self._transport.is_closing():
             try:
                 frame = next(frames, None)
                 if frame is not None:
                     self._ahead -= len(frame)
-                    self._begin(frame)
+                    self._busy = True
+                    self._work(decoding_request(frame), self._begin)
                 else:
                     self._ahead = 0
             except WireError as error:
                 self.refuse(str(error))
         self._regulate()
 
-    def _begin(self, frame: bytes) -> None:
-        header, request = decode_request(frame)
+    def _work(self, steps: Steps[T], then: Callable[[T], None]) -> None:
+        """Take the steps, and go on with their result; close where they fail."""
+
+        def finished(result: T | WireError) -> None:
+            if self._steps is steps:
+                self._steps = None
+            if isinstance(result, WireError):
+                self.refuse(str(result))
+            elif not self._transport.is_closing():
+                then(result)
+
+        self._steps = steps
+        self._gateway.bench.begin(steps, finished)
+
+    def _begin(self, read: tuple[RequestHeader, Message]) -> None:
+        """Pass a request on that was read."""
+        header, request = read
         self._under_way = header
         parts, request = cut(request)
         if len(parts) * SLICE >= MAX_ENTRIES:
@@ -211,11 +238,12 @@ class Connection(asyncio.Protocol):
         if header is None or header.correlation_id != response.correlation_id or self._transport.is_closing():
             return
         self._under_way = None
-        try:
-            self._transport.write(encode_response(header, joined(parts, response.response)))
-        except WireError as error:
-            self.refuse(f"the answer cannot be sent: {error}")
-            return
+        self._work(encoding_response(header, joined(parts, response.response)), self._answer)
+
+    def _answer(self, frame: bytes) -> None:
+        """Send an answer that was written, and go on with the next request."""
+        self._transport.write(frame)
+        self._busy = False
         self._go_on(self._reader.feed(b""))
 
     def refuse(self, reason: str) -> None:
@@ -230,7 +258,7 @@ class Connection(asyncio.Protocol):
 
     def _regulate(self) -> None:
         """Read the socket only while that is of use (rule 4)."""
-        wanted = not self._draining and (self._under_way is None or self._ahead < READ_AHEAD)
+        wanted = not self._draining and (not self._busy or self._ahead < READ_AHEAD)
         if wanted != self._reading and not self._transport.is_closing():
             self._reading = wanted
             (self._transport.resume_reading if wanted else self._transport.pause_reading)()

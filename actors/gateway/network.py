@@ -15,13 +15,14 @@ from collections.abc import Callable
 
 from thespian.actors import ActorAddress
 
+from actors.gateway.workbench import Workbench
 from actors.runtime import LocalBase
 from messages.cluster import Endpoint
 from messages.conversation import Answer, Ask
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
 from messages.parts import Part, cut, joined
 from messages.vocabulary import Message
-from messages.wire import WireError, decode_response, encode_request
+from messages.wire import WireError, decoding_response, encoding_request
 
 _log = logging.getLogger("kafka_actors.network")
 
@@ -32,7 +33,8 @@ _SIZE = struct.Struct(">i")
 class Channel:
     """One named connection: where it leads, and what is under way on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
         self.endpoint: Endpoint | None = None
         self.reader: asyncio.StreamReader | None = None
         self.writer: asyncio.StreamWriter | None = None
@@ -48,13 +50,16 @@ class Channel:
             self.reader, self.writer = await asyncio.open_connection(transmit.endpoint.host, transmit.endpoint.port)
         assert self.reader is not None
         request = joined(parts, transmit.request)
-        self.writer.write(encode_request(request, transmit.correlation_id, transmit.client_id))
+        steps = encoding_request(request, transmit.correlation_id, transmit.client_id)
+        self.writer.write(await self._bench.result(steps))
         await self.writer.drain()
         (size,) = _SIZE.unpack(await self.reader.readexactly(_SIZE.size))
         if not 0 <= size <= MAX_RESPONSE_BYTES:
             raise ConnectionError(f"a response of {size} bytes was announced")
         frame = await self.reader.readexactly(size)
-        correlation_id, response = decode_response(type(transmit.request), transmit.request.version, frame)
+        correlation_id, response = await self._bench.result(
+            decoding_response(type(transmit.request), transmit.request.version, frame)
+        )
         if correlation_id != transmit.correlation_id:
             raise ConnectionError(f"the reply is to request {correlation_id}, not {transmit.correlation_id}")
         return response
@@ -72,6 +77,7 @@ class NetworkGateway:
     def __init__(self, base: LocalBase) -> None:
         self._base = base
         self._channels: dict[str, Channel] = {}
+        self._bench = Workbench()
         self.address: ActorAddress = base.outsider("network", self.receive)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
@@ -82,14 +88,17 @@ class NetworkGateway:
             case Transmit():
                 self._begin(message, sender, lambda outcome: outcome)
             case ChannelPart(channel, part):
-                self._channels.setdefault(channel, Channel()).parts.append(part)
+                self._channel(channel).parts.append(part)
             case CloseConnection(channel):
                 self._forget(channel)
             case _:
                 _log.error("the network knows no %s (from %s)", type(message).__name__, sender)
 
+    def _channel(self, name: str) -> Channel:
+        return self._channels.setdefault(name, Channel(self._bench))
+
     def _begin(self, transmit: Transmit, sender: ActorAddress, wrap: Callable[[Message], Message]) -> None:
-        channel = self._channels.setdefault(transmit.channel, Channel())
+        channel = self._channel(transmit.channel)
         parts, channel.parts = channel.parts, []
         exchange = asyncio.get_running_loop().create_task(self._exchange(channel, transmit, parts, sender, wrap))
         channel.exchange = exchange

@@ -47,6 +47,7 @@ class FrameReader:
             end = _SIZE.size + size
             if len(self._buffer) < end:
                 return
-            frame = bytes(self._buffer[_SIZE.size : end])
+            with memoryview(self._buffer) as view:
+                frame = bytes(view[_SIZE.size : end])
             del self._buffer[:end]
             yield frame

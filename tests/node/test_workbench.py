@@ -1,0 +1,82 @@
+"""The workbench: one slice in a turn of the loop, whoever sends large messages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from actors.gateway.workbench import Workbench
+from messages.wire import MalformedFrame, Steps
+
+
+def work(name: str, slices: int, log: list[str], error: bool = False) -> Steps[str]:
+    for number in range(1, slices):
+        log.append(f"{name}{number}")
+        yield
+    log.append(f"{name}{slices}")
+    if error:
+        raise MalformedFrame("torn")
+    return name
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(scenario, 10))
+
+
+def test_a_small_message_is_done_at_once() -> None:
+    log: list[Any] = []
+    Workbench().begin(work("a", 1, log), log.append)
+    assert log == ["a1", "a"]
+
+
+def test_large_messages_take_turns_with_each_other_and_with_the_loop() -> None:
+    async def scenario() -> None:
+        log: list[Any] = []
+        bench = Workbench()
+
+        def probe(left: int) -> None:
+            log.append("-")
+            if left:
+                asyncio.get_running_loop().call_soon(probe, left - 1)
+
+        bench.begin(work("a", 3, log), log.append)
+        bench.begin(work("b", 4, log), log.append)
+        bench.begin(work("c", 1, log), log.append)
+        probe(5)
+        while "b" not in log:
+            await asyncio.sleep(0)
+        assert "".join(log).rstrip("-") == "a1b1c1c-a2-b2-a3a-b3-b4b"
+
+    run(scenario())
+
+
+def test_results_and_errors_reach_who_waits() -> None:
+    async def scenario() -> None:
+        bench = Workbench()
+        log: list[str] = []
+        assert await bench.result(work("a", 3, log)) == "a"
+        for slices in (1, 3):
+            with pytest.raises(MalformedFrame):
+                await bench.result(work("e", slices, log, error=True))
+
+    run(scenario())
+
+
+def test_what_nobody_wants_any_more_ends() -> None:
+    async def scenario() -> None:
+        bench = Workbench()
+        log: list[Any] = []
+        steps = work("a", 9, log)
+        bench.begin(steps, log.append)
+        waiting = asyncio.ensure_future(bench.result(work("b", 3, log)))
+        await asyncio.sleep(0)
+        steps.close()
+        waiting.cancel()
+        while "b3" not in log:
+            await asyncio.sleep(0)
+        assert None in log and "a9" not in log
+
+    run(scenario())
