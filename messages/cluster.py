@@ -6,6 +6,10 @@ from typing import NamedTuple
 
 from messages.vocabulary import message
 
+MAX_LOG_NAME = 255
+"""Characters of a log directory's name: what file systems take."""
+
+NO_CONTROLLER = -1
 NO_LEADER = -1
 LEADER_DURING_DELETE = -2
 NO_EPOCH = -1

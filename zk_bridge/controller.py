@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from messages.cluster import NO_CONTROLLER
 from messages.conversation import Done
 from messages.store import (
     BAD_VERSION,
@@ -17,9 +18,8 @@ from messages.store import (
 )
 from messages.zookeeper import ControllerIs, Elect, Elected, GetController, NotElected, ResignController
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, Starter, data_of, fence, transact
+from zk_bridge.conversations import Arm, Conversation, SessionIds, Starter, WhoAmI, data_of, fence, transact
 
-NOBODY = -1
 _BOTH = (paths.CONTROLLER, paths.CONTROLLER_EPOCH)
 
 
@@ -28,9 +28,12 @@ def get_controller(question: GetController) -> Conversation:
     if question.watch:
         yield Arm(exists=(paths.CONTROLLER,))
     controller, epoch = yield from data_of(_BOTH)
+    session: SessionIds = yield WhoAmI()
+    there = controller.code == OK
     return ControllerIs(
-        broker_id=znodes.decode_controller(paths.CONTROLLER, controller.data) if controller.code == OK else NOBODY,
+        broker_id=znodes.decode_controller(paths.CONTROLLER, controller.data) if there else NO_CONTROLLER,
         epoch=znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data) if epoch.code == OK else 0,
+        ours=there and controller.owner == session.current,
     )
 
 
@@ -66,12 +69,19 @@ def elect(question: Elect) -> Conversation:
                 return Elected(epoch, now.version)
             return NotElected(winner)
         if reply.code != CONNECTION_LOSS or now.version != epoch_node.version:
-            return NotElected(NOBODY)
+            return NotElected(NO_CONTROLLER)
 
 
 def resign_controller(question: ResignController) -> Conversation:
-    """Delete /controller, so that everybody elects anew."""
-    yield from transact((*fence(question.epoch_zk_version), WriteOp(DELETE, paths.CONTROLLER)), NO_NODE)
+    """Delete /controller if this session made it, so that everybody elects anew.
+
+    Fenced by the epoch that is read with it: where another is elected meanwhile, nothing is deleted. What the epoch was
+    when we were elected does not matter: somebody may have raised it under a controller, and nobody else would go.
+    """
+    session: SessionIds = yield WhoAmI()
+    controller, epoch = yield from data_of(_BOTH)
+    if controller.code == OK and controller.owner == session.current:
+        yield from transact((*fence(epoch.version), WriteOp(DELETE, paths.CONTROLLER)), NO_NODE)
     return Done()
 
 

@@ -4,9 +4,8 @@ Rule 1: one event is finished before the next begins (`FlowActor`); the controll
 Rule 2: an event of a dead session's watches is dropped, and so is an answer of a channel that has been closed.
 Rule 3: an expired session goes before everything else; whoever waits in the queue for a response is told that we are
         not the controller.
-Rule 4 (failure policy): an event that raises is logged and dropped. If it found that another controller was elected, we
-        resign before anything else is looked at; if it left a write of unknown outcome, we resign and give up
-        /controller, so that whoever is elected then - maybe we - loads everything anew.
+Rule 4 (failure policy): an event that raises is logged and dropped; whether it takes the term with it, and what we do
+        before anything else is looked at, is told by `actors.core.controller.failures`.
 Rule 5: figures go to the metrics gateway when they changed: what an event is doing when it begins, all at its end.
 """
 
@@ -15,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
@@ -24,20 +23,21 @@ from actors.controller.topic_deletion import TopicDeletionActor
 from actors.core.controller import failover
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.events import HANDLERS, REQUESTS
-from actors.core.controller.gauges import gauges
+from actors.core.controller.failures import Consequence, consequence, name_of
+from actors.core.controller.gauges import FAILED_EVENTS, gauges
 from actors.core.controller.instructions import (
-    TERM_ENDING,
     CloseAllChannels,
     CloseChannel,
     ElectLater,
     OpenChannel,
     SendRequest,
 )
+from actors.core.controller.validation import validate
 from actors.runtime import FlowActor, UnknownMessage
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded
 from messages.channel import StartChannel
-from messages.conversation import ControllerMoved, Flow, SessionLost
+from messages.conversation import Flow
 from messages.errors import UNKNOWN_SERVER_ERROR
 from messages.events import (
     ControllerChange,
@@ -48,12 +48,14 @@ from messages.events import (
     SessionExpired,
     Startup,
 )
-from messages.metrics import Gauge, Gauges
+from messages.metrics import DropMetric, Gauge, Gauges
 from messages.network import ClientResponse
 from messages.node import StartController
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.controller")
+
+T = TypeVar("T")
 
 
 class ControllerActor(FlowActor):
@@ -70,6 +72,8 @@ class ControllerActor(FlowActor):
         self._channels_opened = 0
         self._dead_generation = 0
         self._published: dict[str, Gauge] = {}
+        self._failed_events: dict[str, int] = {}
+        """Events that raised what nobody foresees, and how often since they last went well."""
         self._stopped = False
 
     def receiveMsg_StartController(self, message: StartController, sender: ActorAddress) -> None:
@@ -93,7 +97,7 @@ class ControllerActor(FlowActor):
         if self._stopped or self._is_late(message):
             return None
         body = self._body(message)
-        return None if body is None else self._observed(message.state, body)
+        return None if body is None else self._observed(message.state, self._checked(message, body))
 
     def preempts(self, message: Message) -> bool:
         """An expired session empties the queue (rule 3)."""
@@ -108,13 +112,35 @@ class ControllerActor(FlowActor):
 
     def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
         """Rule 4."""
+        what = Consequence.DROPPED if isinstance(error, UnknownMessage) else consequence(error)
         if isinstance(event, Forwarded):
-            self._refuse(event, None if isinstance(error, TERM_ENDING) else UNKNOWN_SERVER_ERROR)
-        if isinstance(error, ControllerMoved):
-            return self._observed(ControllerState.CONTROLLER_CHANGE, failover.deposed(self.context))
-        if isinstance(error, TERM_ENDING) and not isinstance(error, SessionLost):
-            return self._observed(ControllerState.CONTROLLER_CHANGE, failover.give_up(self.context))
+            ours = what in (Consequence.DROPPED, Consequence.RELOADED)
+            self._refuse(event, UNKNOWN_SERVER_ERROR if ours else None)
+        match what:
+            case Consequence.DEPOSED:
+                return self._observed(ControllerState.CONTROLLER_CHANGE, failover.deposed(self.context))
+            case Consequence.GIVEN_UP:
+                return self._observed(ControllerState.CONTROLLER_CHANGE, failover.give_up(self.context))
+            case Consequence.RELOADED if self.context.active:
+                return self._unforeseen(_name_of(event), error)
         return None
+
+    def _unforeseen(self, name: str, error: Exception) -> Flow[None]:
+        """Nobody foresaw that this event raises: the first time load everything anew, then live with it."""
+        times = self._failed_events[name] = self._failed_events.get(name, 0) + 1
+        self.send(self._start.metrics, Gauges((Gauge(FAILED_EVENTS, times, (("event", name),)),)))
+        tag = self.context.tag
+        if times == 1:
+            log.error("%s %s raised %r: resigning, to load everything anew", tag, name, error)
+            now = self.port("time").wall_ms()
+            return self._observed(ControllerState.CONTROLLER_CHANGE, failover.reload(self.context, now))
+        log.error("%s %s raised %r for the %d. time: it is dropped", tag, name, error, times)
+        return self._observed(ControllerState.CONTROLLER_CHANGE, validate(self.context))
+
+    def _succeeded(self, name: str) -> None:
+        """An event went well: if it was one that failed before, that is over."""
+        if self._failed_events.pop(name, 0):
+            self.send(self._start.metrics, DropMetric(FAILED_EVENTS, (("event", name),)))
 
     def _is_late(self, message: Message) -> bool:
         """Does the event come from a dead session's watch, or from a channel that has been closed (rule 2)?"""
@@ -141,6 +167,15 @@ class ControllerActor(FlowActor):
             raise UnknownMessage(f"the controller has no handler for {type(message).__name__}")
         return handler(context, message) if context.active else None
 
+    def _checked(self, event: Message, body: Flow[T]) -> Flow[T]:
+        """The event's flow, and what is seen to when it went well."""
+        result = yield from body
+        if self._start.settings.controller_validate:
+            yield from validate(self.context)
+        if self._failed_events:
+            self._succeeded(_name_of(event))
+        return result
+
     def _observed(self, state: ControllerState, body: Flow[None]) -> Flow[None]:
         """The flow, with its figures before and after it (rule 5)."""
         self._publish(state)
@@ -162,7 +197,8 @@ class ControllerActor(FlowActor):
             self._refuse(forwarded)
             return None
         served = REQUESTS[type(request)]
-        return self._observed(served.state, self._answer(forwarded, served.flow(self.context, request)))
+        flow = self._checked(forwarded, served.flow(self.context, request))
+        return self._observed(served.state, self._answer(forwarded, flow))
 
     def _answer(self, forwarded: Forwarded, flow: Flow[Message]) -> Flow[None]:
         self._respond(forwarded, (yield from flow))
@@ -234,6 +270,11 @@ class ControllerActor(FlowActor):
         if changed:
             self._published.update((gauge.name, gauge) for gauge in changed)
             self.send(self._start.metrics, Gauges(changed))
+
+
+def _name_of(event: Message) -> str:
+    """The event's name in the figures; a client's request counts, not the mail that brought it."""
+    return name_of(event.request.request if isinstance(event, Forwarded) else event)
 
 
 _PERFORM: dict[type, Callable[[ControllerActor, Message], None]] = {

@@ -1,11 +1,11 @@
-"""TopicDeletionActor: the deletion's record (`actors.core.controller.deletion`), behind a door that only answers."""
+"""TopicDeletionActor: the record of `actors.core.controller.topic_deletion`, behind a door that only answers."""
 
 from __future__ import annotations
 
-from actors.core.controller.deletion import DeletionRecord
+from actors.core.controller.topic_deletion import DeletionRecord
 from actors.runtime import Answerer
 from messages.conversation import Question
-from messages.deletion import DeletionPlan
+from messages.topic_deletion import DeletionPlan, DeletionReport
 
 
 class TopicDeletionActor(Answerer):
@@ -15,6 +15,6 @@ class TopicDeletionActor(Answerer):
         super().__init__()
         self.record = DeletionRecord()
 
-    def answer(self, question: Question[DeletionPlan]) -> DeletionPlan:
+    def answer(self, question: Question[DeletionPlan | DeletionReport]) -> DeletionPlan | DeletionReport:
         """A question of the running flow."""
         return self.record.answer(question)

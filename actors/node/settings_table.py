@@ -3,7 +3,7 @@
 Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode, but for what we do not speak: the
 only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. host.name, port and
 their advertised forms, which 3.0 dropped, mean what they meant in 2.6. Ours alone are process.roles without a quorum,
-trace.dir and metrics.port.
+trace.dir, metrics.port and controller.validate (look after each event whether the controller contradicts itself).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from messages.protocol_version import release_of
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -59,9 +61,7 @@ def _choices(*choices: str) -> Kind:
 
 
 def _protocol_version(text: str) -> str:
-    """A version as Kafka writes them: 2.6, 2.6-IV0; before 1.0 with three numbers: 0.10.2."""
-    match = re.fullmatch(r"(0\.[0-9]+\.[0-9]+|[0-9]+\.[0-9]+)(\.[0-9]+)*(-IV[0-9]+)?", text)
-    if match is None or not (0, 8, 0) <= tuple(map(int, match[1].split("."))) <= NEWEST_PROTOCOL:
+    if not OLDEST_PROTOCOL <= release_of(text) <= NEWEST_PROTOCOL:
         raise ValueError(text)
     return text
 
@@ -90,7 +90,7 @@ def folder_text(folder: str) -> str:
     return folder.replace(",", "\\,")
 
 
-NEWEST_PROTOCOL = (2, 6)
+OLDEST_PROTOCOL, NEWEST_PROTOCOL = (0, 8, 0), (2, 6)
 
 TEXT = Kind("text without control characters", _text)
 BOOLEAN = Kind("true or false", _boolean)
@@ -130,6 +130,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("zookeeper.connection.timeout.ms", _integer(1), None),
     Setting("controller.socket.timeout.ms", _integer(1), "30000", "controller_socket_timeout_ms"),
     Setting("request.timeout.ms", _integer(1), "30000", "request_timeout_ms"),
+    Setting("controller.validate", BOOLEAN, "false", "controller_validate"),
     Setting("delete.topic.enable", BOOLEAN, "true", "delete_topic_enable"),
     Setting("unclean.leader.election.enable", BOOLEAN, "false", "unclean_leader_election_enable"),
     Setting("controlled.shutdown.enable", BOOLEAN, "true", "controlled_shutdown_enable"),

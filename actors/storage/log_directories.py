@@ -17,12 +17,13 @@ import os.path
 import re
 from typing import Protocol
 
+from messages.cluster import MAX_LOG_NAME
+
 _log = logging.getLogger("kafka_actors.log")
 
 LOCK_FILE = ".lock"
 META_FILE = "meta.properties"
 META_VERSION = "0"
-MAX_NAME = 255
 MAX_PARTITION = 2**31 - 1
 
 _SEPARATOR = re.compile(r"\s*[=:]\s*|\s+")
@@ -53,7 +54,7 @@ def deleted_name(name: str, unique: str) -> str:
     """What a log directory is renamed to: `<topic>-<partition>.<unique>-delete`, the topic cut to keep it <= 255."""
     topic, _, partition = name.rpartition("-")
     suffix = f"-{partition}.{unique}-delete"
-    return topic[: MAX_NAME - len(suffix)] + suffix
+    return topic[: MAX_LOG_NAME - len(suffix)] + suffix
 
 
 def deleted_path(path: str, unique: str) -> str:

@@ -16,10 +16,14 @@ class GetController(BridgeQuestion["ControllerIs"]):
 
 @message
 class ControllerIs:
-    """Who is in /controller (-1: nobody), and the decimal in /controller_epoch (0 where absent)."""
+    """Who is in /controller (-1: nobody), and the decimal in /controller_epoch (0 where absent).
+
+    `ours`: the asker's own session made /controller.
+    """
 
     broker_id: int
     epoch: int
+    ours: bool = False
 
 
 @message
@@ -47,6 +51,4 @@ class NotElected:
 
 @message
 class ResignController(BridgeQuestion[Done]):
-    """Delete /controller, fenced. -> Done"""
-
-    epoch_zk_version: int
+    """Delete /controller if the asker's session made it, fenced by the epoch that is read with it. -> Done"""

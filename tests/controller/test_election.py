@@ -115,11 +115,34 @@ def test_a_failed_fence_resigns_before_anything_else_is_looked_at(world: World) 
     world.broker(1)
     world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(7)),), 0)
     world.expected_failures = 1
+    (partition,) = world.topic("t", (0, 1), run=False)
+    node.send(BrokerChange())
+    world.run()
+    assert len(world.closed) == 2, "it resigned"
+    state = world.state(partition)
+    assert state is not None and state.controller_epoch == 8, "the old term wrote nothing"
+
+
+def test_who_is_deposed_by_a_raised_epoch_lets_the_next_be_elected_above_it(world: World) -> None:
+    """Nobody was elected: /controller is still ours. Apache's cluster has no controller from then on."""
+    nodes = [world.node(n) for n in range(2)]
+    world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(41)),), 0)
+    world.expected_failures = 1
     (partition,) = world.topic("t", (0, 1))
-    assert not node.context.active
-    assert world.state(partition) is None
-    assert not node.gauge("activecontrollercount") and not node.gauge("globaltopiccount")
-    assert len(world.closed) == 2
+    assert world.controller()[1] == 42
+    assert sum(node.context.active for node in nodes) == 1
+    assert world.led(partition) == (0, 0, (0, 1))
+
+
+def test_who_hears_of_a_raised_epoch_by_the_watch_lets_the_next_be_elected(world: World) -> None:
+    node = world.node(0)
+    ops = (
+        WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(41)),
+        WriteOp(SET, paths.CONTROLLER, znodes.encode_controller(0, 5)),
+    )
+    world.zk.write(ops, 0)
+    world.run()
+    assert node.context.active and world.controller() == (0, 42)
 
 
 def test_t4_a_controller_deposed_in_mid_event_and_elected_again_works(world: World) -> None:
@@ -128,11 +151,8 @@ def test_t4_a_controller_deposed_in_mid_event_and_elected_again_works(world: Wor
     world.topic("old", (0, 1))
     world.expected_failures = 1
     world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(7)),), 0)
-    world.delete("old")
-    assert not node.context.active
     world.wire.clear()
-    world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
-    world.run()
+    world.delete("old")
     assert node.context.active and world.controller() == (0, 8)
     assert world.topics() == () and world.deletions() == ()
     assert world.sent(1, LeaderAndIsrRequest)

@@ -13,7 +13,7 @@ from thespian.actors import ActorAddress, ActorExitRequest
 
 from actors.controller.controller import ControllerActor
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.deleting import disagreements
+from actors.core.controller.validation import disagreements, inconsistencies
 from actors.runtime import Delivery, LocalBase, VirtualClock, local_system
 from messages.broker import Forwarded
 from messages.cluster import (
@@ -52,7 +52,6 @@ from messages.zookeeper import (
     RequestTopicDeletion,
     TopicAssignment,
 )
-from tests.core.consistency import inconsistencies
 from zk_bridge.bridge import ZkBridgeActor
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
@@ -71,7 +70,7 @@ def endpoint(broker_id: int) -> Endpoint:
 def settings(node_id: int, **options: Any) -> NodeSettings:
     """A node's settings."""
     where = (endpoint(node_id),)
-    return NodeSettings(node_id, where, where, (), "memory", **options)
+    return NodeSettings(node_id, where, where, (), "memory", **{"controller_validate": True, **options})
 
 
 def good_answer(request: Any) -> Any:
@@ -319,6 +318,6 @@ class World:
         for node in self.nodes.values():
             assert not node.actor.busy and not node.actor.stashed
             deletion = self.base.instance_of(node.actor.peers["deletion"])
-            assert disagreements(node.context, deletion.record) == []
+            assert disagreements(node.context, deletion.record.report()) == []
             assert inconsistencies(node.context) == []
         self.system.shutdown()

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.deleting import disagreements
-from actors.core.controller.deletion import DeletionRecord
 from actors.core.controller.instructions import SendRequest
 from actors.core.controller.states import PartitionState, ReplicaState
+from actors.core.controller.topic_deletion import DeletionRecord
+from actors.core.controller.validation import disagreements, inconsistencies
 from actors.runtime.conversation import Ended, Failed, advance
 from messages.cluster import (
     Broker,
@@ -75,6 +75,7 @@ class Scene:
         """Drive a flow to its end; its result."""
         match advance(flow, self.perform):
             case Ended(result):
+                assert inconsistencies(self.context) == []
                 return result
             case Failed(error):
                 raise error
@@ -171,7 +172,7 @@ class Scene:
 
     def agreed(self) -> bool:
         """Do controller and deletion agree?"""
-        found = disagreements(self.context, self.record)
+        found = disagreements(self.context, self.record.report())
         assert found == []
         return True
 

@@ -6,8 +6,8 @@ import pytest
 
 from actors.core.controller.context import target_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
+from actors.core.controller.validation import inconsistencies
 from messages.cluster import ReplicaAssignment, TopicPartition
-from tests.core.consistency import inconsistencies
 from tests.core.driver import Scene
 
 FULL = ReplicaAssignment

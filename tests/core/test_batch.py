@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.core.controller import notifications
+from actors.core.controller import responses
 from actors.core.controller.batch import RequestBatch, request_versions
 from messages.cluster import LEADER_DURING_DELETE, Broker, TopicPartition
 from messages.conversation import SLICE
-from messages.deletion import DeletionSets
 from messages.events import TopicDeletionStopReplicaResponseReceived
 from messages.parts import joined
 from messages.requests import (
@@ -21,6 +20,7 @@ from messages.requests import (
     StopReplicaResponse,
     UpdateMetadataRequest,
 )
+from messages.topic_deletion import DeletionSets
 from tests.core.driver import EPOCH, Scene, leadership
 
 FOO0, FOO1, BAR1 = TopicPartition("foo", 0), TopicPartition("foo", 1), TopicPartition("bar", 1)
@@ -199,7 +199,7 @@ def test_cm12_cm13_cm14_only_deletions_of_started_topics_are_events(ibp: str, st
     response = StopReplicaResponse(0, tuple(PartitionError(tp, 0) for tp in (FOO0, BAR1)))
     made.forget()
     event = TopicDeletionStopReplicaResponseReceived(2, 0, deleted, response)
-    made.run(notifications.replicas_deleted(made.context, event))
+    made.run(responses.replicas_deleted(made.context, event))
     concerned = [r.partition for question in made.asked for r in question.replicas]
     assert concerned == ([FOO0] if started and delete else [])
 

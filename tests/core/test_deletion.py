@@ -6,14 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.core.controller import deleting
+from actors.core.controller import deletion_plan
 from actors.core.controller.context import ReplicasByBroker
-from actors.core.controller.deletion import DeletionRecord
 from actors.core.controller.replica_state_machine import flat, move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
+from actors.core.controller.topic_deletion import DeletionRecord
+from actors.core.controller.validation import inconsistencies
 from messages.cluster import Broker, PartitionReplica
 from messages.conversation import ZooKeeperRefused
-from messages.deletion import (
+from messages.requests import StopReplicaRequest, UpdateMetadataRequest
+from messages.topic_deletion import (
     AnnounceDeletion,
     DeletingTopic,
     MovePartitions,
@@ -21,9 +23,7 @@ from messages.deletion import (
     QueueDeletions,
     ResetDeletions,
 )
-from messages.requests import StopReplicaRequest, UpdateMetadataRequest
 from messages.zookeeper import DeleteTopics, StopWatching
-from tests.core.consistency import inconsistencies
 from tests.core.driver import Scene, endpoint
 
 S = ReplicaState
@@ -68,14 +68,14 @@ def come_back(made: Scene, broker_id: int) -> None:
 
 def test_td1_initialization() -> None:
     made = scene()
-    made.run(deleting.begin(made.context, ["foo", "bar"], ["bar", "baz"]))
+    made.run(deletion_plan.begin(made.context, ["foo", "bar"], ["bar", "baz"]))
     assert sets(made) == ({"foo", "bar"}, set(), {"bar"})
     assert made.agreed()
 
 
 def test_td2_basic_deletion() -> None:
     made = scene()
-    made.run(deleting.queue(made.context, ["foo", "bar"]))
+    made.run(deletion_plan.queue(made.context, ["foo", "bar"]))
     assert sets(made) == ({"foo", "bar"}, {"foo", "bar"}, set())
     assert set(made.context.partition_states.values()) == {PartitionState.NON_EXISTENT}
     assert {s for topic in ("foo", "bar") for b in (1, 2, 3) for s in states(made, topic, b)} == {S.DELETION_STARTED}
@@ -86,7 +86,7 @@ def test_td2_basic_deletion() -> None:
     assert [{s.delete_partition for s in request.partition_states} for request in stops] == [{False}, {True}]
     assert made.agreed()
     made.forget()
-    made.run(deleting.complete(made.context, replicas_of(made, "foo", "bar")))
+    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", "bar")))
     assert sets(made) == (set(), set(), set())
     assert made.context.topics == made.context.assignments == made.context.partition_states == {}
     assert [type(question) for question in made.asked[1:]] == [StopWatching, DeleteTopics]
@@ -96,7 +96,7 @@ def test_td2_basic_deletion() -> None:
 
 def test_td2_each_move_is_made_once_for_all_topics() -> None:
     made = scene()
-    made.run(deleting.queue(made.context, ["foo", "bar"]))
+    made.run(deletion_plan.queue(made.context, ["foo", "bar"]))
     made.forget()
     topics = tuple(DeletingTopic(t, replicas_of(made, t)) for t in ("foo", "bar"))
     plan = DeletionRecord().answer(QueueDeletions(topics, ()))
@@ -117,37 +117,37 @@ def test_td2_each_move_is_made_once_for_all_topics() -> None:
 def test_td3_deletion_with_a_broker_offline() -> None:
     made = scene()
     lose(made, 2)
-    made.run(deleting.queue(made.context, ["foo"]))
+    made.run(deletion_plan.queue(made.context, ["foo"]))
     assert sets(made) == ({"foo"}, {"foo"}, {"foo"})
     assert states(made, "foo", 1) == states(made, "foo", 3) == {S.DELETION_STARTED}
     assert states(made, "foo", 2) == {S.DELETION_INELIGIBLE}
     assert made.agreed()
-    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
     assert sets(made) == ({"foo"}, {"foo"}, {"foo"})
     assert states(made, "foo", 1) == states(made, "foo", 3) == {S.DELETION_SUCCESSFUL}
     assert states(made, "foo", 2) == {S.OFFLINE}
     assert made.agreed()
     come_back(made, 2)
-    made.run(deleting.resume(made.context, ["foo"]))
+    made.run(deletion_plan.resume(made.context, ["foo"]))
     assert states(made, "foo", 2) == {S.DELETION_STARTED}
-    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(2,))))
+    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(2,))))
     assert "foo" not in made.context.topics and sets(made) == (set(), set(), set())
     assert made.agreed()
 
 
 def test_td4_broker_failure_after_deletion_started() -> None:
     made = scene()
-    made.run(deleting.queue(made.context, ["foo"]))
+    made.run(deletion_plan.queue(made.context, ["foo"]))
     lose(made, 2)
-    made.run(deleting.fail(made.context, replicas_of(made, "foo", on=(2,))))
+    made.run(deletion_plan.fail(made.context, replicas_of(made, "foo", on=(2,))))
     assert sets(made) == ({"foo"}, {"foo"}, {"foo"})
     assert states(made, "foo", 2) == {S.DELETION_INELIGIBLE}
     assert states(made, "foo", 1) == states(made, "foo", 3) == {S.DELETION_STARTED}
     come_back(made, 2)
-    made.run(deleting.resume(made.context, ["foo"]))
+    made.run(deletion_plan.resume(made.context, ["foo"]))
     assert sets(made) == ({"foo"}, {"foo"}, set())
     assert states(made, "foo", 2) == {S.DELETION_INELIGIBLE}
-    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
     assert states(made, "foo", 1) == {S.DELETION_SUCCESSFUL}
     assert states(made, "foo", 2) == {S.DELETION_STARTED}
     assert made.agreed()
@@ -156,21 +156,21 @@ def test_td4_broker_failure_after_deletion_started() -> None:
 def test_t14_a_deleted_topic_is_not_ineligible_any_more() -> None:
     made = scene()
     lose(made, 2)
-    made.run(deleting.queue(made.context, ["foo"]))
-    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    made.run(deletion_plan.queue(made.context, ["foo"]))
+    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
     come_back(made, 2)
-    made.run(deleting.resume(made.context, ["foo"]))
+    made.run(deletion_plan.resume(made.context, ["foo"]))
     lose(made, 3)
-    made.run(deleting.fail(made.context, replicas_of(made, "foo", on=(3,))))
-    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(2,))))
+    made.run(deletion_plan.fail(made.context, replicas_of(made, "foo", on=(3,))))
+    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(2,))))
     assert sets(made) == (set(), set(), set())
 
 
 def test_a_topic_without_replicas_is_finished_at_once() -> None:
     """A controller died between two znodes: the request is all that is left (controller.md 6.1)."""
     made = scene()
-    made.run(deleting.begin(made.context, ["gone"], []))
-    made.run(deleting.resume(made.context))
+    made.run(deletion_plan.begin(made.context, ["gone"], []))
+    made.run(deletion_plan.resume(made.context))
     assert [q.topics for q in made.asked if isinstance(q, DeleteTopics)] == [("gone",)]
     assert sets(made) == (set(), set(), set())
 
@@ -179,12 +179,12 @@ def test_what_the_tables_refuse_is_told_back() -> None:
     """A replica made on a dead broker is Online: it cannot become Ineligible."""
     made = scene()
     made.context.remove_broker(2)
-    made.run(deleting.queue(made.context, ["foo"]))
+    made.run(deletion_plan.queue(made.context, ["foo"]))
     assert states(made, "foo", 2) == {S.ONLINE}
     assert made.agreed()
     come_back(made, 2)
-    made.run(deleting.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
-    made.run(deleting.resume(made.context, ["foo"]))
+    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    made.run(deletion_plan.resume(made.context, ["foo"]))
     assert states(made, "foo", 2) == {S.DELETION_STARTED}
     assert made.agreed()
 
@@ -192,10 +192,10 @@ def test_what_the_tables_refuse_is_told_back() -> None:
 def test_without_a_queued_topic_nothing_is_asked() -> None:
     made = scene()
     for flow in (
-        deleting.resume(made.context),
-        deleting.resume(made.context, ["foo"]),
-        deleting.fail(made.context, replicas_of(made, "foo")),
-        deleting.complete(made.context, replicas_of(made, "foo")),
+        deletion_plan.resume(made.context),
+        deletion_plan.resume(made.context, ["foo"]),
+        deletion_plan.fail(made.context, replicas_of(made, "foo")),
+        deletion_plan.complete(made.context, replicas_of(made, "foo")),
     ):
         made.run(flow)
     assert made.asked == []
@@ -203,14 +203,14 @@ def test_without_a_queued_topic_nothing_is_asked() -> None:
 
 def test_a_plan_that_breaks_off_leaves_both_sides_agreed() -> None:
     made = scene()
-    made.run(deleting.queue(made.context, ["foo"]))
+    made.run(deletion_plan.queue(made.context, ["foo"]))
     made.raising[DeleteTopics] = ZooKeeperRefused("not allowed")
     with pytest.raises(ZooKeeperRefused):
-        made.run(deleting.complete(made.context, replicas_of(made, "foo")))
+        made.run(deletion_plan.complete(made.context, replicas_of(made, "foo")))
     assert isinstance(made.asked[-1], ResetDeletions)
     assert made.agreed()
     made.raising.clear()
-    made.run(deleting.resume(made.context))
+    made.run(deletion_plan.resume(made.context))
     assert "foo" not in made.context.topics and made.agreed()
 
 
@@ -234,28 +234,28 @@ def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -
         hosted: ReplicasByBroker = context.replicas_on([broker_id])
         match what:
             case "queue" if topic in context.topics:
-                made.run(deleting.queue(context, [topic]))
+                made.run(deletion_plan.queue(context, [topic]))
             case "complete":
-                made.run(deleting.complete(context, mine))
+                made.run(deletion_plan.complete(context, mine))
             case "fail":
-                made.run(deleting.fail(context, mine))
+                made.run(deletion_plan.fail(context, mine))
             case "lose" if broker_id in context.brokers:
                 context.remove_broker(broker_id)
                 kept = {broker_id: [tp for tp in hosted.get(broker_id, ()) if tp.topic not in context.queued]}
                 made.run(move_replicas(context, kept, S.OFFLINE))
-                made.run(deleting.fail(context, flat(hosted)))
+                made.run(deletion_plan.fail(context, flat(hosted)))
             case "return" if broker_id not in context.brokers:
                 come_back(made, broker_id)
                 made.run(move_replicas(context, hosted, S.ONLINE))
-                made.run(deleting.correct(context, list(context.queued)))
-                made.run(deleting.resume(context, sorted({tp.topic for tps in hosted.values() for tp in tps})))
+                made.run(deletion_plan.correct(context, list(context.queued)))
+                made.run(deletion_plan.resume(context, sorted({tp.topic for tps in hosted.values() for tp in tps})))
             case "online":
                 made.run(move_replicas(context, hosted, S.ONLINE))
-                made.run(deleting.correct(context, sorted(context.queued)))
+                made.run(deletion_plan.correct(context, sorted(context.queued)))
             case "remove" if topic in context.topics:
                 context.remove_topic(topic)
-                made.run(deleting.correct(context, [topic]))
-                made.run(deleting.resume(context))
+                made.run(deletion_plan.correct(context, [topic]))
+                made.run(deletion_plan.resume(context))
         assert made.agreed()
         assert inconsistencies(context) == []
     for broker_id in (1, 2, 3):
@@ -263,7 +263,7 @@ def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -
             come_back(made, broker_id)
     for _ in range(3):
         for topic in sorted(context.queued):
-            made.run(deleting.resume(context, [topic]))
-            made.run(deleting.complete(context, replicas_of(made, topic)))
+            made.run(deletion_plan.resume(context, [topic]))
+            made.run(deletion_plan.complete(context, replicas_of(made, topic)))
     assert context.queued == frozenset()
     assert made.agreed()

@@ -6,12 +6,13 @@ import logging
 
 import pytest
 
-from actors.core.controller import deleting, elections, partition_state_machine
+from actors.core.controller import deletion_plan, elections, partition_state_machine
 from actors.core.controller.states import PartitionState, Row
+from actors.core.controller.validation import inconsistencies
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.conversation import ConnectionLoss, ControllerMoved, ZooKeeperRefused
-from messages.deletion import QueueDeletions
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from messages.topic_deletion import QueueDeletions
 from messages.zookeeper import (
     CreatePartitionStates,
     GetPartitionStates,
@@ -19,7 +20,6 @@ from messages.zookeeper import (
     UpdatePartitionStates,
 )
 from tests.core import driver
-from tests.core.consistency import inconsistencies
 from tests.core.driver import EPOCH, FENCE, Scene
 
 S = PartitionState
@@ -230,7 +230,7 @@ def test_ps21_and_ps22_partitions_of_a_topic_being_deleted_are_not_counted() -> 
     for partition in partitions:
         scene.put(partition, S.OFFLINE)
     assert scene.context.offline_count == 4
-    scene.run(deleting.queue(scene.context, ["t"]))
+    scene.run(deletion_plan.queue(scene.context, ["t"]))
     assert scene.context.offline_count == 0
     assert scene.context.started == {"t"} and isinstance(scene.asked[0], QueueDeletions)
     for partition in partitions:

@@ -8,8 +8,8 @@ from actors.core.controller import replica_state_machine
 from actors.core.controller.states import ReplicaState, Row
 from messages.cluster import EPOCH_DURING_DELETE, ReplicaAssignment, TopicPartition
 from messages.conversation import ControllerMoved
-from messages.deletion import DeletionSets
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from messages.topic_deletion import DeletionSets
 from messages.zookeeper import GetPartitionStates, UpdatePartitionStates
 from tests.core import driver
 from tests.core.driver import EPOCH, Scene

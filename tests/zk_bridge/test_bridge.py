@@ -191,10 +191,36 @@ def test_elections(bridge: Bridged, admin: Bridged) -> None:
     assert bridge.ask(Elect(1, 0)) == Elected(1, 1)
     assert admin.ask(Elect(2, 0)) == NotElected(1)
     assert admin.ask(GetController()) == ControllerIs(1, 1)
-    assert bridge.ask(ResignController(1)) == Done()
+    assert bridge.ask(GetController()) == ControllerIs(1, 1, ours=True)
+    assert admin.ask(ResignController()) == Done()
+    assert admin.ask(GetController()) == ControllerIs(1, 1)
+    assert bridge.ask(ResignController()) == Done()
     assert admin.ask(Elect(2, 0)) == Elected(2, 2)
-    assert bridge.ask(ResignController(1)).name == "ControllerMoved"
-    assert admin.ask(GetController()) == ControllerIs(2, 2)
+    assert bridge.ask(ResignController()) == Done()
+    assert admin.ask(GetController()) == ControllerIs(2, 2, ours=True)
+
+
+def test_a_resignation_goes_by_the_session_whatever_became_of_the_epoch(bridge: Bridged, admin: Bridged) -> None:
+    controlled(bridge)
+    bridge.server.write((WriteOp(SET, "/controller_epoch", b"7"),), 0)
+    assert bridge.ask(ResignController()) == Done()
+    assert bridge.ask(GetController()) == ControllerIs(-1, 7)
+
+
+def test_a_resignation_that_another_election_overtakes_deletes_nothing(bridge: Bridged, admin: Bridged) -> None:
+    controlled(bridge)
+    submit = bridge.store.submit
+
+    def slowly(request: object) -> None:
+        if getattr(request, "ops", ()):
+            bridge.store.submit = submit  # type: ignore[method-assign]
+            bridge.server.write((WriteOp(DELETE, "/controller"),), 0)
+            admin.ask(Elect(2, 0))
+        submit(request)  # type: ignore[arg-type]
+
+    bridge.store.submit = slowly  # type: ignore[method-assign]
+    assert bridge.ask(ResignController()).name == "ControllerMoved"
+    assert admin.ask(GetController()) == ControllerIs(2, 2, ours=True)
 
 
 def test_an_election_that_another_wins_in_between(bridge: Bridged, admin: Bridged) -> None:
@@ -210,7 +236,7 @@ def test_an_election_that_another_wins_in_between(bridge: Bridged, admin: Bridge
 
     bridge.store.submit = slowly  # type: ignore[method-assign]
     assert bridge.ask(Elect(1, 0)) == NotElected(2)
-    assert admin.ask(GetController()) == ControllerIs(2, 1)
+    assert admin.ask(GetController()) == ControllerIs(2, 1, ours=True)
 
 
 def test_a_torn_controller_is_named(bridge: Bridged) -> None:
@@ -256,7 +282,6 @@ def test_a_torn_registration_is_named_and_costs_the_others_nothing(
         DeleteTopics(("t",), 0),
         DeleteIsrChangeNotifications(("isr_change_0",), 0),
         DeleteLogDirEvents(("log_dir_event_0",), 0),
-        ResignController(0),
     ],
 )
 def test_every_write_of_a_deposed_controller_is_refused(bridge: Bridged, question: object) -> None:
@@ -503,7 +528,7 @@ def test_an_absent_controller_means_reelect_on_reconnect(bridge: Bridged) -> Non
     bridge.ask(Elect(1, 0))
     assert bridge.events() == [ControllerChange(1)]
     bridge.ask(GetController())
-    bridge.ask(ResignController(1))
+    bridge.ask(ResignController())
     assert bridge.events() == [Reelect(1)]
 
 

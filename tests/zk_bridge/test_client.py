@@ -10,11 +10,11 @@ from messages.conversation import BadZnode, ConnectionLoss, ControllerMoved, Zoo
 from messages.store import CREATE, WriteOp
 from messages.zookeeper import (
     Brokers,
+    DeleteLogDirEvents,
     EnsurePaths,
     GetBrokers,
     GetController,
     GetTopics,
-    ResignController,
     SetAssignments,
     TopicAssignment,
     TopicNames,
@@ -39,7 +39,7 @@ def test_answers_and_failures(server_in_memory: MemoryZooKeeper) -> None:
         with pytest.raises(BadZnode, match="/controller: no valid JSON"):
             zk.ask(GetController())
         with pytest.raises(ControllerMoved):
-            zk.ask(ResignController(7))
+            zk.ask(DeleteLogDirEvents(("log_dir_event_0",), 7))
         assert zk.ask(GetBrokers()) == Brokers(())
 
 

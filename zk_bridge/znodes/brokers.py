@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from messages.cluster import Broker, Endpoint
+from messages.protocol_version import at_least
 from zk_bridge.znodes.reading import (
     INT32,
     Torn,
@@ -21,19 +22,13 @@ from zk_bridge.znodes.reading import (
 )
 
 _ENDPOINT = re.compile(r"([^:/\s]+)://(\[[^\[\]\s]*\]|[^:\[\]/\s]*):(-?[0-9]{1,10})")
-FEATURES_SINCE = (2, 7)
-PROTOCOL_MAP_SINCE = (0, 10, 0, 1)
+REGISTRATION_VERSIONS = (("2.7-IV0", 5), ("0.10.0-IV1", 4))
+"""From which inter.broker.protocol.version on: version of a registration. Before, it is 2."""
 
 
 def registration_version(ibp: str) -> int:
-    """Version of /brokers/ids/N by inter.broker.protocol.version: 5 since 2.7-IV0, 4 since 0.10.0-IV1, else 2."""
-    release, _, internal = ibp.partition("-IV")
-    parts = [int(part) for part in release.split(".")]
-    if parts[0] == 0:
-        parts = [*parts, 0, 0, 0][:3]
-        version = (*parts, int(internal) if internal else INT32)
-        return 4 if version >= PROTOCOL_MAP_SINCE else 2
-    return 5 if tuple(parts[:2]) >= FEATURES_SINCE else 4
+    """Version of /brokers/ids/N by inter.broker.protocol.version."""
+    return next((version for since, version in REGISTRATION_VERSIONS if at_least(ibp, since)), 2)
 
 
 def encode_broker(broker: Broker, timestamp_ms: int, ibp: str) -> bytes:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from actors.core.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
-from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, Endpoint
+from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_LEADER, Endpoint
 from messages.conversation import SLICE
 from messages.errors import (
     INVALID_TOPIC,
@@ -35,7 +35,6 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 
-NO_CONTROLLER = -1
 LISTENERS_SINCE = 6
 """The Metadata version from which a leader without the client's listener has a code of its own."""
 

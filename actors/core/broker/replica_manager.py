@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import attrs
 
 from actors.core.topic_name import InvalidTopic, check_name
-from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
+from messages.cluster import MAX_LOG_NAME, UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.errors import INVALID_TOPIC, NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.metrics import Gauge
 from messages.requests import (
@@ -34,7 +34,6 @@ ControllerRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataReq
 ControllerResponse = LeaderAndIsrResponse | StopReplicaResponse | UpdateMetadataResponse
 
 INITIAL_CONTROLLER_EPOCH = 0
-MAX_LOG_NAME = 255
 
 
 @attrs.frozen

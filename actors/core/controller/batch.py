@@ -28,6 +28,7 @@ from messages.cluster import (
 )
 from messages.conversation import Flow
 from messages.parts import LeaderAndIsrPart, Part, StopReplicaPart, UpdateMetadataPart, cut_entries
+from messages.protocol_version import at_least
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -53,29 +54,15 @@ REQUEST_VERSIONS: tuple[tuple[str, int, int, int], ...] = (
 )
 """From which inter.broker.protocol.version on: versions of LeaderAndIsr, UpdateMetadata and StopReplica."""
 
-_LAST_IV = 999
-
-
-def _release(ibp: str) -> tuple[tuple[int, ...], int]:
-    """An order on protocol versions: "2.4-IV1" by release and internal version; "2.4" is the last of 2.4."""
-    release, _, internal = ibp.partition("-IV")
-    numbers = [int(number) for number in release.split(".")]
-    significant = 3 if numbers[0] == 0 else 2  # 0.10.2.1 speaks what 0.10.2 does
-    return tuple(numbers[:significant]), int(internal) if internal else _LAST_IV
-
 
 def request_versions(ibp: str) -> tuple[int, int, int]:
     """Versions of LeaderAndIsr, UpdateMetadata and StopReplica that a protocol version speaks.
 
     Raises ValueError where `ibp` is no version.
     """
-    wanted = _release(ibp)
-    found = (0, 0, 0)
-    for since, *versions in REQUEST_VERSIONS:
-        release, internal = _release(since)
-        if (release, 0 if internal == _LAST_IV else internal) <= wanted:
-            found = versions[0], versions[1], versions[2]
-    return found
+    reached = [versions for since, *versions in REQUEST_VERSIONS if at_least(ibp, since)]
+    leader_and_isr, update_metadata, stop_replica = reached[-1] if reached else (0, 0, 0)
+    return leader_and_isr, update_metadata, stop_replica
 
 
 _Parted = tuple[tuple[LeaderAndIsrPartitionState, ...], tuple[tuple[Part, ...], tuple[LeaderAndIsrPartitionState, ...]]]

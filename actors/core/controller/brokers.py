@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.core.controller import deleting
+from actors.core.controller import deletion_plan
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.instructions import CloseChannel, OpenChannel
@@ -98,9 +98,9 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
     yield from trigger_online(context)
     elected = len(context.leaderless) < waiting
     queued, kept = split(lost, lambda tp: tp.topic in context.queued) if context.queued else ({}, lost)
-    yield from move_replicas(context, kept, ReplicaState.OFFLINE)
-    yield from deleting.fail(context, flat(queued))
-    if not (kept or elected):  # nothing that was sent so far tells who is alive
+    moved = yield from move_replicas(context, kept, ReplicaState.OFFLINE)
+    yield from deletion_plan.fail(context, flat(queued))
+    if not (moved or elected):  # nothing that was sent so far tells who is alive
         yield from announce(context)
 
 
@@ -109,7 +109,7 @@ def replicas_came_online(context: ControllerContext, broker_ids: Iterable[int]) 
     hosted = context.replicas_on(broker_ids)
     yield from move_replicas(context, hosted, ReplicaState.ONLINE)
     if context.queued:
-        yield from deleting.correct(context, _topics(hosted))
+        yield from deletion_plan.correct(context, _topics(hosted))
     return hosted
 
 
@@ -126,7 +126,7 @@ def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> 
     hosted = yield from replicas_came_online(context, ids)
     yield from trigger_online(context)
     if context.queued:
-        yield from deleting.resume(context, [topic for topic in _topics(hosted) if topic in context.queued])
+        yield from deletion_plan.resume(context, [topic for topic in _topics(hosted) if topic in context.queued])
     yield from ask(WatchBrokers(tuple(ids)))
 
 

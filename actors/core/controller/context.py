@@ -22,14 +22,13 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.deletion import DeletingTopic, DeletionSets
 from messages.node import NodeSettings
+from messages.topic_deletion import DeletingTopic, DeletionSets
 from messages.zookeeper import TopicAssignment
 
 ReplicasByBroker = dict[int, list[TopicPartition]]
 """Replicas, grouped by the broker that hosts them: how the state machine takes them."""
 
-NO_CONTROLLER = -1
 NO_ASSIGNMENT = ReplicaAssignment(())
 NO_DELETIONS = DeletionSets()
 
@@ -50,18 +49,18 @@ def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
 
 
 class ControllerContext:
-    """The controller's knowledge. `settings` stay; everything else is set at election and cleared by `reset`.
+    """The controller's knowledge. What is set at election, and learnt since, is cleared by `reset`; what stays:
 
-    `active` is whether we are the controller as far as we know; safety comes from the fence in ZooKeeper.
-    `forfeited` is the fence (version of /controller_epoch) of a term given up whose /controller may still stand.
-    `holding_back`: the last term could not begin, others shall have a chance before we are elected again.
+    `settings`; `holding_back`: the last term could not begin, others shall have a chance before we are elected again;
+    `unclean_elections`: how many there were since the process started. `active` is whether we are the controller as far
+    as we know; safety comes from the fence in ZooKeeper.
     """
 
     def __init__(self, settings: NodeSettings) -> None:
         self.settings = settings
         self.broker_id = settings.node_id
-        self.forfeited: int | None = None
         self.holding_back = False
+        self.unclean_elections = 0
         self.reset()
 
     def reset(self) -> None:
@@ -82,7 +81,6 @@ class ControllerContext:
         self.leaderless: dict[TopicPartition, None] = {}
         self.offline_count = 0
         self.history = History()
-        self.unclean_elections = 0
         self.take_deletions(NO_DELETIONS)
 
     @property

@@ -5,9 +5,10 @@ Rule 1: the active controller is who won the election in ZooKeeper, and only as 
 Rule 2: a term begins with nothing known: everything is read from ZooKeeper, in an order that sets every watch before
         what it guards is read.
 Rule 3: a term ends with everything forgotten. What ends it: another's election, an expired session, a write whose
-        outcome is unknown, a beginning that fails.
-Rule 4: who gives up a term that is still its own deletes /controller, fenced. Where ZooKeeper cannot be reached for
-        that, the fence is kept, and the deletion made up for as soon as /controller is looked at again.
+        outcome is unknown, a beginning that fails, an event that raises what nobody foresees (`failures`).
+Rule 4: /controller belongs to the session that made it. Whoever finds there what its own session made, and is not
+        active, deletes it: a term given up or taken away ends in an election, at once or, where ZooKeeper cannot be
+        reached, as soon as /controller is looked at again.
 Rule 5: who could not begin a term stands back for a second. Kafka does not: where what hinders it stays, such as a
         broker without the inter-broker listener, its candidates take turns without a pause.
 """
@@ -16,9 +17,10 @@ from __future__ import annotations
 
 import logging
 
-from actors.core.controller import brokers, deleting, notifications, partition_state_machine, replica_state_machine
-from actors.core.controller.context import NO_CONTROLLER, ControllerContext
+from actors.core.controller import brokers, deletion_plan, notifications, partition_state_machine, replica_state_machine
+from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import CloseAllChannels, ElectLater, OpenChannel
+from messages.cluster import NO_CONTROLLER
 from messages.conversation import AskFailed, ControllerMoved, Flow, SessionLost, ask
 from messages.events import EVENTS
 from messages.zookeeper import (
@@ -54,21 +56,82 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     Also after a ControllerChange, where Kafka only resigns: whoever was elected may be gone again by now, and that
     it went fires no watch. `timestamp_ms` goes into /controller.
     """
-    current: ControllerIs = yield from _look(context)
+    current = yield from ask(GetController())
     if context.active:
         if (current.broker_id, current.epoch) == (context.broker_id, context.epoch):
             return
         yield from resign(context)
-    if context.holding_back:
-        return
+    current = yield from _clear(context, current)
     if current.broker_id != NO_CONTROLLER:
         log.debug("%s broker %d is the controller: no election", context.tag, current.broker_id)
+    elif not context.holding_back:
+        yield from _stand(context, timestamp_ms)
+
+
+def deposed(context: ControllerContext) -> Flow[None]:
+    """A fence failed: another controller was elected, whatever /controller says by now; or somebody raised the epoch.
+
+    In that case /controller is still ours, and nobody would ever be elected: it goes (rule 4), and the watch of it
+    makes everybody elect above the raised epoch. Apache's controllers stay without a leader there.
+    """
+    yield from resign(context)
+    yield from _clear(context, (yield from ask(GetController())))
+
+
+def expired(context: ControllerContext) -> Flow[None]:
+    """The session is dead, and /controller with it: nothing is left to give up."""
+    yield from resign(context)
+
+
+def give_up(context: ControllerContext) -> Flow[None]:
+    """triggerControllerMove: resign and delete /controller; whoever is elected then, maybe we, starts afresh."""
+    if not context.active:
         return
+    yield from resign(context)
+    try:
+        yield from _clear(context, (yield from ask(GetController())))
+    except AskFailed as error:
+        log.warning("%s /controller could not be given up yet: %s", context.tag, error)
+
+
+def reload(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
+    """Give up the term, and stand for election before anybody else has looked: we know what made it necessary."""
+    yield from resign(context)
+    current = yield from _clear(context, (yield from ask(GetController())))
+    if current.broker_id == NO_CONTROLLER:
+        yield from _stand(context, timestamp_ms)
+
+
+def resign(context: ControllerContext) -> Flow[None]:
+    """onControllerResignation: forget the term. Asks ZooKeeper's bridge only to stop watching; safe when not active."""
+    was_active = context.active
+    if was_active:
+        log.info("%s Resigned", context.tag)
+    context.reset()
+    yield CloseAllChannels()
+    if was_active:
+        yield from deletion_plan.end(context)
+        yield from ask(StopWatching(TERM_EVENTS))
+
+
+def _clear(context: ControllerContext, current: ControllerIs) -> Flow[ControllerIs]:
+    """Who is in /controller after we have deleted it where our session made it for a term that is over (rule 4)."""
+    if context.active or not current.ours:
+        return current
+    try:
+        yield from ask(ResignController())
+    except ControllerMoved:
+        log.warning("%s the term given up is over already", context.tag)
+        return current
+    return ControllerIs(NO_CONTROLLER, current.epoch)
+
+
+def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
+    """Stand for election, and begin the term if it is won."""
     outcome = yield from ask(Elect(context.broker_id, timestamp_ms))
     if isinstance(outcome, NotElected):
         log.debug("%s broker %d was elected", context.tag, outcome.broker_id)
         return
-    context.forfeited = None
     context.active = True
     context.epoch, context.epoch_zk_version = outcome.epoch, outcome.epoch_zk_version
     log.info("%s %d successfully elected as the controller", context.tag, context.broker_id)
@@ -81,59 +144,6 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
         context.holding_back = True
         yield ElectLater(HOLD_BACK_SECONDS)
         yield from give_up(context)
-
-
-def deposed(context: ControllerContext) -> Flow[None]:
-    """A fence failed: another controller was elected, whatever /controller says by now."""
-    yield from resign(context)
-    yield from _look(context)
-
-
-def expired(context: ControllerContext) -> Flow[None]:
-    """The session is dead, and /controller with it: nothing is left to give up."""
-    context.forfeited = None
-    yield from resign(context)
-
-
-def give_up(context: ControllerContext) -> Flow[None]:
-    """triggerControllerMove: resign and delete /controller; whoever is elected then, maybe we, starts afresh."""
-    if not context.active:
-        return
-    context.forfeited = context.epoch_zk_version
-    try:
-        yield from resign(context)
-        yield from _look(context)
-    except AskFailed as error:
-        log.warning("%s /controller could not be given up yet: %s", context.tag, error)
-
-
-def resign(context: ControllerContext) -> Flow[None]:
-    """onControllerResignation: forget the term. Asks ZooKeeper's bridge only to stop watching; safe when not active."""
-    was_active = context.active
-    if was_active:
-        log.info("%s Resigned", context.tag)
-    context.reset()
-    yield CloseAllChannels()
-    if was_active:
-        yield from deleting.end(context)
-        yield from ask(StopWatching(TERM_EVENTS))
-
-
-def _look(context: ControllerContext) -> Flow[ControllerIs]:
-    """Who is the controller? Watches /controller; deletes it where it is a term of ours that was given up (rule 4)."""
-    current = yield from ask(GetController())
-    fence, context.forfeited = context.forfeited, None
-    if fence is None or context.active or current.broker_id != context.broker_id:
-        return current
-    try:
-        yield from ask(ResignController(fence))
-    except ControllerMoved:
-        log.warning("%s the term given up is over already", context.tag)
-        return current
-    except AskFailed:
-        context.forfeited = fence
-        raise
-    return ControllerIs(NO_CONTROLLER, current.epoch)
 
 
 def _begin(context: ControllerContext) -> Flow[None]:
@@ -153,7 +163,7 @@ def _begin(context: ControllerContext) -> Flow[None]:
     yield from replica_state_machine.start(context)
     yield from partition_state_machine.start(context)
     log.info("%s Ready to serve as the new controller", context.tag)
-    yield from deleting.resume(context)
+    yield from deletion_plan.resume(context)
 
 
 def _load(context: ControllerContext) -> Flow[None]:
@@ -179,8 +189,8 @@ def _load(context: ControllerContext) -> Flow[None]:
 def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> Flow[None]:
     """Queue what is requested in ZooKeeper; what has a replica that cannot be reached is not tried yet."""
     if not context.settings.delete_topic_enable:
-        yield from deleting.forget_requests(context, requested)
+        yield from deletion_plan.forget_requests(context, requested)
         return
     offline = context.offline_replicas()
     ineligible = dict.fromkeys(tp.topic for partitions in offline.values() for tp in partitions)
-    yield from deleting.begin(context, requested, ineligible)
+    yield from deletion_plan.begin(context, requested, ineligible)

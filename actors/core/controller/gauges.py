@@ -7,6 +7,9 @@ from messages.events import ControllerState
 from messages.metrics import Gauge
 
 CONTROLLER_STATE = "kafka_controller_kafkacontroller_controllerstate"
+FAILED_EVENTS = "kafka_actors_controller_failed_events"
+"""Ours: how often an event raised what nobody foresees, by event; gone when it went well."""
+
 EVENT_QUEUE_SIZE = "kafka_controller_controllereventmanager_eventqueuesize"
 UNCLEAN_ELECTIONS = "kafka_controller_controllerstats_uncleanleaderelections_total"
 

@@ -11,35 +11,11 @@ from typing import TypeVar
 import attrs
 
 from messages.cluster import Endpoint
-from messages.conversation import (
-    AskFailed,
-    ConnectionLoss,
-    ControllerMoved,
-    Flow,
-    Instruction,
-    LostAnswer,
-    Pause,
-    SessionLost,
-    slices,
-)
+from messages.conversation import Flow, Instruction, Pause, slices
 from messages.parts import Part
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 
 E = TypeVar("E")
-
-TERM_ENDING = (ConnectionLoss, ControllerMoved, LostAnswer, SessionLost)
-"""Bad answers after which the controller's knowledge is in doubt: no flow may swallow them (see `failover`).
-
-Kafka waits in the middle of an event until ZooKeeper is back. Here an event ends, and what it left half done is made
-whole by giving up the term and loading everything anew.
-"""
-
-
-def passing(error: AskFailed) -> AskFailed:
-    """The error, if a flow may log it and go on with the rest. Raises it again where it ends the term."""
-    if isinstance(error, TERM_ENDING):
-        raise error
-    return error
 
 
 def sliced(flow: Callable[[Sequence[E]], Flow[None]], items: Sequence[E]) -> Flow[None]:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.instructions import passing
+from actors.core.controller.failures import passing
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.conversation import AskFailed, Flow, ask
 from messages.store import BAD_VERSION, CODE_NAMES, OK

@@ -17,7 +17,8 @@ from actors.core.controller import elections
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, target_replicas
 from actors.core.controller.elections import Candidates, Choice, Strategy
-from actors.core.controller.instructions import passing, sliced
+from actors.core.controller.failures import passing
+from actors.core.controller.instructions import sliced
 from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
 from actors.core.controller.states import PartitionState, Row, State, Table
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition

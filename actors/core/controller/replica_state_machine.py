@@ -61,7 +61,10 @@ def split(
 
 @attrs.frozen
 class Step:
-    """Replicas of one broker that change their state by one row of the table."""
+    """Replicas of one broker that change their state by one row of the table.
+
+    What cannot be moved goes to `failures`, with a reason; to `skipped` where that is nobody's concern.
+    """
 
     context: ControllerContext
     broker_id: int
@@ -69,14 +72,17 @@ class Step:
     states: dict[TopicPartition, ReplicaState]
     batch: RequestBatch
     failures: Failures
+    skipped: dict[TopicPartition, None]
 
 
-def move_replicas(context: ControllerContext, replicas: ReplicasByBroker, target: ReplicaState) -> Flow[None]:
-    """Move replicas to `target`, as far as the table and ZooKeeper allow; what moved is to be seen in the context."""
+def move_replicas(context: ControllerContext, replicas: ReplicasByBroker, target: ReplicaState) -> Flow[int]:
+    """Move replicas to `target`, as far as the table and ZooKeeper allow; how many have moved."""
     batch = RequestBatch(context)
+    moved = 0
     for broker_id, partitions in replicas.items():
-        yield from _move(context, broker_id, partitions, target, batch)
+        moved += yield from _move(context, broker_id, partitions, target, batch)
     yield from batch.send()
+    return moved
 
 
 def _move(
@@ -85,23 +91,24 @@ def _move(
     partitions: Sequence[TopicPartition],
     target: ReplicaState,
     batch: RequestBatch,
-) -> Flow[None]:
+) -> Flow[int]:
     failures: Failures = {}
     illegal: dict[TopicPartition, State] = {}
+    skipped: dict[TopicPartition, None] = {}
     states = context.replica_states.setdefault(broker_id, {})
 
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
         current = ((tp, states.get(tp, ReplicaState.NON_EXISTENT)) for tp in part)
         for row, legal in TABLE.sort(target, current, illegal):
-            yield from row.make(Step(context, broker_id, legal, states, batch, failures))
+            yield from row.make(Step(context, broker_id, legal, states, batch, failures, skipped))
 
     yield from sliced(move, partitions)
     context.history.refuse(context.tag, target, illegal, TABLE, broker_id)
-    context.history.moved(target, partitions, failures, illegal, broker_id=broker_id)
+    context.history.moved(target, partitions, failures, illegal, skipped, broker_id=broker_id)
     log_failures(context, f"move the replica on broker {broker_id} to {target.value}", failures)
-    if log.isEnabledFor(logging.DEBUG):
-        moved = len(partitions) - len(failures) - len(illegal)
-        log.debug("%s Changed state of %d replicas on broker %d to %s", context.tag, moved, broker_id, target.value)
+    moved = len(partitions) - len(failures) - len(illegal) - len(skipped)
+    log.debug("%s Changed state of %d replicas on broker %d to %s", context.tag, moved, broker_id, target.value)
+    return moved
 
 
 def start(context: ControllerContext) -> Flow[None]:
@@ -234,7 +241,11 @@ def _remove_from_isr(step: Step, partitions: Sequence[TopicPartition]) -> Flow[l
     while remaining:
         missing: Failures = {}
         states = yield from read_states(context, remaining, missing)
-        step.failures.update((tp, why) for tp, why in missing.items() if tp.topic not in context.queued)
+        for partition, why in missing.items():
+            if partition.topic in context.queued:
+                step.skipped[partition] = None
+            else:
+                step.failures[partition] = why
         updates = []
         for partition, state in states.items():
             if broker_id in state.isr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from actors.core.controller import deleting
+from actors.core.controller import deletion_plan
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
@@ -44,8 +44,8 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
         log.info("%s New topics: %s with %d partitions", context.tag, ",".join(new), len(added))
     yield from on_new_partition_creation(context, added)
     if any(topic in context.queued for topic in removed):
-        yield from deleting.correct(context, removed)
-        yield from deleting.resume(context)
+        yield from deletion_plan.correct(context, removed)
+        yield from deletion_plan.resume(context)
 
 
 def modified(context: ControllerContext, event: PartitionModifications) -> Flow[None]:
@@ -82,15 +82,15 @@ def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow
     known = [topic for topic in names.topics if topic in context.topics]
     if unknown:
         log.warning("%s Ignoring request to delete non-existing topics %s", context.tag, ",".join(unknown))
-        yield from deleting.forget_requests(context, unknown)
+        yield from deletion_plan.forget_requests(context, unknown)
     if not known:
         return
     if context.settings.delete_topic_enable:
         log.info("%s Starting topic deletion for topics %s", context.tag, ",".join(known))
-        yield from deleting.queue(context, known)
+        yield from deletion_plan.queue(context, known)
     else:
         log.info("%s Removing delete requests for %s: topic deletion is disabled", context.tag, ",".join(known))
-        yield from deleting.forget_requests(context, known)
+        yield from deletion_plan.forget_requests(context, known)
 
 
 EVENTS: dict[type, Callable[..., Flow[None]]] = {

@@ -95,7 +95,22 @@ class CompleteReplicaDeletions(Question["DeletionPlan"]):
     offline: tuple[PartitionReplica, ...]
 
 
+@message
+class ReportDeletions(Question["DeletionReport"]):
+    """How does everything stand? Changes nothing. -> DeletionReport"""
+
+    asks: ClassVar[str] = DELETION
+
+
 # ---------------------------------------------------------------------------------------------------- answers
+
+
+@message
+class DeletionReport:
+    """The sets, and the topics that are queued, as the deletion's record has them."""
+
+    sets: DeletionSets
+    topics: tuple[DeletingTopic, ...]
 
 
 @message

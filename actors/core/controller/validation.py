@@ -1,9 +1,27 @@
-"""What must hold between the parts of a ControllerContext at rest."""
+"""What must hold between the parts of a ControllerContext at rest, and between it and the deletion's record.
+
+It costs a look at every partition: after each event where `controller.validate` says so (our tests do), and once when
+an event was dropped that nobody foresaw to fail.
+"""
 
 from __future__ import annotations
 
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.states import PartitionState
+from messages.conversation import Flow, ask
+from messages.topic_deletion import DeletionReport, ReportDeletions
+
+
+class Inconsistent(Exception):
+    """The controller's knowledge contradicts itself; the text says where."""
+
+
+def validate(context: ControllerContext) -> Flow[None]:
+    """Raise Inconsistent unless everything that the controller knows goes together."""
+    report = yield from ask(ReportDeletions())
+    found = inconsistencies(context) + disagreements(context, report)
+    if found:
+        raise Inconsistent(f"{context.tag} {'; '.join(found)}")
 
 
 def inconsistencies(context: ControllerContext) -> list[str]:
@@ -38,4 +56,18 @@ def inconsistencies(context: ControllerContext) -> list[str]:
             found.append(f"offline directories of broker {broker_id} name no or unknown partitions")
     if context.online_brokers != frozenset(b for b in context.brokers if b not in context.shutting_down):
         found.append("online brokers are not the brokers that do not shut down")
+    return found
+
+
+def disagreements(context: ControllerContext, report: DeletionReport) -> list[str]:
+    """How the controller's view and the deletion's record differ; empty if they agree."""
+    found = []
+    if context.deletions != report.sets:
+        found.append(f"sets: controller {context.deletions}, deletion {report.sets}")
+    for theirs in report.topics:
+        ours = context.deleting_topic(theirs.topic)
+        for name in ("replicas", "started", "successful", "ineligible"):
+            one, other = getattr(ours, name), getattr(theirs, name)
+            if frozenset(one) != frozenset(other):
+                found.append(f"{theirs.topic} {name}: controller {sorted(one)}, deletion {sorted(other)}")
     return found

@@ -19,18 +19,20 @@ from collections.abc import Callable, Iterable
 
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import PartitionReplica
-from messages.deletion import (
+from messages.topic_deletion import (
     AnnounceDeletion,
     CompleteReplicaDeletions,
     CorrectDeletions,
     DeletingTopic,
     DeletionPlan,
+    DeletionReport,
     DeletionSets,
     FailReplicaDeletions,
     FinishDeletions,
     MovePartitions,
     MoveReplicas,
     QueueDeletions,
+    ReportDeletions,
     ResetDeletions,
     ResumeDeletions,
 )
@@ -48,10 +50,6 @@ class TopicRecord:
         self.successful: _Replicas = dict.fromkeys(topic.successful)
         self.ineligible: _Replicas = dict.fromkeys(topic.ineligible)
 
-    def standing(self) -> tuple[_Replicas, _Replicas, _Replicas, _Replicas]:
-        """All replicas, then those started, successful and ineligible."""
-        return self.replicas, self.started, self.successful, self.ineligible
-
 
 class DeletionRecord:
     """The deletions of one controller; owned by its TopicDeletionActor."""
@@ -61,8 +59,10 @@ class DeletionRecord:
         self.started: dict[str, None] = {}
         self.ineligible: dict[str, None] = {}
 
-    def answer(self, question: Message) -> DeletionPlan:
-        """The plan that answers a question of `messages.deletion`. Raises KeyError for any other message."""
+    def answer(self, question: Message) -> DeletionPlan | DeletionReport:
+        """What answers a question of `messages.topic_deletion`. Raises KeyError for any other message."""
+        if isinstance(question, ReportDeletions):
+            return self.report()
         steps = _ANSWERS[type(question)](self, question)
         return DeletionPlan((*steps, self.sets()))
 
@@ -75,6 +75,16 @@ class DeletionRecord:
             tuple(self.ineligible),
             sum(len(r.replicas) - len(r.successful) for r in records),
             sum(len(r.ineligible) for r in records),
+        )
+
+    def report(self) -> DeletionReport:
+        """How everything stands."""
+        return DeletionReport(
+            self.sets(),
+            tuple(
+                DeletingTopic(topic, tuple(r.replicas), tuple(r.started), tuple(r.successful), tuple(r.ineligible))
+                for topic, r in self.topics.items()
+            ),
         )
 
     # ------------------------------------------------------------------------------------------------------- questions

@@ -1,7 +1,7 @@
 """The controller's side of topic deletion: it asks TopicDeletionActor what to do, and does it (controller.md 6).
 
 Rule 1: the state tables are the authority. A plan's steps are made in order; what the tables refuse, or ZooKeeper
-        hinders, is told back at the end, so that at rest both sides agree (`disagreements`).
+        hinders, is told back at the end, so that at rest both sides agree (`validation`).
 Rule 2: without a queued topic there is nothing to ask.
 """
 
@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable
 from actors.core.controller import replica_state_machine
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
-from actors.core.controller.deletion import DeletionRecord
-from actors.core.controller.instructions import passing
+from actors.core.controller.failures import passing
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import by_broker, flat, move_replicas, split
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import PartitionReplica
 from messages.conversation import AskFailed, Flow, Question, ask
-from messages.deletion import (
+from messages.events import PartitionModifications
+from messages.topic_deletion import (
     AnnounceDeletion,
     CompleteReplicaDeletions,
     CorrectDeletions,
@@ -34,7 +34,6 @@ from messages.deletion import (
     ResetDeletions,
     ResumeDeletions,
 )
-from messages.events import PartitionModifications
 from messages.vocabulary import Message
 from messages.zookeeper import DeleteTopics, ForgetTopicDeletions, StopWatching
 
@@ -89,22 +88,6 @@ def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     if changed:
         plan = yield from ask(CorrectDeletions(changed))
         context.take_deletions(plan.steps[-1])
-
-
-def disagreements(context: ControllerContext, record: DeletionRecord) -> list[str]:
-    """How the controller's view and the deletion's record differ; empty at rest (controller.md 6)."""
-    found = []
-    if context.deletions != record.sets():
-        found.append(f"sets: controller {context.deletions}, deletion {record.sets()}")
-    for topic, kept in record.topics.items():
-        actual = context.deleting_topic(topic)
-        expected = (actual.replicas, actual.started, actual.successful, actual.ineligible)
-        for name, ours, theirs in zip(
-            ("replicas", "started", "successful", "ineligible"), expected, kept.standing(), strict=True
-        ):
-            if frozenset(ours) != frozenset(theirs):
-                found.append(f"{topic} {name}: controller {sorted(ours)}, deletion {sorted(theirs)}")
-    return found
 
 
 def _offline(context: ControllerContext, topics: frozenset[str]) -> tuple[PartitionReplica, ...]:

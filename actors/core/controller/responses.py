@@ -1,0 +1,89 @@
+"""What brokers answer to the controller's requests (controller.md 1.4).
+
+Rule: an answer's error code matters for log directories and deletions only; a stale epoch never makes the controller
+resign, only ZooKeeper does (controller.md 5).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from actors.core.controller import brokers, deletion_plan
+from actors.core.controller.context import ControllerContext
+from messages.cluster import PartitionReplica
+from messages.conversation import Flow
+from messages.errors import KAFKA_STORAGE_ERROR, NONE
+from messages.events import (
+    LeaderAndIsrResponseReceived,
+    TopicDeletionStopReplicaResponseReceived,
+    UpdateMetadataResponseReceived,
+)
+
+log = logging.getLogger("kafka.controller")
+
+
+def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrResponseReceived) -> Flow[None]:
+    """Partitions that the broker's disks cannot serve are offline there, until it says otherwise.
+
+    A late answer may speak of a partition that is gone; a topic made anew under its name must not suffer for it.
+    """
+    broker_id, response = event.broker_id, event.response
+    if response.error_code != NONE:
+        log.error("%s LeaderAndIsr: broker %d answers with error %d", context.tag, broker_id, response.error_code)
+        return
+    before = context.offline_dirs.get(broker_id, {})
+    if not before and all(error.error_code != KAFKA_STORAGE_ERROR for error in response.partition_errors):
+        return
+    offline = dict(before)
+    for partition, code in ((error.partition, error.error_code) for error in response.partition_errors):
+        if code == KAFKA_STORAGE_ERROR and partition in context.assignments:
+            offline[partition] = None
+        elif code == NONE:
+            offline.pop(partition, None)
+    if offline:
+        context.offline_dirs[broker_id] = offline
+    else:
+        context.offline_dirs.pop(broker_id, None)
+    lost = [partition for partition in offline if partition not in before]
+    if lost:
+        yield from brokers.on_replicas_become_offline(context, {broker_id: lost})
+
+
+def update_metadata_answered(context: ControllerContext, event: UpdateMetadataResponseReceived) -> None:
+    """Nothing follows from it."""
+    if event.response.error_code != NONE:
+        log.error(
+            "%s UpdateMetadata: broker %d answers with error %d",
+            context.tag,
+            event.broker_id,
+            event.response.error_code,
+        )
+
+
+def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplicaResponseReceived) -> Flow[None]:
+    """A broker deleted replicas, or could not. Only topics whose deletion has started are concerned.
+
+    An error of the whole request fails all its replicas: Kafka loses it, and the deletion with it (trap T6).
+    """
+    concerned = [tp for tp in event.deleted if tp.topic in context.started]
+    if not concerned:
+        return
+    codes = {error.partition: error.error_code for error in event.response.partition_errors}
+    failed: list[PartitionReplica] = []
+    deleted: list[PartitionReplica] = []
+    for partition in concerned:
+        code = event.error_code or codes.get(partition, NONE)
+        (deleted if code == NONE else failed).append(PartitionReplica(partition, event.broker_id))
+    if failed:
+        log.error("%s broker %d could not delete replicas of %s", context.tag, event.broker_id, failed)
+        yield from deletion_plan.fail(context, failed)
+    if deleted:
+        yield from deletion_plan.complete(context, deleted)
+
+
+EVENTS: dict[type, Callable[..., Flow[None] | None]] = {
+    LeaderAndIsrResponseReceived: leader_and_isr_answered,
+    UpdateMetadataResponseReceived: update_metadata_answered,
+    TopicDeletionStopReplicaResponseReceived: replicas_deleted,
+}

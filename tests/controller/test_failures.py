@@ -1,0 +1,145 @@
+"""What an event costs that raises (actors.core.controller.failures): the event, the term, or nothing but a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from actors.core.controller import brokers, events, topics
+from actors.core.controller.failures import CONSEQUENCES, Consequence, consequence, name_of
+from actors.core.controller.gauges import FAILED_EVENTS
+from messages.cluster import LeaderIsrAndControllerEpoch
+from messages.conversation import FAILURES, AskFailed, Flow
+from messages.events import BrokerModifications, LeaderAndIsrResponseReceived, PartitionModifications, TopicChange
+from messages.requests import ControlledShutdownRequest, LeaderAndIsrResponse, UpdateMetadataRequest
+from messages.store import DELETE, SET, WriteOp
+from tests.controller.world import World
+from zk_bridge import paths, znodes
+
+
+@pytest.fixture
+def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes TopicChange raise at its end, its context half changed, where a topic has this name; "" ends it."""
+    poisoned = [""]
+
+    def changed(context: topics.ControllerContext, event: TopicChange) -> Flow[None]:
+        yield from topics.changed(context, event)
+        if poisoned[0] in context.topics:
+            context.offline_count = 7
+            raise KeyError(poisoned[0])
+
+    monkeypatch.setitem(events.HANDLERS, TopicChange, changed)
+
+    def choose(name: str) -> None:
+        poisoned[0] = name
+
+    return choose
+
+
+def failing(world: World, node_id: int) -> dict[str, float]:
+    """The node's failed events, by name, as its figures have them."""
+    gauges = world.nodes[node_id].gauges
+    return {labels[0][1]: value for (name, labels), value in gauges.items() if name == FAILED_EVENTS}
+
+
+def test_every_failure_of_an_answer_has_its_consequence() -> None:
+    unforeseen = [cls for cls in FAILURES.values() if cls not in CONSEQUENCES]
+    assert unforeseen == [AskFailed], "who answers so has met a bug of its own"
+    assert consequence(KeyError("x")) is Consequence.RELOADED
+
+
+def test_the_same_event_is_known_by_whom_it_is_about() -> None:
+    assert name_of(TopicChange(3)) == "TopicChange"
+    assert name_of(PartitionModifications("t", 1)) == name_of(PartitionModifications("t", 2))
+    assert name_of(PartitionModifications("t")) != name_of(PartitionModifications("u"))
+    assert name_of(BrokerModifications(1)) == "BrokerModifications 1"
+    assert name_of(LeaderAndIsrResponseReceived(3, LeaderAndIsrResponse(0))) == "LeaderAndIsrResponseReceived 3"
+    assert name_of(ControlledShutdownRequest(3, 1)) == "ControlledShutdownRequest"
+
+
+def test_what_nobody_foresees_ends_the_term_and_loads_everything_anew(
+    world: World, poison: Callable[[str], None]
+) -> None:
+    node, other = world.node(0), world.node(1)
+    poison("poison")
+    world.expected_failures = 1
+    (partition,) = world.topic("poison", (0, 1))
+    assert world.controller() == (0, 2) and node.context.active and not other.context.active
+    assert world.led(partition) == (0, 0, (0, 1))
+    assert failing(world, 0) == {"TopicChange": 1}
+
+
+def test_the_same_event_again_is_dropped_and_named(
+    world: World, poison: Callable[[str], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A poisoned znode must not make every node resign in turn; what is wrong in the context is told."""
+    nodes = [world.node(n, controller_validate=False) for n in range(2)]
+    poison("poison")
+    world.expected_failures = 5
+    world.topic("poison", (1, 0))
+    world.topic("second", (1, 0))
+    world.topic("third", (1, 0))
+    assert world.controller() == (0, 2), "only the first made it resign"
+    assert [node.context.active for node in nodes] == [True, False]
+    assert failing(world, 0) == {"TopicChange": 3} and failing(world, 1) == {}
+    assert "TopicChange raised KeyError('poison') for the 3. time: it is dropped" in caplog.text
+    assert [error for error in world.errors if "0 partitions are offline, 7 are counted" in error] == world.errors[2::2]
+    poison("")
+    nodes[0].context.offline_count = 0
+    (partition,) = world.topic("fourth", (1, 0))
+    assert world.led(partition) == (1, 0, (1, 0))
+    assert failing(world, 0) == {}
+
+
+def test_a_context_that_contradicts_itself_after_an_event_ends_the_term(world: World) -> None:
+    """With controller.validate, as all these tests have it."""
+    node = world.node(0)
+    node.context.offline_count = 7
+    world.expected_failures = 1
+    world.topic("t", (0,))
+    assert world.controller() == (0, 2) and node.context.offline_count == 0
+    assert "0 partitions are offline, 7 are counted" in world.errors[0]
+
+
+def test_a_client_is_answered_once_when_its_request_raises(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = world.node(0)
+    world.broker(1)
+    served = events.REQUESTS[ControlledShutdownRequest]
+
+    def raising(context: topics.ControllerContext, request: ControlledShutdownRequest) -> Flow[None]:
+        yield from brokers.announce(context)
+        raise RuntimeError("bug")
+
+    monkeypatch.setitem(events.REQUESTS, ControlledShutdownRequest, events.Served(served.state, raising))
+    world.expected_failures = 1
+    response = world.shut_down(node, 1)
+    assert response.error_code == -1 and len(world.responses) == 1
+    assert world.controller() == (0, 2)
+
+
+def test_a_dead_broker_is_announced_although_none_of_its_replicas_moves(world: World) -> None:
+    """The state znode is gone, so that the follower cannot be taken out of the ISR."""
+    world.node(0)
+    world.broker(1)
+    (partition,) = world.topic("t", (0, 1))
+    world.zk.write((WriteOp(DELETE, paths.partition_state(partition)),), 0)
+    world.wire.clear()
+    world.lose(1)
+    assert [[b.id for b in r.live_brokers] for r in world.sent(0, UpdateMetadataRequest)] == [[0]]
+
+
+def test_unclean_elections_are_counted_across_terms(world: World) -> None:
+    node = world.node(0)
+    world.broker(1)
+    (partition,) = world.topic("t", (1, 0), config=(("unclean.leader.election.enable", "true"),))
+    alone = znodes.encode_state(LeaderIsrAndControllerEpoch(1, 0, (1,), 1))
+    world.zk.write((WriteOp(SET, paths.partition_state(partition), alone),), 0)
+    world.lose(1)
+    assert world.led(partition)[0] == 0
+    total = "kafka_controller_controllerstats_uncleanleaderelections_total"
+    assert node.gauges[total, ()] == 1
+    world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
+    world.run()
+    assert world.controller() == (0, 2)
+    assert node.gauges[total, ()] == 1
