@@ -42,9 +42,13 @@ class DiskPort:
             return None
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a small file so that a crash leaves the old one or the new one, never a torn one."""
+        """Write a small file so that a crash leaves the old one or the new one, never a torn one.
+
+        The draft beside it is always a new file: what lies there, a link to elsewhere perhaps, is removed.
+        """
         draft = Path(path + ".tmp")
-        with draft.open("w", encoding="utf-8") as file:
+        draft.unlink(missing_ok=True)
+        with draft.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

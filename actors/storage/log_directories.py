@@ -3,6 +3,8 @@
 Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`), and holds
         only `<topic>-<partition>` directories, in their renamed forms too. Anything else refuses the start, as Apache's
         brokers do: it is somebody else's data. A directory that the disk cannot read is offline, which is no refusal.
+        A `meta.properties` that is no text is damage, which we do not write over; one that lacks a line is completed,
+        and the log says so.
 Rule 2: a log lies in one directory. A new one goes where the fewest are.
 Rule 3: while a directory is offline, a partition that is not new, and whose log is nowhere, may have it there: it gets
         no other log (broker.md 9.1 row 20).
@@ -25,6 +27,9 @@ LOCK_FILE = ".lock"
 META_FILE = "meta.properties"
 META_VERSION = "0"
 MAX_PARTITION = 2**31 - 1
+
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufffd]")
+"""What no properties file has in a line that counts: control characters, bytes that are no text."""
 
 _SEPARATOR = re.compile(r"\s*[=:]\s*|\s+")
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)(?:\.[^\s.]+-(?P<renamed>delete|future|stray))?")
@@ -137,13 +142,21 @@ class LogDirectories:
     def _check_meta(self, disk: Disk, directory: str) -> None:
         """Refuse another broker's or cluster's directory; sign what nobody has signed, or not in full."""
         path = f"{directory}/{META_FILE}"
-        meta = parse_properties(disk.read_text(path) or "")
+        text = disk.read_text(path) or ""
+        meta = parse_properties(text)
+        if any(_NO_TEXT.search(name + value) for name, value in meta.items()):
+            raise LogDirectoryRefused(
+                f"{path} is damaged: it is no text. If {directory} is broker {self._broker_id}'s of cluster "
+                f"{self._cluster_id}, remove that file and start again"
+            )
         signature = {"version": META_VERSION, "broker.id": str(self._broker_id), "cluster.id": self._cluster_id}
         for name, value in signature.items():
             found = meta.get(name, value)
             if found != value:
                 raise LogDirectoryRefused(f"{path} says {name}={found}, but this broker has {name}={value}")
         if not meta.keys() >= signature.keys():
+            if text:
+                _log.warning("%s lacks %s: adding it", path, ", ".join(signature.keys() - meta.keys()))
             lines = (f"{name}={value}\n" for name, value in {**meta, **signature}.items())
             disk.write_text(path, "#\n" + "".join(lines))
 

@@ -144,6 +144,37 @@ def test_a_signature_that_is_not_complete_is_completed(tmp_path: Path, text: str
     assert signed == {"version": "0", "broker.id": "0", "cluster.id": CLUSTER_ID}
 
 
+@pytest.mark.parametrize("junk", [b"\0" * 86, b"\x80\x00\x7fELF", b"version=0\nbroker.id=\0\n", b"\x1f\x8b\x08\xff=\n"])
+def test_a_damaged_signature_refuses_and_stays(tmp_path: Path, junk: bytes) -> None:
+    meta = tmp_path / "meta.properties"
+    meta.write_bytes(junk)
+    with pytest.raises(LogDirectoryRefused, match=f"{meta} is damaged.* remove that file and start again"):
+        directories(tmp_path).load(DiskPort())
+    assert meta.read_bytes() == junk
+
+
+def test_a_signature_that_is_completed_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "meta.properties").write_text("# Montag, 21. M\xe4rz\nversion=0\nbroker.id=0\n", encoding="latin-1")
+    disk, mine = DiskPort(), directories(tmp_path)
+    mine.load(disk)
+    mine.unlock(disk)
+    assert "meta.properties lacks cluster.id: adding it" in caplog.text
+
+
+def test_a_signature_is_not_written_through_a_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "meta.properties.tmp").symlink_to(victim)
+    disk, mine = DiskPort(), directories(data)
+    mine.load(disk)
+    mine.unlock(disk)
+    assert victim.read_text() == "precious"
+    assert not (data / "meta.properties").is_symlink()
+    assert "cluster.id" in (data / "meta.properties").read_text()
+
+
 def test_what_is_no_log_refuses(tmp_path: Path) -> None:
     (tmp_path / "holiday pictures").mkdir()
     with pytest.raises(LogDirectoryRefused, match="'holiday pictures' is not of the form"):
