@@ -4,7 +4,8 @@ Rule 1: order of a start (broker.md 7.1): ZooKeeper session, persistent paths, c
         registration, and only then clients and controller.
 Rule 2: the registration is made anew in every new session; the controller may elect only after it (controller.md 1.3).
 Rule 3: a clean stop first asks the controller to move the leaderships away (broker.md 7.5), and goes on without its
-        consent when the tries are used up, or ZooKeeper does not say for a session's time who it is.
+        consent when the tries are used up, or ZooKeeper does not say for a session's time who it is. It waits for
+        nothing else: a start or a registration that is under way is dropped for it.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class NodeActor(FlowActor):
         self._controller: ActorAddress | None = None
         self._replica_manager: ActorAddress | None = None
         self._shutdown_attempts = 0
+        self._leaving = False
+        """Whether a try at controlled shutdown is under way."""
         self._looking = False
         """Whether a stop waits for ZooKeeper to say who the controller is."""
         self._correlation_id = 0
@@ -123,8 +126,9 @@ class NodeActor(FlowActor):
         return super().flow(message)
 
     def preempts(self, message: Message) -> bool:
-        """An expired session makes everything asked of ZooKeeper moot; a SessionEstablished follows."""
-        return isinstance(message, SessionExpired)
+        """An expired session makes everything asked of ZooKeeper moot (a SessionEstablished follows); a stop makes
+        moot what the node was about to become."""
+        return isinstance(message, SessionExpired) or (isinstance(message, StopNode) and not self._leaving)
 
     def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
         """What must not be lost with the session: that the logs are loaded, and that the node is to stop."""
@@ -229,7 +233,11 @@ class NodeActor(FlowActor):
         settings = self._settings
         if self._replica_manager is not None and self._serving and settings.controlled_shutdown_enable:
             self._shutdown_attempts += 1
-            relieved = yield from self._ask_to_be_relieved()
+            self._leaving = True
+            try:
+                relieved = yield from self._ask_to_be_relieved()
+            finally:
+                self._leaving = False
             if not relieved and self._shutdown_attempts < settings.controlled_shutdown_max_retries:
                 backoff = timedelta(milliseconds=settings.controlled_shutdown_retry_backoff_ms)
                 self.wakeupAfter(backoff, NEXT_TRY)

@@ -247,6 +247,34 @@ def test_a_stop_does_not_wait_for_ever_for_zookeeper(node: Node) -> None:
     assert node.run(0.2) == [NodeStopped()]
 
 
+def test_a_stop_does_not_wait_for_a_start_that_waits_for_zookeeper(frozen: FrozenTime, tmp_path: Path) -> None:
+    """Cut off after every single delivery until it serves; then it waits for a session's time, no longer."""
+    tried = 0
+    for deliveries in itertools.count(1):
+        node = Node(frozen, tmp_path / str(deliveries), MemoryZooKeeper())
+        node.base.run(deliveries)
+        if ServeClients in map(type, node.told):
+            break
+        if node.store.session_id:
+            tried += 1
+            node.store.disconnect()
+            node.run(600.0)
+            serving = ServeClients in map(type, node.told)
+            assert NodeStopped() in node.stop() + (node.run(SESSION) if serving else []), deliveries
+            assert node.errors == [], deliveries
+    assert tried > 10
+
+
+def test_a_stop_does_not_wait_for_a_new_registration_either(node: Node) -> None:
+    node.store.expire(reconnect=False)
+    node.store.reconnect()
+    node.store.disconnect()
+    assert node.run(600.0) == []
+    assert node.stop() == []
+    assert node.run(SESSION - 0.1) == []
+    assert node.run(0.2) == [NodeStopped()]
+
+
 def test_a_stop_goes_on_when_the_session_expires_meanwhile(node: Node) -> None:
     node.store.disconnect()
     assert node.stop() == []
