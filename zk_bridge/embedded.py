@@ -4,6 +4,8 @@ Rule 1: the server is a process of its own, with its own log file, and never out
 Rule 2: `start` returns when the server serves, or raises ZooKeeperStartFailed with the reason: Java is missing, the
         port is taken, or the last lines of its log.
 Rule 3: data directory and port stay the same over `stop` and `start`, so clients find it again.
+Rule 4: it runs in its directory and knows all its files by names relative to that: whatever letters the directory's
+        path has, Java's properties files, which have escapes and an encoding of their own, never hold it.
 
 PySpark is only located, never imported.
 """
@@ -194,11 +196,11 @@ class EmbeddedZooKeeper:
             *(sys.executable, "-I", "-S", guardian.__file__, self.guard, str(os.getpid()), java_executable()),
             *("-cp", class_path, f"-Xmx{self.heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4"),
             "-Djava.awt.headless=true",
-            f"-Dlog4j2.configurationFile={self.data_dir / 'log4j2.properties'}",
+            "-Dlog4j2.configurationFile=log4j2.properties",
             "-Dzookeeper.admin.enableServer=false",
             "-Dzookeeper.4lw.commands.whitelist=ruok,srvr,stat,mntr,envi,conf,cons,wchs",
             f"-Dzookeeper.forceSync={'yes' if self.force_sync else 'no'}",
-            *("org.apache.zookeeper.server.ZooKeeperServerMain", str(self.data_dir / "zoo.cfg")),
+            *("org.apache.zookeeper.server.ZooKeeperServerMain", "zoo.cfg"),
         ]
 
     def _configure(self, port: int) -> None:
@@ -206,7 +208,7 @@ class EmbeddedZooKeeper:
         (self.data_dir / "log4j2.properties").write_text(_LOG4J)
         settings = {
             "tickTime": self.tick_time_ms,
-            "dataDir": self.data_dir / "data",
+            "dataDir": "./data",
             "clientPort": port,
             "clientPortAddress": "127.0.0.1",
             "maxClientCnxns": 0,
@@ -229,6 +231,8 @@ class EmbeddedZooKeeper:
                         stdin=subprocess.PIPE if self.guard == "pipe" else subprocess.DEVNULL,
                         stdout=log,
                         stderr=subprocess.STDOUT,
+                        cwd=self.data_dir,
+                        env={**os.environ, "LC_ALL": "C.UTF-8"},  # Java takes its arguments' encoding from there
                         start_new_session=True,  # a Ctrl-C at the terminal is ours to handle
                     )
             except OSError as error:

@@ -52,6 +52,19 @@ def test_it_keeps_port_and_data_over_stop_and_kill(tmp_path: Path, guard: str) -
 
 
 @java
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_its_directory_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locale: str) -> None:
+    """Spaces, commas, backslashes (Java's escape), letters of no Latin alphabet: the data lands where it should."""
+    monkeypatch.setenv("LC_ALL", locale)
+    place = tmp_path / "a b,c" / r"back\slash\u0041\n" / "größe 日本 #=:!"
+    with EmbeddedZooKeeper(place, force_sync=False) as server:
+        assert serves("127.0.0.1", server.port)
+    assert sorted(each.name for each in place.iterdir()) == ["data", "log4j2.properties", "zoo.cfg", "zookeeper.log"]
+    assert list((place / "data" / "version-2").iterdir())
+    assert "INFO" in server.log_file.read_text(errors="replace"), "log4j found its file"
+
+
+@java
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal is Linux's")
 @pytest.mark.parametrize("guard", ["signal", "pipe"])
 def test_it_ends_when_we_are_killed(tmp_path: Path, guard: str) -> None:
