@@ -28,7 +28,7 @@ KINDS: dict[str, str] = {
     "durations": "datetime.timedelta",
     "clocks": "calendar datetime sched time zoneinfo",
     "files": "fcntl fileinput glob io mmap os pathlib shutil stat tempfile",
-    "sockets": "asyncio http select selectors socket socketserver ssl urllib",
+    "sockets": "asyncio http select selectors socket socketserver ssl urllib wsgiref",
     "chance": "random secrets uuid",
     "threads": "_thread concurrent multiprocessing queue threading",
     "processes": "ctypes gc platform pty signal subprocess sys traceback",

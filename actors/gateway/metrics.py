@@ -11,10 +11,11 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Summary, start_http_server
+from prometheus_client import CollectorRegistry, Summary, make_wsgi_app
 from prometheus_client import Gauge as PrometheusGauge
 from thespian.actors import ActorAddress
 
+from actors.gateway.metrics_server import MetricsServer
 from actors.runtime import LocalBase
 from messages.metrics import DropMetric, Gauges, Timing
 from messages.vocabulary import Message
@@ -29,7 +30,7 @@ class MetricsGateway:
     def __init__(self, base: LocalBase) -> None:
         self._registry = CollectorRegistry()
         self._metrics: dict[str, PrometheusGauge | Summary] = {}
-        self._stop_server: Callable[[], None] | None = None
+        self._server: MetricsServer | None = None
         self.served_at = ("", 0)
         """Host and port of /metrics; port 0 where it is not served."""
         self.address: ActorAddress = base.outsider("metrics", self.receive)
@@ -70,22 +71,15 @@ class MetricsGateway:
     def serve(self, host: str, port: int) -> int:
         """Serve /metrics on host:port (0: any free one); the port. OSError, which names it, if it cannot be had."""
         try:
-            server, thread = start_http_server(port, host, self._registry)
+            self._server = MetricsServer(host, port, make_wsgi_app(self._registry))
         except OSError as error:
             why = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
             raise OSError(error.errno, f"metrics.port={port} cannot be bound on {host}: {why}") from error
-
-        def stop() -> None:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-
-        self._stop_server = stop
-        self.served_at = (host, int(server.server_port))
+        self.served_at = (host, self._server.server_port)
         return self.served_at[1]
 
     def stop(self) -> None:
         """Close the port."""
-        if self._stop_server is not None:
-            self._stop_server()
-            self._stop_server = None
+        if self._server is not None:
+            self._server.stop()
+            self._server = None

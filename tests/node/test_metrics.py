@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
 from actors.gateway.metrics import MetricsGateway
+from actors.gateway.metrics_server import CONNECTIONS
 from actors.runtime import LocalBase
 from messages.metrics import DropMetric, Gauge, Gauges, Timing
 
@@ -67,6 +70,20 @@ def test_timers_are_counted_and_summed_and_totals_span_labels(base: LocalBase, g
     base.inject(gateway.address, DropMetric("waited", (("broker_id", "1"),)))
     base.run()
     assert not [sample for sample in scrape(port) if sample.startswith('waited_count{broker_id="1"')]
+
+
+def test_who_connects_and_does_not_ask_holds_up_nobody(gateway: MetricsGateway) -> None:
+    """A thread for each connection that anybody opens would be a way to bring a node down."""
+    port = gateway.serve(HOST, 0)
+    before = threading.active_count()
+    with contextlib.ExitStack() as stack:
+        idle = []
+        for n in range(4 * CONNECTIONS):
+            idle.append(stack.enter_context(socket.create_connection((HOST, port), 10)))
+            idle[-1].sendall(b"GET /metrics HTTP/1.1\r\nX-Slow: " if n % 2 else b"")
+        assert scrape(port) == []
+        assert threading.active_count() <= before + CONNECTIONS
+        assert idle[0].recv(1) == b"", "the oldest had to go"
 
 
 def test_a_busy_port_is_an_os_error_and_a_stopped_gateway_frees_its_own(gateway: MetricsGateway) -> None:

@@ -1,0 +1,83 @@
+"""The port of /metrics: HTTP on threads of its own, at most CONNECTIONS of them, whoever connects and does not ask."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+_log = logging.getLogger("kafka_actors.metrics")
+
+CONNECTIONS = 8
+IDLE_SECONDS = 5.0
+"""So long may a client leave us waiting for its next bytes."""
+
+
+class MetricsServer(ThreadingMixIn, WSGIServer):
+    """Serves a WSGI application on host:port (0: any free one) until `stop`. Raises OSError if the port is taken.
+
+    Who comes when all connections are in use takes the place of the one that has been there longest.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, app: Any) -> None:
+        self._slots = threading.BoundedSemaphore(CONNECTIONS)
+        self._open: dict[socket.socket, None] = {}
+        self._gate = threading.Lock()
+        super().__init__((host, port), _Handler)
+        self.set_app(app)
+        self._thread = threading.Thread(target=self.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the port and every connection."""
+        self.shutdown()
+        self.server_close()
+        self._thread.join()
+        with self._gate:
+            for connection in self._open:
+                _hang_up(connection)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Give the connection a thread, where one is to be had."""
+        if not self._slots.acquire(blocking=False):
+            with self._gate:
+                oldest = next(iter(self._open), None)
+            if oldest is not None:
+                _hang_up(oldest)
+            if not self._slots.acquire(timeout=1.0):
+                self.shutdown_request(request)
+                return
+        with self._gate:
+            self._open[request] = None
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """The thread's work."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._gate:
+                self._open.pop(request, None)
+            self._slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away, or is sent away, is nobody's concern."""
+        _log.debug("a scrape from %s failed", client_address, exc_info=True)
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = IDLE_SECONDS
+
+    def log_message(self, format: str, *args: object) -> None:
+        """A scrape every few seconds is no news."""
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
