@@ -23,10 +23,3 @@ class StartChannel:
     timeout: float
     network: ActorAddress
     metrics: ActorAddress
-
-
-@message
-class ResendRequest:
-    """Payload of the wake-up that ends the pause after the failure of `correlation_id`."""
-
-    correlation_id: int

@@ -110,14 +110,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 }
 """(module, what it imports or calls beyond its room's rule): why."""
 
-KNOWN_CIRCLES: frozenset[frozenset[str]] = frozenset(
-    {
-        # the base and what hangs on it know each other's types until the kernel stands alone
-        frozenset(f"actors.runtime.{name}" for name in ("base", "inline", "loop", "reference", "sources", "status")),
-    }
-)
-"""Circles that are still there. A circle that has become another, or gone, has to be changed here."""
-
 
 @attrs.frozen
 class Import:

@@ -15,13 +15,12 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
 from typing import NamedTuple
 
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
 from actors.runtime import Dispatcher
-from messages.channel import ResendRequest, StartChannel
+from messages.channel import StartChannel
 from messages.cluster import TopicPartition
 from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.events import (
@@ -46,7 +45,9 @@ from messages.vocabulary import Message
 log = logging.getLogger("kafka.controller")
 state_log = logging.getLogger("state.change.logger")
 
-BACKOFF = timedelta(milliseconds=100)
+BACKOFF = 0.1
+"""Seconds between a failure and the next try."""
+RESEND = "resend"
 QUEUE_SIZE = "kafka_controller_controllerchannelmanager_queuesize"
 QUEUE_TIME = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems"
 
@@ -120,6 +121,7 @@ class BrokerChannelActor(Dispatcher):
         if message.correlation_id != self._awaited:
             return
         self._awaited = None
+        self.cancel_timer(RESEND)
         queued = self._queue.popleft()
         if state_log.isEnabledFor(logging.DEBUG):
             state_log.debug(
@@ -146,12 +148,11 @@ class BrokerChannelActor(Dispatcher):
                 start.endpoint.port,
                 message.reason,
             )
-            self.wakeupAfter(BACKOFF, ResendRequest(message.correlation_id))
+            self.set_timer(RESEND, BACKOFF)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """The pause is over."""
-        if isinstance(message.payload, ResendRequest) and message.payload.correlation_id == self._awaited:
-            self._transmit()
+        self._transmit()
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         """The broker is gone, or we are not its controller any more."""

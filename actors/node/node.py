@@ -84,8 +84,6 @@ class NodeActor(FlowActor):
         self._shutdown_attempts = 0
         self._leaving = False
         """Whether a try at controlled shutdown is under way."""
-        self._looking = False
-        """Whether a stop waits for ZooKeeper to say who the controller is."""
         self._correlation_id = 0
 
     @property
@@ -104,7 +102,7 @@ class NodeActor(FlowActor):
         """Try again to stop; or stop without consent, where ZooKeeper has not even named the controller in time."""
         if message.payload == NEXT_TRY:
             self.send(self.myAddress, StopNode())
-        elif message.payload == LOOKED_LONG_ENOUGH and self._looking:
+        elif message.payload == LOOKED_LONG_ENOUGH:
             self._stopped()
 
     def flow(self, message: Message) -> Flow[None] | None:
@@ -247,8 +245,7 @@ class NodeActor(FlowActor):
     def _ask_to_be_relieved(self) -> Flow[bool]:
         """Send ControlledShutdown to the controller. True when nothing is led here any more."""
         settings = self._settings
-        self._looking = True
-        self.wakeupAfter(timedelta(milliseconds=settings.zookeeper_session_timeout_ms), LOOKED_LONG_ENOUGH)
+        self.set_timer(LOOKED_LONG_ENOUGH, settings.zookeeper_session_timeout_ms / 1000, LOOKED_LONG_ENOUGH)
         try:
             controller = yield from ask(GetController(watch=False))
             brokers = yield from ask(GetBrokers(watch=False))
@@ -256,7 +253,7 @@ class NodeActor(FlowActor):
             _log.warning("[Broker id=%d] controlled shutdown: %s", settings.node_id, error)
             return False
         finally:
-            self._looking = False
+            self.cancel_timer(LOOKED_LONG_ENOUGH)
         by_id = {broker.id: broker for broker in brokers.brokers}
         endpoint = self._inter_broker_endpoint(by_id.get(controller.broker_id))
         if endpoint is None or settings.node_id not in by_id:

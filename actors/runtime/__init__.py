@@ -1,11 +1,12 @@
 """The actor system: a Thespian system base, its clocks and drivers, and the shells of our actors."""
 
 from actors.runtime.answerer import Answerer
-from actors.runtime.base import LocalBase, Observer, describe, local_system
+from actors.runtime.base import LocalBase, local_system
 from actors.runtime.clock import Clock, RealClock, VirtualClock
 from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, Delivery, Effect, Envelope
 from actors.runtime.dispatch import Dispatcher, UnknownMessage
 from actors.runtime.flow import FlowActor
+from actors.runtime.kernel import Kernel, Observer, describe
 from actors.runtime.ports import EffectDiverged, Port
 from actors.runtime.reference import ActorRef
 from actors.runtime.scheduler import LoopScheduler, Scheduler, VirtualScheduler
@@ -24,6 +25,7 @@ __all__ = [
     "EffectDiverged",
     "Envelope",
     "FlowActor",
+    "Kernel",
     "LocalBase",
     "LoopScheduler",
     "Observer",

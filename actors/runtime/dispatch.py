@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, ClassVar
 
 from thespian.actors import Actor, ActorAddress, ActorExitRequest
@@ -74,6 +75,23 @@ class Dispatcher(Actor):  # type: ignore[misc]
     def port(self, name: str) -> Port:
         """The port `name` of the base. Raises LookupError where the base has no such port, or is not a LocalBase."""
         ref = self._myRef
-        if not isinstance(ref, ActorRef) or not ref.base.has_port(name):
+        if not isinstance(ref, ActorRef):
             raise LookupError(f"this actor system has no port {name!r}")
-        return Port(ref.base, name)
+        return ref.base.ports.port(name)
+
+    def set_timer(self, name: str, seconds: float, payload: Any = None) -> None:
+        """As wakeupAfter, under a name: what was armed under it before, and is not yet delivered, never comes.
+
+        Thespian's own bases cannot take a timer back: there, what is late has to be known by its payload.
+        """
+        ref = self._myRef
+        if isinstance(ref, ActorRef):
+            ref.set_timer(name, seconds, payload)
+        else:
+            self.wakeupAfter(timedelta(seconds=seconds), payload)
+
+    def cancel_timer(self, name: str) -> None:
+        """Take back what is armed under this name; nothing where there is nothing (and on Thespian's bases)."""
+        ref = self._myRef
+        if isinstance(ref, ActorRef):
+            ref.cancel_timer(name)

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from datetime import timedelta
 from typing import Any, ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
@@ -52,6 +51,9 @@ log = logging.getLogger(__name__)
 
 Event = tuple[Any, ActorAddress]
 
+ANSWERS = "answers"
+"""Name of the timer that watches over the open questions."""
+
 
 class FlowActor(Dispatcher):
     """An actor whose events are flows. Subclasses write `flow` and `perform` and fill `peers`.
@@ -72,10 +74,9 @@ class FlowActor(Dispatcher):
         self._following_up = False
         self._asked = 0
         self._open: dict[int, int] = {}
+        self._first_open = 0
         self._results: list[Any] | None = None
         self._pause: int | None = None
-        self._lost_at = 0.0
-        self._deadline_armed = False
 
     # -------------------------------------------------------------------------------------------- what subclasses say
 
@@ -121,7 +122,7 @@ class FlowActor(Dispatcher):
                 self._pause = None
                 self._resume(None)
         elif isinstance(message, WakeupMessage) and isinstance(message.payload, AnswerDeadline):
-            self._deadline_passed()
+            self._lost(message.payload.id)
         elif self.handler_of(message.__class__) is not None:
             return super().receiveMessage(message, sender)
         elif self.preempts(message):
@@ -205,6 +206,7 @@ class FlowActor(Dispatcher):
         self._stash.clear()
         self._open.clear()
         self._pause = None
+        self.cancel_timer(ANSWERS)
         flow, self._flow = self._flow, None
         if flow is not None:
             if self._event is not None and not self._following_up:
@@ -220,20 +222,19 @@ class FlowActor(Dispatcher):
     def _ask(self, pairs: tuple[tuple[ActorAddress, Any], ...], results: list[Any] | None) -> None:
         """Send the questions. `results` collects the answers of an AskAll."""
         self._results = results
-        first = self._asked + 1
+        self._first_open = first = self._asked + 1
         self._asked += len(pairs)
         for place, (address, question) in enumerate(pairs):
             self.send(address, Ask(first + place, question))
         self._open = {first + place: place for place in range(len(pairs))}
-        self._lost_at = self.now + self.answer_deadline
-        if not self._deadline_armed:
-            self._deadline_armed = True
-            self.wakeupAfter(timedelta(seconds=self.answer_deadline), AnswerDeadline(first))
+        self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(first))
 
     def _answered(self, question: int, result: Any) -> None:
         place = self._open.pop(question, None)
         if place is None:
             return
+        if not self._open:
+            self.cancel_timer(ANSWERS)
         if self._results is not None:
             self._results[place] = result
             if not self._open:
@@ -243,16 +244,9 @@ class FlowActor(Dispatcher):
         else:
             self._resume(result)
 
-    def _deadline_passed(self) -> None:
-        """The one wake-up that watches over the open questions: wake-ups cannot be cancelled, so it is moved on."""
-        self._deadline_armed = False
-        if not self._open:
-            return
-        left = self._lost_at - self.now
-        if left > 0:
-            self._deadline_armed = True
-            self.wakeupAfter(timedelta(seconds=left), AnswerDeadline(min(self._open)))
-            return
-        lost = len(self._open)
-        self._open.clear()
-        self._resume(None, LostAnswer(f"{lost} answers missing after {self.answer_deadline} s"))
+    def _lost(self, first: int) -> None:
+        """The deadline of the questions from `first` on has passed: on Thespian's bases maybe one of earlier ones."""
+        if self._open and first == self._first_open:
+            lost = len(self._open)
+            self._open.clear()
+            self._resume(None, LostAnswer(f"{lost} answers missing after {self.answer_deadline} s"))

@@ -4,7 +4,7 @@ Rule 1: one thread drives at a time (`_turn`); who finds it taken waits for mail
 Rule 2: waiting is real: ask and listen honour their timeout, and a message injected by another thread wakes them. A
         waiter sleeps until there is mail, the next timer, its limit, or until another's turn has changed something.
 Rule 3: tell returns when nothing is due; ask and listen return with the first message to their outside.
-Rule 4: another base of this process that was sent mail is driven too, as nobody else may do it.
+Rule 4: another kernel of this process that was sent mail is driven too, as nobody else may do it.
 Rule 5: while a loop drives (`attach`), inline callers only send and wait.
 """
 
@@ -12,27 +12,38 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from thespian.actors import Actor, ActorAddress
+from thespian.actors import ActorAddress
 from thespian.system import isInternalActorSystemMessage
 
 from actors.runtime.clock import VirtualClock
-
-if TYPE_CHECKING:
-    from actors.runtime.base import LocalBase
-    from actors.runtime.reference import ActorRef
+from actors.runtime.kernel import Kernel
+from actors.runtime.loop import LoopDriver
+from actors.runtime.reference import ActorRef
 
 SLICE = 16
 """Deliveries between two looks at the mailbox and the time limit."""
 
 
 class InlineDriver:
-    """One outside of the base: an address with a mailbox, whose owner lends his thread to the actors."""
+    """One outside of the kernel: an address with a mailbox, whose owner lends his thread to the actors.
 
-    def __init__(self, base: LocalBase, shared: InlineDriver | None = None) -> None:
-        self._base = base
+    `loop` may drive instead. `newPrimaryActor` is the system's, for whom an outside stands in (Thespian's `private()`).
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        loop: LoopDriver,
+        newPrimaryActor: Callable[..., ActorRef],
+        shared: InlineDriver | None = None,
+    ) -> None:
+        self._kernel = kernel
+        self._loop = loop
+        self.newPrimaryActor = newPrimaryActor
         self._turn: threading.Lock = shared._turn if shared else threading.Lock()
         self._bell: threading.Condition = shared._bell if shared else threading.Condition()
         self._clones = 0
@@ -42,34 +53,24 @@ class InlineDriver:
         """Somebody found the turn taken, and waits for the bell."""
         self._origin = shared or self
         self._origin._clones += 1
-        self.address: ActorRef = base.outsider(f"requester.{self._origin._clones}", self._received)
+        self.address = kernel.outsider(f"requester.{self._origin._clones}", self._received)
 
     def clone(self) -> InlineDriver:
-        """Another outside of the same base (Thespian's private context)."""
-        return InlineDriver(self._base, self._origin)
+        """Another outside of the same kernel (Thespian's private context)."""
+        return InlineDriver(self._kernel, self._loop, self.newPrimaryActor, self._origin)
 
     def exit_context(self) -> None:
         """Close this outside."""
-        self._base.dismiss(self.address)
-
-    def newPrimaryActor(
-        self,
-        actor_class: type[Actor] | str,
-        requirements: dict[str, Any] | None = None,
-        global_name: str | None = None,
-        source_hash: str | None = None,
-    ) -> ActorRef:
-        """As the base's."""
-        return self._base.newPrimaryActor(actor_class, requirements, global_name, source_hash)
+        self._kernel.dismiss(self.address)
 
     def tell(self, to: ActorAddress, message: Any) -> None:
         """Send; deliver until nothing is due, unless somebody else drives."""
-        self._base.inject(to, message, self.address)
+        self._kernel.inject(to, message, self.address)
         self.drive()
 
     def ask(self, to: ActorAddress, message: Any, timeout: timedelta | float | None) -> Any:
         """Send, then listen."""
-        self._base.inject(to, message, self.address)
+        self._kernel.inject(to, message, self.address)
         return self.listen(timeout)
 
     def listen(self, timeout: timedelta | float | None) -> Any:
@@ -77,9 +78,9 @@ class InlineDriver:
 
         Raises RuntimeError inside a handler and on the thread of the loop that drives: the wait would never end.
         """
-        if self._base.driven_by(threading.get_ident()) or self._base.loop.runs_here():
+        if self._kernel.driven_by(threading.get_ident()) or self._loop.runs_here():
             raise RuntimeError("who runs the actors cannot wait for them; on a loop, await request()")
-        now = self._base.clock.now
+        now = self._kernel.clock.now
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         limit = None if seconds is None else now() + seconds
         while True:
@@ -130,29 +131,29 @@ class InlineDriver:
     def _slice(self, limit: int | None = SLICE) -> tuple[float | None, int]:
         """Take the turn if it is free and deliver some.
 
-        Returns what LocalBase.run does (None also where the turn is taken), and the bell's count of that moment: what
+        Returns what Kernel.run does (None also where the turn is taken), and the bell's count of that moment: what
         has rung since is news. One's own ring is none, and a turn without a delivery rings for nobody.
         """
-        base, origin = self._base, self._origin
+        kernel, origin = self._kernel, self._origin
         with self._bell:
             heard = origin._rings
-            if base.driven_by(threading.get_ident()):
+            if kernel.driven_by(threading.get_ident()):
                 return None, heard
             if not self._turn.acquire(blocking=False):
                 origin._turn_wanted = True
                 return None, heard
-        before = base.n
+        before = kernel.n
         try:
-            due = base.run(limit)
+            due = kernel.run(limit)
         finally:
-            heard = self.let_go(news=base.n != before)
-        while base.neighbours:
-            base.neighbours.pop().inline.drive()
-        return (0.0 if base.has_mail_from_outside else due), heard
+            heard = self.let_go(news=kernel.n != before)
+        while kernel.neighbours:
+            kernel.neighbours.pop().drive()
+        return (0.0 if kernel.has_mail_from_outside else due), heard
 
     def _wait(self, heard: int, seconds: float | None) -> None:
         """Sleep until the bell has rung since it was `heard`, at most `seconds`; virtual time passes at once."""
-        clock = self._base.clock
+        clock = self._kernel.clock
         if isinstance(clock, VirtualClock) and seconds is not None:
             clock.advance(seconds)
             return

@@ -10,14 +10,12 @@ Rule 3: one call_later stands for the earliest timer.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thespian.actors import ActorAddress
 
 from actors.runtime.clock import VirtualClock
-
-if TYPE_CHECKING:
-    from actors.runtime.base import LocalBase
+from actors.runtime.kernel import Kernel
 
 SLICE = 256
 """Deliveries per turn of the loop: about 0.1 ms of messages."""
@@ -25,10 +23,10 @@ SLICE_SECONDS = 0.005
 
 
 class LoopDriver:
-    """Drives a base from an asyncio loop while attached."""
+    """Drives a kernel from an asyncio loop while attached."""
 
-    def __init__(self, base: LocalBase) -> None:
-        self._base = base
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
         self._loop: asyncio.AbstractEventLoop | None = None
         self._awake = False
         self._alarm: asyncio.TimerHandle | None = None
@@ -36,25 +34,19 @@ class LoopDriver:
 
     @property
     def attached(self) -> bool:
-        """Whether a loop drives the base."""
+        """Whether a loop drives the kernel."""
         return self._loop is not None
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to drive. Raises RuntimeError where another loop does."""
-        if self._loop is not None:
-            raise RuntimeError("the base is attached to a loop already")
-        self._base.inline.hold()
+        """Begin to drive."""
         self._loop = loop
         self._awake = False
         self.wake()
 
     def detach(self) -> None:
         """Stop driving; on the loop's thread, or when the loop has stopped."""
-        if self._loop is None:
-            return
         self._loop = None
         self._set_alarm(None)
-        self._base.inline.let_go()
 
     def wake(self) -> bool:
         """Schedule a turn, once; any thread. False where no loop drives."""
@@ -65,7 +57,7 @@ class LoopDriver:
             self._awake = True
             try:
                 loop.call_soon_threadsafe(self._turn)
-            except RuntimeError:  # the loop was closed under us: nobody drives until the base is detached
+            except RuntimeError:  # the loop was closed under us: nobody drives until we are detached
                 self._awake = False
                 return False
         return True
@@ -89,19 +81,19 @@ class LoopDriver:
             if not reply.done():
                 reply.set_result(answer)
 
-        sender = self._base.outsider(f"request.{self._requests}", received)
-        self._base.inject(to, message, sender)
+        sender = self._kernel.outsider(f"request.{self._requests}", received)
+        self._kernel.inject(to, message, sender)
         try:
             return await asyncio.wait_for(reply, timeout)
         finally:
-            self._base.dismiss(sender)
+            self._kernel.dismiss(sender)
 
     def _turn(self) -> None:
         """One turn: the flag falls first, so that mail which arrives meanwhile schedules the next turn."""
         self._awake = False
         if self._loop is None:
             return
-        due = self._base.run(SLICE, SLICE_SECONDS)
+        due = self._kernel.run(SLICE, SLICE_SECONDS)
         if self._loop is None:
             return
         if due == 0.0:
@@ -114,5 +106,5 @@ class LoopDriver:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        if due is not None and self._loop is not None and not isinstance(self._base.clock, VirtualClock):
+        if due is not None and self._loop is not None and not isinstance(self._kernel.clock, VirtualClock):
             self._alarm = self._loop.call_later(due, self._turn)

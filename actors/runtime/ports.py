@@ -1,7 +1,7 @@
 """Ports: the only door through which an actor does or learns what is not a message.
 
 Rule 1: a call's arguments and result are str, int, bool, None or tuples of those; it fails with OSError only.
-Rule 2: live, the call goes to the object in `base.ports` and is noted on the running delivery.
+Rule 2: live, the call goes to the object of that name and is noted on the running delivery.
 Rule 3: in replay, it is answered from the record; a call that differs from the record ends the replay at once, by an
 exception that neither an actor's `except Exception` nor the failure policy can swallow.
 """
@@ -9,12 +9,9 @@ exception that neither an actor's `except Exception` nor the failure policy can 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.runtime.delivery import Effect
-
-if TYPE_CHECKING:
-    from actors.runtime.base import LocalBase
 
 
 class EffectDiverged(BaseException):
@@ -26,13 +23,52 @@ class EffectDiverged(BaseException):
         self.recorded = recorded
 
 
+class Ports(dict[str, Any]):
+    """The objects behind the ports of one base, by name, and the calls that the running delivery has `made`.
+
+    `recorded` is what answers in replay, None live.
+    """
+
+    def __init__(self, objects: dict[str, Any] | None = None) -> None:
+        super().__init__(objects or {})
+        self.made: list[Effect] = []
+        self.recorded: Iterator[Effect] | None = None
+
+    def port(self, name: str) -> Port:
+        """The port `name`; in replay every port is there, the record answers. Raises LookupError."""
+        if name not in self and self.recorded is None:
+            raise LookupError(f"this actor system has no port {name!r}")
+        return Port(self, name)
+
+    def call(self, port: str, method: str, args: tuple[Any, ...]) -> Any:
+        """Make a call, or have it answered by the record. Raises OSError, and EffectDiverged."""
+        if self.recorded is not None:
+            return self._answer(port, method, args, next(self.recorded, None))
+        try:
+            result = getattr(self[port], method)(*args)
+        except OSError as error:
+            self.made.append(Effect(port, method, args, None, f"{error.errno or 0} {error.strerror or error}"))
+            raise
+        self.made.append(Effect(port, method, args, result, ""))
+        return result
+
+    def _answer(self, port: str, method: str, args: tuple[Any, ...], recorded: Effect | None) -> Any:
+        if recorded is None or (recorded.port, recorded.method, recorded.args) != (port, method, args):
+            raise EffectDiverged((port, method, args), recorded)
+        self.made.append(recorded)
+        if recorded.error:
+            number, _, text = recorded.error.partition(" ")
+            raise OSError(int(number), text)
+        return recorded.result
+
+
 class Port:
     """One port as an actor sees it: every attribute is a method of the object behind it."""
 
-    __slots__ = ("_base", "_name")
+    __slots__ = ("_name", "_ports")
 
-    def __init__(self, base: LocalBase, name: str) -> None:
-        self._base = base
+    def __init__(self, ports: Ports, name: str) -> None:
+        self._ports = ports
         self._name = name
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
@@ -40,32 +76,6 @@ class Port:
             raise AttributeError(method)
 
         def call(*args: Any) -> Any:
-            replayed = self._base.replayed_effects
-            if replayed is None:
-                return perform(self._base, self._name, method, args)
-            return answer(self._base, self._name, method, args, replayed)
+            return self._ports.call(self._name, method, args)
 
         return call
-
-
-def perform(base: LocalBase, port: str, method: str, args: tuple[Any, ...]) -> Any:
-    """Make the call and note it on the running delivery."""
-    try:
-        result = getattr(base.ports[port], method)(*args)
-    except OSError as error:
-        base.effects.append(Effect(port, method, args, None, f"{error.errno or 0} {error.strerror or error}"))
-        raise
-    base.effects.append(Effect(port, method, args, result, ""))
-    return result
-
-
-def answer(base: LocalBase, port: str, method: str, args: tuple[Any, ...], replayed: Iterator[Effect]) -> Any:
-    """Answer the call as the record does. Raises EffectDiverged where it holds another call."""
-    recorded = next(replayed, None)
-    if recorded is None or (recorded.port, recorded.method, recorded.args) != (port, method, args):
-        raise EffectDiverged((port, method, args), recorded)
-    base.effects.append(recorded)
-    if recorded.error:
-        number, _, text = recorded.error.partition(" ")
-        raise OSError(int(number), text)
-    return recorded.result

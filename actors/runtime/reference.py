@@ -11,16 +11,76 @@ Rule 3: `actor` is None once the actor is gone; mail that still arrives is a dea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from datetime import timedelta
+from typing import Any, Protocol
 
-from thespian.actors import Actor, ActorAddress
+from thespian.actors import Actor, ActorAddress, WakeupMessage
 
-if TYPE_CHECKING:
-    from datetime import timedelta
+from actors.runtime.ports import Ports
 
-    from actors.runtime.base import LocalBase
+Period = timedelta | float
 
-    Period = timedelta | float
+
+class System(Protocol):
+    """What an address needs of the system it belongs to: the queue for sends, the rest for what actors ask seldom."""
+
+    n: int
+    now: float
+    queue: deque[tuple[Any, Any, Any, int, float, str]]
+    ports: Ports
+
+    def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
+        """Send from outside."""
+
+    def drive(self) -> None:
+        """Deliver what is due, unless somebody else drives."""
+
+    def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
+        """Send to an address that is not one of this system's references."""
+
+    def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
+        """Send `message` to `ref` later; under a name, instead of what is armed under it."""
+
+    def disarm(self, ref: ActorRef, name: str) -> None:
+        """Take back what is armed under that name."""
+
+    def note_error(self, error: BaseException) -> None:
+        """Put an error that an actor dealt with itself on the running delivery."""
+
+    def create_child(
+        self,
+        parent: ActorRef,
+        actor_class: type[Actor] | str,
+        requirements: dict[str, Any] | None,
+        global_name: str | None,
+        source_hash: str | None,
+    ) -> ActorRef:
+        """Create an actor under `parent`."""
+
+    def global_name_of(self, ref: ActorRef) -> str | None:
+        """The global name of an actor, if it has one."""
+
+    def handle_dead_letters(self, ref: ActorRef, enable: bool) -> None:
+        """Send dead letters to `ref`."""
+
+    def register_source_authority(self, ref: ActorRef) -> None:
+        """Let `ref` judge sources that are loaded."""
+
+    def notify_of_sources(self, ref: ActorRef, enable: bool) -> None:
+        """Tell `ref` of sources loaded and unloaded."""
+
+    def updateCapability(self, name: str, value: Any = None) -> None:
+        """Set a capability of the system; None removes it."""
+
+    def loadActorSource(self, source: Any) -> str:
+        """Load a zip of actor sources; its hash."""
+
+    def unloadActorSource(self, source_hash: str) -> None:
+        """Forget a loaded source."""
+
+    def shutdown(self) -> None:
+        """Shut the whole system down."""
 
 
 class ActorRef(ActorAddress):  # type: ignore[misc]
@@ -28,7 +88,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
 
     __slots__ = ("_aaddr", "actor", "base", "children", "class_name", "parent")
 
-    def __init__(self, text: str, base: LocalBase, actor: Any, parent: ActorRef | None, class_name: str) -> None:
+    def __init__(self, text: str, base: System, actor: Any, parent: ActorRef | None, class_name: str) -> None:
         self._aaddr = text
         self.base = base
         self.actor = actor
@@ -87,7 +147,16 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
 
     def wakeupAfter(self, period: Period, payload: Any = None) -> None:
         """Send the actor a WakeupMessage(period, payload) after `period`."""
-        self.base.arm_timer(self, period, payload)
+        seconds = period.total_seconds() if isinstance(period, timedelta) else float(period)
+        self.base.arm(self, seconds, WakeupMessage(period, payload))
+
+    def set_timer(self, name: str, seconds: float, payload: Any) -> None:
+        """Send the actor a WakeupMessage after so many seconds, instead of the one armed under this name."""
+        self.base.arm(self, seconds, WakeupMessage(timedelta(seconds=seconds), payload), name)
+
+    def cancel_timer(self, name: str) -> None:
+        """Take back the WakeupMessage armed under this name, if it has not been delivered."""
+        self.base.disarm(self, name)
 
     def createActor(
         self,
@@ -109,11 +178,11 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
 
     def registerSourceAuthority(self, address: ActorAddress) -> None:
         """Let this actor judge sources that are loaded."""
-        self.base.sources.authority = self
+        self.base.register_source_authority(self)
 
     def notifyOnSourceAvailability(self, address: ActorAddress, enable: bool) -> None:
         """Tell this actor of sources loaded and unloaded."""
-        self.base.sources.notify(self, enable)
+        self.base.notify_of_sources(self, enable)
 
     def loadActorSource(self, source: Any) -> str:
         """Load a zip of actor sources; returns its hash."""

@@ -25,7 +25,6 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from heapq import heappop
 from pathlib import Path
 from typing import Any
 
@@ -270,12 +269,8 @@ class _Replay:
 
     def _no_timer_before(self, record: Record) -> None:
         """A timer that was due before this message was queued has been delivered, or its actor was dead by then."""
-        timers = self._base._timers
-        while timers and timers[0][0] < record.queued_at:
-            due, _, receiver, message, armed_by = heappop(timers)
-            if receiver.actor is None:
-                continue
-            late = Envelope(receiver, message, receiver, armed_by, due, TIMER)
+        late = self._base.take_overdue(record.queued_at)
+        if late is not None:
             raise _Diverged(record.n, "a timer more was armed", _message_line(record), _envelope_line(late))
 
     # ----------------------------------------------------------------------------------------------- comparing

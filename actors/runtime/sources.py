@@ -9,26 +9,25 @@ from __future__ import annotations
 import hashlib
 import logging
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thespian.actors import Actor, LoadedSource, UnloadedSource, ValidatedSource, ValidateSource
 from thespian.system.sourceLoader import SourceHashFinder, loadModuleFromHashSource
 from thespian.system.utilis import actualActorClass
 
-if TYPE_CHECKING:
-    from actors.runtime.base import LocalBase
-    from actors.runtime.reference import ActorRef
+from actors.runtime.reference import ActorRef
 
 log = logging.getLogger(__name__)
 
 
 class Sources:
-    """The loaded sources of one base, their authority and those who want to know."""
+    """The loaded sources of one base, their authority and those who want to know, whom `send` reaches."""
 
-    def __init__(self, base: LocalBase) -> None:
-        self._base = base
+    def __init__(self, send: Callable[[ActorRef, Any], None]) -> None:
+        self._send = send
         self._zips: dict[str, bytes] = {}
         self._told: list[ActorRef] = []
         self.authority: ActorRef | None = None
@@ -48,7 +47,7 @@ class Sources:
             data = Path(source).read_bytes()
         source_hash = hashlib.md5(data, usedforsecurity=False).hexdigest()
         if self.authority is not None:
-            self._base.send_as_system(self.authority, ValidateSource(source_hash, data))
+            self._send(self.authority, ValidateSource(source_hash, data))
         return source_hash
 
     def validated(self, verdict: ValidatedSource) -> None:
@@ -61,13 +60,13 @@ class Sources:
         log.info("source %s loaded, %d modules", verdict.sourceHash, len(names))
         self._zips[verdict.sourceHash] = verdict.sourceZip
         for ref in self._told:
-            self._base.send_as_system(ref, LoadedSource(verdict.sourceHash, ""))
+            self._send(ref, LoadedSource(verdict.sourceHash, ""))
 
     def unload(self, source_hash: str) -> None:
         """Forget a source and the modules imported from it."""
         if self._zips.pop(source_hash, None) is not None:
             for ref in self._told:
-                self._base.send_as_system(ref, UnloadedSource(source_hash, ""))
+                self._send(ref, UnloadedSource(source_hash, ""))
         for finder in [finder for finder in sys.meta_path if getattr(finder, "srcHash", None) == source_hash]:
             for module in [name for name in sys.modules if name.startswith(finder.hashRoot())]:  # type: ignore[attr-defined]
                 del sys.modules[module]
@@ -86,4 +85,4 @@ class Sources:
         if enable:
             self._told.append(ref)
             for source_hash in self._zips:
-                self._base.send_as_system(ref, LoadedSource(source_hash, ""))
+                self._send(ref, LoadedSource(source_hash, ""))

@@ -199,6 +199,14 @@ def test_what_belongs_to_an_earlier_try_is_ignored(line: Line) -> None:
     assert len(line.transmitted) == 2 and len(line.events) == 1
 
 
+def test_an_answer_that_comes_after_all_ends_the_pause(line: Line) -> None:
+    line.send(ROLES)
+    line.fail()
+    line.answer(LeaderAndIsrResponse(0))
+    line.wait(1.0)
+    assert len(line.transmitted) == 1 and len(line.events) == 1
+
+
 def test_an_answer_of_another_kind_is_dropped_and_the_next_request_goes_out(
     line: Line, caplog: pytest.LogCaptureFixture
 ) -> None:

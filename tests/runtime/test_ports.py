@@ -60,7 +60,7 @@ def test_effects_do_not_pile_up_without_an_observer() -> None:
     world = World(ports={"disk": Disk()})
     world.base.observer = None
     world.tell(world.actor(Clerk), ("a", "b"))
-    assert world.base.effects == []
+    assert world.base.ports.made == []
 
 
 def replay(effects: list[Effect], *paths: str) -> tuple[World, Any]:

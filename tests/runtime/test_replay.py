@@ -29,6 +29,10 @@ class Node(Dispatcher):
         if number % 7 == 0:
             self.wakeupAfter(timedelta(microseconds=number % 3), number)
             self.wakeupAfter(timedelta(microseconds=number % 4), -number)
+        if number % 3 == 0:
+            self.set_timer("last", number % 7 / 1_000_000, number)
+        if number % 4 == 0:
+            self.cancel_timer("last")
         for child in self.children[-2:]:
             self.send(child, number // 2)
         if number % 11 == 0 and self.children:
@@ -76,6 +80,7 @@ def test_a_run_with_threads_and_real_time_is_repeated_exactly() -> None:
     local_system(again).createActor(Node)
     for recorded in journal.deliveries:
         receiver = str(recorded.receiver)
+        assert recorded.kind == "outside" or again.take_overdue(recorded.queued_at) is None
         if recorded.kind == "outside":
             to, sender = again.address_of(receiver), again.address_of(str(recorded.sender))
             envelope = again.outside(to, recorded.message, sender, recorded.cause)

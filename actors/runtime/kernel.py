@@ -1,0 +1,422 @@
+"""Kernel: the queue, the timers and the delivery of one message after another. What actors are, others say.
+
+Rule 1 (order): one FIFO holds all mail. Before each delivery, timers that are due enter it in the order of their
+deadlines (equal deadlines: in the order of arming), then what came from outside, in the order of arrival.
+Rule 2 (threads): handlers run on the driver's thread only. Any thread may `inject`; that wakes the driver, once.
+Rule 3 (failure): a handler that raises has had its chance: the error is recorded on the delivery, and the message is
+dropped. A message is never formatted in the log.
+Rule 4 (time): `now` is the clock's reading when the running delivery was taken from the queue.
+Rule 5 (addresses): an address is known by its text. What is not an actor is an outsider, "outside:name".
+
+Replay. A recorded run is replayed by a fresh system that nobody drives; the replayer hands out the recorded deliveries
+one after another with `deliver(envelope, now, effects)`, taking each envelope from where its kind says:
+
+* "outside": `outside(to, message, sender, cause)` makes it; the addresses come from `address_of(text)`, which also
+  makes outsiders that are mute;
+* "timer": `take_timer(receiver_text, armed_by)` takes the earliest timer of that receiver armed by that delivery;
+* "sent": `take_sent()` takes the head of the internal queue. Sends are one FIFO, so if the actors behave as recorded
+  the head *is* the message recorded next; compare sender, receiver, cause and message, and nothing is left to compare.
+
+A timer that should have come before a message was queued, but did not, is what `take_overdue(queued_at)` finds. Timers
+that were taken back need no record: the replayed actors take them back as well.
+
+`deliver` returns the Delivery (its error and effects are to be compared) and raises EffectDiverged where an actor calls
+a port otherwise than recorded. Primary actors are created as they were, from outside, before the first delivery.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Protocol
+
+from thespian.actors import ActorAddress
+
+from actors.runtime.clock import Clock, RealClock, VirtualClock
+from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, Delivery, Effect, Envelope
+from actors.runtime.outsider import Outsider
+from actors.runtime.ports import Ports
+from actors.runtime.reference import ActorRef, System
+from actors.runtime.timers import Timer, Timers
+
+log = logging.getLogger(__name__)
+
+SYSTEM = "/ActorSys"
+"""Text of the system's own address; Thespian's ActorSystem names it so."""
+
+
+class Observer(Protocol):
+    """Who is told of every delivery, on the driver's thread, right after the handler returned.
+
+    One that has `created(address, actor_class, n)` is also told of actors created from outside, after delivery n.
+    """
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Take note. Must not raise: an observer that does is dismissed."""
+
+
+class Kernel(ABC):
+    """What moves the mail. A system made of it says what becomes of messages that mean something to itself.
+
+    `clock` tells the time, `observer` is told of every delivery, `ports` are the objects behind an actor's ports.
+
+    For reading: `n` (number of the running or last delivery), `now` (its time), `queued`, `pending_timers`,
+    `next_timer`, `neighbours` (kernels of this process that were sent mail and have not been driven since).
+    """
+
+    system_messages: ClassVar[type]
+    """Messages of this class go to `deliver_system_message`."""
+
+    def __init__(self, clock: Clock | None, observer: Observer | None, ports: dict[str, Any] | None) -> None:
+        self.clock: Clock = RealClock() if clock is None else clock
+        self.observer = observer
+        self.ports = Ports(ports)
+        self._effects = self.ports.made
+        self.n = 0
+        self.now = self.clock.now()
+        self.queue: deque[tuple[Any, Any, Any, int, float, str]] = deque()
+        self.timers = Timers()
+        self.neighbours: set[System] = set()
+        self._inbox: deque[tuple[ActorAddress, Any, ActorAddress, float]] = deque()
+        self._refs: dict[str, ActorRef] = {}
+        self._running: int | None = None
+        self._closed = False
+        self._error: str | None = None
+        self.system_address = self._outsider(SYSTEM, self.receive_as_system)
+        if isinstance(self.clock, VirtualClock):
+            self.clock.watchers.append(self.wake)
+
+    # ------------------------------------------------------------------------------------ what a system made of it says
+
+    @abstractmethod
+    def reference(self, text: str, actor: Any) -> ActorRef:
+        """A new address of this system, under which `actor` lives (None: nobody)."""
+
+    @abstractmethod
+    def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
+        """Take mail for the system's own address, which also signs what nobody else does."""
+
+    @abstractmethod
+    def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
+        """Hand over a message that means something to the system as well."""
+
+    @abstractmethod
+    def handler_failed(self, to: ActorRef, message: Any, sender: ActorRef, error: Exception) -> None:
+        """A handler raised (rule 3)."""
+
+    @abstractmethod
+    def handler_left(self, to: ActorRef) -> None:
+        """A handler raised SystemExit."""
+
+    @abstractmethod
+    def dead_letter(self, to: ActorRef, message: Any, sender: ActorRef) -> None:
+        """Nobody lives there (any more)."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """There may be something to do: tell whoever drives."""
+
+    def drive(self) -> None:
+        """Deliver until nothing is due, unless somebody else drives."""
+        self.run()
+
+    # ------------------------------------------------------------------------------------------------- for everybody
+
+    @property
+    def queued(self) -> int:
+        """How many messages wait for their delivery."""
+        return len(self.queue) + len(self._inbox)
+
+    @property
+    def pending_timers(self) -> int:
+        """How many timers are armed."""
+        return len(self.timers)
+
+    @property
+    def next_timer(self) -> float | None:
+        """The clock's reading at which the next timer is due."""
+        return self.timers.next_due
+
+    @property
+    def has_mail_from_outside(self) -> bool:
+        """Whether something was injected that no driver has seen yet."""
+        return bool(self._inbox)
+
+    def driven_by(self, thread: int) -> bool:
+        """Whether `thread` is running actors of this system at the moment, and so is inside a handler."""
+        return self._running == thread
+
+    def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
+        """Send `message` to `to` from outside; any thread may. `sender` is an outsider's address, or nobody's."""
+        if self._closed:
+            log.warning("%s to %s comes after the shutdown and is dropped", type(message).__name__, to)
+            return
+        self._inbox.append((to, message, self.system_address if sender is None else sender, self.clock.now()))
+        self.wake()
+
+    def outsider(self, name: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
+        """The address "outside:name" of something outside the actor system.
+
+        `callback(message, sender)` is called on the driver's thread for what actors send to it. An outsider that is
+        there already (made mute by `address_of`, or by an earlier call) gets the new callback.
+        """
+        return self._outsider(f"outside:{name}", callback)
+
+    def dismiss(self, outsider: ActorRef) -> None:
+        """Forget an outsider: what is sent to it from now on is a dead letter."""
+        outsider.actor = None
+        self._refs.pop(outsider.actorAddressString, None)
+
+    def address_of(self, text: str) -> ActorRef:
+        """The address that prints as `text`; an unknown outsider is made mute, an unknown actor is a dead one."""
+        ref = self._refs.get(text)
+        if ref is None:
+            ref = self._outsider(text, _ignore) if text.startswith("outside:") else self.reference(text, None)
+        return ref
+
+    def instance_of(self, address: ActorAddress) -> Any:
+        """The actor behind an address, None where it is dead: for tests and for checks of invariants."""
+        return self.address_of(address.actorAddressString).actor
+
+    # ------------------------------------------------------------------------------------------------------ driving
+
+    def run(self, limit: int | None = None, seconds: float = math.inf) -> float | None:
+        """Deliver until nothing is due, `limit` messages, or for `seconds` and one message.
+
+        Returns the seconds until the next timer, None where there is none, 0.0 where a limit was hit and more waits.
+        Without a limit it does not return as long as actors keep each other busy.
+        """
+        if self._running is not None:
+            raise RuntimeError("the base is running already: an actor must not drive the system it lives in")
+        self._running = threading.get_ident()
+        left = sys.maxsize if limit is None else limit
+        queue, inbox, timers, clock_now, deliver = self.queue, self._inbox, self.timers, self.clock.now, self._deliver
+        popleft, heap = queue.popleft, timers.heap
+        try:
+            now = clock_now()
+            end = now + seconds
+            while True:
+                if heap and heap[0][0] <= now:
+                    self._ring(now)
+                if inbox:
+                    self._enter(now)
+                if not queue:
+                    break
+                if not left:
+                    return 0.0
+                left -= 1
+                now = deliver(popleft(), now) or clock_now()
+                if now >= end:
+                    left = 0
+        finally:
+            self._running = None
+        due = timers.next_due
+        return None if due is None else max(due - now, 0.0)
+
+    def simulate(self, until: float) -> None:
+        """On a VirtualClock: deliver everything that is due until the moment `until`, jumping from timer to timer."""
+        clock = self.clock
+        if not isinstance(clock, VirtualClock):
+            raise TypeError("only a VirtualClock can be simulated on")
+        self.run()
+        while (due := self.next_timer) is not None and due <= until:
+            clock.advance_to(max(due, clock.now()))
+            self.run()
+        clock.advance_to(max(until, clock.now()))
+
+    # ------------------------------------------------------------------------------------------------------ for replay
+
+    def outside(self, to: ActorAddress, message: Any, sender: ActorAddress, cause: int = 0) -> Envelope:
+        """A message from outside, to be given to `deliver`."""
+        return Envelope(to, message, sender, cause, self.now, OUTSIDE)
+
+    def take_sent(self) -> Envelope | None:
+        """Take the head of the internal queue; None where it is empty."""
+        return Envelope._make(self.queue.popleft()) if self.queue else None
+
+    def take_timer(self, receiver: str, armed_by: int) -> Envelope | None:
+        """Take the earliest timer of the actor `receiver` armed during delivery `armed_by`, or None."""
+        timer = self.timers.take(receiver, armed_by)
+        return None if timer is None else Envelope._make(_mail_of(timer))
+
+    def take_overdue(self, moment: float) -> Envelope | None:
+        """Take the earliest timer of a living actor that was due before `moment`, or None."""
+        while (timer := self.timers.take_before(moment)) is not None:
+            if timer.receiver.actor is not None:
+                return Envelope._make(_mail_of(timer))
+        return None
+
+    def deliver(self, envelope: Envelope, now: float, effects: Iterable[Effect] | None = None) -> Delivery:
+        """Hand out one message at the time `now` and give the account of it.
+
+        With `effects`, ports answer from them instead of being called; raises EffectDiverged at a call that differs.
+        """
+        seen = _LastDelivery(self.observer)
+        observer, self.observer = self.observer, seen
+        self.ports.recorded = None if effects is None else iter(effects)
+        try:
+            self._deliver(tuple(envelope), now)
+        finally:
+            self.observer = observer
+            self.ports.recorded = None
+        assert seen.delivery is not None
+        return seen.delivery
+
+    # ----------------------------------------------------------------------------------------- for actors (ActorRef)
+
+    def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
+        """Send to an address that is not one of our references: a text that was decoded, or another system's actor."""
+        here: object = self
+        if isinstance(to, ActorRef) and to.base is not here:
+            to.base.inject(to, message, sender)
+            self.neighbours.add(to.base)
+        else:
+            self.queue.append((self.address_of(to.actorAddressString), message, sender, self.n, self.now, SENT))
+
+    def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
+        """Send `message` to the actor `seconds` after `now`; under a name, instead of what is armed under it."""
+        if name:
+            self.disarm(ref, name)
+        self.timers.arm(ref, self.now + seconds, message, self.n, name)
+
+    def disarm(self, ref: ActorRef, name: str) -> None:
+        """Take back what is armed under that name: it will not be delivered, also where it waits in the queue."""
+        message = self.timers.cancel(ref, name)
+        if message is not None:
+            del self.queue[next(place for place, mail in enumerate(self.queue) if mail[1] is message)]
+
+    def note_error(self, error: BaseException) -> None:
+        """Put an error that an actor dealt with itself on the running delivery."""
+        self._error = describe(error)
+
+    # -------------------------------------------------------------------------------------------------- the machinery
+
+    def _enter(self, now: float) -> None:
+        """Move what came from outside into the queue."""
+        inbox, queue, cause = self._inbox, self.queue, -self.n
+        here: object = self
+        while inbox:
+            to, message, sender, queued_at = inbox.popleft()
+            if to.__class__ is not ActorRef:
+                to = self.address_of(to.actorAddressString)
+            elif to.base is not here:
+                to.base.inject(to, message, sender)
+                self.neighbours.add(to.base)
+                continue
+            queue.append((to, message, sender, cause, min(queued_at, now), OUTSIDE))
+
+    def _ring(self, now: float) -> None:
+        """Move the timers that are due into the queue; those of the dead vanish."""
+        for timer in self.timers.ring(now):
+            if timer.receiver.actor is not None:
+                self.queue.append(_mail_of(timer))
+            else:
+                self.timers.delivered(timer.message)
+
+    def _deliver(self, envelope: tuple[Any, ...], now: float) -> float:
+        """Hand one message to its receiver, whatever comes of it, and tell the observer.
+
+        Returns the clock's reading after the handler where an observer wanted it, else 0.0: reading it costs as much
+        as the rest of the delivery's overhead, so it is not read twice.
+        """
+        to, message, sender, cause, queued_at, kind = envelope
+        actor = to.actor
+        self.n += 1
+        self.now = now
+        if kind is TIMER:
+            self.timers.delivered(message)
+        if actor is None:
+            self._error = DEAD_LETTER
+            self.dead_letter(to, message, sender)
+        else:
+            try:
+                if isinstance(message, self.system_messages):
+                    self.deliver_system_message(to, actor, message, sender)
+                else:
+                    actor.receiveMessage(message, sender)
+            except Exception as error:
+                self.handler_failed(to, message, sender, error)
+            except SystemExit as leaving:
+                self._error = describe(leaving)
+                self.handler_left(to)
+        observer = self.observer
+        if observer is not None:
+            return self._observed(observer, to, message, sender, cause, queued_at, kind)
+        if self._error is not None or self._effects:
+            self._error = None
+            self._effects.clear()
+        return 0.0
+
+    def _observed(
+        self, observer: Observer, to: ActorRef, message: Any, sender: Any, cause: int, queued_at: float, kind: str
+    ) -> float:
+        finished = self.clock.now()
+        effects: tuple[Effect, ...] = ()
+        if self._effects:
+            effects = tuple(self._effects)
+            self._effects.clear()
+        error = self._error
+        self._error = None
+        now = self.now
+        fields = (
+            self.n,
+            kind,
+            cause,
+            sender,
+            to,
+            to.class_name,
+            message,
+            queued_at,
+            now,
+            finished,
+            effects,
+            error,
+        )
+        try:
+            observer.delivered(tuple.__new__(Delivery, fields))
+        except Exception:
+            log.exception("the observer failed at delivery %d and is dismissed", self.n)
+            self.observer = None
+        return finished
+
+    def _outsider(self, text: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
+        ref = self._refs.get(text)
+        if ref is None:
+            ref = self._refs[text] = self.reference(text, None)
+        ref.actor = Outsider(callback)
+        return ref
+
+
+class _LastDelivery:
+    """Keeps the account of one delivery, and passes it on."""
+
+    def __init__(self, then: Observer | None) -> None:
+        self.delivery: Delivery | None = None
+        self._then = then
+
+    def delivered(self, delivery: Delivery) -> None:
+        self.delivery = delivery
+        if self._then is not None:
+            self._then.delivered(delivery)
+
+
+def describe(error: BaseException) -> str:
+    """One line on an error: "Type: text". Survives errors that cannot be printed."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be had)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _mail_of(timer: Timer) -> tuple[Any, Any, Any, int, float, str]:
+    return timer.receiver, timer.message, timer.receiver, timer.armed_by, timer.due, TIMER
+
+
+def _ignore(message: Any, sender: ActorAddress) -> None:
+    """A mute outsider."""

@@ -1,0 +1,128 @@
+"""Timers: messages that an actor wants to have later, in the order in which they are due.
+
+Rule 1 (order): by the moment at which they are due; equals in the order in which they were armed.
+Rule 2 (names): an actor has one timer of a name: arming it again takes back the earlier one. A timer is to be had back
+        until its message is delivered, also when it is due and waits in the queue.
+Rule 3 (cost): what was taken back stays in the heap, without a message; the heap is made anew when that is most of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from actors.runtime.reference import ActorRef
+
+SPARED = 64
+"""So many dead entries are no reason to make the heap anew."""
+
+
+class Timer:
+    """One message that waits for its moment; None as message: taken back."""
+
+    __slots__ = ("armed_by", "due", "message", "name", "receiver")
+
+    def __init__(self, receiver: ActorRef, due: float, message: Any, armed_by: int, name: str) -> None:
+        self.receiver = receiver
+        self.due = due
+        self.message = message
+        self.armed_by = armed_by
+        self.name = name
+
+
+class Timers:
+    """The timers of one kernel. `heap` is for a quick look at the first: its entry may be dead."""
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[float, int, Timer]] = []
+        self._armed = 0
+        self._dead = 0
+        self._named: dict[tuple[str, str], Timer] = {}
+        self._rung: dict[int, Timer] = {}
+        """Named timers whose message waits in the queue, by the message's identity."""
+
+    def __len__(self) -> int:
+        return len(self.heap) - self._dead
+
+    def __iter__(self) -> Iterator[Timer]:
+        """Those that wait for their moment, in order."""
+        return (timer for _, _, timer in sorted(self.heap) if timer.message is not None)
+
+    @property
+    def next_due(self) -> float | None:
+        """When the first is due."""
+        self._clear_top()
+        return self.heap[0][0] if self.heap else None
+
+    def arm(self, receiver: ActorRef, due: float, message: Any, armed_by: int, name: str) -> None:
+        """Have `message` ready at the moment `due`; no `name`: it cannot be taken back."""
+        self._armed += 1
+        timer = Timer(receiver, due, message, armed_by, name)
+        if name:
+            self._named[receiver.actorAddressString, name] = timer
+        heappush(self.heap, (due, self._armed, timer))
+
+    def cancel(self, receiver: ActorRef, name: str) -> Any:
+        """Take back the timer of that name, if there is one; its message where that waits in the queue."""
+        timer = self._named.pop((receiver.actorAddressString, name), None)
+        if timer is None:
+            return None
+        message, timer.message = timer.message, None
+        if self._rung.pop(id(message), None) is not None:
+            return message
+        self._dead += 1
+        if self._dead > SPARED + len(self.heap) // 2:
+            self.heap[:] = [entry for entry in self.heap if entry[2].message is not None]
+            heapify(self.heap)
+            self._dead = 0
+        return None
+
+    def ring(self, now: float) -> Iterator[Timer]:
+        """Take out those that are due, in order; the message of each goes into the queue."""
+        heap = self.heap
+        while heap and heap[0][0] <= now:
+            timer = heappop(heap)[2]
+            if timer.message is None:
+                self._dead -= 1
+                continue
+            if timer.name:
+                self._rung[id(timer.message)] = timer
+            yield timer
+
+    def delivered(self, message: Any) -> None:
+        """A timer's message has left the queue: there is nothing to take back any more."""
+        timer = self._rung.pop(id(message), None)
+        if timer is not None:
+            del self._named[timer.receiver.actorAddressString, timer.name]
+
+    def take(self, receiver: str, armed_by: int) -> Timer | None:
+        """Take out the first one of `receiver` that was armed during delivery `armed_by`."""
+        matching = (
+            entry
+            for entry in self.heap
+            if entry[2].armed_by == armed_by
+            and entry[2].message is not None
+            and entry[2].receiver.actorAddressString == receiver
+        )
+        found = min(matching, default=None)
+        if found is None:
+            return None
+        self.heap.remove(found)
+        heapify(self.heap)
+        return self._out(found[2])
+
+    def take_before(self, moment: float) -> Timer | None:
+        """Take out the first one that is due before `moment`."""
+        due = self.next_due
+        return None if due is None or due >= moment else self._out(heappop(self.heap)[2])
+
+    def _out(self, timer: Timer) -> Timer:
+        if timer.name:
+            del self._named[timer.receiver.actorAddressString, timer.name]
+        return timer
+
+    def _clear_top(self) -> None:
+        while self.heap and self.heap[0][2].message is None:
+            heappop(self.heap)
+            self._dead -= 1
