@@ -1,4 +1,4 @@
-"""Large requests and responses inside a node: parts that go ahead, and the message that completes them (design 2.7).
+"""Large requests and responses inside a node: parts that go ahead, and the message that completes them.
 
 One request on the wire is one request. Inside the node, where one queue carries everything, nothing handles more than
 SLICE entries at a time:

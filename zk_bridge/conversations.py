@@ -5,7 +5,7 @@ Rule 1: a conversation is pure. It yields `Read`, `Write`, `Arm`, `Forget` or `W
 Rule 2: a Read or an Arm that is lost with the connection is sent again by the bridge once it is connected; the
         conversation never learns of it. A lost Write it does learn of (code CONNECTION_LOSS, sent when the bridge is
         connected again), because the write may have been applied.
-Rule 3: one fence, the check of /controller_epoch, opens every transaction of a controller (design 2.4).
+Rule 3: one fence, the check of /controller_epoch, opens every transaction of a controller (actors.md 3 row 2).
 Rule 4: whatever ZooKeeper answers that has no rule is ZooKeeperRefused, naming code and path.
 """
 

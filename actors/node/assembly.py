@@ -4,7 +4,7 @@ Rule 1: a node has one base and one trace of its own. Store, network, listener, 
         same code is a process with sockets and a real ZooKeeper, three nodes on one loop over a ZooKeeper in memory, or
         any number of them in virtual time.
 Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener, actors, outgoing connections, ZooKeeper
-        session, metrics, trace (design 2.5). The session goes after the actors: nobody acts in its name any more.
+        session, metrics, trace. The session goes after the actors: nobody acts in its name any more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Python's collector of cyclic garbage, so that no turn of the loop waits for it (design 2.7).
+"""Python's collector of cyclic garbage, so that no turn of the loop waits for it (actors.md 3 row 7).
 
 Rule 1: reference counting frees nearly everything here at once. The collector is for the cycles that remain, errors
         with their tracebacks mostly, which are young when they become garbage.

@@ -1,4 +1,4 @@
-"""Nothing holds a node up: its longest turn, and how long clients wait while everything changes at once (design 2.7).
+"""Nothing holds a node up: its longest turn, and how long clients wait while everything changes at once.
 
 A node on a real ZooKeeper that holds 100,000 partitions of one replica each is controller and broker. It is watched
 while it takes them over for the first time (directories are made), and when /controller is deleted under it: the

@@ -1,4 +1,4 @@
-"""Large requests are several messages inside a node, and one everywhere else (`messages.parts`; design 2.7)."""
+"""Large requests are several messages inside a node, and one everywhere else (`messages.parts`; actors.md 3 row 7)."""
 
 from __future__ import annotations
 
