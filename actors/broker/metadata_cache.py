@@ -1,6 +1,6 @@
 """MetadataCacheActor: what the controller says of the cluster, and what clients are told (core.metadata_cache).
 
-Rule 1: the replica manager is answered at once. A client is answered in slices (design 2.7), all of one view, which an
+Rule 1: the replica manager is answered at once. A client is answered in slices (actors.md 3), all of one view, which an
         UpdateMetadata that comes meanwhile does not touch.
 Rule 2: what clients that ask for all topics are told is made once per view, and sent to each as the same objects.
 """

@@ -2,7 +2,7 @@
 
 Rule 1: LeaderAndIsr, StopReplica and UpdateMetadata are obeyed one after the other. Each is answered when all its
         partitions have answered; what comes before the log directories are loaded waits. A large one is obeyed in
-        slices (design 2.7), between which others of the node have their turns, but no other controller request.
+        slices (actors.md 3), between which others of the node have their turns, but no other controller request.
 Rule 2: a hosted partition is online (it has an actor) or offline (its log directory is lost: code 56 to everything).
 Rule 3: a disk error takes its whole log directory offline, and with it every partition whose log is there; with the
         last directory the node (broker.md 2.3). A log that could not be made there is made in another directory; an

@@ -1,4 +1,4 @@
-"""Workbench: large messages become bytes, and bytes messages, one slice in a turn of the loop (design 2.7).
+"""Workbench: large messages become bytes, and bytes messages, one slice in a turn of the loop.
 
 Rule: the first slice is done at once, and that is all of a message of usual size. What has more slices takes its turns
 with the others', so that a turn of the loop holds one of them, however many connections send large messages.

@@ -71,6 +71,12 @@ def test_every_section_of_the_protocol_says_who_obeys_it(page: Path) -> None:
     assert not silent and not untested
 
 
+def test_every_difference_from_kafka_links_its_tests() -> None:
+    differences = re.split(r"(?m)^- ", TEXTS["kafka-map.md"].partition("## Deliberate differences")[2])[1:]
+    assert differences
+    assert not [each.split("\n")[0] for each in differences if "](../tests/" not in each]
+
+
 @pytest.mark.parametrize(
     ("text", "cited"),
     [
