@@ -53,7 +53,7 @@ from messages.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientPart, ClientResponse
 from messages.node import BrokerEpoch, NodeSettings, ReplicaManagerFailed, ReplicaManagerStarted, StartReplicaManager
-from messages.parts import cut, entries_of
+from messages.parts import cut, entries_of, let_go
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -70,7 +70,7 @@ _log = logging.getLogger("kafka_actors.replica_manager")
 REMOVALS_AT_ONCE = 100
 """Directories removed in one turn, so that the deletion of a large topic does not hold up the controller's requests."""
 
-ORDERS_AT_ONCE = 250
+ORDERS_AT_ONCE = 100
 """Partitions that are worked on before others of the node get their turn: each takes mail, and an actor and a directory
 where it is new."""
 
@@ -204,7 +204,7 @@ class ReplicaManagerActor(FlowActor):
                 raise TypeError(f"{type(request).__name__} is no request of a controller")
         self._respond(forwarded, answer(request, NONE, errors))
         self._publish()
-        yield from self._let_go()
+        yield from let_go(self._parts)
 
     def _refuse(self, forwarded: Forwarded, error_code: int) -> Flow[None]:
         """Answer a request as a whole."""
@@ -214,7 +214,7 @@ class ReplicaManagerActor(FlowActor):
             entries = entries_of(self._parts, request)
             errors = yield from in_turns(lambda orders: refused(orders, error_code), entries)
         self._respond(forwarded, answer(request, error_code, itertools.chain.from_iterable(errors)))
-        yield from self._let_go()
+        yield from let_go(self._parts)
 
     def _respond(self, forwarded: Forwarded, response: ControllerResponse) -> None:
         request = forwarded.request
@@ -222,12 +222,6 @@ class ReplicaManagerActor(FlowActor):
         for part in parts:
             self.send(forwarded.client, ClientPart(request.connection, part))
         self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, last))
-
-    def _let_go(self) -> Flow[None]:
-        """Forget a request's parts one by one: to free a hundred thousand states takes its time too."""
-        while self._parts:
-            self._parts.pop()
-            yield Pause()
 
     # ------------------------------------------------------------------------------------------------ UpdateMetadata
 

@@ -6,7 +6,7 @@ Rule 2: a request that got no answer is sent again, the same, after 100 ms, for 
 Rule 3: error codes make nothing go otherwise here: answers become the controller's events, and ZooKeeper alone makes it
         resign. An event is no larger than a part (`messages.parts`): of a LeaderAndIsr the controller is told which
         partitions are not served for want of their disk, and which of those are served again; a StopReplica in parts
-        becomes as many events.
+        becomes as many events. A large answer is worked through in slices.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
-from actors.runtime import Dispatcher
+from actors.runtime import FlowActor
 from messages.channel import StartChannel
 from messages.cluster import TopicPartition
+from messages.conversation import Flow, in_turns
 from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.events import (
     LeaderAndIsrResponseReceived,
@@ -30,11 +31,12 @@ from messages.events import (
 )
 from messages.metrics import DropMetric, Gauge, Gauges, Timing
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
-from messages.parts import LeaderAndIsrPart, Part, StopReplicaPart, UpdateMetadataPart, entries_of
+from messages.parts import LeaderAndIsrPart, Part, StopReplicaPart, UpdateMetadataPart, entries_of, let_go
 from messages.requests import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     PartitionError,
+    StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaResponse,
     UpdateMetadataRequest,
@@ -57,23 +59,23 @@ Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 class Queued(NamedTuple):
     """A request with the parts that go ahead of it, and when it came."""
 
-    parts: tuple[Part, ...]
+    parts: list[Part]
     request: Request
     came_at: float
 
 
-class BrokerChannelActor(Dispatcher):
+class BrokerChannelActor(FlowActor):
     """The FIFO to one broker; see the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()
         self._start: StartChannel
         self._controller: ActorAddress
-        self._ahead: list[Part] = []
+        self._request_parts: list[Part] = []
         """Parts of the next request to be queued."""
         self._queue: deque[Queued] = deque()
         """Requests, the one in flight first."""
-        self._answered: list[Part] = []
+        self._answer_parts: list[Part] = []
         """Parts of the next answer."""
         self._unserved: set[TopicPartition] = set()
         """Partitions that the broker's disks cannot serve, as it last said."""
@@ -101,40 +103,19 @@ class BrokerChannelActor(Dispatcher):
 
     def receiveMsg_LeaderAndIsrPart(self, message: LeaderAndIsrPart, sender: ActorAddress) -> None:
         """Keep it for its request."""
-        self._ahead.append(message)
+        self._request_parts.append(message)
 
     def receiveMsg_UpdateMetadataPart(self, message: UpdateMetadataPart, sender: ActorAddress) -> None:
         """Keep it for its request."""
-        self._ahead.append(message)
+        self._request_parts.append(message)
 
     def receiveMsg_StopReplicaPart(self, message: StopReplicaPart, sender: ActorAddress) -> None:
         """Keep it for its request."""
-        self._ahead.append(message)
+        self._request_parts.append(message)
 
     def receiveMsg_ChannelPart(self, message: ChannelPart, sender: ActorAddress) -> None:
         """Keep it for the answer that it is of."""
-        self._answered.append(message.part)
-
-    def receiveMsg_Received(self, message: Received, sender: ActorAddress) -> None:
-        """The answer to the request in flight: tell the controller, and send the next."""
-        parts, self._answered = self._answered, []
-        if message.correlation_id != self._awaited:
-            return
-        self._awaited = None
-        self.cancel_timer(RESEND)
-        queued = self._queue.popleft()
-        if state_log.isEnabledFor(logging.DEBUG):
-            state_log.debug(
-                "[Controller id=%d] Received response %s for request %s with correlation id %d sent to broker %d",
-                self._start.controller_id,
-                message.response,
-                type(queued.request).__name__,
-                message.correlation_id,
-                self._start.broker_id,
-            )
-        for event in self._events(queued, parts, message.response):
-            self.send(self._controller, event)
-        self._begin()
+        self._answer_parts.append(message.part)
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
         """No answer: pause, then send it again."""
@@ -161,14 +142,14 @@ class BrokerChannelActor(Dispatcher):
             self.send(self._start.metrics, DropMetric(name, self._labels()))
 
     def _enqueue(self, request: Request) -> None:
-        parts, self._ahead = tuple(self._ahead), []
+        parts, self._request_parts = self._request_parts, []
         self._queue.append(Queued(parts, request, self.now))
         if len(self._queue) == 1:
-            self._begin()
+            self._send_first()
         else:
             self._publish()
 
-    def _begin(self) -> None:
+    def _send_first(self) -> None:
         """Send the head of the queue for the first time: its time in the queue is over (Kafka measures it here too)."""
         if self._queue:
             waited = (self.now - self._queue[0].came_at) * 1000
@@ -196,39 +177,77 @@ class BrokerChannelActor(Dispatcher):
             ),
         )
 
-    def _events(self, queued: Queued, parts: list[Part], response: Message) -> Iterator[Message]:
-        """What the controller is told of an answer (rule 3)."""
-        broker_id, request = self._start.broker_id, queued.request
+    # ------------------------------------------------------------------------------------------------ answers
+
+    def flow(self, message: Message) -> Flow[None] | None:
+        """The answer to a request."""
+        return self._received(message) if isinstance(message, Received) else super().flow(message)
+
+    def _received(self, message: Received) -> Flow[None]:
+        """The answer to the request in flight: send the next, and tell the controller in slices."""
+        answered, self._answer_parts = self._answer_parts, []
+        if message.correlation_id != self._awaited:
+            return
+        self._awaited = None
+        self.cancel_timer(RESEND)
+        ahead, request, _ = self._queue.popleft()
+        self._send_first()
+        broker_id, response = self._start.broker_id, message.response
+        if state_log.isEnabledFor(logging.DEBUG):
+            state_log.debug(
+                "[Controller id=%d] Received response %s for request %s with correlation id %d sent to broker %d",
+                self._start.controller_id,
+                response,
+                type(request).__name__,
+                message.correlation_id,
+                broker_id,
+            )
         match request, response:
             case LeaderAndIsrRequest(), LeaderAndIsrResponse(error_code):
-                told = self._news(entries_of(parts, response))
-                yield LeaderAndIsrResponseReceived(broker_id, LeaderAndIsrResponse(error_code, told))
+                news = yield from in_turns(self._news, entries_of(answered, response))
+                told = LeaderAndIsrResponse(error_code, tuple(itertools.chain.from_iterable(news)))
+                self.send(self._controller, LeaderAndIsrResponseReceived(broker_id, told))
             case UpdateMetadataRequest(), UpdateMetadataResponse():
-                yield UpdateMetadataResponseReceived(broker_id, response)
+                self.send(self._controller, UpdateMetadataResponseReceived(broker_id, response))
             case StopReplicaRequest(), StopReplicaResponse(error_code):
-                codes = {error.partition: error for errors in entries_of(parts, response) for error in errors}
-                for states in entries_of(queued.parts, request):
-                    deleted = tuple(state.partition for state in states if state.delete_partition)
-                    if deleted:
-                        errors = tuple(codes[state.partition] for state in states if state.partition in codes)
-                        answer = StopReplicaResponse(error_code, errors)
-                        yield TopicDeletionStopReplicaResponseReceived(broker_id, error_code, deleted, answer)
-            case _:
-                log.error(
-                    "broker %d answered a %s with a %s", broker_id, type(request).__name__, type(response).__name__
+                codes: dict[TopicPartition, PartitionError] = {}
+                yield from in_turns(
+                    lambda errors: codes.update((error.partition, error) for error in errors),
+                    entries_of(answered, response),
                 )
+                yield from in_turns(
+                    lambda states: self._tell_of_deletions(states, error_code, codes), entries_of(ahead, request)
+                )
+            case _:
+                names = type(request).__name__, type(response).__name__
+                log.error("broker %d answered a %s with a %s", broker_id, *names)
+        yield from let_go(ahead)
+        yield from let_go(answered)
 
-    def _news(self, answered: Iterable[Iterable[PartitionError]]) -> tuple[PartitionError, ...]:
+    def _news(self, errors: Sequence[PartitionError]) -> list[PartitionError]:
         """Which partitions are not served, or are served again, for all the controller knows (rule 3)."""
         told = []
-        for error in itertools.chain.from_iterable(answered):
+        for error in errors:
             if error.error_code == KAFKA_STORAGE_ERROR:
                 self._unserved.add(error.partition)
                 told.append(error)
             elif error.error_code == NONE and error.partition in self._unserved:
                 self._unserved.remove(error.partition)
                 told.append(error)
-        return tuple(told)
+        return told
+
+    def _tell_of_deletions(
+        self, states: Sequence[StopReplicaPartitionState], error_code: int, codes: dict[TopicPartition, PartitionError]
+    ) -> None:
+        """The event of one part of a StopReplica; none where nothing in it was to be deleted."""
+        deleted = tuple(state.partition for state in states if state.delete_partition)
+        if deleted:
+            errors = tuple(codes[state.partition] for state in states if state.partition in codes)
+            answer = StopReplicaResponse(error_code, errors)
+            event = TopicDeletionStopReplicaResponseReceived(self._start.broker_id, error_code, deleted, answer)
+            self.send(self._controller, event)
+
+    # ------------------------------------------------------------------------------------------------ figures
 
     def _publish(self) -> None:
         size = len(self._queue)

@@ -82,16 +82,6 @@ class ClusterView:
         )
         return MetadataResponse(brokers, cluster_id, self.controller_id, topics)
 
-    def validate(self) -> None:
-        """Raises AssertionError where the view is not one that rules 1 and 2 allow."""
-        for topic, partitions in self.topics.items():
-            assert partitions, f"topic {topic} without partitions in the metadata cache"
-            for number, state in partitions.items():
-                assert state.partition == (topic, number), f"{topic}-{number} is kept as {state.partition}"
-                assert state.leader != LEADER_DURING_DELETE, f"{state.partition} is deleted, and in the metadata cache"
-        for id, broker in self.brokers.items():
-            assert broker.id == id, f"broker {broker.id} is kept as {id}"
-
     def _endpoints(self, listener: str) -> dict[int, Endpoint]:
         """The live brokers that have this listener, by id."""
         return {

@@ -1,0 +1,49 @@
+"""What must hold between the parts of what a broker knows, at rest: its replicas, and its view of the cluster.
+
+It costs a look at every partition: after each controller request where a setting says so (our tests do).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from actors.core.broker.metadata_cache import ClusterView
+from actors.core.broker.replica_manager import Census
+from messages.cluster import LEADER_DURING_DELETE, TopicPartition
+
+
+class Inconsistent(Exception):
+    """What a broker knows contradicts itself; the text says where."""
+
+
+def check(found: list[str]) -> None:
+    """Raise Inconsistent where something was found."""
+    if found:
+        raise Inconsistent("; ".join(found))
+
+
+def replica_disagreements(
+    online: Collection[TopicPartition], offline: Collection[TopicPartition], counted_offline: int, census: Census
+) -> list[str]:
+    """How the hosted partitions and what is counted of them differ; empty if they agree."""
+    found = []
+    if len(offline) != counted_offline:
+        found.append(f"{len(offline)} replicas are offline, {counted_offline} are counted")
+    if not census.leading <= set(online):
+        found.append(f"leaders that are not hosted: {sorted(census.leading - set(online))}")
+    if not census.under_replicated <= census.leading:
+        found.append(f"under-replicated, yet not led: {sorted(census.under_replicated - census.leading)}")
+    return found
+
+
+def view_disagreements(view: ClusterView) -> list[str]:
+    """What is in the view that rules 1 and 2 of the metadata cache do not allow; empty if all is well."""
+    found = [f"topic {topic} has no partitions" for topic, partitions in view.topics.items() if not partitions]
+    for topic, partitions in view.topics.items():
+        for number, state in partitions.items():
+            if state.partition != (topic, number):
+                found.append(f"{topic}-{number} is kept as {state.partition}")
+            if state.leader == LEADER_DURING_DELETE:
+                found.append(f"{state.partition} is being deleted")
+    found += [f"broker {broker.id} is kept as {id}" for id, broker in view.brokers.items() if broker.id != id]
+    return found
