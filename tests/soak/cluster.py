@@ -62,6 +62,7 @@ class Soak:
             connect,
             zookeeper__session__timeout__ms=int(SESSION_SECONDS * 1000),
             controlled__shutdown__retry__backoff__ms=200,
+            controller__validate="true",
         )
 
     def kill(self, node: int) -> None:
