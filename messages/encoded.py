@@ -6,9 +6,10 @@ from __future__ import annotations
 class Encoded:
     """A value whose bytes, once made, stay with it as long as it lives (`messages.wire` makes and reads them).
 
-    The slots are no fields: they follow from the fields, take no part in equality, and no trace shows them.
+    The slots are no fields: they follow from the fields, take no part in equality, and no trace shows them
+    (msgspec takes every slot for a field, but for those whose name begins with an underscore).
     """
 
-    __slots__ = ("encoded", "encoded_version")
-    encoded: bytes
-    encoded_version: int
+    __slots__ = ("_encoded", "_encoded_version")
+    _encoded: bytes
+    _encoded_version: int

@@ -486,10 +486,10 @@ class _Writer(_Code):
         made = self.row(kind, _present(_elements(field)), value, self.flexible and bool(field.fields))
         if not (isinstance(kind.type, type) and issubclass(kind.type, Encoded)):
             return made
-        self.names["keep"] = Encoded.__dict__["encoded"].__set__
-        self.names["keep_version"] = Encoded.__dict__["encoded_version"].__set__
-        self.emit("try:", f"    known = {value}.encoded_version == {self.version}")
-        self.emit("except AttributeError:", "    known = False", "if known:", f"    row = {value}.encoded", "else:")
+        self.names["keep"] = Encoded.__dict__["_encoded"].__set__
+        self.names["keep_version"] = Encoded.__dict__["_encoded_version"].__set__
+        self.emit("try:", f"    known = {value}._encoded_version == {self.version}")
+        self.emit("except AttributeError:", "    known = False", "if known:", f"    row = {value}._encoded", "else:")
         self.emit(f"    row = {made}", f"    keep({value}, row)", f"    keep_version({value}, {self.version})")
         return "row"
 
