@@ -30,7 +30,7 @@ class NodeSettings:
     controller_socket_timeout_ms: int = 30000
     request_timeout_ms: int = 30000
     delete_topic_enable: bool = True
-    controller_validate: bool = False
+    validate_state: bool = False
     unclean_leader_election_enable: bool = False
     controlled_shutdown_enable: bool = True
     controlled_shutdown_max_retries: int = 3

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from thespian.actors import ActorAddress
 
 from actors.core.broker.metadata_cache import ClusterView, MetadataCache, asks_for_all, told_alike
+from actors.core.broker.validation import check, view_disagreements
 from actors.runtime import Answerer, FlowActor
 from messages.broker import AliveBrokers, Forwarded, GetAliveBrokers, MergeMetadata, StageMetadata
 from messages.conversation import Done, Flow, in_turns
@@ -36,6 +37,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         super().__init__()
         self._cache = MetadataCache()
         self._cluster_id = ""
+        self._validates = False
         self._prepared_of: ClusterView | None = None
         self._prepared: dict[tuple[str, int], Prepared] = {}
         """Answers about all topics of one view, by listener and version."""
@@ -43,6 +45,7 @@ class MetadataCacheActor(FlowActor, Answerer):
     def receiveMsg_StartMetadataCache(self, message: StartMetadataCache, sender: ActorAddress) -> None:
         """The cluster's id, which every answer names."""
         self._cluster_id = message.cluster_id
+        self._validates = message.settings.validate_state
 
     def answer(self, question: Message) -> Message:
         """A question of the replica manager."""
@@ -52,6 +55,8 @@ class MetadataCacheActor(FlowActor, Answerer):
                 return Done()
             case MergeMetadata(request, begins):
                 self._cache.merge(request, begins)
+                if self._validates:
+                    check(view_disagreements(self._cache.view))
                 return Done()
             case GetAliveBrokers():
                 return AliveBrokers(tuple(self._cache.view.brokers))

@@ -32,6 +32,7 @@ from actors.core.broker.replica_manager import (
     name_verdict,
     refused,
 )
+from actors.core.broker.validation import check, log_disagreements, replica_disagreements
 from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, deleted_path
 from messages.broker import (
@@ -202,9 +203,20 @@ class ReplicaManagerActor(FlowActor):
                 yield from self._update_metadata(request)
             case _:
                 raise TypeError(f"{type(request).__name__} is no request of a controller")
+        if self._settings.validate_state:
+            self._validate(directories)
         self._respond(forwarded, answer(request, NONE, errors))
         self._publish()
         yield from let_go(self._parts)
+
+    def _validate(self, directories: LogDirectories) -> None:
+        """Raises Inconsistent where what we know contradicts itself."""
+        offline = [partition for partition, actor in self._hosted.items() if actor is None]
+        online = self._hosted.keys() - offline
+        check(
+            replica_disagreements(online, offline, self._offline, self._census)
+            + log_disagreements(offline, directories.homes(), directories.live)
+        )
 
     def _refuse(self, forwarded: Forwarded, error_code: int) -> Flow[None]:
         """Answer a request as a whole."""

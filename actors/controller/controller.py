@@ -170,7 +170,7 @@ class ControllerActor(FlowActor):
     def _checked(self, event: Message, body: Flow[T]) -> Flow[T]:
         """The event's flow, and what is seen to when it went well."""
         result = yield from body
-        if self._start.settings.controller_validate:
+        if self._start.settings.validate_state:
             yield from validate(self.context)
         if self._failed_events:
             self._succeeded(_name_of(event))

@@ -3,7 +3,7 @@
 Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode, but for what we do not speak: the
 only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. host.name, port and
 their advertised forms, which 3.0 dropped, mean what they meant in 2.6. Ours alone are process.roles without a quorum,
-trace.dir, metrics.port and controller.validate (look after each event whether the controller contradicts itself).
+trace.dir, metrics.port and validate.state (look after each event whether what an actor knows contradicts itself).
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("zookeeper.connection.timeout.ms", _integer(1), None),
     Setting("controller.socket.timeout.ms", _integer(1), "30000", "controller_socket_timeout_ms"),
     Setting("request.timeout.ms", _integer(1), "30000", "request_timeout_ms"),
-    Setting("controller.validate", BOOLEAN, "false", "controller_validate"),
+    Setting("validate.state", BOOLEAN, "false", "validate_state"),
     Setting("delete.topic.enable", BOOLEAN, "true", "delete_topic_enable"),
     Setting("unclean.leader.election.enable", BOOLEAN, "false", "unclean_leader_election_enable"),
     Setting("controlled.shutdown.enable", BOOLEAN, "true", "controlled_shutdown_enable"),

@@ -171,6 +171,10 @@ class LogDirectories:
         """How many logs there are."""
         return len(self._logs)
 
+    def homes(self) -> dict[tuple[str, int], str]:
+        """Every log's partition, and the directory in which it lies."""
+        return dict(self._logs)
+
     def find(self, partition: tuple[str, int]) -> str | None:
         """The path of the partition's log; None where it has none."""
         directory = self._logs.get(partition)

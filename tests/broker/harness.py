@@ -117,7 +117,7 @@ def alive(id: int, port: int = 9092, *listeners: str, rack: str | None = None) -
 def settings(*log_dirs: Path | str, **fields: Any) -> NodeSettings:
     """Settings of broker 0 on a free port."""
     here = (Endpoint("PLAINTEXT", "127.0.0.1", 0),)
-    defaults = {"log_segment_delete_delay_ms": DELAY_MS}
+    defaults = {"log_segment_delete_delay_ms": DELAY_MS, "validate_state": True}
     return NodeSettings(0, here, here, tuple(map(str, log_dirs)), "none", **{**defaults, **fields})
 
 

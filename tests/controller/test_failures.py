@@ -74,7 +74,7 @@ def test_the_same_event_again_is_dropped_and_named(
     world: World, poison: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A poisoned znode must not make every node resign in turn; what is wrong in the context is told."""
-    nodes = [world.node(n, controller_validate=False) for n in range(2)]
+    nodes = [world.node(n, validate_state=False) for n in range(2)]
     poison("poison")
     world.expected_failures = 5
     world.topic("poison", (1, 0))
@@ -93,7 +93,7 @@ def test_the_same_event_again_is_dropped_and_named(
 
 
 def test_a_context_that_contradicts_itself_after_an_event_ends_the_term(world: World) -> None:
-    """With controller.validate, as all these tests have it."""
+    """With validate.state, as all these tests have it."""
     node = world.node(0)
     node.context.offline_count = 7
     world.expected_failures = 1

@@ -70,7 +70,7 @@ def endpoint(broker_id: int) -> Endpoint:
 def settings(node_id: int, **options: Any) -> NodeSettings:
     """A node's settings."""
     where = (endpoint(node_id),)
-    return NodeSettings(node_id, where, where, (), "memory", **{"controller_validate": True, **options})
+    return NodeSettings(node_id, where, where, (), "memory", **{"validate_state": True, **options})
 
 
 def good_answer(request: Any) -> Any:

@@ -1,11 +1,11 @@
 """What must hold between the parts of what a broker knows, at rest: its replicas, and its view of the cluster.
 
-It costs a look at every partition: after each controller request where a setting says so (our tests do).
+It costs a look at every partition: after each controller request where `validate.state` says so (our tests do).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from actors.core.broker.metadata_cache import ClusterView
 from actors.core.broker.replica_manager import Census
@@ -33,6 +33,17 @@ def replica_disagreements(
         found.append(f"leaders that are not hosted: {sorted(census.leading - set(online))}")
     if not census.under_replicated <= census.leading:
         found.append(f"under-replicated, yet not led: {sorted(census.under_replicated - census.leading)}")
+    return found
+
+
+def log_disagreements(
+    offline: Collection[TopicPartition],
+    homes: Mapping[tuple[str, int], str],
+    live: Collection[str],
+) -> list[str]:
+    """How the hosted partitions and where their logs lie differ; empty if they agree."""
+    found = [f"the log of {partition} lies in {home}" for partition, home in homes.items() if home not in live]
+    found += [f"{partition} is offline, and has a log" for partition in offline if partition in homes]
     return found
 
 

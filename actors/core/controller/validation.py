@@ -1,6 +1,6 @@
 """What must hold between the parts of a ControllerContext at rest, and between it and the deletion's record.
 
-It costs a look at every partition: after each event where `controller.validate` says so (our tests do), and once when
+It costs a look at every partition: after each event where `validate.state` says so (our tests do), and once when
 an event was dropped that nobody foresaw to fail.
 """
 
