@@ -22,7 +22,7 @@ PACKAGES = ("actors", "messages", "spark", "zk_bridge")
 
 KINDS: dict[str, str] = {
     "harmless": """__future__ abc array base64 bisect collections contextlib copy dataclasses difflib enum errno
-                   functools hashlib heapq itertools json keyword math operator re string
+                   functools hashlib heapq itertools json keyword math operator re shlex string
                    struct textwrap types typing weakref""",
     "log": "logging",
     "durations": "datetime.timedelta",

@@ -22,8 +22,10 @@ FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
     "broker": "Run one node from a Kafka server.properties.",
+    "down": "Stop the cluster that `up` runs in a folder.",
     "replay": "Replay a trace and compare every message and effect.",
-    "status": "Show controller, brokers, partitions and queues of a cluster.",
+    "start": "Start a dead node of `up` again.",
+    "status": "Show health, controller, brokers, partitions and queues.",
     "summary": "Summarise traces with Spark.",
     "topics": "Create, list, describe, alter and delete topics.",
     "up": "Run a cluster on this machine.",

@@ -4,24 +4,28 @@ Rule 1: a node is `kafka-actors broker DIR/node-N/server.properties`, and says w
 Rule 2: nothing outlives us, however we end (zk_bridge.guardian); a Ctrl-C at the terminal reaches only us, and we stop
         the others in order: first the nodes that are not controller, then the controller, then ZooKeeper.
 Rule 3: an existing DIR is continued: its data and what its properties files say, but for the addresses.
+Rule 4: DIR/lock is held by the process that runs the cluster, and holds its id; DIR/cluster.json says what runs, and is
+        written again whenever that changes; a file DIR/node-N/start asks for a dead node N to be started.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from actors.cli.app import Failed
+from actors.cli.cluster_file import read_cluster, write_cluster
+from actors.cli.status import scrape
 from actors.cli.zookeeper import zookeeper
 from actors.node.properties import format_properties, parse_properties
 from actors.node.settings_table import folder_text
@@ -29,11 +33,12 @@ from messages.conversation import AskFailed
 from messages.requests import MetadataRequest, MetadataResponse
 from messages.vocabulary import Message
 from messages.wire import FrameReader, WireError, decode_response, encode_request
-from messages.zookeeper import GetBrokers, GetController
+from messages.zookeeper import GetBrokers, GetController, GetNodes
 from zk_bridge import guardian
 from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed
 
 HOST = "127.0.0.1"
+LOCK = "lock"
 SESSION_TIMEOUT_MS = 6000
 VACANCY_SECONDS = 2 * SESSION_TIMEOUT_MS / 1000
 START_SECONDS = 60.0
@@ -47,6 +52,9 @@ DEFAULTS = {
 }
 """What a node of ours is set to unless its file says otherwise."""
 
+OWN_SETTINGS = ("broker.id", "node.id", "listeners", "log.dirs", "zookeeper.connect")
+"""What is set for each node, and cannot be overridden for all of them."""
+
 _GUARD = "signal" if sys.platform == "linux" else "pipe"
 
 
@@ -58,20 +66,22 @@ class Node:
         self.port = port
         self.directory = directory
         self.log = directory / "node.log"
+        self.request = directory / "start"
+        """A file by which somebody asks that the dead node be started."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
-    def pid(self) -> int:
-        """The process's id (of its guardian, where that stays); 0 before the start."""
-        return self._process.pid if self._process is not None else 0
+    def pid(self) -> int | None:
+        """The process's id while it runs (of its guardian, where that stays)."""
+        return self._process.pid if self._process is not None and self.ended is None else None
 
     @property
     def ended(self) -> int | None:
         """The exit code, None while it runs."""
         return self._process.poll() if self._process is not None else None
 
-    def configure(self, zookeeper_connect: str) -> None:
-        """Write server.properties, keeping what an earlier one says about anything but addresses."""
+    def configure(self, zookeeper_connect: str, overrides: Mapping[str, str]) -> None:
+        """Write server.properties, keeping what an earlier one says about anything but addresses and overrides."""
         file = self.directory / "server.properties"
         self.directory.mkdir(parents=True, exist_ok=True)
         said = parse_properties(file.read_text(encoding="iso-8859-1")) if file.exists() else {}
@@ -81,10 +91,11 @@ class Node:
             "log.dirs": folder_text(str(self.directory / "data")),
             "zookeeper.connect": zookeeper_connect,
         }
-        file.write_text(format_properties({**DEFAULTS, **said, **ours}), encoding="iso-8859-1")
+        file.write_text(format_properties({**DEFAULTS, **said, **overrides, **ours}), encoding="iso-8859-1")
 
     def start(self) -> None:
         """Start the process; call it from a thread that lives as long as we do."""
+        self.request.unlink(missing_ok=True)
         node = [sys.executable, "-P", "-m", "actors.cli", "broker", str(self.directory / "server.properties")]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -124,10 +135,20 @@ class Node:
 
 
 class LocalCluster:
-    """A cluster below `directory`. Use `running`, which starts it and stops it."""
+    """A cluster below `directory`. Use `running`, which starts it and stops it.
 
-    def __init__(self, directory: Path, ports: Sequence[int], zookeeper_connect: str | None) -> None:
+    `overrides` are settings for all nodes, and go into their properties files.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        ports: Sequence[int],
+        zookeeper_connect: str | None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> None:
         self.directory = directory
+        self._overrides = overrides or {}
         self.nodes = [Node(number, port, directory / f"node-{number}") for number, port in enumerate(ports)]
         self.zookeeper = zookeeper_connect or ""
         self.server: EmbeddedZooKeeper | None = None
@@ -153,18 +174,31 @@ class LocalCluster:
                 self.zookeeper = self.server.connect_string
             self._ask = stack.enter_context(zookeeper(self.zookeeper, empty=True))
             self._await_vacancy(stopping)
+            stack.callback(self.write_down, None)
             stack.callback(self._stop_nodes, say)
             for node in self.nodes:
-                node.configure(self.zookeeper)
+                node.configure(self.zookeeper, self._overrides)
                 node.start()
             self._await_ready(stopping)
-            (self.directory / "cluster.json").write_text(json.dumps(self.description()) + "\n")
+            self.write_down(os.getpid())
             yield
 
-    def description(self) -> dict[str, Any]:
-        """What --json prints."""
+    def description(self, pid: int | None) -> dict[str, Any]:
+        """What --json prints and cluster.json holds (actors.cli.cluster_file); `pid` is ours, None when all is over."""
         brokers = [{"id": node.id, "host": HOST, "port": node.port, "pid": node.pid} for node in self.nodes]
-        return {"zookeeper": self.zookeeper, "dir": str(self.directory), "brokers": brokers}
+        return {"zookeeper": self.zookeeper, "dir": str(self.directory), "pid": pid, "brokers": brokers}
+
+    def write_down(self, pid: int | None) -> None:
+        """Bring cluster.json up to date."""
+        write_cluster(self.directory, self.description(pid))
+
+    def not_recording(self) -> dict[int, str]:
+        """Why nodes record nothing, by id, of those that do not; nothing while ZooKeeper does not answer."""
+        with suppress(AskFailed):
+            brokers = self._ask(GetBrokers(watch=False)).brokers
+            found = {node.id: scrape(node, brokers).not_recording for node in self._ask(GetNodes()).nodes}
+            return {node: reason for node, reason in found.items() if reason}
+        return {}
 
     def registered(self, node: Node) -> bool:
         """Whether the node's registration is in ZooKeeper; after a kill it stays until the session expires."""
@@ -175,8 +209,8 @@ class LocalCluster:
     def _earlier_zookeeper_port(self) -> int:
         """The port of the embedded ZooKeeper when the directory was last used, if it is free; else 0, any."""
         try:
-            port = int(json.loads((self.directory / "cluster.json").read_text())["zookeeper"].rpartition(":")[2])
-        except (OSError, ValueError, KeyError):
+            port = int(read_cluster(self.directory)["zookeeper"].rpartition(":")[2])
+        except (Failed, OSError, ValueError):
             return 0
         return 0 if busy([port]) else port
 
@@ -243,17 +277,17 @@ def _stop(nodes: Sequence[Node], patience: float, say: Callable[[str], None]) ->
             say(f"node {node.id} did not stop and was killed")
 
 
-def busy(ports: Sequence[int]) -> list[int]:
-    """Those of the ports on which somebody listens."""
-    taken = []
+def busy(ports: Sequence[int]) -> dict[int, str]:
+    """Those of the ports on which we cannot listen, and why."""
+    refused = {}
     for port in ports:
         with socket.socket() as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 trial.bind((HOST, port))
-            except OSError:
-                taken.append(port)
-    return taken
+            except OSError as error:
+                refused[port] = "in use" if error.errno == errno.EADDRINUSE else str(error.strerror)
+    return refused
 
 
 def free_ports(count: int) -> list[int]:
@@ -287,11 +321,32 @@ def how_it_ended(code: int) -> str:
 
 
 @contextmanager
-def _only_user_of(directory: Path) -> Iterator[IO[str]]:
+def _only_user_of(directory: Path) -> Iterator[None]:
     """Hold the directory's lock; Failed if another process does."""
-    with (directory / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Failed(f"{directory} is in use by another kafka-actors up") from None
-        yield lock
+    with (directory / LOCK).open("a+") as lock:
+        if not _locked(lock):
+            raise Failed(f"{directory} is in use by another kafka-actors up")
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield
+
+
+def runner(directory: Path) -> int | None:
+    """The process that runs the cluster in this folder; None where none does. Failed for a folder of no cluster."""
+    try:
+        with (directory / LOCK).open("r") as lock:
+            return None if _locked(lock) else int(lock.read())
+    except (FileNotFoundError, NotADirectoryError):
+        raise Failed(f"{directory} is no folder of a cluster: there is no {LOCK} in it") from None
+    except ValueError:
+        raise Failed(f"{directory / LOCK} is held, but names no process") from None
+
+
+def _locked(lock: IO[str]) -> bool:
+    """Take the lock until the file is closed; whether that was possible."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

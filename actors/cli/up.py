@@ -1,8 +1,11 @@
-"""`kafka-actors up`: a cluster on this machine, in the foreground."""
+"""`kafka-actors up`: a cluster on this machine, in the foreground, or in the background with --detach."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -10,16 +13,22 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from actors.cli.app import FAILED, PROGRAM, Failed
+from actors.cli.background import in_background
+from actors.cli.broker import parse_overrides
 from actors.cli.display import console, table
-from actors.cli.local_cluster import HOST, LocalCluster, busy, free_ports, how_it_ended
-from actors.node.settings import zookeeper_places
+from actors.cli.local_cluster import HOST, OWN_SETTINGS, LocalCluster, busy, free_ports, how_it_ended
+from actors.node.settings import settings_of, zookeeper_places
 from messages.conversation import AskFailed
 
 WATCH_SECONDS = 0.2
+LOOKS_PER_TRACE = 25
+"""After so many looks at the processes the nodes are asked whether they still record."""
+COLUMNS = ("node", "address", "process", "log")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -42,38 +51,78 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="Use this ZooKeeper instead of an embedded one.")
 @click.option("--json", "as_json", is_flag=True, help="When ready, print one line of JSON instead of a table.")
 @click.option("--restart", is_flag=True, help="Start a node again that died.")
-def command(brokers: int, directory: str | None, port: int, zookeeper: str | None, as_json: bool, restart: bool) -> int:
+@click.option(
+    "--override",
+    "overrides",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parse_overrides,
+    help="A setting for every node, kept in its server.properties. May be repeated.",
+)
+@click.option(
+    "--detach", is_flag=True, help="Return when the cluster is ready; it runs on, until `kafka-actors down --dir DIR`."
+)
+def command(
+    brokers: int,
+    directory: str | None,
+    port: int,
+    zookeeper: str | None,
+    as_json: bool,
+    restart: bool,
+    overrides: dict[str, str],
+    detach: bool,
+) -> int:
     """Run a cluster on this machine until it is interrupted: a ZooKeeper and a process for each node.
 
-    Every node is a broker and a candidate for controller. All stop cleanly on Ctrl-C or SIGTERM.
+    Every node is a broker and a candidate for controller. All stop cleanly on Ctrl-C or SIGTERM. A node that died is
+    started again by `kafka-actors start NODE --dir DIR`.
     """
     if port + brokers - 1 > 65535:
         raise click.BadParameter(f"there are no {brokers} ports from {port} on", param_hint="--port")
     if zookeeper is not None and zookeeper_places(zookeeper.partition("/")[0]) is None:
         raise click.BadParameter(f"'{zookeeper}' should be host:port[/chroot]", param_hint="--zookeeper")
+    _check(overrides)
     ports = [port + number for number in range(brokers)] if port else free_ports(brokers)
-    if taken := busy(ports):
-        raise Failed(f"in use on {HOST}: port {', '.join(map(str, taken))}; choose others with --port")
+    if refused := busy(ports):
+        reasons = ", ".join(f"port {number} ({why})" for number, why in refused.items())
+        raise Failed(f"cannot listen on {HOST}: {reasons}; choose others with --port")
+    place = Path(directory or tempfile.mkdtemp(prefix="kafka-actors-")).absolute()
+    cluster = LocalCluster(place, ports, zookeeper, overrides)
+    if detach:
+        line = in_background(place / "up.log")
+        if line is not None:
+            click.echo(line, nl=False) if as_json else _show(json.loads(line), detached=True)
+            return 0
 
     stopping = threading.Event()
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: stopping.set())
-    place = Path(directory or tempfile.mkdtemp(prefix="kafka-actors-")).absolute()
-    cluster = LocalCluster(place, ports, zookeeper)
     with cluster.running(stopping.is_set, _complain):
         if stopping.is_set():
             return 0
-        if as_json:
-            click.echo(json.dumps(cluster.description()))
+        description = cluster.description(os.getpid())
+        if as_json or detach:
+            click.echo(json.dumps(description))
         else:
-            _show(cluster)
+            _show(description)
         return _watch(cluster, stopping, restart)
 
 
+def _check(overrides: dict[str, str]) -> None:
+    """Find what is wrong with the overrides before anything starts. SettingsError, click.BadParameter."""
+    for name in OWN_SETTINGS:
+        if name in overrides:
+            raise click.BadParameter(f"{name} is set for each node by `up` itself", param_hint="--override")
+    settings_of({"broker.id": "0", "zookeeper.connect": HOST, "listeners": f"PLAINTEXT://{HOST}:1", **overrides})
+
+
 def _watch(cluster: LocalCluster, stopping: threading.Event, restart: bool) -> int:
-    """Report what dies until told to stop; the exit code."""
+    """Report what dies, and who records nothing, until told to stop; the exit code."""
     dead: set[int] = set()
-    while not stopping.wait(WATCH_SECONDS):
+    not_recording: dict[int, str] = {}
+    for look in itertools.count():
+        if stopping.wait(WATCH_SECONDS if look else 0):
+            return 0
         if cluster.server is not None and cluster.server.pid is None:
             _complain(f"ZooKeeper died; its log is {cluster.server.log_file}. Stopping.")
             return FAILED
@@ -81,11 +130,19 @@ def _watch(cluster: LocalCluster, stopping: threading.Event, restart: bool) -> i
             code = node.ended
             if code is not None and node.id not in dead:
                 dead.add(node.id)
+                cluster.write_down(os.getpid())
                 _complain(f"node {node.id} died ({how_it_ended(code)}); its log is {node.log}")
-            if restart and code is not None and _gone(lambda node=node: cluster.registered(node)):  # type: ignore[misc]
+            wanted = code is not None and (restart or node.request.exists())
+            if wanted and _gone(lambda node=node: cluster.registered(node)):  # type: ignore[misc]
                 node.start()
                 dead.discard(node.id)
+                cluster.write_down(os.getpid())
                 _complain(f"node {node.id} started again, process {node.pid}")
+        if look % LOOKS_PER_TRACE == 0:
+            for id, reason in (found := cluster.not_recording()).items():
+                if id not in not_recording:
+                    _complain(f"node {id} records nothing, so it cannot be replayed: {reason}")
+            not_recording = found
     return 0
 
 
@@ -101,24 +158,30 @@ def _complain(text: str) -> None:
     click.echo(f"{time.strftime('%H:%M:%S')} {text}", err=True)
 
 
-def _show(cluster: LocalCluster) -> None:
-    """The table of a ready cluster, and what to try."""
+def _show(description: dict[str, Any], detached: bool = False) -> None:
+    """The table of a ready cluster, and what to try. `description` is what cluster.json holds."""
     out = console()
-    rows = [(node.id, f"{HOST}:{node.port}", node.pid, node.log) for node in cluster.nodes]
-    title = f"kafka-actors: {len(cluster.nodes)} nodes, ZooKeeper {cluster.zookeeper}"
-    out.print(table(title, ("node", "address", "process", "log"), rows))
-    first = cluster.nodes[0]
-    us = sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else f"{sys.executable} -m actors.cli"
-    topics = f"{us} topics --zookeeper {cluster.zookeeper}"
+    place, nodes = Path(description["dir"]), description["brokers"]
+    rows = [(n["id"], f"{n['host']}:{n['port']}", n["pid"], f"node-{n['id']}/node.log") for n in nodes]
+    out.print(table(f"kafka-actors: {len(nodes)} nodes, all of it in {place}", COLUMNS, rows))
+    script = Path(sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else sys.executable).absolute().with_name(PROGRAM)
+    path = f'export PATH={shlex.quote(str(script.parent))}:"$PATH"\n  ' if script.exists() else ""
+    us = PROGRAM if path else f"{sys.executable} -P -m actors.cli"
+    first, factor = nodes[0], min(3, len(nodes))
+    end = f'{us} down --dir "$CLUSTER"    (stops everything)' if detached else ""
     out.print(
-        f"""Try, in another terminal:
-  {topics} --create --topic first --partitions 6 --replication-factor {min(3, len(cluster.nodes))}
-  {topics} --describe
-  {us} status --zookeeper {cluster.zookeeper}
-  kcat -b {HOST}:{first.port} -L
-  kill -9 {first.pid}    (then look again)
-Afterwards, or now: what every actor was told, and the proof that the record is complete
-  {us} summary {cluster.directory}
-  {us} replay {cluster.directory}
-Ctrl-C stops everything."""
+        f"""Try, in {"this" if detached else "another"} terminal:
+  {path}export ZK={shlex.quote(description["zookeeper"])}
+  export CLUSTER={shlex.quote(str(place))}
+  {us} topics --zookeeper $ZK --create --topic first \\
+    --partitions 6 --replication-factor {factor}
+  {us} topics --zookeeper $ZK --describe
+  {us} status --zookeeper $ZK
+  kcat -b {first["host"]}:{first["port"]} -L
+  kill -9 {first["pid"]}    (then look again)
+  {us} start {first["id"]} --dir "$CLUSTER"
+Afterwards, or now: what every actor was told, and the proof of the record
+  {us} summary "$CLUSTER"
+  {us} replay "$CLUSTER"
+{end or "Ctrl-C stops everything."}"""
     )

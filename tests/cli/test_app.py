@@ -106,15 +106,49 @@ def test_modules_hold_their_commands() -> None:
 
 def test_busy_ports_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = free_ports(2)
-    assert busy([first, second]) == []
+    assert busy([first, second]) == {}
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", first))
         listening.listen()
-        assert busy([first, second]) == [first]
+        assert busy([first, second]) == {first: "in use"}
         assert run(["up", "--brokers", "1", "--port", str(first)]) == 1
-    assert f"port {first}" in capsys.readouterr().err
+    assert f"port {first} (in use)" in capsys.readouterr().err
     assert run(["up", "--brokers", "3", "--port", "65534"]) == 2
     assert run(["up", "--zookeeper", "nowhere:x"]) == 2
+
+
+def test_a_port_for_which_rights_are_missing_is_not_called_in_use(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", refuse)
+    assert run(["up", "--brokers", "1", "--port", "80"]) == 1
+    err = capsys.readouterr().err
+    assert err == "Error: cannot listen on 127.0.0.1: port 80 (Permission denied); choose others with --port\n"
+
+
+def test_overrides_are_looked_at_before_anything_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "cluster"
+    for override, words in (
+        ("num.partitions=none", "num.partitions=none is wrong"),
+        ("authorizer.class.name=x", "authorizer.class.name"),
+        ("broker.id=7", "broker.id is set for each node by `up` itself"),
+        ("nothing", "'nothing' should be name=value"),
+    ):
+        assert run(["up", "--dir", str(place), "--port", "0", "--override", override]) == 2
+        assert words in capsys.readouterr().err
+    assert not place.exists()
+
+
+def test_a_folder_without_a_running_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["down"], ["start", "0"]):
+        assert run([*arguments, "--dir", str(tmp_path / "none")]) == 1
+        assert "is no folder of a cluster" in capsys.readouterr().err
+        (tmp_path / "lock").touch()
+        assert run([*arguments, "--dir", str(tmp_path)]) == 1
+        assert f"no cluster is running in {tmp_path}" in capsys.readouterr().err
 
 
 def test_how_a_process_ended() -> None:

@@ -81,6 +81,10 @@ def test_the_dead_are_reported_and_started_again(tmp_path: Path) -> None:
         os.kill(victim["pid"], signal.SIGKILL)
         until(lambda: "node 1 died (signal SIGKILL)" in running.output, what="the death is reported")
         until(lambda: "node 1 started again" in running.output, what="it is started again")
+        described = json.loads((tmp_path / "cluster" / "cluster.json").read_text())
+        (returned,) = [each for each in alive(family(running)) if each.pid == described["brokers"][1]["pid"]]
+        assert returned.pid != victim["pid"]
+        assert described["brokers"][0] == line["brokers"][0]
 
         def brokers() -> str:
             return run_ours("status", "--zookeeper", line["zookeeper"]).stdout
@@ -104,3 +108,45 @@ def test_the_ready_line_is_one_line(tmp_path: Path) -> None:
     with up(tmp_path / "cluster", "--brokers", "1") as (running, line):
         assert running.output.splitlines() == [json.dumps(line)]
         assert running.stop() == 0
+
+
+def test_a_cluster_in_the_background(tmp_path: Path) -> None:
+    """Detached, one node killed and started again by its number, stopped by its folder."""
+    place = tmp_path / "a cluster, süß"
+    options = ("--dir", str(place), "--brokers", "1", "--port", "0", "--detach")
+    ready = run_ours("up", *options, "--override", "num.partitions=4", "--override", "trace.dir=/dev/null/none")
+    assert ready.returncode == 0, ready.stderr
+    described = json.loads((place / "cluster.json").read_text())
+    cluster = psutil.Process(described["pid"])
+    try:
+        assert f"export ZK={described['zookeeper']}\n  export CLUSTER='{place}'" in ready.stdout
+        screen = [line for line in ready.stdout.splitlines() if str(place) not in line and "export PATH" not in line]
+        assert max(map(len, screen)) <= 80
+        assert "num.partitions=4" in (place / "node-0" / "server.properties").read_text()
+        assert (place / "node-0" / "data" / "meta.properties").exists(), "the comma is part of the folder's name"
+        until(lambda: "node 0 records nothing" in (place / "up.log").read_text(), what="up says what is not recorded")
+
+        again = run_ours("up", *options)
+        assert again.returncode == 1
+        assert again.stderr == f"Error: {place} is in use by another kafka-actors up\n"
+        assert "node 0 runs" in run_ours("start", "0", "--dir", str(place)).stderr
+        assert "has no node 7; it has 0" in run_ours("start", "7", "--dir", str(place)).stderr
+
+        os.kill(described["brokers"][0]["pid"], signal.SIGKILL)
+        started = run_ours("start", "0", "--dir", str(place))
+        assert started.stdout.startswith("node 0 started again"), started.stderr
+        status = until(
+            lambda: json.loads(run_ours("status", "--dir", str(place), "--json").stdout),
+            lambda seen: seen["controller"] == 0 and bool(seen["nodes"]) and bool(seen["nodes"][0]["not_recording"]),
+            "it is controller again",
+        )
+        assert status["problems"][0].startswith("node 0 records nothing: ")
+
+        assert run_ours("down", "--dir", str(place)).returncode == 0
+        until(cluster.is_running, lambda runs: not runs, "it has ended", 5)
+        left = json.loads((place / "cluster.json").read_text())
+        assert (left["pid"], left["brokers"][0]["pid"]) == (None, None)
+        assert "no cluster is running" in run_ours("down", "--dir", str(place)).stderr
+    finally:
+        if cluster.is_running():
+            cluster.terminate()

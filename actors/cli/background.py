@@ -1,0 +1,41 @@
+"""Going on in the background: a child without a terminal, whose first line says that it is ready."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from actors.cli.app import Failed
+
+
+def in_background(log: Path) -> str | None:
+    """Fork. None in the child, which goes on; in the parent the first line that the child prints.
+
+    The child has a session of its own, no input, and what it complains of goes to `log`. Failed with these words where
+    it ends without a line; an interrupt ends it.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    complaints = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    before = os.fstat(complaints).st_size
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), writer, complaints)):
+            os.dup2(stream, number)
+        return None
+    os.close(writer)
+    os.close(complaints)
+    try:
+        with os.fdopen(reader) as lines:
+            line = lines.readline()
+    except BaseException:
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+        raise
+    if line:
+        return line
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    words = log.read_bytes()[before:].decode(errors="replace").strip()
+    raise Failed(words.removeprefix("Error: ") or f"it ended with {code} before it was ready; its log is {log}")

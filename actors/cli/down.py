@@ -1,0 +1,41 @@
+"""`kafka-actors down --dir DIR`: stop the cluster that `kafka-actors up` runs there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from actors.cli.app import Failed
+from actors.cli.local_cluster import LOOK_SECONDS, runner
+
+PATIENCE_SECONDS = 120.0
+"""Longer than `up` itself waits for its nodes before it kills them."""
+
+
+@click.command("down")
+@click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The folder of the cluster.",
+)
+def command(directory: Path) -> int:
+    """Stop the cluster that `kafka-actors up` runs in a folder, in order, and wait until it has stopped."""
+    process = runner(directory)
+    if process is None:
+        raise Failed(f"no cluster is running in {directory}")
+    with suppress(ProcessLookupError):  # just gone
+        os.kill(process, signal.SIGTERM)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while runner(directory) == process:
+        if time.monotonic() > deadline:
+            raise Failed(f"process {process} does not stop; it runs the cluster in {directory}")
+        time.sleep(LOOK_SECONDS)
+    return 0

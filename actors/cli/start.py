@@ -1,0 +1,59 @@
+"""`kafka-actors start NODE --dir DIR`: start a dead node of a running cluster again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from actors.cli.app import Failed
+from actors.cli.cluster_file import read_cluster
+from actors.cli.local_cluster import LOOK_SECONDS, START_SECONDS, Node, runner
+
+NOTICED_SECONDS = 2.0
+"""How long `up` may take to notice that a node has died."""
+
+
+@click.command("start")
+@click.argument("node", type=int)
+@click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The folder of the cluster.",
+)
+def command(node: int, directory: Path) -> int:
+    """Start a node again that died; the process that runs the cluster does it, when the node's session has expired."""
+    if runner(directory) is None:
+        raise Failed(f"no cluster is running in {directory}; kafka-actors up --dir starts it, with all its nodes")
+    if not _wait(lambda: _process(directory, node) is None, NOTICED_SECONDS):
+        raise Failed(f"node {node} runs (process {_process(directory, node)})")
+    entry = Node(node, 0, directory / f"node-{node}")
+    entry.request.touch()
+    if not _wait(lambda: _process(directory, node) is not None, START_SECONDS):
+        entry.request.unlink(missing_ok=True)
+        raise Failed(f"node {node} was not started within {START_SECONDS:.0f} s; its log is {entry.log}")
+    click.echo(f"node {node} started again, process {_process(directory, node)}; its log is {entry.log}")
+    return 0
+
+
+def _process(directory: Path, node: int) -> int | None:
+    """The process of a node as cluster.json says, None while it is dead. Failed where there is no such node."""
+    processes: dict[int, int | None] = {each["id"]: each["pid"] for each in read_cluster(directory)["brokers"]}
+    if node not in processes:
+        raise Failed(f"the cluster in {directory} has no node {node}; it has {', '.join(map(str, processes))}")
+    return processes[node]
+
+
+def _wait(done: Callable[[], bool], seconds: float) -> bool:
+    """Whether it is done within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK_SECONDS)
+    return True
