@@ -10,6 +10,7 @@ from actors.runtime.kernel import Kernel, Observer, describe
 from actors.runtime.ports import EffectDiverged, Port
 from actors.runtime.reference import ActorRef
 from actors.runtime.scheduler import LoopScheduler, Scheduler, VirtualScheduler
+from actors.runtime.state import NoForm, NotAtRest, restore, state_of
 
 __all__ = [
     "DEAD_LETTER",
@@ -28,6 +29,8 @@ __all__ = [
     "Kernel",
     "LocalBase",
     "LoopScheduler",
+    "NoForm",
+    "NotAtRest",
     "Observer",
     "Port",
     "RealClock",
@@ -37,4 +40,6 @@ __all__ = [
     "VirtualScheduler",
     "describe",
     "local_system",
+    "restore",
+    "state_of",
 ]

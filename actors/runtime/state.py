@@ -1,0 +1,224 @@
+"""The state of an actor as one value, and an actor from such a value.
+
+Rule 1: everything that an actor holds is its state: the value is made by walking it, so no actor says anything twice,
+        and what has no form is an error that names the way to it. Held may be: what traces encode, containers of
+        Python's, NamedTuples, objects and enumerations of ours, addresses, and the actor's own methods and ports.
+Rule 2: what is shared stays shared: two names of one list are two names of one list in the restored actor.
+Rule 3: a suspended conversation is shown by its name. An actor that has one cannot be restored: ask it at rest.
+Rule 4: nothing is called while restoring. Names are looked up in the modules of ours, and in no others.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType, GeneratorType, MappingProxyType, MethodType
+from typing import Any
+
+from thespian.actors import ActorAddress
+
+from actors.runtime.ports import Port
+from messages.state import (
+    ActorState,
+    StateItems,
+    StateName,
+    StateObject,
+    StateOwn,
+    StatePart,
+    StateSeen,
+    StateSuspended,
+    StateTable,
+)
+from messages.vocabulary import VOCABULARY
+
+_OURS = ("messages", "actors", "zk_bridge")
+_ITSELF = (type(None), bool, int, float, str, bytes)
+_CONTAINERS: dict[str, Any] = {cls.__name__: cls for cls in (tuple, list, deque, set, frozenset)}
+_BUILTINS: dict[str, Any] = {cls.__name__: cls for cls in (bool, int, float, str, bytes, *_CONTAINERS.values(), dict)}
+_MUTABLE = (list, deque, set)
+_SHELL = "_myRef"
+"""The one attribute of an actor that is the system's."""
+
+
+class NoForm(TypeError):
+    """Something that an actor holds cannot be part of its state: where it is, and what."""
+
+
+class NotAtRest(RuntimeError):
+    """The state is of an actor in the middle of a conversation."""
+
+
+def state_of(actor: Any) -> ActorState:
+    """All that the actor holds. Raises NoForm."""
+    walk = _Freezing(actor)
+    parts = tuple(
+        StatePart(name, walk.frozen(value, f"{type(actor).__name__}.{name}"))
+        for name, value in sorted(vars(actor).items())
+        if name != _SHELL
+    )
+    return ActorState(f"{type(actor).__module__}:{type(actor).__qualname__}", parts)
+
+
+def restore(actor: Any, state: ActorState) -> None:
+    """Let a fresh actor hold what the state says, and nothing else. Raises NotAtRest, LookupError."""
+    thawing = _Thawing(actor)
+    held = {part.key: thawing.thawed(part.value) for part in state.parts}
+    shell = vars(actor).get(_SHELL)
+    vars(actor).clear()
+    vars(actor).update(held)
+    if shell is not None:
+        vars(actor)[_SHELL] = shell
+
+
+class _Freezing:
+    """One walk through what an actor holds."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []
+        """What has a number, kept, or an id could be used again."""
+
+    def frozen(self, value: Any, where: str) -> Any:
+        """The form of one thing."""
+        cls = type(value)
+        if cls in _ITSELF or VOCABULARY.get(cls.__name__) is cls or isinstance(value, ActorAddress):
+            return value
+        if isinstance(value, Enum):
+            return StateName(f"{_name_of(cls)}.{value.name}")
+        if isinstance(value, type | FunctionType | BuiltinFunctionType):
+            return StateName(_name_of(value, where))
+        if isinstance(value, MethodType) and value.__self__ is self._actor:
+            return StateOwn(value.__name__)
+        if cls is Port:
+            return StateOwn(f"port:{value._name}")
+        if isinstance(value, GeneratorType):
+            return StateSuspended(value.__qualname__)
+        if id(value) in self._numbers:
+            return StateSeen(self._numbers[id(value)])
+        return self._compound(value, cls, where)
+
+    def _compound(self, value: Any, cls: type, where: str) -> Any:
+        if cls in (dict, MappingProxyType):
+            number = self._number(value)
+            entries = [
+                StatePart(self.frozen(key, f"key of {where}"), self.frozen(each, f"{where}[{key!r}]"))
+                for key, each in value.items()
+            ]
+            return StateTable(cls is dict, number, tuple(entries))
+        if cls in _CONTAINERS.values():
+            number = self._number(value) if cls in _MUTABLE else 0
+            entries = _sorted(value) if cls in (set, frozenset) else value
+            items = tuple([self.frozen(each, f"{where}[{n}]") for n, each in enumerate(entries)])
+            return StateItems(cls.__name__, number, items)
+        if cls.__module__.partition(".")[0] not in _OURS:
+            raise NoForm(f"{where} is a {cls.__module__}.{cls.__qualname__}")
+        named = isinstance(value, tuple)
+        number = 0 if named else self._number(value)
+        fields = value._asdict().items() if isinstance(value, tuple) else _attributes(value)  # type: ignore[attr-defined]
+        parts = tuple([StatePart(name, self.frozen(each, f"{where}.{name}")) for name, each in fields])
+        return StateObject(number, _name_of(cls), parts)
+
+    def _number(self, value: Any) -> int:
+        self._kept.append(value)
+        self._numbers[id(value)] = number = len(self._kept)
+        return number
+
+
+class _Thawing:
+    """One walk through a state."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+        self._things: dict[int, Any] = {}
+
+    def thawed(self, form: Any) -> Any:
+        """The thing that has this form."""
+        match form:
+            case StateSeen(number):
+                return self._things[number]
+            case StateName(name):
+                return _named(name)
+            case StateOwn(name):
+                port = name.removeprefix("port:")
+                return self._actor.port(port) if port != name else getattr(self._actor, name)
+            case StateSuspended(name):
+                raise NotAtRest(f"{type(self._actor).__name__} is in the middle of {name}")
+            case StateTable(mutable, number, entries):
+                table: dict[Any, Any] = {}
+                self._things[number] = table if mutable else MappingProxyType(table)
+                for key, value in entries:
+                    table[self.thawed(key)] = self.thawed(value)
+                return self._things[number]
+            case StateItems(kind, number, items):
+                return self._items(_CONTAINERS[kind], number, items)
+            case StateObject(number, name, parts):
+                return self._object(_named(name), number, parts)
+            case ActorAddress():
+                return self._address(form)
+        return form
+
+    def _items(self, cls: Any, number: int, items: tuple[Any, ...]) -> Any:
+        if cls not in _MUTABLE:
+            return cls(self.thawed(each) for each in items)
+        container = self._things[number] = cls()
+        put = container.add if cls is set else container.append
+        for each in items:
+            put(self.thawed(each))
+        return container
+
+    def _object(self, cls: Any, number: int, parts: tuple[StatePart, ...]) -> Any:
+        if issubclass(cls, tuple):
+            return cls._make([self.thawed(value) for _, value in parts])  # type: ignore[attr-defined]
+        thing = self._things[number] = cls.__new__(cls)
+        for name, value in parts:
+            object.__setattr__(thing, name, self.thawed(value))
+        return thing
+
+    def _address(self, address: ActorAddress) -> ActorAddress:
+        """The address as the actor's own system knows it."""
+        base = getattr(getattr(self._actor, _SHELL, None), "base", None)
+        known: ActorAddress = address if base is None else base.address_of(address.actorAddressString)
+        return known
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """What an object holds, by name: in its slots, and besides."""
+    slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()) if name != "__weakref__"]
+    for name in sorted({*slots, *getattr(value, "__dict__", {})} - {"__dict__"}):
+        if hasattr(value, name):
+            yield name, getattr(value, name)
+
+
+def _sorted(values: Any) -> list[Any]:
+    try:
+        return sorted(values)
+    except TypeError:
+        return sorted(values, key=repr)
+
+
+def _name_of(thing: Any, where: str = "") -> str:
+    """Class or function as "module:name". Raises NoForm where the name does not lead back to it."""
+    name = f"{thing.__module__}:{thing.__qualname__}"
+    try:
+        if _named(name) is thing:
+            return name
+    except LookupError:
+        pass
+    raise NoForm(f"{where or name} is {name}, which has no name of its own among ours")
+
+
+def _named(name: str) -> Any:
+    """The class, function or member of that name. Raises LookupError for what is none of ours."""
+    module, _, path = name.partition(":")
+    if module == "builtins" and path in _BUILTINS:
+        return _BUILTINS[path]
+    if module.partition(".")[0] in _OURS:
+        thing: Any = importlib.import_module(module)
+        for part in path.split("."):
+            thing = getattr(thing, part, None)
+        if isinstance(thing, type | FunctionType | Enum) and thing.__module__.partition(".")[0] in _OURS:
+            return thing
+    raise LookupError(f"{name} is none of ours")

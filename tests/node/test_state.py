@@ -1,0 +1,151 @@
+"""The state of every actor is one value: it travels through the trace's codec, and an actor made of it lives on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.broker.metadata_cache import MetadataCacheActor
+from actors.broker.partition import PartitionActor
+from actors.broker.replica_manager import ReplicaManagerActor
+from actors.broker.request_handler import RequestHandlerActor
+from actors.controller.channel import BrokerChannelActor
+from actors.controller.controller import ControllerActor
+from actors.controller.topic_deletion import TopicDeletionActor
+from actors.node.assembly import Node
+from actors.node.node import NodeActor
+from actors.runtime import Dispatcher, LocalBase, NoForm, NotAtRest, local_system, restore, state_of
+from messages.state import ActorState, StateName, StatePart
+from messages.trace.codec import Codec, encode
+from messages.zookeeper import RequestTopicDeletion
+from tests.node.test_assembly import World, assert_each_replays, controller, create_topic, leaders
+from zk_bridge.bridge import ZkBridgeActor
+from zk_bridge.client import Client
+from zk_bridge.memory_store import MemoryStore
+
+ACTORS = {
+    *(BrokerChannelActor, ControllerActor, MetadataCacheActor, NodeActor, PartitionActor, ReplicaManagerActor),
+    *(RequestHandlerActor, TopicDeletionActor, ZkBridgeActor),
+}
+
+
+def actors(node: Node) -> Iterator[Any]:
+    """All actors of a node, parents first."""
+    waiting = list((node.base.system_address.children or {}).values())
+    for ref in waiting:
+        waiting += (ref.children or {}).values()
+        yield node.base.instance_of(ref)
+
+
+def travelled(node: Node, actor: Any) -> ActorState:
+    """The actor's state, encoded and decoded; it must not have changed on the way."""
+    state = state_of(actor)
+    name, payload = encode(state)
+    back: ActorState = Codec(node.base.address_of).decode(name, payload)
+    assert back == state
+    assert encode(back) == (name, payload)
+    return back
+
+
+def replace_all(world: World) -> None:
+    """In the place of every actor put a fresh one that holds its state."""
+    for node in world.nodes:
+        for actor in actors(node):
+            fresh = type(actor)()
+            fresh._myRef = actor._myRef
+            restore(fresh, travelled(node, actor))
+            assert state_of(fresh) == state_of(actor)
+            actor._myRef.actor = fresh
+
+
+def test_every_actor_at_every_moment_has_a_state_that_travels(tmp_path: Path) -> None:
+    """After every single delivery of a start, an election and a topic's creation, suspended conversations included."""
+    world = World.of(tmp_path, 2)
+    seen: set[type] = set()
+    suspended = 0
+    created = False
+    while not (created and leaders(world.zookeeper)) or world.nodes[0].base.queued or world.nodes[1].base.queued:
+        for node in world.nodes:
+            node.base.run(1)
+            for actor in actors(node):
+                seen.add(type(actor))
+                state = travelled(node, actor)
+                if "StateSuspended" in repr(state):
+                    suspended += 1
+                    with pytest.raises(NotAtRest):
+                        restore(type(actor)(), state)
+        if not created and all(node.ready and not node.base.queued for node in world.nodes):
+            create_topic(world.zookeeper)
+            created = True
+    assert seen == ACTORS
+    assert suspended > 20
+    world.stop(0, 1)
+
+
+def lived(place: Path, replaced: bool) -> list[Any]:
+    """Election, topic, failover, deletion: the tree after each chapter, and how many deliveries it took."""
+    world = World.of(place)
+    chapters = []
+
+    def next_chapter() -> None:
+        world.scheduler.run(5.0)
+        tree = [path for path, _ in world.zookeeper.walk()]
+        chapters.append((tree, leaders(world.zookeeper), [node.base.n for node in world.nodes]))
+        if replaced:
+            replace_all(world)
+
+    next_chapter()
+    create_topic(world.zookeeper)
+    next_chapter()
+    world.stores[controller(world.zookeeper)].expire()
+    next_chapter()
+    with Client(MemoryStore(world.zookeeper)) as admin:
+        admin.ask(RequestTopicDeletion("t"))
+    next_chapter()
+    create_topic(world.zookeeper)
+    next_chapter()
+    world.stop(0, 1, 2)
+    assert_each_replays(place, 3)
+    return chapters
+
+
+def test_actors_restored_from_their_states_live_on_the_same(tmp_path: Path) -> None:
+    assert lived(tmp_path / "replaced", replaced=True) == lived(tmp_path / "undisturbed", replaced=False)
+
+
+class Holder(Dispatcher):
+    """Holds whatever a test gives it."""
+
+
+def test_what_is_shared_stays_shared() -> None:
+    holder, restored = Holder(), Holder()
+    holder.one = [1, {2}, (3, {"four": b"five"})]
+    holder.two = {"one": holder.one}
+    holder.circle = [holder.two]
+    holder.two["circle"] = holder.circle
+    restore(restored, state_of(holder))
+    assert restored.two["one"] is restored.one
+    assert restored.circle[0] is restored.two
+    assert restored.two["circle"] is restored.circle
+    assert restored.one == holder.one
+
+
+@pytest.mark.parametrize("thing", [lambda: None, threading.Lock(), object(), Path(), iter([])])
+def test_what_has_no_form_is_named(thing: Any) -> None:
+    base = LocalBase()
+    holder = base.instance_of(local_system(base).createActor(Holder))
+    holder.table = {"key": [0, thing]}
+    with pytest.raises(NoForm, match=r"Holder\.table\['key'\]\[1\] is "):
+        state_of(holder)
+
+
+@pytest.mark.parametrize(
+    "name", ["os:abort", "builtins:exit", "builtins:eval", "actors.runtime.state:importlib.reload"]
+)
+def test_a_state_names_nothing_but_what_is_ours(name: str) -> None:
+    with pytest.raises(LookupError, match="is none of ours"):
+        restore(Holder(), ActorState("x", (StatePart("thing", StateName(name)),)))
