@@ -24,7 +24,7 @@ from messages.topic_deletion import (
     ResetDeletions,
 )
 from messages.zookeeper import DeleteTopics, StopWatching
-from tests.core.driver import Scene, endpoint
+from tests.core.controller.driver import Scene, endpoint
 
 S = ReplicaState
 

@@ -11,8 +11,8 @@ from messages.conversation import ControllerMoved
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from messages.topic_deletion import DeletionSets
 from messages.zookeeper import GetPartitionStates, UpdatePartitionStates
-from tests.core import driver
-from tests.core.driver import EPOCH, Scene
+from tests.core.controller import driver
+from tests.core.controller.driver import EPOCH, Scene
 
 S = ReplicaState
 T0 = TopicPartition("t", 0)

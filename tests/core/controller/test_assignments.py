@@ -8,7 +8,7 @@ from actors.core.controller.context import target_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.validation import inconsistencies
 from messages.cluster import ReplicaAssignment, TopicPartition
-from tests.core.driver import Scene
+from tests.core.controller.driver import Scene
 
 FULL = ReplicaAssignment
 

@@ -19,8 +19,8 @@ from messages.zookeeper import (
     GetTopicConfigs,
     UpdatePartitionStates,
 )
-from tests.core import driver
-from tests.core.driver import EPOCH, FENCE, Scene
+from tests.core.controller import driver
+from tests.core.controller.driver import EPOCH, FENCE, Scene
 
 S = PartitionState
 T0 = TopicPartition("t", 0)

@@ -21,7 +21,7 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.topic_deletion import DeletionSets
-from tests.core.driver import EPOCH, Scene, leadership
+from tests.core.controller.driver import EPOCH, Scene, leadership
 
 FOO0, FOO1, BAR1 = TopicPartition("foo", 0), TopicPartition("foo", 1), TopicPartition("bar", 1)
 PARTITIONS = {FOO0: (1, (1, 2)), FOO1: (2, (2, 3)), BAR1: (3, (1, 3))}
