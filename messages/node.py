@@ -39,6 +39,12 @@ class NodeSettings:
     num_partitions: int = 1
     default_replication_factor: int = 1
     socket_request_max_bytes: int = 104857600
+    max_connections: int = 2147483647
+    max_connections_per_ip: int = 2147483647
+    connections_max_idle_ms: int = 600000
+    queued_max_request_bytes: int = -1
+    trace_client_request_max_bytes: int = 4194304
+    trace_client_bytes_per_second: int = 4194304
     trace_dir: str = ""
     metrics_port: int = 0
 

@@ -6,39 +6,37 @@ Rule 2: of each connection one request is under way at a time, so answers keep t
 Rule 3: what is no request closes its connection, with one line in the log that names peer, API and version; nobody else
         notices (broker.md 6.3).
 Rule 4: memory is bounded: while a request waits for its turn, or a peer does not read its answers, nothing more is read
-        of its socket.
+        of its socket. What else peers may use up is said in `limits`.
+Rule 5: where there are several listeners, requests of controllers and brokers (`messages.apis`, `control`) are taken
+        from the inter-broker listener alone; from others they are refused with code 31, and no actor sees them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import functools
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections import OrderedDict
 
 from thespian.actors import ActorAddress
 
+from actors.gateway.connection import Connection
+from actors.gateway.limits import ConnectionCount, Files, MemoryPool, PeerLog
 from actors.gateway.workbench import Workbench
 from actors.runtime import LocalBase
 from messages.cluster import Endpoint
-from messages.conversation import SLICE
 from messages.network import ClientPart, ClientRequest, ClientResponse, CloseClient
 from messages.node import NodeSettings, ServeClients
-from messages.parts import MAX_ENTRIES, Part, cut, joined
 from messages.vocabulary import Message
-from messages.wire import FrameReader, RequestHeader, Steps, WireError, decoding_request, encoding_response
 
 _log = logging.getLogger("kafka_actors.listener")
 
-T = TypeVar("T")
-
 BACKLOG = 128
-READ_AHEAD = 64 * 1024
-"""Bytes taken from a connection beyond the request that is under way."""
+NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+PAUSE = 1.0
+"""Seconds without accepting after the system had nothing left for a connection."""
 
 
 class ListenerGateway:
@@ -46,14 +44,21 @@ class ListenerGateway:
 
     def __init__(self, base: LocalBase, settings: NodeSettings) -> None:
         self._base = base
-        self._settings = settings
-        self._sockets: list[tuple[Endpoint, socket.socket]] = []
-        self._servers: list[asyncio.Server] = []
-        self._connections: dict[int, Connection] = {}
-        self._accepted = 0
+        self.settings = settings
         self.bench = Workbench()
+        self.memory = MemoryPool(settings.queued_max_request_bytes)
+        self.log = PeerLog(_log)
+        self._sockets: list[tuple[Endpoint, socket.socket]] = []
+        self._count = ConnectionCount(settings, Files.of_process())
+        self._connections: OrderedDict[int, Connection] = OrderedDict()
+        """By id, the one first that was quiet longest."""
+        self._accepted = 0
+        self._serving = False
+        self._full: set[str] = set()
+        """Listeners that accept nothing until there is room."""
+        self._opening: set[asyncio.Task[None]] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._handler: ActorAddress | None = None
-        self._opening: asyncio.Task[None] | None = None
         self.address: ActorAddress = base.outsider("listener", self.receive)
 
     @property
@@ -64,7 +69,7 @@ class ListenerGateway:
     async def bind(self) -> None:
         """Bind every listener and let connections queue up. OSError names listener, host and port."""
         try:
-            for endpoint in self._settings.listeners:
+            for endpoint in self.settings.listeners:
                 self._sockets.append((endpoint, _bound(endpoint)))
         except OSError:
             self._close_sockets()
@@ -72,10 +77,14 @@ class ListenerGateway:
 
     async def stop(self) -> None:
         """Close the listeners and every connection; requests under way get no answer."""
-        if self._opening is not None:
-            self._opening.cancel()
-        for server in self._servers:
-            server.close()
+        loop = asyncio.get_running_loop()
+        self._serving = False
+        for task in self._opening:
+            task.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
+        for _, bound in self._sockets:
+            loop.remove_reader(bound)
         self._close_sockets()
         for connection in list(self._connections.values()):
             connection.close()
@@ -101,167 +110,103 @@ class ListenerGateway:
                     self._connections[id].refuse(reason)
             case ServeClients(handler):
                 self._handler = handler
-                self._opening = asyncio.get_running_loop().create_task(self._serve())
+                self._serve()
             case _:
                 _log.error("the listeners know no %s (from %s)", type(message).__name__, sender)
 
-    async def _serve(self) -> None:
+    # ------------------------------------------------------------------------------------------------ accepting
+
+    def _serve(self) -> None:
+        """Accept, from now on and after every pause."""
+        self._serving = True
         loop = asyncio.get_running_loop()
         for endpoint, bound in self._sockets:
-            protocol = functools.partial(self._connection, endpoint.listener)
-            self._servers.append(await loop.create_server(protocol, sock=bound))
+            self._full.discard(endpoint.listener)
+            loop.add_reader(bound, self._accept, endpoint.listener, bound)
 
-    def _connection(self, listener: str) -> Connection:
+    def _accept(self, listener: str, bound: socket.socket) -> None:
+        """Take connections that wait, as far as there is room."""
+        loop = asyncio.get_running_loop()
+        for _ in range(BACKLOG):
+            if not self._count.has_room(listener):
+                loop.remove_reader(bound)
+                self._full.add(listener)
+                return
+            try:
+                accepted, (host, *_) = bound.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return
+            except OSError as error:
+                if error.errno not in NO_RESOURCES:
+                    raise
+                self.log.warning("listener %s takes no connection for %g s: %s", listener, PAUSE, error.strerror)
+                loop.remove_reader(bound)
+                self._timers["accept"] = loop.call_later(PAUSE, self._serve)
+                return
+            address = host.removeprefix("::ffff:")
+            if not self._count.begin(address):
+                accepted.close()
+                most = self.settings.max_connections_per_ip
+                self.log.warning("rejected a connection from %s on %s: it has %d already", address, listener, most)
+                continue
+            accepted.setblocking(False)
+            task = loop.create_task(self._open(listener, address, accepted))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _open(self, listener: str, address: str, accepted: socket.socket) -> None:
         self._accepted += 1
-        return Connection(self, self._accepted, listener, self._settings.socket_request_max_bytes)
+        connection = Connection(self, self._accepted, listener, address)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
+        except OSError:
+            self._count.end(address)
+            accepted.close()
 
     # ------------------------------------------------------------------------------------------------ connections
 
     def opened(self, connection: Connection) -> None:
-        """A connection begins."""
+        """A connection begins; another goes, where the protected listener went beyond what is allowed."""
         self._connections[connection.id] = connection
+        self.active(connection)
+        if self._count.exceeded():
+            others = (other for other in self._connections.values() if not self._count.is_protected(other.listener))
+            quiet = next(others, None)
+            if quiet is not None:
+                quiet.refuse("the connection is needed by another broker")
+        if "idle" not in self._timers:
+            self._watch_idle()
+
+    def active(self, connection: Connection) -> None:
+        """Something was said on a connection."""
+        connection.active_at = asyncio.get_running_loop().time()
+        self._connections.move_to_end(connection.id)
 
     def closed(self, connection: Connection) -> None:
-        """A connection ended; answers that still come for it are dropped."""
+        """A connection ended; answers that still come for it are dropped. There is room for another."""
         self._connections.pop(connection.id, None)
+        self._count.end(connection.address)
+        if self._serving and self._full:
+            self._serve()
+
+    def _watch_idle(self) -> None:
+        """Close the connections that were quiet for too long, and look again when the next may have been."""
+        most = self.settings.connections_max_idle_ms / 1000
+        self._timers.pop("idle", None)
+        if most < 0:
+            return
+        loop = asyncio.get_running_loop()
+        for connection in list(self._connections.values()):
+            left = connection.active_at + most - loop.time()
+            if left > 0:
+                self._timers["idle"] = loop.call_later(left, self._watch_idle)
+                return
+            connection.abort()
 
     def submit(self, request: ClientRequest | ClientPart) -> None:
         """Pass a request on to the actors, or a part that goes ahead of one."""
         if self._handler is not None:
             self._base.inject(self._handler, request, self.address)
-
-
-class Connection(asyncio.Protocol):
-    """One client's connection: frames in, one request at a time, responses out."""
-
-    def __init__(self, gateway: ListenerGateway, id: int, listener: str, max_bytes: int) -> None:
-        self.id = id
-        self._gateway = gateway
-        self._listener = listener
-        self._reader = FrameReader(max_bytes)
-        self._transport: asyncio.Transport
-        self._peer = "?"
-        self._busy = False
-        """Whether a request is being read, waits for its answer, or its answer is being written."""
-        self._under_way: RequestHeader | None = None
-        """The header of the request that has no answer yet."""
-        self._steps: Steps[Any] | None = None
-        """What the workbench does for this connection."""
-        self._parts: list[Part] = []
-        """What went ahead of its answer."""
-        self._ahead = 0
-        self._reading = True
-        self._draining = False
-
-    # ------------------------------------------------------------------------------------------------ asyncio calls
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is there."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        host, port = (transport.get_extra_info("peername") or ("?", "?"))[:2]
-        self._peer = f"{host}:{port}"
-        self._gateway.opened(self)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """The connection is gone, whoever closed it."""
-        if self._steps is not None:
-            self._steps.close()
-        self._gateway.closed(self)
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes of the client."""
-        self._ahead += len(data)
-        self._go_on(self._reader.feed(data))
-
-    def pause_writing(self) -> None:
-        """The client does not read what we send: take no further request of it."""
-        self._draining = True
-        self._regulate()
-
-    def resume_writing(self) -> None:
-        """It reads again."""
-        self._draining = False
-        self._go_on(self._reader.feed(b""))
-
-    # ------------------------------------------------------------------------------------------------ requests
-
-    def _go_on(self, frames: Iterator[bytes]) -> None:
-        """Begin the next request if none is under way."""
-        if not self._busy and not self._draining and not self._transport.is_closing():
-            try:
-                frame = next(frames, None)
-                if frame is not None:
-                    self._ahead -= len(frame)
-                    self._busy = True
-                    self._work(decoding_request(frame), self._begin)
-                else:
-                    self._ahead = 0
-            except WireError as error:
-                self.refuse(str(error))
-        self._regulate()
-
-    def _work(self, steps: Steps[T], then: Callable[[T], None]) -> None:
-        """Take the steps, and go on with their result; close where they fail."""
-
-        def finished(result: T | WireError) -> None:
-            if self._steps is steps:
-                self._steps = None
-            if isinstance(result, WireError):
-                self.refuse(str(result))
-            elif not self._transport.is_closing():
-                then(result)
-
-        self._steps = steps
-        self._gateway.bench.begin(steps, finished)
-
-    def _begin(self, read: tuple[RequestHeader, Message]) -> None:
-        """Pass a request on that was read."""
-        header, request = read
-        self._under_way = header
-        parts, request = cut(request)
-        if len(parts) * SLICE >= MAX_ENTRIES:
-            self.refuse(f"a {type(request).__name__} of more than {MAX_ENTRIES} entries")
-            return
-        for part in parts:
-            self._gateway.submit(ClientPart(self.id, part))
-        self._gateway.submit(ClientRequest(self.id, header.correlation_id, header.client_id, self._listener, request))
-
-    def take(self, part: Part) -> None:
-        """Keep a part of the answer to the request under way."""
-        self._parts.append(part)
-
-    def respond(self, response: ClientResponse) -> None:
-        """Send the answer to the request under way, and go on with the next."""
-        header = self._under_way
-        parts, self._parts = self._parts, []
-        if header is None or header.correlation_id != response.correlation_id or self._transport.is_closing():
-            return
-        self._under_way = None
-        self._work(encoding_response(header, joined(parts, response.response)), self._answer)
-
-    def _answer(self, frame: bytes) -> None:
-        """Send an answer that was written, and go on with the next request."""
-        self._transport.write(frame)
-        self._busy = False
-        self._go_on(self._reader.feed(b""))
-
-    def refuse(self, reason: str) -> None:
-        """Close, and say why."""
-        if not self._transport.is_closing():
-            _log.warning("closing the connection of %s on %s: %s", self._peer, self._listener, reason)
-            self.close()
-
-    def close(self) -> None:
-        """Close after what was written."""
-        self._transport.close()
-
-    def _regulate(self) -> None:
-        """Read the socket only while that is of use (rule 4)."""
-        wanted = not self._draining and (not self._busy or self._ahead < READ_AHEAD)
-        if wanted != self._reading and not self._transport.is_closing():
-            self._reading = wanted
-            (self._transport.resume_reading if wanted else self._transport.pause_reading)()
 
 
 def _bound(endpoint: Endpoint) -> socket.socket:

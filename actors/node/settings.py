@@ -137,6 +137,7 @@ class _Reader:
         listeners = self._endpoints("listeners")
         advertised = self._advertised(listeners)
         log_dirs = self._log_dirs()
+        self._check_queued_bytes()
         return NodeSettings(
             node_id=self._node_id(),
             listeners=listeners,
@@ -149,6 +150,12 @@ class _Reader:
             trace_dir=self._trace_dir(log_dirs),
             **fields,
         )
+
+    def _check_queued_bytes(self) -> None:
+        """The pool for requests that are being received must have room for one, where there is a pool at all."""
+        queued, largest = self._values["queued.max.request.bytes"], self._values["socket.request.max.bytes"]
+        if 0 <= queued < largest:
+            self._wrong("queued.max.request.bytes", f"it takes -1, or at least socket.request.max.bytes={largest}")
 
     def _wrong(self, name: str, allowed: str) -> None:
         self.errors.append(f"{name}={self._texts.get(name, _ACTING[name].default)} is wrong: {allowed}")

@@ -141,7 +141,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("num.partitions", _integer(1), "1", "num_partitions"),
     Setting("default.replication.factor", _integer(1), "1", "default_replication_factor"),
     Setting("socket.request.max.bytes", _integer(1), "104857600", "socket_request_max_bytes"),
+    Setting("max.connections", _integer(0), "2147483647", "max_connections"),
+    Setting("max.connections.per.ip", _integer(0), "2147483647", "max_connections_per_ip"),
+    Setting("connections.max.idle.ms", _integer(-1, LONG_MAX), "600000", "connections_max_idle_ms"),
+    Setting("queued.max.request.bytes", _integer(-1, LONG_MAX), "-1", "queued_max_request_bytes"),
     Setting("trace.dir", TEXT, None),
+    Setting("trace.client.request.max.bytes", _integer(1), "4194304", "trace_client_request_max_bytes"),
+    Setting("trace.client.bytes.per.second", _integer(1, LONG_MAX), "4194304", "trace_client_bytes_per_second"),
     Setting("metrics.port", PORT, "0", "metrics_port"),
 )
 """What we act on, in the order of the documentation. A None default is computed, or the setting is required."""
@@ -173,7 +179,7 @@ KNOWN = frozenset(
     alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.create.topics.enable
     auto.include.jmx.reporter auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms
     broker.session.timeout.ms client.quota.callback.class compression.gzip.level compression.lz4.level
-    compression.type compression.zstd.level connection.failed.authentication.delay.ms connections.max.idle.ms
+    compression.type compression.zstd.level connection.failed.authentication.delay.ms
     connections.max.reauth.ms control.plane.listener.name controller.listener.names
     controller.quorum.append.linger.ms controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
@@ -205,7 +211,7 @@ KNOWN = frozenset(
     log.message.timestamp.difference.max.ms log.message.timestamp.type log.preallocate log.retention.bytes
     log.retention.check.interval.ms log.retention.hours log.retention.minutes log.retention.ms log.roll.hours
     log.roll.jitter.hours log.roll.jitter.ms log.roll.ms log.segment.bytes max.connection.creation.rate
-    max.connections max.connections.per.ip max.connections.per.ip.overrides
+    max.connections.per.ip.overrides
     max.incremental.fetch.session.cache.slots max.request.partition.size.limit message.max.bytes metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
     metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
@@ -218,7 +224,7 @@ KNOWN = frozenset(
     password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
     password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret
     principal.builder.class producer.id.expiration.check.interval.ms producer.id.expiration.ms
-    producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests quota.window.num
+    producer.purgatory.purge.interval.requests queued.max.requests quota.window.num
     quota.window.size.seconds remote.fetch.max.wait.ms remote.log.index.file.cache.total.size.bytes
     remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
     remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds

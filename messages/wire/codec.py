@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from messages.apis import API_BY_KEY, API_BY_REQUEST, Api
 from messages.errors import UNSUPPORTED_VERSION
+from messages.parts import MAX_ENTRIES
 from messages.requests import ApiVersionsRequest
 from messages.vocabulary import Message
 from messages.wire.bindings import BINDINGS
@@ -27,6 +28,9 @@ from messages.wire.errors import MalformedFrame, Unencodable, UnknownApi, Unsupp
 from messages.wire.frame import framed
 from messages.wire.layout import Schema
 from messages.wire.primitives import framed_text, read_text, skip_tags
+
+MAX_ANSWER_ENTRIES = 4 * MAX_ENTRIES
+"""Entries that a response may have: we asked for it, and all of a cluster may be in it."""
 
 _CONTROLLED_SHUTDOWN = 7
 _API_VERSIONS = 18
@@ -204,7 +208,7 @@ def _response_schema(api: Api) -> Schema:
 
 @functools.cache
 def _request_reader(api: Api, version: int) -> Callable[[bytes, int], Steps[tuple[Any, int]]]:
-    return compile_reader(api.request, _request_schema(api).layout(version), version, BINDINGS)
+    return compile_reader(api.request, _request_schema(api).layout(version), version, BINDINGS, MAX_ENTRIES)
 
 
 @functools.cache
@@ -214,7 +218,7 @@ def _request_writer(api: Api, version: int) -> Callable[[Any], Steps[list[bytes]
 
 @functools.cache
 def _response_reader(api: Api, version: int) -> Callable[[bytes, int], Steps[tuple[Any, int]]]:
-    return compile_reader(api.response, _response_schema(api).layout(version), version, BINDINGS)
+    return compile_reader(api.response, _response_schema(api).layout(version), version, BINDINGS, MAX_ANSWER_ENTRIES)
 
 
 @functools.cache

@@ -59,13 +59,14 @@ Bindings = Mapping[type, Binding]
 
 
 def compile_reader(
-    kind: type, layout: Layout, version: int, bindings: Bindings
+    kind: type, layout: Layout, version: int, bindings: Bindings, most: int
 ) -> Callable[[bytes, int], Steps[tuple[Any, int]]]:
     """`read(data, position)`, whose result is the message and where it ended.
 
-    It raises ValueError, IndexError or struct.error for bytes that are none.
+    It raises ValueError, IndexError or struct.error for bytes that are none, or that have more than `most` structs (as
+    soon as a slice goes beyond).
     """
-    return _Reader(layout, version, bindings).compile(kind)
+    return _Reader(layout, version, bindings, most).compile(kind)
 
 
 def compile_writer(kind: type, layout: Layout, version: int, bindings: Bindings) -> Callable[[Any], Steps[list[bytes]]]:
@@ -151,9 +152,9 @@ class _Code:
     def class_of(self, kind: Any) -> _Class:
         return _Class(kind, self.bindings)
 
-    def step(self) -> None:
-        """Count one struct, and end the slice where it is full."""
-        self.emit("left -= 1", "if not left:", "    left = SLICE", "    yield")
+    def step(self, *lines: str) -> None:
+        """Count one struct, and end the slice where it is full, with these lines."""
+        self.emit("left -= 1", "if not left:", "    left = SLICE", *(f"    {line}" for line in lines), "    yield")
 
     def finish(self, name: str) -> Any:
         exec(compile("\n".join(self.lines), f"<{name} v{self.version}>", "exec"), self.names)
@@ -204,10 +205,14 @@ class _Inner(NamedTuple):
 
 
 class _Reader(_Code):
+    def __init__(self, layout: Layout, version: int, bindings: Bindings, most: int) -> None:
+        super().__init__(layout, version, bindings)
+        self.most = most
+
     def compile(self, kind: type) -> Any:
         self.emit("def code(data, position):")
         self.depth = 1
-        self.emit("left = SLICE", "if not left: yield")
+        self.emit("left = SLICE", "done = 0", "if not left: yield")
         self.guesses: list[str] = []
         body, scope = len(self.lines), _Scope()
         scope.values["version"] = str(self.version)
@@ -298,7 +303,7 @@ class _Reader(_Code):
         scope = self.row(field, outer) if _is_flat(fields) else self.struct(kind, fields, outer)
         if kind.type is not None:
             self.emit(f"{items}.append({self.value(kind, fields, scope)})")
-        self.step()
+        self.step("done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})")
 
     def row(self, field: Field, outer: _Scope) -> _Scope:
         """Read a flat struct at once, in the guess that it is as long as the last one (rule 3)."""
@@ -371,6 +376,10 @@ class _Reader(_Code):
 
 def _refuse_null(field: str) -> NoReturn:
     raise ValueError(f"{field} is null")
+
+
+def _refuse_more(most: int) -> NoReturn:
+    raise ValueError(f"more than {most} entries")
 
 
 def _text_of_id(data: bytes) -> str:

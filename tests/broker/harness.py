@@ -118,7 +118,10 @@ def settings(*log_dirs: Path | str, **fields: Any) -> NodeSettings:
     """Settings of broker 0 on a free port."""
     here = (Endpoint("PLAINTEXT", "127.0.0.1", 0),)
     defaults = {"log_segment_delete_delay_ms": DELAY_MS, "validate_state": True}
-    return NodeSettings(0, here, here, tuple(map(str, log_dirs)), "none", **{**defaults, **fields})
+    places = {"listeners": here, "advertised_listeners": here}
+    return NodeSettings(
+        0, log_dirs=tuple(map(str, log_dirs)), zookeeper_connect="none", **{**places, **defaults, **fields}
+    )
 
 
 class Broker:

@@ -34,7 +34,8 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.wire import encode_request
-from tests.broker.harness import CONTROLLER, ServedBroker, alive, codes, known, order, settings
+from tests.broker.gateways import eventually, run_with_gateway, turns
+from tests.broker.harness import CONTROLLER, ServedBroker, alive, codes, known, order
 from tests.waiting import until
 from tests.wire_client import WireClient
 
@@ -168,43 +169,6 @@ def test_no_bytes_break_the_broker(broker: ServedBroker, fuzz: list[bytes]) -> N
 
 
 # ---------------------------------------------------------------------------------------------------- the gateway alone
-
-
-def run_with_gateway(scenario: object, **fields: object) -> None:
-    """Run `scenario(gateway, base, seen)` on a loop; `seen` collects what the gateway submits."""
-
-    async def main() -> None:
-        base = LocalBase(clock=RealClock())
-        seen: list[ClientRequest] = []
-        handler = base.outsider("handler", lambda message, sender: seen.append(message))
-        gateway = ListenerGateway(base, settings("/nowhere", **fields))
-        base.attach(asyncio.get_running_loop())
-        await gateway.bind()
-        try:
-            await asyncio.wait_for(scenario(gateway, base, handler, seen), 20)  # type: ignore[operator]
-        finally:
-            await gateway.stop()
-            base.detach()
-
-    asyncio.run(main())
-
-
-async def turns(count: int = 50) -> None:
-    """Let the loop turn so often: what can happen at the gateway without anybody else's doing has happened then.
-
-    Bytes sent over the loopback are in the peer's socket when `send` returns; from there a few turns to the actors.
-    """
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-async def eventually(look: object) -> None:
-    """Wait on the loop for a condition."""
-    for _ in range(2000):
-        if look():  # type: ignore[operator]
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("condition not met within 10 s")
 
 
 def test_connections_wait_until_clients_are_served() -> None:

@@ -108,6 +108,7 @@ def test_listeners_as_kafka_reads_them() -> None:
         ({"log__dirs": "/a", "trace__dir": "/a/trace"}, ["trace.dir=/a/trace", "/a"]),
         ({"zookeeper__connect": ""}, ["zookeeper.connect=", "host:port"]),
         ({"zookeeper__connect": "h:x"}, ["zookeeper.connect=h:x", "host:port"]),
+        ({"queued__max__request__bytes": "1000"}, ["queued.max.request.bytes=1000", "socket.request.max.bytes"]),
         ({"zookeeper__session__timeout__ms": "0"}, ["zookeeper.session.timeout.ms=0", "at least 1"]),
     ],
 )  # fmt: skip

@@ -1,0 +1,148 @@
+"""What peers may use up of a node: connections, files, memory, the trace, lines of the log.
+
+Rule 1: connections (`max.connections`, `max.connections.per.ip`) as Kafka counts them. A node that has enough takes no
+        more: they wait in the socket. The inter-broker listener, where there are others too, goes beyond: of their
+        connections the one that was quiet longest makes room.
+Rule 2: files are kept in reserve for ZooKeeper, logs, peers and trace, whatever max.connections says.
+Rule 3: memory (`queued.max.request.bytes`): a request that is not there whole takes its size out of a pool when it
+        begins, if there is anything in it, and puts it back when it has been read; who gets nothing is not read on.
+Rule 4: what clients send is recorded whole, and so is what they are answered; so both are bounded
+        (`trace.client.request.max.bytes`, `trace.client.bytes.per.second`): a connection beyond its rate is read later.
+Rule 5: a line in the log that a peer can cause is written a few times a second at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from messages.node import NodeSettings
+
+RESERVED_FILES = 128
+"""Files that connections leave to others; half of those allowed, where these are few. Peers may have half of them."""
+
+LINES_PER_SECOND = 10
+
+
+class Files(NamedTuple):
+    """How many connections a process has files for: those of all listeners, and those of the protected one (rule 2)."""
+
+    all: int
+    protected: int
+
+    @staticmethod
+    def of_process() -> Files:
+        """As many as this process may open, less the reserve."""
+        files = os.sysconf("SC_OPEN_MAX")
+        reserve = min(RESERVED_FILES, files // 2)
+        return Files(files - reserve, files - reserve // 2)
+
+
+class ConnectionCount:
+    """How many connections there are, in all and from each address (rules 1 and 2)."""
+
+    def __init__(self, settings: NodeSettings, files: Files) -> None:
+        several = len(settings.listeners) > 1
+        self._protected = settings.inter_broker_listener_name if several else None
+        self._most = min(settings.max_connections, files.all)
+        self._most_protected = files.protected
+        self._most_per_address = settings.max_connections_per_ip
+        self._total = 0
+        self._by_address: Counter[str] = Counter()
+
+    def has_room(self, listener: str) -> bool:
+        """Whether a listener may take another connection."""
+        return self._total < (self._most_protected if listener == self._protected else self._most)
+
+    def exceeded(self) -> bool:
+        """Whether the protected listener has gone beyond: another one's connection has to go."""
+        return self._total > self._most
+
+    def is_protected(self, listener: str) -> bool:
+        """Whether the connections of a listener stay when others go."""
+        return listener == self._protected
+
+    def begin(self, address: str) -> bool:
+        """Count a connection; False where the address has too many."""
+        if self._by_address[address] >= self._most_per_address:
+            return False
+        self._total += 1
+        self._by_address[address] += 1
+        return True
+
+    def end(self, address: str) -> None:
+        """A connection is gone."""
+        self._total -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+
+class MemoryPool:
+    """Bytes for requests that are being received (rule 3). -1: as many as they want."""
+
+    def __init__(self, size: int) -> None:
+        self._unlimited = size < 0
+        self._left = size
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, size: int, retry: Callable[[], None]) -> bool:
+        """Take `size` bytes, if there are any at all, as Kafka does; else `retry` is called when there are."""
+        if self._unlimited:
+            return True
+        if self._left <= 0:
+            self._waiting.append(retry)
+            return False
+        self._left -= size
+        return True
+
+    def give_back(self, size: int) -> None:
+        """Bytes that `take` gave; those who wait try again, first come first served."""
+        if self._unlimited or not size:
+            return
+        self._left += size
+        waiting, self._waiting = self._waiting, deque()
+        for retry in waiting:
+            retry()
+
+
+class Allowance:
+    """How fast a connection may have things recorded (rule 4): `rate` bytes a second, one second's worth at once."""
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._used_up_until = 0.0
+
+    def use(self, size: int, now: float) -> None:
+        """So much goes to the record."""
+        self._used_up_until = max(now, self._used_up_until) + size / self._rate
+
+    def delay(self, now: float) -> float:
+        """Seconds until more may follow."""
+        return max(0.0, self._used_up_until - now - 1)
+
+
+class PeerLog:
+    """A logger for what peers cause (rule 5)."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._second = 0.0
+        self._lines = self._left_out = 0
+
+    def warning(self, text: str, *arguments: object) -> None:
+        """Write the line, or count it; the next one that is written says how many there were."""
+        now = asyncio.get_running_loop().time()
+        if now - self._second >= 1:
+            left_out, self._second, self._lines, self._left_out = self._left_out, now, 0, 0
+            if left_out:
+                self._logger.warning("%d more lines of this kind were left out", left_out)
+        if self._lines < LINES_PER_SECOND:
+            self._lines += 1
+            self._logger.warning(text, *arguments)
+        else:
+            self._left_out += 1

@@ -1,0 +1,366 @@
+"""What peers may use up of a node: connections, memory, the record, lines of the log; and who may give it orders."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import struct
+from typing import Any
+
+import pytest
+
+from actors.gateway import listener as listening
+from actors.gateway.connection import Connection
+from actors.gateway.limits import LINES_PER_SECOND, Allowance, ConnectionCount, Files, MemoryPool, PeerLog
+from actors.gateway.listener import ListenerGateway
+from actors.runtime import LocalBase
+from messages.apis import APIS, Api
+from messages.cluster import Endpoint, TopicPartition
+from messages.conversation import SLICE
+from messages.errors import CLUSTER_AUTHORIZATION_FAILED
+from messages.network import ClientResponse
+from messages.node import NodeSettings, ServeClients
+from messages.requests import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    MetadataRequest,
+    PartitionError,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from messages.wire import decode_response, encode_request
+from messages.wire.bindings import BINDINGS
+from messages.wire.compiler import compile_reader
+from messages.wire.layout import Schema
+from messages.wire.primitives import varint
+from tests.broker.gateways import eventually, run_with_gateway
+from tests.broker.harness import order
+
+TWO = (Endpoint("INTERNAL", "127.0.0.1", 0), Endpoint("CLIENTS", "127.0.0.1", 0))
+PARTITION = TopicPartition("t", 0)
+
+Seen = list[Any]
+
+
+class Client:
+    """One connection to a gateway under test."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def of(cls, gateway: ListenerGateway, listener: str = "PLAINTEXT") -> Client:
+        return cls(*await asyncio.open_connection("127.0.0.1", gateway.ports[listener]))
+
+    async def frame(self) -> bytes:
+        return await self.reader.readexactly(*struct.unpack(">i", await self.reader.readexactly(4)))
+
+    async def ask(self) -> None:
+        self.writer.write(encode_request(ApiVersionsRequest(0), 1, "x"))
+        await self.frame()
+
+    async def is_closed(self) -> bool:
+        try:
+            return await self.reader.read(1) == b""
+        except ConnectionError:
+            return True
+
+
+def serve(gateway: ListenerGateway, base: LocalBase, seen: Seen) -> None:
+    """Have everything answered at once, and what was asked kept in `seen`."""
+
+    def answer(message: Any, sender: Any) -> None:
+        seen.append(message.request)
+        base.inject(gateway.address, ClientResponse(message.connection, message.correlation_id, ANSWER))
+
+    base.inject(gateway.address, ServeClients(base.outsider("answering", answer)))
+
+
+ANSWER = ApiVersionsResponse(0, ())
+
+
+def test_a_node_that_has_enough_connections_lets_others_wait() -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        clients = [await Client.of(gateway) for _ in range(3)]
+        await clients[0].ask()
+        await clients[1].ask()
+        waiting = asyncio.ensure_future(clients[2].ask())
+        await eventually(lambda: gateway._full)
+        assert len(gateway._connections) == 2 and not waiting.done()
+        clients[0].writer.close()
+        await waiting
+        assert len(gateway._connections) == 2
+
+    run_with_gateway(scenario, max_connections=2)
+
+
+def test_an_address_that_has_enough_connections_gets_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        first = await Client.of(gateway)
+        await first.ask()
+        assert await (await Client.of(gateway)).is_closed()
+        first.writer.close()
+        await eventually(lambda: not gateway._connections)
+        await (await Client.of(gateway)).ask()
+
+    run_with_gateway(scenario, max_connections_per_ip=1)
+    assert "rejected a connection from 127.0.0.1 on PLAINTEXT: it has 1 already" in caplog.text
+
+
+def test_another_broker_makes_room_for_itself() -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        quiet, busy = [await Client.of(gateway, "CLIENTS") for _ in range(2)]
+        await quiet.ask()
+        await busy.ask()
+        for _ in range(2):
+            await (await Client.of(gateway, "INTERNAL")).ask()
+        assert await quiet.is_closed()
+        assert await busy.is_closed(), "the second of the brokers needed room too"
+        await (await Client.of(gateway, "INTERNAL")).ask()
+
+    run_with_gateway(scenario, max_connections=2, listeners=TWO, inter_broker_listener_name="INTERNAL")
+
+
+def test_files_are_kept_in_reserve() -> None:
+    one = (Endpoint("A", "h", 1),)
+    for files, listeners, protected in ((Files(2, 3), one, 2), (Files(2, 3), (*one, Endpoint("B", "h", 2)), 3)):
+        settings = NodeSettings(0, listeners, listeners, (), "none", inter_broker_listener_name="A")
+        count = ConnectionCount(settings, files)
+        taken = 0
+        while count.has_room("A"):
+            assert count.begin("h")
+            taken += 1
+        assert taken == protected
+    reserved = Files.of_process()
+    assert 0 < reserved.all < reserved.protected
+
+
+class Exhausted(socket.socket):
+    """A listening socket of a process that has no files left, for a while."""
+
+    tries = 0
+    left = 0
+
+    def accept(self) -> Any:
+        Exhausted.tries += 1
+        if Exhausted.left <= 0:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().accept()
+
+
+def test_a_system_without_files_is_asked_again_after_a_pause(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "PAUSE", 0.05)
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        ((endpoint, bound),) = gateway._sockets
+        gateway._sockets[:] = [(endpoint, Exhausted(fileno=bound.detach()))]
+        gateway._sockets[0][1].setblocking(False)
+        serve(gateway, base, seen)
+        asking = asyncio.ensure_future((await Client.of(gateway)).ask())
+        await eventually(lambda: Exhausted.tries == 3)
+        Exhausted.left = 1
+        await asking
+
+    run_with_gateway(scenario)
+    assert [r.getMessage() for r in caplog.records] == [
+        "listener PLAINTEXT takes no connection for 0.05 s: Too many open files"
+    ] * 3
+
+
+def test_a_silent_connection_is_closed_and_a_busy_one_is_not() -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        busy, silent, half = [await Client.of(gateway) for _ in range(3)]
+        half.writer.write(encode_request(MetadataRequest(8, ("t",), False), 1, "x")[:-1])
+        ends = asyncio.gather(silent.is_closed(), half.is_closed())
+        while not ends.done():
+            await busy.ask()
+            await asyncio.sleep(0.01)
+        assert await ends == [True, True]
+        await busy.ask()
+        assert len(gateway._connections) == 1
+
+    run_with_gateway(scenario, connections_max_idle_ms=200)
+
+
+def test_half_sent_requests_do_not_take_all_memory() -> None:
+    pool, size, peers = 1 << 20, 1 << 20, 20
+    begun = struct.pack(">ihhih", size, 3, 8, 1, -1) + bytes(size - 100)
+
+    def held(gateway: ListenerGateway) -> int:
+        return sum(len(connection._reader._buffer) for connection in gateway._connections.values())
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        clients = [await Client.of(gateway) for _ in range(peers)]
+        for client in clients:
+            client.writer.write(begun)
+        await eventually(lambda: sum(c._waits_for_memory for c in gateway._connections.values()) == peers - 1)
+        await eventually(lambda: held(gateway) > size - 200)
+        assert held(gateway) < pool + peers * (256 << 10), "what one read of the socket brings is there before we know"
+        clients[0].writer.transport.abort()
+        await eventually(lambda: sum(c._waits_for_memory for c in gateway._connections.values()) == peers - 2)
+
+    run_with_gateway(scenario, queued_max_request_bytes=pool)
+
+
+def test_who_waits_for_memory_gets_it_in_turn() -> None:
+    pool, retried = MemoryPool(100), []
+    assert pool.take(90, lambda: None) and pool.take(500, lambda: None), "as long as there is anything, as Kafka does"
+    assert not pool.take(1, lambda: retried.append("a"))
+    assert not pool.take(1, lambda: retried.append("b"))
+    pool.give_back(90)
+    assert retried == ["a", "b"]
+    pool.give_back(500)
+    assert pool.take(100, lambda: None) and not pool.take(1, lambda: None)
+    assert MemoryPool(-1).take(1 << 40, lambda: None)
+
+
+def test_a_clients_large_request_is_refused_as_soon_as_it_is_announced(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        client, controller = await Client.of(gateway), await Client.of(gateway)
+        client.writer.write(struct.pack(">ih", 1001, 3))
+        assert await client.is_closed()
+        request = StopReplicaRequest(3, 1, 1, 1, tuple(StopReplicaPartitionState(PARTITION) for _ in range(200)))
+        controller.writer.write(encode_request(request, 1, "x"))
+        await eventually(lambda: seen == [request])
+
+    run_with_gateway(scenario, trace_client_request_max_bytes=1000)
+    assert "a request of 1001 bytes, 1000 are allowed (trace.client.request.max.bytes)" in caplog.text
+
+
+def test_an_allowance_grows_with_time() -> None:
+    allowance = Allowance(100)
+    allowance.use(100, now=10.0)
+    assert allowance.delay(10.0) == 0
+    allowance.use(150, now=10.0)
+    assert allowance.delay(10.0) == 1.5
+    assert allowance.delay(11.0) == 0.5
+    assert allowance.delay(20.0) == 0
+    allowance.use(100, now=20.0)
+    assert allowance.delay(20.0) == 0, "what was not used is not saved up"
+
+
+def test_a_client_beyond_its_rate_is_read_later() -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        greedy, modest = await Client.of(gateway), await Client.of(gateway)
+        for _ in range(2):
+            greedy.writer.write(encode_request(ApiVersionsRequest(3, "t" * 30_000, "1"), 1, "x"))
+        await eventually(lambda: any(c._throttle for c in gateway._connections.values()))
+        (throttled,) = [c for c in gateway._connections.values() if c._throttle is not None]
+        assert len(seen) == 1
+        await modest.ask()
+        assert len(seen) == 2, "only the other one's"
+        throttled._allowance = Allowance(1 << 30)
+        throttled._unthrottle()
+        await eventually(lambda: len(seen) == 3)
+
+    run_with_gateway(scenario, trace_client_bytes_per_second=1000)
+
+
+def test_peers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        log = PeerLog(logging.getLogger("tests.peers"))
+        for number in range(1000):
+            log.warning("line %d", number)
+        log._second -= 1
+        log.warning("another")
+
+    asyncio.run(scenario())
+    lines = [record.getMessage() for record in caplog.records if record.name == "tests.peers"]
+    assert len(lines) <= 2 * LINES_PER_SECOND + 2
+    assert lines[-2:] == ["990 more lines of this kind were left out", "another"]
+
+
+def test_a_request_of_too_many_partitions_is_refused_before_it_is_read_to_the_end() -> None:
+    most, count = 2 * SLICE, 0xFFFFFF
+    head = bytes.fromhex("00000001 00000001 0000000000000001 02 02 74") + varint(count)
+    read = compile_reader(StopReplicaRequest, Schema("StopReplicaRequest").layout(3), 3, BINDINGS, most)
+    slices = 0
+    with pytest.raises(ValueError, match=f"more than {most} entries"):
+        for _ in read(head + bytes(10) * (3 * SLICE), 0):
+            slices += 1
+    assert slices == most / SLICE
+
+
+# ---------------------------------------------------------------------------------------------------- the control plane
+
+ORDERS = {
+    "LeaderAndIsr": (
+        LeaderAndIsrRequest(4, 1, 1, 1, (order("t"),), ()),
+        LeaderAndIsrResponse(CLUSTER_AUTHORIZATION_FAILED, (PartitionError(PARTITION, CLUSTER_AUTHORIZATION_FAILED),)),
+    ),
+    "StopReplica": (
+        StopReplicaRequest(3, 1, 1, 1, (StopReplicaPartitionState(PARTITION, 1, True),)),
+        StopReplicaResponse(CLUSTER_AUTHORIZATION_FAILED, (PartitionError(PARTITION, CLUSTER_AUTHORIZATION_FAILED),)),
+    ),
+    "UpdateMetadata": (
+        UpdateMetadataRequest(6, 1, 1, 1, (), ()),
+        UpdateMetadataResponse(CLUSTER_AUTHORIZATION_FAILED),
+    ),
+    "ControlledShutdown": (
+        ControlledShutdownRequest(3, 1, 1),
+        ControlledShutdownResponse(CLUSTER_AUTHORIZATION_FAILED),
+    ),
+}
+
+
+@pytest.mark.parametrize("api", [api for api in APIS if api.control], ids=lambda api: api.name)
+def test_orders_are_taken_from_the_listener_of_the_brokers_alone(api: Api) -> None:
+    request, refusal = ORDERS[api.name]
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        stranger, broker = await Client.of(gateway, "CLIENTS"), await Client.of(gateway, "INTERNAL")
+        stranger.writer.write(encode_request(request, 7, "x"))
+        assert decode_response(type(request), request.version, await stranger.frame()) == (7, refusal)
+        await stranger.ask()
+        assert seen == [ApiVersionsRequest(0)], "no actor has seen it, and the connection is still good"
+        broker.writer.write(encode_request(request, 8, "x"))
+        await eventually(lambda: seen[1:] == [request])
+
+    run_with_gateway(scenario, listeners=TWO, inter_broker_listener_name="INTERNAL")
+
+
+def test_a_node_with_one_listener_takes_orders_from_whoever_reaches_it() -> None:
+    request, _ = ORDERS["StopReplica"]
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        (await Client.of(gateway)).writer.write(encode_request(request, 1, "x"))
+        await eventually(lambda: seen == [request])
+
+    run_with_gateway(scenario)
+
+
+def test_connections_end_with_nothing_left() -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        clients = [await Client.of(gateway) for _ in range(10)]
+        for client in clients:
+            client.writer.write(struct.pack(">ihh", 5000, 3, 8))
+        await eventually(lambda: sum(bool(c._taken) for c in gateway._connections.values()) == 10)
+        for client in clients:
+            client.writer.transport.abort()
+        await eventually(lambda: not gateway._connections)
+        assert gateway.memory._left == 100_000 and gateway._count._total == 0 and not gateway._count._by_address
+        assert not any(isinstance(value, Connection) for value in gateway.__dict__.values())
+
+    run_with_gateway(scenario, queued_max_request_bytes=100_000)
