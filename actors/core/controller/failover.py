@@ -17,7 +17,14 @@ from __future__ import annotations
 
 import logging
 
-from actors.core.controller import brokers, deletion_plan, notifications, partition_state_machine, replica_state_machine
+from actors.core.controller import (
+    brokers,
+    deletion_plan,
+    notifications,
+    partition_state_machine,
+    replica_state_machine,
+    topics,
+)
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import CloseAllChannels, ElectLater, OpenChannel
 from messages.cluster import NO_CONTROLLER
@@ -28,7 +35,6 @@ from messages.zookeeper import (
     DeleteIsrChangeNotifications,
     DeleteLogDirEvents,
     Elect,
-    GetAssignments,
     GetBrokers,
     GetController,
     GetIsrChangeNotifications,
@@ -174,9 +180,7 @@ def _load(context: ControllerContext) -> Flow[None]:
     names = yield from ask(GetTopics())
     for topic in names.topics:
         context.add_topic(topic)
-    if names.topics:
-        assignments = yield from ask(GetAssignments(names.topics))
-        context.learn(assignments.topics)
+    yield from topics.learn_assignments(context, names.topics)
     yield from ask(WatchBrokers((*context.brokers, *registered.unreadable)))
     if context.assignments:
         yield from notifications.refresh(context, tuple(context.assignments))

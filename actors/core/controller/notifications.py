@@ -13,7 +13,7 @@ from actors.core.controller import brokers
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from messages.cluster import Leadership, TopicPartition
-from messages.conversation import AskFailed, Flow, ask
+from messages.conversation import AskFailed, Flow, ask, slices
 from messages.events import (
     IsrChangeNotification,
     LogDirEventNotification,
@@ -46,11 +46,12 @@ def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flo
 
 def refresh(context: ControllerContext, partitions: tuple[TopicPartition, ...]) -> Flow[None]:
     """Read the leadership of these partitions again. What cannot be read stays as it was known."""
-    read = yield from ask(GetPartitionStates(partitions))
-    for partition, _, error in read.states:
-        if error:
-            log.error("%s the state of %s cannot be read: %s", context.tag, partition, error)
-    context.learn_leaderships(Leadership(tp, state) for tp, state, _ in read.states if state is not None)
+    for part in slices(partitions):
+        read = yield from ask(GetPartitionStates(tuple(part)))
+        for partition, _, error in read.states:
+            if error:
+                log.error("%s the state of %s cannot be read: %s", context.tag, partition, error)
+        context.learn_leaderships(Leadership(tp, state) for tp, state, _ in read.states if state is not None)
 
 
 def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) -> Flow[None]:

@@ -11,7 +11,7 @@ from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import TopicPartition
-from messages.conversation import Flow, ask
+from messages.conversation import SLICE, Flow, ask
 from messages.events import PartitionModifications, TopicChange, TopicDeletion
 from messages.zookeeper import (
     GetAssignments,
@@ -22,6 +22,9 @@ from messages.zookeeper import (
 )
 
 log = logging.getLogger("kafka.controller")
+
+TOPICS_AT_FIRST = 10
+"""Topics whose assignments are read at once before it is known how large they are."""
 
 
 def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
@@ -39,13 +42,28 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
     if new:
         for topic in new:
             context.add_topic(topic)
-        answer = yield from ask(GetAssignments(new))
-        added = context.learn(answer.topics)
+        added = yield from learn_assignments(context, new)
         log.info("%s New topics: %s with %d partitions", context.tag, ",".join(new), len(added))
     yield from on_new_partition_creation(context, added)
     if any(topic in context.queued for topic in removed):
         yield from deletion_plan.correct(context, removed)
         yield from deletion_plan.resume(context)
+
+
+def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Flow[list[TopicPartition]]:
+    """Read and watch the assignments of topics, and learn those that are new; the partitions learnt.
+
+    So many topics are read at a time that they have some SLICE partitions together, judged by those read before.
+    """
+    added: list[TopicPartition] = []
+    start, count = 0, TOPICS_AT_FIRST
+    while start < len(topics):
+        answer = yield from ask(GetAssignments(topics[start : start + count]))
+        added += context.learn(answer.topics)
+        start += count
+        partitions = sum(len(partitions) for _, partitions in answer.topics)
+        count = max(1, min(2 * count, count * SLICE // max(1, partitions)))
+    return added
 
 
 def modified(context: ControllerContext, event: PartitionModifications) -> Flow[None]:

@@ -1,0 +1,74 @@
+"""What a term begins with is read so many at a time that nothing holds the node up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.core.controller import notifications, topics
+from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
+from messages.conversation import SLICE, Flow
+from messages.zookeeper import (
+    Assignments,
+    GetAssignments,
+    GetPartitionStates,
+    PartitionStateRead,
+    PartitionStates,
+    TopicAssignment,
+)
+from tests.core.controller.driver import Scene
+
+
+def drive(flow: Flow[Any], sizes: dict[str, int]) -> tuple[list[Any], Any]:
+    """Drive a flow on topics of these sizes; what it asked, and its result."""
+    asked: list[Any] = []
+    answer: Any = None
+    while True:
+        try:
+            question = flow.send(answer)
+        except StopIteration as end:
+            return asked, end.value
+        asked.append(question)
+        match question:
+            case GetAssignments(names):
+                answer = Assignments(tuple(assignment(name, sizes[name]) for name in names), ())
+            case GetPartitionStates(partitions):
+                answer = PartitionStates(tuple(PartitionStateRead(tp, None, "") for tp in partitions))
+
+
+def assignment(topic: str, size: int) -> TopicAssignment:
+    return TopicAssignment(topic, tuple(PartitionAssignment(n, ReplicaAssignment((1,))) for n in range(size)))
+
+
+def asked_for(sizes: list[int]) -> list[tuple[str, ...]]:
+    """The topics of each question; all must have been learnt."""
+    context = Scene(1).context
+    by_name = {f"t{number}": size for number, size in enumerate(sizes)}
+    asked, learnt = drive(topics.learn_assignments(context, tuple(by_name)), by_name)
+    assert [name for question in asked for name in question.topics] == list(by_name)
+    assert len(learnt) == len(context.assignments) == sum(sizes)
+    return [question.topics for question in asked]
+
+
+def test_topics_of_one_size_are_read_a_slice_at_a_time() -> None:
+    read = [100 * len(names) for names in asked_for([100] * 200)]
+    assert max(read) <= SLICE
+    assert len(read) <= 12
+
+
+def test_large_topics_are_read_one_by_one() -> None:
+    assert [len(names) for names in asked_for([SLICE] * 15)] == [topics.TOPICS_AT_FIRST, 1, 1, 1, 1, 1]
+
+
+@given(st.lists(st.sampled_from([0, 1, 7, 300]), max_size=60))
+def test_each_topic_is_read_once_whatever_the_sizes(sizes: list[int]) -> None:
+    asked_for(sizes)
+
+
+def test_leaderships_are_read_a_slice_at_a_time() -> None:
+    partitions = tuple(TopicPartition("t", number) for number in range(2 * SLICE + 1))
+    asked, _ = drive(notifications.refresh(Scene(1).context, partitions), {})
+    assert [len(question.partitions) for question in asked] == [SLICE, SLICE, 1]
+    assert tuple(tp for question in asked for tp in question.partitions) == partitions
