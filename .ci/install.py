@@ -10,7 +10,9 @@ Rule 2: begun is marked in the environment, and the mark becomes `.installed` at
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,8 +24,19 @@ NO_VENV = "'{} -m venv' failed: on Debian and Ubuntu, install the package python
 
 
 def run(command: list[str], lock: int) -> None:
-    """Run a command to its end; the lock is held as long as it runs, even if we are killed."""
-    subprocess.run(command, check=True, cwd=PROJECT, pass_fds=(lock,))
+    """Run a command to its end; the lock is held as long as it runs, even if we are killed.
+
+    A Ctrl-C at the terminal reaches only us: pip and venv would print where they were.
+    """
+    with subprocess.Popen(command, cwd=PROJECT, pass_fds=(lock,), start_new_session=True) as step:
+        try:
+            code = step.wait()
+        except KeyboardInterrupt:
+            os.killpg(step.pid, signal.SIGKILL)
+            step.wait()
+            raise
+    if code:
+        raise subprocess.CalledProcessError(code, command)
 
 
 def install(venv: Path, lock_file: Path, run: Callable[[list[str], int], None] = run) -> None:

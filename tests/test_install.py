@@ -6,11 +6,13 @@ import fcntl
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import threading
 from pathlib import Path
 from types import ModuleType
 
+import psutil
 import pytest
 
 from tests.house import HOUSE
@@ -58,6 +60,21 @@ def test_what_was_interrupted_is_made_anew(installer: ModuleType, tmp_path: Path
     assert sorted(each.name for each in venv.iterdir()) == [".installed", "bin"]
     installer.install(venv, lock, again)
     assert again.done == ["venv", "pip"], "nothing is left to do"
+
+
+def test_an_interrupted_step_is_killed_without_a_word(installer: ModuleType, tmp_path: Path) -> None:
+    child = tmp_path / "child"
+
+    def interrupt() -> None:
+        until(child.exists, what="the step runs")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with (tmp_path / "lock").open("w") as lock, pytest.raises(KeyboardInterrupt):
+        installer.run(["sh", "-c", 'echo $$ > "$0.part"; mv "$0.part" "$0"; sleep 600', str(child)], lock.fileno())
+    thread.join()
+    assert not psutil.pid_exists(int(child.read_text()))
 
 
 def test_an_older_installation_is_brought_up_to_date(installer: ModuleType, tmp_path: Path) -> None:
