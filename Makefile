@@ -24,9 +24,9 @@ help: ## what can be made
 install: $(STAMP) java ## .venv with everything in it, and Java 17 where it can be installed
 
 $(STAMP): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	@$(PYTHON) -I -S -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "kafka-actors needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Say which with: make install PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) .ci/install.py $(VENV)
+	@$(PYTHON) -I -S .ci/install.py $(VENV)
 
 java:
 	@sh .ci/java
