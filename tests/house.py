@@ -238,3 +238,22 @@ def _reachable(node: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
             found.add(other)
             waiting += edges[other]
     return found
+
+
+def naps(source: str) -> list[int]:
+    """Lines on which time is let pass and nobody looks again: a `sleep` of more than 0 that no loop is around."""
+    tree = ast.parse(source)
+    looping = {
+        inner
+        for loop in ast.walk(tree)
+        if isinstance(loop, ast.For | ast.AsyncFor | ast.While)
+        for inner in ast.walk(loop)
+    }
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] == "sleep"
+        and not (node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0)
+        and node not in looping
+    ]

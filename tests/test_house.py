@@ -16,7 +16,7 @@ import pytest
 import messages
 from messages.vocabulary import VOCABULARY
 from tests import house
-from tests.house import HOUSE, ROOMS, circles, graph, imports, module_name, offences, sources, unneeded
+from tests.house import HOUSE, ROOMS, circles, graph, imports, module_name, naps, offences, sources, unneeded
 
 MODULES = {module_name(file): file.read_text(encoding="utf-8") for file in sources()}
 """The source of every module of the product."""
@@ -246,6 +246,33 @@ def test_message_names_are_unique_and_picklable() -> None:
     names = [name for name, _ in defined]
     twice = [(name, module) for name, module in defined if names.count(name) > 1]
     assert not twice
+
+
+MAY_NAP = {
+    "tests/runtime/test_frozen_time.py": "that asyncio's sleep ends under frozen time is what is shown",
+    "tests/soak/cluster.py": "deeds have a pace, and a frozen node stays so for longer than its session",
+}
+
+
+def test_no_test_sleeps() -> None:
+    files = sorted((HOUSE / "tests").rglob("*.py"))
+    found = {str(file.relative_to(HOUSE)): naps(file.read_text(encoding="utf-8")) for file in files}
+    assert {file for file, lines in found.items() if lines} == set(MAY_NAP), "wait for a condition (tests/waiting.py)"
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("import time\ntime.sleep(0.1)", [2]),
+        ("async def f():\n    await asyncio.sleep(DELAY)", [2]),
+        ("from time import sleep\nif x:\n    sleep(1)", [3]),
+        ("while not seen:\n    time.sleep(0.1)", []),
+        ("for _ in range(9):\n    if x:\n        await_it(asyncio.sleep(0.1))", []),
+        ("time.sleep(0)", []),
+    ],
+)
+def test_a_nap_is_found(source: str, lines: list[int]) -> None:
+    assert naps(source) == lines
 
 
 def test_every_public_thing_says_what_it_is() -> None:
