@@ -46,6 +46,8 @@ class NodeSettings:
     trace_client_request_max_bytes: int = 4194304
     trace_client_bytes_per_second: int = 4194304
     trace_dir: str = ""
+    trace_max_bytes: int = 1 << 30
+    trace_free_bytes: int = 64 << 20
     metrics_port: int = 0
 
 

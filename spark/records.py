@@ -2,12 +2,14 @@
 
 Rule 1: the schema is written out, never inferred: an empty trace has the same columns as a full one.
 Rule 2: a line that is no record is a row of kind MALFORMED, so that it can be counted; nothing else ever sums it up.
-Rule 3: a torn end, or a file that is no trace, costs its own rows and nobody else's.
+Rule 3: a torn end, or damage, costs the rows of its file that follow, and nobody else's; `messages.trace.runs` says
+        where. What it takes for one run is read once: files of runs that are there twice only where they were first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from messages.trace.codec import TraceError
-from messages.trace.frames import SUFFIX, read_bytes
+from messages.trace.runs import Run, segment_rows
 from messages.trace.schema import DELIVERIES, Header, Record
 
 MALFORMED = "malformed"
@@ -53,16 +54,19 @@ SCHEMA = StructType(
 """
 
 
-def read_all(session: SparkSession, folder: str | Path) -> DataFrame:
-    """Every row below `folder`: deliveries, events of runs, malformed lines. In no order."""
-    files = (
-        session.read.format("binaryFile")
-        .option("recursiveFileLookup", "true")
-        .option("pathGlobFilter", f"*{SUFFIX}")
-        .load(str(Path(folder).resolve()))
-        .select("content")
-    )
+def read_all(session: SparkSession, runs: Iterable[Run]) -> DataFrame:
+    """Every row of these runs: deliveries, events of runs, malformed lines. In no order."""
+    once = {run.header.run: run for run in reversed(list(runs))}
+    paths = [_escaped(path.resolve()) for run in once.values() for path in run.paths]
+    if not paths:
+        return session.createDataFrame([], SCHEMA)
+    files = session.read.format("binaryFile").load(paths).select("path", "content")
     return session.createDataFrame(files.rdd.flatMap(_rows), SCHEMA, verifySchema=False)
+
+
+def _escaped(path: Path) -> str:
+    """The path as Spark takes it, to which some characters are patterns."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
 
 
 def deliveries(records: DataFrame) -> DataFrame:
@@ -72,12 +76,7 @@ def deliveries(records: DataFrame) -> DataFrame:
 
 def _rows(file: Any) -> Iterator[tuple[Any, ...]]:
     """One segment's rows; runs in Spark's workers."""
-    try:
-        segment = read_bytes(bytes(file.content))
-    except TraceError:
-        return
-    header = segment.header
-    for row in segment.rows():
+    for header, row in segment_rows(bytes(file.content), Path(file.path)):
         if isinstance(row, Record):
             yield _row(header, row)
         else:
@@ -98,7 +97,7 @@ def _row(header: Header, record: Record) -> tuple[Any, ...]:
         record.type,
         record.taken_at + header.clock_offset,
         record.taken_at - record.queued_at,
-        record.took,
+        record.finished_at - record.taken_at,
         len(record.effects),
         record.error is not None,
         bytes(record.payload).decode(),

@@ -1,13 +1,15 @@
 """What happened in a cluster, from the traces of all its nodes: the first questions anybody asks.
 
 Rule 1: a figure counts deliveries, and nothing that is not one; what could not be read is counted beside.
-Rule 2: a trace that breaks off (a killed node) is as good as any other up to its last frame.
+Rule 2: a trace that breaks off (a killed node) is as good as any other up to its last frame. How each run ended is
+        told, and what is damaged.
 Rule 3: a request counts when the channel hands it to the network. The same request handed over again after a failure
         is a retransmission and counted apart (controller.md 5: the channel resends until it is answered).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,32 +17,11 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from messages.trace.frames import find_runs
-from messages.trace.schema import CLOSED
+from messages.trace.runs import Found, find_runs, survey
 from spark.records import MALFORMED, deliveries, read_all
 from spark.session import open_session
 
 CONTROLLER = "ControllerActor"
-
-CONTROLLER_EVENTS = (
-    "BrokerChange",
-    "BrokerModifications",
-    "ControllerChange",
-    "ControllerShutdown",
-    "IsrChangeNotification",
-    "LeaderAndIsrResponseReceived",
-    "LogDirEventNotification",
-    "PartitionModifications",
-    "Reelect",
-    "SessionEstablished",
-    "SessionExpired",
-    "Startup",
-    "TopicChange",
-    "TopicDeletion",
-    "TopicDeletionStopReplicaResponseReceived",
-    "UpdateMetadataResponseReceived",
-)
-"""The controller's events (controller.md 1), by message type."""
 
 CONTROLLED_SHUTDOWN = "ControlledShutdown"
 """The event that comes as a client's own request, forwarded."""
@@ -53,14 +34,14 @@ _STATES = "array<struct<partition:array<string>,leader:int,leader_epoch:int,cont
 
 @dataclass(frozen=True)
 class RunRow:
-    """One run of one node. Times are seconds since 1970; `complete` is False where it was killed (or still runs)."""
+    """One run of one node. Times are seconds since 1970; `ending` is how it ended (`messages.trace.runs`)."""
 
     node: int
     run: str
     deliveries: int
     first_at: float
     last_at: float
-    complete: bool
+    ending: str
 
 
 @dataclass(frozen=True)
@@ -124,7 +105,7 @@ class LeadershipRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """The answers. `malformed` lines and `unreadable` files are in none of them."""
+    """The answers. `malformed` lines and `unreadable` files are in none of them, nor what follows a file's `damage`."""
 
     runs: tuple[RunRow, ...]
     messages: tuple[MessageRow, ...]
@@ -134,6 +115,7 @@ class Summary:
     leadership: tuple[LeadershipRow, ...]
     malformed: int
     unreadable: tuple[str, ...]
+    damage: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -143,14 +125,14 @@ class Summary:
 def summarise(path: str | Path, session: SparkSession | None = None) -> Summary:
     """The summary of all traces below `path`; without a session, one is started and stopped.
 
-    Raises TraceError: NotATrace where there is no such folder, WrongSchema.
+    Raises NotATrace where there is no such folder.
     """
     found = find_runs(Path(path))
     own = open_session() if session is None else None
     try:
-        records = read_all(session or own, path).cache()  # type: ignore[arg-type]
+        records = read_all(session or own, found.runs).cache()  # type: ignore[arg-type]
         try:
-            return _summary(records, found.unreadable)
+            return _summary(records, found)
         finally:
             records.unpersist()
     finally:
@@ -158,17 +140,21 @@ def summarise(path: str | Path, session: SparkSession | None = None) -> Summary:
             own.stop()
 
 
-def _summary(records: DataFrame, unreadable: tuple[str, ...]) -> Summary:
+def _summary(records: DataFrame, found: Found) -> Summary:
     delivered = deliveries(records)
+    surveys = [(run.header.run, survey(run)) for run in found.runs]
+    endings = {run: found_out.ending for run, found_out in surveys}
+    event_types = tuple(dict.fromkeys(type_ for run in found.runs for type_, _ in run.header.events))
     return Summary(
-        runs=_collect(RunRow, runs(records)),
+        runs=tuple(RunRow(**row.asDict(), ending=endings[row.run]) for row in runs(records).collect()),
         messages=_collect(MessageRow, messages(delivered)),
-        events=_collect(EventRow, events(delivered)),
+        events=_collect(EventRow, events(delivered, event_types)),
         requests=_collect(RequestRow, requests(delivered)),
         elections=_collect(ElectionRow, elections(delivered)),
         leadership=_collect(LeadershipRow, leadership(delivered)),
         malformed=records.where(records.kind == MALFORMED).count(),
-        unreadable=unreadable,
+        unreadable=found.unreadable,
+        damage=tuple(fault for _, found_out in surveys for fault in found_out.faults),
     )
 
 
@@ -183,13 +169,12 @@ def _collect(row: type[_Row], frame: DataFrame) -> tuple[_Row, ...]:
 
 
 def runs(records: DataFrame) -> DataFrame:
-    """RunRow: each run with its deliveries; of all rows, not only deliveries."""
+    """RunRow without `ending`: each run with its deliveries; of all rows, not only deliveries."""
     seen = records.where(records.kind != MALFORMED)
     grouped = seen.groupBy("node", "run").agg(
         f.max("n").alias("deliveries"),
         f.min("at").alias("first_at"),
         f.max("at").alias("last_at"),
-        f.max(seen.kind == CLOSED).alias("complete"),
     )
     return grouped.orderBy("node", "first_at")
 
@@ -209,13 +194,16 @@ def messages(delivered: DataFrame) -> DataFrame:
     return grouped.orderBy(f.desc("seconds"), "actor", "type")
 
 
-def events(delivered: DataFrame) -> DataFrame:
-    """EventRow: the controllers' events by node and type. A controlled shutdown comes as the client's own request."""
+def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
+    """EventRow: the controllers' events by node and type; `types` are those that the traces' headers name.
+
+    A controlled shutdown comes as the client's own request.
+    """
     request = f.get_json_object("payload", "$.request.request[0]")
     asked = (delivered.type == "Forwarded") & (request == "ControlledShutdownRequest")
     type_ = f.when(asked, CONTROLLED_SHUTDOWN).otherwise(delivered.type)
     chosen = delivered.where(delivered.actor == CONTROLLER).withColumn("type", type_)
-    chosen = chosen.where(chosen.type.isin(*CONTROLLER_EVENTS, CONTROLLED_SHUTDOWN))
+    chosen = chosen.where(chosen.type.isin(*types, CONTROLLED_SHUTDOWN))
     return chosen.groupBy("node", "type").agg(f.count("*").alias("count")).orderBy("node", "type")
 
 

@@ -8,11 +8,17 @@ import click
 
 from actors.cli.app import FAILED, Failed
 from actors.cli.display import console, table
-from actors.runtime.replayer import ReplayReport, replay_directory
-from messages.trace.codec import TraceError
+from actors.node.node import NodeActor
+from actors.runtime.replay_report import ReplayReport
+from actors.runtime.replayer import replay_directory
+from messages.trace.errors import TraceError
+from messages.trace.runs import worded
+
+ACTORS = (NodeActor,)
+"""The top-level actors of a node: what a trace names beside them is not stood up."""
 
 
-@click.command("replay", epilog="Exit codes: 0 no divergence, 1 a divergence or nothing to replay, 2 wrong use.")
+@click.command("replay", epilog="Exit codes: 0 no divergence, 1 a divergence, damage or no record, 2 wrong use.")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 @click.option("--node", type=int, help="Replay only this node's runs.")
 def command(directory: Path, node: int | None) -> int:
@@ -21,7 +27,7 @@ def command(directory: Path, node: int | None) -> int:
     Stops at the first difference of a run: recorded against replayed, with the chain of what caused it.
     """
     try:
-        report = replay_directory(directory, node)
+        report = replay_directory(directory, ACTORS, node)
     except TraceError as error:
         raise Failed(str(error)) from error
     _show(report)
@@ -34,19 +40,21 @@ def _show(report: ReplayReport) -> None:
     out = console()
     rows = [
         (
-            *(run.node, run.run, "yes" if run.complete else "no"),
+            *(run.node, run.run, run.ending),
             *(run.deliveries, run.inputs, run.timers, run.messages, run.effects),
-            "same" if run.ok else ("not replayed" if run.problem else "DIVERGED"),
+            run.result,
         )
         for run in report.runs
     ]
-    columns = ("node", "run", "clean stop", "deliveries", "inputs", "timers", "messages", "effects", "result")
+    columns = ("node", "run", "ending", "deliveries", "inputs", "timers", "messages", "effects", "result")
     if rows:
         out.print(table(None, columns, rows))
     for run in report.runs:
         name = f"node {run.node}, run {run.run}"
         for warning in run.warnings:
             out.print(f"{name}: {warning}")
+        if not run.complete and not run.problem:
+            out.print(f"{name}: {worded(run.ending)}" + (f" ({run.why})" if run.why else ""))
         if run.problem:
             out.print(f"{name} cannot be replayed: {run.problem}")
         if run.divergence is not None:

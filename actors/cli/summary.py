@@ -11,9 +11,10 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from actors.cli.app import Failed
+from actors.cli.app import FAILED, Failed
 from actors.cli.display import console, table
-from messages.trace.codec import TraceError
+from messages.trace.errors import TraceError
+from messages.trace.runs import worded
 from spark.apart import Ended, apart
 from spark.session import SparkUnavailable
 from spark.summary import Summary, summarise
@@ -46,7 +47,7 @@ def command(directory: Path, json_file: Path | None) -> int:
     _show(summary)
     if not summary.runs:
         raise Failed(f"{directory} holds no recorded run")
-    return 0
+    return FAILED if summary.damage or summary.unreadable else 0
 
 
 def _show(summary: Summary) -> None:
@@ -54,6 +55,8 @@ def _show(summary: Summary) -> None:
     for each in _tables(summary):
         if each.row_count:
             out.print(each)
+    for damage in summary.damage:
+        out.print(f"damaged, and not counted from there on: {damage}")
     if summary.malformed:
         out.print(f"{summary.malformed} malformed lines were not counted")
     for unreadable in summary.unreadable:
@@ -63,11 +66,8 @@ def _show(summary: Summary) -> None:
 def _tables(summary: Summary) -> Iterable[Table]:
     yield _limited(
         "Runs",
-        ("node", "run", "deliveries", "from", "to", "clean stop"),
-        [
-            (r.node, r.run, r.deliveries, _time(r.first_at), _time(r.last_at), "yes" if r.complete else "no")
-            for r in summary.runs
-        ],
+        ("node", "run", "deliveries", "from", "to", "ending"),
+        [(r.node, r.run, r.deliveries, _time(r.first_at), _time(r.last_at), worded(r.ending)) for r in summary.runs],
     )
     yield _limited(
         "Messages by actor and type",

@@ -22,6 +22,7 @@ from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.runtime import Clock, LocalBase, Scheduler, local_system
 from actors.runtime.recorder import Recorder
 from actors.storage.disk import DiskPort
+from messages.events import CONTROLLER_EVENTS
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
 from messages.vocabulary import Message
 from zk_bridge.store import Store
@@ -72,7 +73,16 @@ class Node:
         tell: Callable[[Message], None] | None = None,
     ) -> None:
         self.settings = settings
-        self.recorder = Recorder(settings.trace_dir, settings.node_id, settings.roles, settings, now=clock.now)
+        self.recorder = Recorder(
+            settings.trace_dir,
+            settings.node_id,
+            settings.roles,
+            settings,
+            now=clock.now,
+            max_bytes=settings.trace_max_bytes,
+            free_bytes=settings.trace_free_bytes,
+            events=CONTROLLER_EVENTS,
+        )
         self.base = base = LocalBase(clock=clock, observer=self.recorder)
         self.metrics = MetricsGateway(base)
         self.network = network(base)

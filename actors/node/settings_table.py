@@ -3,7 +3,8 @@
 Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode, but for what we do not speak: the
 only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. host.name, port and
 their advertised forms, which 3.0 dropped, mean what they meant in 2.6. Ours alone are process.roles without a quorum,
-trace.dir, metrics.port and validate.state (look after each event whether what an actor knows contradicts itself).
+trace.dir and the other settings of the trace, metrics.port and validate.state (look after each event whether what an
+actor knows contradicts itself).
 """
 
 from __future__ import annotations
@@ -148,6 +149,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("trace.dir", TEXT, None),
     Setting("trace.client.request.max.bytes", _integer(1), "4194304", "trace_client_request_max_bytes"),
     Setting("trace.client.bytes.per.second", _integer(1, LONG_MAX), "4194304", "trace_client_bytes_per_second"),
+    Setting("trace.max.bytes", _integer(-1, LONG_MAX), str(1 << 30), "trace_max_bytes"),
+    Setting("trace.free.bytes", _integer(-1, LONG_MAX), str(64 << 20), "trace_free_bytes"),
     Setting("metrics.port", PORT, "0", "metrics_port"),
 )
 """What we act on, in the order of the documentation. A None default is computed, or the setting is required."""

@@ -308,7 +308,7 @@ class Kernel(ABC):
                 to.base.inject(to, message, sender)
                 self.neighbours.add(to.base)
                 continue
-            queue.append((to, message, sender, cause, min(queued_at, now), OUTSIDE))
+            queue.append((to, message, sender, cause, min(max(queued_at, self.now), now), OUTSIDE))
 
     def _ring(self, now: float) -> None:
         """Move the timers that are due into the queue; those of the dead vanish."""

@@ -55,7 +55,7 @@ class Ports(dict[str, Any]):
     def _answer(self, port: str, method: str, args: tuple[Any, ...], recorded: Effect | None) -> Any:
         if recorded is None or (recorded.port, recorded.method, recorded.args) != (port, method, args):
             raise EffectDiverged((port, method, args), recorded)
-        self.made.append(recorded)
+        self.made.append(recorded._replace(args=args))
         if recorded.error:
             number, _, text = recorded.error.partition(" ")
             raise OSError(int(number), text)

@@ -1,44 +1,75 @@
 """The recorder: the base's observer that writes every delivery to the node's trace.
 
-Rule 1: during a delivery it only keeps a reference; messages are frozen, so they can be encoded later, in batches:
-        when a quarter of a second has passed, when many wait, and at the end. One batch is one frame, cut at 1 MiB.
-Rule 2: what a kill can cost is the last batch, never more, and never the readability of what came before.
-Rule 3: the trace never harms the node. A disk that is full or fails ends the recording with one loud line and
-        `failed`; a message that cannot be encoded is recorded as such, with the reason in place of its payload.
+Rule 1: during a delivery it only keeps a reference; messages are frozen, so they can be encoded later. What waits is
+        encoded in slices of the loop, SLICE_SECONDS each, however much there is; a base without a loop does it at once.
+Rule 2: a frame is written when a quarter of a second has passed, when it is big enough, and at the end. What a kill can
+        cost is what no frame holds yet, never more, and never the readability of what came before.
+Rule 3: the trace never harms the node. What keeps it from being written ends the recording with one loud line and
+        `failed`, `reason` says what to do; where it still can be, the trace's last record says why it ended. A message
+        that cannot be encoded is recorded as such, with the reason in place of its payload.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import math
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+import zstandard
 from thespian.actors import ActorAddress
 
 from actors.runtime.code_version import code_version
 from actors.runtime.delivery import Delivery
-from messages.trace.codec import Batch, TraceError, address_text
-from messages.trace.frames import SEGMENT_BYTES, SegmentWriter
-from messages.trace.schema import CLOSED, CREATED, NO_PAYLOAD, SCHEMA_VERSION, Effect, Header, Record, masked
+from messages.trace.codec import address_text
+from messages.trace.schema import (
+    DISK_FULL,
+    GIVEN_UP,
+    SCHEMA_VERSION,
+    STOPPED,
+    Header,
+    Record,
+    created,
+    ended,
+    masked,
+)
+from messages.trace.text import LEVEL, FrameText
+from messages.trace.writer import SEGMENT_BYTES, RunWriter
 
 _log = logging.getLogger("kafka_actors.trace")
 
 FLUSH_SECONDS = 0.25
 FLUSH_DELIVERIES = 1024
-FRAME_BYTES = 1 << 20
+SLICE_SECONDS = 0.002
+FRAME_BYTES = 4 << 20
+"""Of text; a tenth of that compressed. What several records share is said once per frame."""
+MOST_WAITING = 1 << 16
+"""More deliveries than that do not wait for a slice: the node would be faster than its record, and memory would go."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def run_name(node: int, started: float, process: int) -> str:
+    """A run's name: unique, and of a node's runs the later sorts after the earlier."""
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(started))
+    return f"node{node}-{moment}.{int(started % 1 * 1e6):06d}-{process}"
 
 
 class Recorder:
     """Writes one run of a node below `folder`; an observer for `LocalBase`.
 
     `now` reads the base's clock (seconds). `settings` is what the header tells of the node's settings: an attrs
-    value or a mapping, secrets are masked here. Nothing here raises: a trace that cannot be written (or not even
-    begun) is logged once, and `failed` says so.
+    value or a mapping, secrets are masked here. `events` are the controller's, as the header holds them. All files of
+    the folder together stay below `max_bytes`, and `free_bytes` of the disk are left alone (-1: no bound).
+
+    Nothing here raises: a trace that cannot be written (or not even begun) is logged once; `failed` says so, and
+    `reason` is a line on why, and what to do.
     """
 
     def __init__(
@@ -49,21 +80,27 @@ class Recorder:
         settings: object = None,
         now: Callable[[], float] = time.monotonic,
         segment_bytes: int = SEGMENT_BYTES,
+        max_bytes: int = -1,
+        free_bytes: int = -1,
+        events: tuple[tuple[str, str], ...] = (),
     ) -> None:
         started = time.time()
-        moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(started))
-        self.run = f"node{node}-{moment}.{int(started % 1 * 1e6):06d}-{os.getpid()}"
+        self.run = run_name(node, started, os.getpid())
         self.folder = Path(folder)
-        self.failed = False
+        self.reason = ""
         self.recorded = 0
         """Records that are in the trace's files."""
-        self._writer: SegmentWriter | None = None
-        self._waiting: list[Delivery | Record] = []
+        self._writer: RunWriter | None = None
+        self._waiting: deque[Delivery | Record] = deque()
+        self._compressor = zstandard.ZstdCompressor(level=LEVEL)
+        self._text = FrameText(self._compressor)
+        self._after = 0
         self._flush_at = now() + FLUSH_SECONDS
         self._last = 0
         self._now = now
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._slice_ahead = False
         header = Header(
             schema_version=SCHEMA_VERSION,
             run=self.run,
@@ -76,11 +113,18 @@ class Recorder:
             clock_offset=started - now(),
             python=platform.python_version(),
             platform=platform.platform(),
+            events=events,
+            columns=Record.__struct_fields__,
         )
         try:
-            self._writer = SegmentWriter(self.folder, header, segment_bytes)
+            self._writer = RunWriter(self.folder, header, segment_bytes, max_bytes, free_bytes)
         except OSError as error:
             self._fail(error)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the recording has ended before the node."""
+        return bool(self.reason)
 
     # -------------------------------------------------------------------------------------------- the base's observer
 
@@ -91,117 +135,111 @@ class Recorder:
         self._waiting.append(delivery)
         self._last = delivery.n
         if len(self._waiting) >= FLUSH_DELIVERIES or delivery.finished_at >= self._flush_at:
-            self.flush()
+            if self._loop is None or len(self._waiting) >= MOST_WAITING:
+                self.flush()
+            else:
+                self._slice_soon(self._loop)
 
     def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
         """A top-level actor was created from outside, after delivery `n`."""
         where = f"{actor_class.__module__}:{actor_class.__qualname__}"
-        self._event(CREATED, n, address_text(address), actor_class.__name__, where)
-
-    def _event(self, kind: str, n: int, receiver: str = "", actor: str = "", type_: str = "") -> None:
-        now = self._now()
         if self._writer is not None:
-            self._waiting.append(Record(n, kind, -n, "", receiver, actor, type_, now, now, 0.0, NO_PAYLOAD))
+            self._waiting.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
     # -------------------------------------------------------------------------------------------- writing
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the loop flush what waits while nothing is delivered. `close` ends it."""
+        """Let the loop write what waits, slice by slice, also while nothing is delivered. `close` ends it."""
         self._loop = loop
         self._timer = loop.call_later(FLUSH_SECONDS, self._tick)
 
     def _tick(self) -> None:
-        self.flush()
-        if self._loop is not None and not self.failed:
+        if self._loop is not None and self._writer is not None:
             self._timer = self._loop.call_later(FLUSH_SECONDS, self._tick)
+            self._slice_soon(self._loop)
+
+    def _slice_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._slice_ahead:
+            self._slice_ahead = True
+            loop.call_soon(self._slice)
+
+    def _slice(self) -> None:
+        self._slice_ahead = False
+        if self._loop is not None and not self._work(self._now() + SLICE_SECONDS):
+            self._slice_soon(self._loop)
 
     def flush(self) -> None:
-        """Write what waits."""
-        self._flush_at = self._now() + FLUSH_SECONDS
-        waiting, self._waiting = self._waiting, []
-        if not waiting or self._writer is None:
-            return
-        batch, lines, complete = Batch(), bytearray(), 0
-        try:
-            for entry in waiting:
-                _append(batch, entry, lines)
-                complete += 1
-                if len(lines) >= FRAME_BYTES:
-                    self._writer.write(lines)
-                    self.recorded, complete = self.recorded + complete, 0
-                    lines.clear()
-            if lines:
-                self._writer.write(lines)
-                self.recorded += complete
-        except Exception as error:  # whatever it is, the node goes on without a trace
-            self._fail(error)
+        """Write all that waits."""
+        self._work(math.inf)
+        with self._guarded():
+            if self._writer is not None and self._text.records:
+                self._write_frame(self._writer)
 
     def close(self) -> None:
         """Write what waits and that the run ends here, and close the files; a second time does nothing."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = self._loop = None
-        if self._writer is None:
-            return
-        self._event(CLOSED, self._last)
         self.flush()
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            try:
-                writer.close()
-            except OSError as error:
-                self._fail(error)
+        with self._guarded():
+            if self._writer is not None:
+                self._writer.end(self._end(STOPPED, None))
+        self._close()
 
-    def _fail(self, error: Exception) -> None:
-        self.failed = True
-        self._waiting = []
+    def _work(self, until: float) -> bool:
+        """Encode what waits, and write frames, until that moment of the clock; whether nothing is left to do."""
+        with self._guarded():
+            while self._writer is not None:
+                text = self._text
+                if not text.step():
+                    if text.records and (text.size >= FRAME_BYTES or self._now() >= self._flush_at):
+                        self._write_frame(self._writer)
+                    elif self._waiting:
+                        text.take(self._waiting)
+                    else:
+                        break
+                if self._now() >= until:
+                    return False
+        return True
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Whatever it is that fails, the node goes on without a trace."""
+        try:
+            yield
+        except Exception as error:
+            self._fail(error)
+
+    def _write_frame(self, writer: RunWriter) -> None:
+        text = self._text
+        content = text.finish()  # before the next begins: they share one compressor
+        self._text = FrameText(self._compressor)
+        writer.write(content, text.records, self._after)
+        self._after = text.last
+        self.recorded += text.records
+        self._flush_at = self._now() + FLUSH_SECONDS
+
+    def _end(self, reason: str, error: str | None) -> Record:
+        return ended(self._after, reason, self.recorded, error, self._now())
+
+    def _close(self) -> None:
         writer, self._writer = self._writer, None
-        _log.critical(
-            "the trace in %s has failed and ends here; the node goes on unrecorded: %s: %s",
-            self.folder,
-            type(error).__name__,
-            error,
-        )
+        self._waiting.clear()
         if writer is not None:
             try:
                 writer.close()
             except OSError:
-                _log.debug("closing the failed trace failed too", exc_info=True)
+                _log.debug("closing the trace failed", exc_info=True)
 
-
-def _append(batch: Batch, entry: Delivery | Record, lines: bytearray) -> None:
-    """Append the entry's line: what is done for each delivery, and so without any detour."""
-    if isinstance(entry, Record):
-        batch.append(entry, lines)
-        return
-    start = len(lines)
-    try:
-        type_, payload = batch.payload(entry.message)
-        batch.append(_record(entry, type_, payload), lines)
-    except TraceError as reason:
-        del lines[start:]
-        batch.append(_record(entry, type(entry.message).__name__, unencodable(reason)), lines)
-
-
-def _record(delivery: Delivery, type_: str, payload: Any) -> Record:
-    n, kind, cause, sender, receiver, actor, _, queued_at, taken_at, finished_at, effects, error = delivery
-    return Record(
-        n,
-        kind,
-        cause,
-        address_text(sender),
-        address_text(receiver),
-        actor,
-        type_,
-        queued_at,
-        taken_at,
-        finished_at - taken_at,
-        payload,
-        tuple([Effect(*effect) for effect in effects]) if effects else (),
-        error,
-    )
-
-
-def unencodable(error: TraceError) -> Any:
-    """What stands in a record in place of a payload that has no form."""
-    return {"unencodable": str(error)}
+    def _fail(self, error: Exception) -> None:
+        full = isinstance(error, OSError) and error.errno in _FULL
+        what = f"{type(error).__name__}: {error}"
+        todo = "make room, or set trace.dir to another disk" if full else "set trace.dir to what can be written"
+        self.reason = f"the trace in {self.folder} ends here, and the node goes on unrecorded: {what} ({todo})"
+        _log.critical("%s", self.reason)
+        if self._writer is not None:
+            try:
+                self._writer.end(self._end(DISK_FULL if full else GIVEN_UP, what))
+            except Exception:
+                _log.debug("the end of the trace could not be written", exc_info=True)
+        self._close()

@@ -1,10 +1,11 @@
-"""What a trace holds: one header per segment, then one record per delivery, in the order of the deliveries.
+"""What a trace holds: a header in each of its files, then one record per delivery, in the order of the deliveries.
 
 Rule 1: a record is complete: what came in, from whom and why, what the handler asked of its ports and got, and how it
         ended. What the handler sent is not repeated: every sent message is a record of its own, with this one as cause.
 Rule 2: the columns are the schema. Whoever renames, removes or redefines one raises SCHEMA_VERSION; replay refuses any
         other version by name.
 Rule 3: a secret never reaches the disk: settings are masked by name before they enter the header.
+Rule 4: the last record of a run says that it is the last, why, and how many there are. A run without it ended early.
 """
 
 from __future__ import annotations
@@ -14,16 +15,22 @@ from typing import Any
 
 import msgspec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 SENT = "sent"
 OUTSIDE = "outside"
 TIMER = "timer"
 CREATED = "created"
-CLOSED = "closed"
+ENDED = "ended"
 
 DELIVERIES = (SENT, OUTSIDE, TIMER)
 """Kinds of record that are deliveries; the others tell of the run itself."""
+
+STOPPED = "stopped"
+DISK_FULL = "disk full"
+GIVEN_UP = "given up"
+REASONS = (STOPPED, DISK_FULL, GIVEN_UP)
+"""Why a recording ended: the node stopped; space ran out; the trace could not be written for another reason."""
 
 NO_PAYLOAD = msgspec.Raw(b"null")
 MASK = "***"
@@ -31,10 +38,12 @@ _SECRET = re.compile(r"password|secret|jaas|credential|token|keystore_key|keysto
 
 
 class Header(msgspec.Struct, frozen=True):
-    """First frame of every segment: whose run this is, and how it is to be read.
+    """First frame of every file of a run: whose run this is, and how it is to be read.
 
-    `run` is unique, `segment` counts from 0. Clock times in records are seconds of the base's clock; adding
-    `clock_offset` gives seconds since 1970. `settings` are those the node was started with, secrets masked.
+    `run` is unique, `segment` counts from 0 (the manifest, too, has 0). Clock times in records are seconds of the
+    base's clock; adding `clock_offset` gives seconds since 1970. `settings` are those the node was started with,
+    secrets masked. `events` are the controller's events: (message type, Kafka's name of the state that handles it).
+    `columns` are those of a Record.
     """
 
     schema_version: int
@@ -48,28 +57,31 @@ class Header(msgspec.Struct, frozen=True):
     clock_offset: float
     python: str
     platform: str
+    events: tuple[tuple[str, str], ...] = ()
+    columns: tuple[str, ...] = ()
 
 
-class Effect(msgspec.Struct, frozen=True, array_like=True):
+class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One call of a port during a delivery: its result, or the "errno strerror" of its OSError ("": it succeeded)."""
 
     port: str
     method: str
     args: tuple[Any, ...]
-    result: Any = None
-    error: str = ""
+    result: Any
+    error: str
 
 
-class Record(msgspec.Struct, frozen=True):
-    """One delivery, or (`kind` "created", "closed") one event of the run itself.
+class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One delivery, or (`kind` "created", "ended") one event of the run itself; a JSON array of these, in this order.
 
     `n` is the delivery's number, from 1. `cause` is the number of the delivery during which the message was sent or
     the timer armed; -k means that it came from outside after delivery k. `sender` and `receiver` are addresses as
-    text, `actor` the receiver's class ("" for an outsider). Times are clock seconds, `took` is the handler's time in
-    seconds. `error` is what the handler raised.
+    text, `actor` the receiver's class ("" for an outsider). Times are clock seconds: when the message was queued, taken
+    from the queue, and when the handler was done with it. `error` is what the handler raised.
 
     "created": a top-level actor was created after delivery `n`; `receiver` is its address, `type` its "module:Class".
-    "closed": the recording ended here because the node stopped; `n` is the last delivery.
+    "ended": the recording ended here; `n` is the last delivery, `type` one of REASONS, `payload` the number of records
+    before this one, `error` what went wrong.
     """
 
     n: int
@@ -81,10 +93,43 @@ class Record(msgspec.Struct, frozen=True):
     type: str
     queued_at: float
     taken_at: float
-    took: float
+    finished_at: float
     payload: msgspec.Raw
-    effects: tuple[Effect, ...] = ()
-    error: str | None = None
+    effects: tuple[Effect, ...]
+    error: str | None
+
+
+def created(n: int, receiver: str, actor: str, where: str, now: float) -> Record:
+    """A top-level actor was created after delivery `n`; `where` is "module:Class"."""
+    return Record(n, CREATED, -n, "", receiver, actor, where, now, now, now, NO_PAYLOAD, (), None)
+
+
+def ended(n: int, reason: str, records: int, error: str | None, now: float) -> Record:
+    """The recording ended after delivery `n` and so many records."""
+    payload = msgspec.Raw(b"%d" % records)
+    return Record(n, ENDED, -n, "", "", "", reason, now, now, now, payload, (), error)
+
+
+class Opened(msgspec.Struct, frozen=True, tag=True):
+    """Manifest: a segment was begun; `digest` is that of its first frame, in hexadecimal."""
+
+    segment: int
+    digest: str
+
+
+class Removed(msgspec.Struct, frozen=True, tag=True):
+    """Manifest: a segment was removed to keep within bounds; `digest` is that of its last frame."""
+
+    segment: int
+    digest: str
+
+
+class Ended(msgspec.Struct, frozen=True, tag=True):
+    """Manifest: the run ended, for `reason`, after so many records; `digest` is that of its last frame."""
+
+    reason: str
+    records: int
+    digest: str
 
 
 def masked(settings: object) -> dict[str, Any]:

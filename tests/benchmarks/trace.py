@@ -18,6 +18,7 @@ from pathlib import Path
 
 from thespian.actors import Actor, ActorAddress
 
+from actors.controller.controller import ControllerActor
 from actors.runtime import LocalBase, local_system
 from actors.runtime.recorder import Recorder
 from actors.runtime.replayer import replay_directory
@@ -26,7 +27,9 @@ from messages.metrics import DropMetric
 from messages.zookeeper import EnsurePaths
 from tests.benchmarks.report import report, seconds
 from tests.controller.world import World
+from zk_bridge.bridge import ZkBridgeActor
 
+ACTORS = (ZkBridgeActor, ControllerActor)
 BENCH = "trace"
 PEER = "untraced"
 PARTITIONS = 10_000
@@ -144,7 +147,7 @@ def main() -> None:
 
 def check(folder: Path) -> None:
     """Replay without a difference."""
-    assert replay_directory(folder).ok
+    assert replay_directory(folder, ACTORS).ok
 
 
 if __name__ == "__main__":

@@ -5,17 +5,24 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from actors.broker.metadata_cache import MetadataCacheActor
+from actors.broker.replica_manager import ReplicaManagerActor
+from actors.broker.request_handler import RequestHandlerActor
+from actors.runtime import VirtualClock
 from actors.runtime.recorder import Recorder
 from actors.runtime.replayer import replay_directory
 from messages.errors import KAFKA_STORAGE_ERROR
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, codes, known, order, settings
 
+ACTORS = (MetadataCacheActor, ReplicaManagerActor, RequestHandlerActor)
+
 
 def test_a_brokers_life_replays_exactly(tmp_path: Path) -> None:
     directories = (tmp_path / "a", tmp_path / "b")
     (directories[0] / ("old-0." + "f" * 32 + "-delete")).mkdir(parents=True)
-    recorder = Recorder(str(tmp_path / "trace"), 0, ("broker",), settings(*directories))
-    broker = Broker(*directories, observer=recorder)
+    clock = VirtualClock()
+    recorder = Recorder(str(tmp_path / "trace"), 0, ("broker",), settings(*directories), now=clock.now)
+    broker = Broker(*directories, clock=clock, observer=recorder)
     broker.register(7)
     broker.update(known("t", leader=9), live=(alive(0), alive(9)))
     broker.lead(*(order("t", number, is_new=True) for number in range(4)), order("u", leader=9, is_new=True))
@@ -32,7 +39,7 @@ def test_a_brokers_life_replays_exactly(tmp_path: Path) -> None:
     recorder.close()
     for directory in directories:
         shutil.rmtree(directory)
-    (run,) = replay_directory(tmp_path / "trace").runs
+    (run,) = replay_directory(tmp_path / "trace", ACTORS).runs
     assert run.ok, run.divergence
     assert run.effects > 20
     assert not directories[0].exists()

@@ -42,9 +42,15 @@ from messages.zookeeper import (
     TopicAssignment,
 )
 from spark.summary import ElectionRow, LeadershipRow, MessageRow, RunRow, Summary
-from tests.trace.small_system import Clock, Small
+from tests.trace.small_system import ACTORS, Clock, Small
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+
+
+@pytest.fixture(autouse=True)
+def small_actors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is replayed here is no node."""
+    monkeypatch.setattr("actors.cli.replay.ACTORS", ACTORS)
 
 
 def test_a_replay_without_a_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +94,7 @@ def test_a_summary_in_tables_and_json(
 ) -> None:
     leaderships = tuple(LeadershipRow(1.7e9 + n, 0, "t", n, 1, 0, 1) for n in range(100))
     found = Summary(
-        runs=(RunRow(0, "node0-x", 12, 1.7e9, 1.7e9 + 5, complete=False),),
+        runs=(RunRow(0, "node0-x", 12, 1.7e9, 1.7e9 + 5, ending="killed"),),
         messages=(
             MessageRow("ControllerActor", "Startup", 1, 0, 0.001, 0.001, 0.0),
             MessageRow("ControllerActor", "BrokerChange", 7, 1, 0.0123, 0.004, 0.5),
@@ -99,14 +105,17 @@ def test_a_summary_in_tables_and_json(
         leadership=leaderships,
         malformed=2,
         unreadable=("a/b.zst: torn",),
+        damage=("a/c.zst, byte 9: torn",),
     )
     monkeypatch.setattr(summary, "summarise", lambda path: found)
-    assert run(["summary", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 0
+    assert run(["summary", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 1
     out = capsys.readouterr().out
     assert out.index("BrokerChange") < out.index("Startup"), "the most frequent come first"
     assert "12.3" in out
     assert "Leaderships (the first 60 of 100)" in out
     assert "Requests to brokers" not in out
+    assert "killed: recording ended early" in " ".join(out.replace("│", " ").split())
+    assert "damaged, and not counted from there on: a/c.zst, byte 9: torn\n2 malformed" in out
     assert "2 malformed lines were not counted\nnot readable: a/b.zst: torn\n" in out
     assert len(json.loads((tmp_path / "out.json").read_text())["leadership"]) == 100
 

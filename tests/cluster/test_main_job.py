@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import msgspec
 import pytest
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 from kazoo.client import KazooClient
 
-from messages.trace.frames import Records, SegmentWriter, find_runs
+from messages.trace.runs import find_runs
 from messages.trace.schema import OUTSIDE
 from tests.cluster.processes import OURS, Running, free_ports, run_ours, start_up
+from tests.trace.altering import rows_of, write
 from tests.waiting import until
 
 MADE = {f"made-{n}": None for n in range(6)}
@@ -206,16 +206,15 @@ def test_every_node_replays_without_divergence(job: Job, node: int) -> None:
 def test_an_altered_input_is_found_by_replay(job: Job, tmp_path: Path) -> None:
     """One watch event of the run is turned into another: the first thing sent otherwise is named, exit code 1."""
     run = next(run for run in find_runs(job.directory).runs if run.header.node == job.killed)
-    copy = SegmentWriter(tmp_path, run.header)
-    altered = 0
-    for record in Records(run):
-        payload = bytes(record.payload)
-        if not altered and (record.kind, record.type) == (OUTSIDE, "WatchEvent") and b'"/brokers/topics"' in payload:
-            altered = record.n
-            payload = payload.replace(b'"/brokers/topics"', b'"/brokers/ids"')
-        copy.write(msgspec.json.encode(msgspec.structs.replace(record, payload=msgspec.Raw(payload))) + b"\n")
-    copy.close()
-    assert altered
+    rows = rows_of(run)
+    row = next(
+        row
+        for row in rows
+        if (row["kind"], row["type"]) == (OUTSIDE, "WatchEvent") and row["payload"]["path"] == "/brokers/topics"
+    )
+    row["payload"]["path"] = "/brokers/ids"
+    altered = row["n"]
+    write(tmp_path, run.header, rows)
     replayed = run_ours("replay", str(tmp_path))
     assert replayed.returncode == 1
     assert ", 1 divergences" in replayed.stdout

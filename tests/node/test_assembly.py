@@ -15,6 +15,7 @@ from actors.gateway.listener import ListenerGateway
 from actors.gateway.memory_network import MemoryNetwork
 from actors.gateway.network import NetworkGateway
 from actors.node.assembly import Node
+from actors.node.node import NodeActor
 from actors.runtime import LoopScheduler, RealClock, VirtualScheduler
 from actors.runtime.replayer import replay_directory
 from messages.cluster import Endpoint, PartitionAssignment, ReplicaAssignment, TopicPartition
@@ -58,7 +59,7 @@ def leaders(zookeeper: MemoryZooKeeper) -> dict[int, int]:
 
 def assert_each_replays(place: Path, nodes: int, killed: int = 0) -> None:
     """Each node has a trace of its own, which replays; all but the killed ones were closed."""
-    runs = replay_directory(place).runs
+    runs = replay_directory(place, (NodeActor,)).runs
     assert sorted(run.node for run in runs) == list(range(nodes))
     for run in runs:
         assert run.ok, run.divergence or run.problem

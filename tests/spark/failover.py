@@ -17,7 +17,14 @@ from messages.broker import Forwarded
 from messages.channel import StartChannel
 from messages.cluster import Broker, Endpoint, TopicPartition
 from messages.conversation import Answer
-from messages.events import BrokerChange, Reelect, Startup, TopicChange, UpdateMetadataResponseReceived
+from messages.events import (
+    CONTROLLER_EVENTS,
+    BrokerChange,
+    Reelect,
+    Startup,
+    TopicChange,
+    UpdateMetadataResponseReceived,
+)
 from messages.network import ClientRequest, Received, Transmit, TransmitFailed
 from messages.requests import (
     ControlledShutdownRequest,
@@ -32,6 +39,7 @@ from messages.requests import (
 )
 from messages.trace.codec import encode
 from messages.zookeeper import Brokers, Elected, NotElected
+from tests.trace.altering import kill
 
 CONTROLLER, BRIDGE, NETWORK = (
     ActorAddress("ControllerActor.2"),
@@ -61,7 +69,7 @@ class Node:
     def __init__(self, folder: Path, node: int) -> None:
         self.seconds = 1000.0 * node
         self.node = node
-        self.recorder = Recorder(folder, node=node, now=lambda: self.seconds)
+        self.recorder = Recorder(folder, node=node, now=lambda: self.seconds + 0.25, events=CONTROLLER_EVENTS)
         self.seconds += 100.0 * node  # node 1 has its say long after node 0
         self.n = 0
         self.channels: set[int] = set()
@@ -134,6 +142,7 @@ def record(folder: Path) -> tuple[int, int]:
     """Both traces below `folder`; how many deliveries each holds."""
     killed, ended = first(folder / "a" / "kafka.trace"), second(folder / "b")
     killed.recorder.flush()
+    kill(killed.recorder)
     ended.recorder.close()
     assert encode(LeaderAndIsrResponse(0))  # the vocabulary is complete
     return killed.n, ended.n

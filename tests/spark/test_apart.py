@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from messages.trace.frames import NotATrace
+from messages.trace.errors import NotATrace
 from spark.apart import Ended, apart
 from tests.waiting import until
 

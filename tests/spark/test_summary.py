@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-import messages.events
-from messages.trace.codec import vocabulary
-from messages.trace.frames import SUFFIX, NotATrace, SegmentWriter, find_runs
+from messages.trace.errors import NotATrace
+from messages.trace.files import SUFFIX
+from messages.trace.runs import KILLED, find_runs
+from messages.trace.schema import STOPPED
+from messages.trace.text import compress
+from messages.trace.writer import RunWriter
 from spark.records import deliveries, read_all
-from spark.summary import CONTROLLER_EVENTS, Summary, summarise
+from spark.summary import Summary, summarise
 from tests.spark import failover
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both traces, the killed one with a torn tail, one malformed line, and a file that is no trace."""
-    folder = tmp_path_factory.mktemp("cluster")
+    """Both traces, the killed one with a torn tail, a run with a malformed line and damage, a file that is no trace."""
+    folder = tmp_path_factory.mktemp("cluster{x}[y]")
     assert failover.record(folder) == (25, 10)
-    [killed] = (folder / "a" / "kafka.trace").iterdir()
-    killed.write_bytes(killed.read_bytes() + b"\x28\xb5\x2f\xfd torn")
-    header = find_runs(folder / "b").runs[0].header
-    extra = SegmentWriter(folder / "c", header)
-    extra.write(b'{"n": 1, "kind": "sent", "took": "long"}\n')
-    extra.close()
+    killed, ended = find_runs(folder).runs
+    with killed.paths[0].open("ab") as file:
+        file.write(b"\x5b\x2a\x4d\x18 torn")
+    writer = RunWriter(folder / "c", msgspec.structs.replace(ended.header, run="node1-damaged"))
+    writer.write(compress([b'[1,"sent","long"]']), 1, 0)
+    writer.write(compress([b"[2]"]), 1, 1)
+    writer.close()
+    [damaged] = (folder / "c").glob(f"*{SUFFIX}")
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
     (folder / f"stranger{SUFFIX}").write_bytes(b"no trace")
     return folder
 
@@ -37,14 +45,25 @@ def summary(session: SparkSession, folder: Path) -> Summary:
 
 
 def test_runs(summary: Summary) -> None:
-    assert [(run.node, run.deliveries, run.complete) for run in summary.runs] == [(0, 25, False), (1, 10, True)]
+    assert [(run.node, run.deliveries, run.ending) for run in summary.runs] == [(0, 25, KILLED), (1, 10, STOPPED)]
     assert [round(run.last_at - run.first_at) for run in summary.runs] == [24, 9]
 
 
-def test_what_cannot_be_read_is_counted_and_nothing_else(summary: Summary, session: SparkSession, folder: Path) -> None:
+def test_what_cannot_be_read_is_told_and_nothing_else(summary: Summary, session: SparkSession, folder: Path) -> None:
     assert summary.malformed == 1
+    [damage] = summary.damage
+    assert "node1-damaged" in damage and "byte" in damage and "checksum" in damage
     assert len(summary.unreadable) == 1 and "stranger" in summary.unreadable[0]
-    assert deliveries(read_all(session, folder)).count() == 35 == sum(row.count for row in summary.messages)
+    records = read_all(session, find_runs(folder).runs)
+    assert deliveries(records).count() == 35 == sum(row.count for row in summary.messages)
+
+
+def test_a_run_that_is_there_twice_is_told_and_counted_once(session: SparkSession, tmp_path: Path) -> None:
+    failover.record(tmp_path)
+    shutil.copytree(tmp_path / "b", tmp_path / "b-again")
+    twice = summarise(tmp_path, session)
+    assert sum(row.count for row in twice.messages) == 35
+    assert len(twice.damage) == 2 and all("2 times" in damage for damage in twice.damage)
 
 
 def test_messages_by_actor_and_type(summary: Summary) -> None:
@@ -77,12 +96,6 @@ def test_controller_events(summary: Summary) -> None:
         (1, "Reelect", 1),
         (1, "Startup", 1),
     ]
-
-
-def test_the_events_are_those_of_the_vocabulary() -> None:
-    events = {name for name, cls in vocabulary().items() if cls.__module__ == messages.events.__name__}
-    assert set(CONTROLLER_EVENTS) == events
-    assert list(CONTROLLER_EVENTS) == sorted(CONTROLLER_EVENTS)
 
 
 def test_requests_per_broker(summary: Summary) -> None:

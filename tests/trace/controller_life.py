@@ -5,10 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from actors.controller.controller import ControllerActor
 from actors.runtime.recorder import Recorder
 from actors.runtime.replayer import replay_directory
 from messages.zookeeper import EnsurePaths
 from tests.controller.world import World
+from zk_bridge.bridge import ZkBridgeActor
+
+ACTORS = (ZkBridgeActor, ControllerActor)
+"""The top-level actors of this world."""
 
 
 def live(folder: Path) -> None:
@@ -43,6 +48,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "live":
         live(Path(sys.argv[2]))
     else:
-        report = replay_directory(sys.argv[2])
+        report = replay_directory(sys.argv[2], ACTORS)
         print(report.runs[0])
         sys.exit(not report.ok)

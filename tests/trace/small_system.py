@@ -98,6 +98,10 @@ class Boss(FlowActor):
         self.send(self.out, names)
 
 
+ACTORS = (Boss, Worker)
+"""What may be a top-level actor here."""
+
+
 class Disk:
     """A disk on which every third removal fails."""
 

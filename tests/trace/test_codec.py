@@ -26,10 +26,10 @@ from messages.network import Transmit
 from messages.requests import (
     StopReplicaPartitionState,
     StopReplicaRequest,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
 )
-from messages.trace.codec import BadPayload, Batch, Codec, UnknownType, decode, encode, vocabulary
+from messages.trace.codec import Codec, decode, encode
+from messages.trace.errors import BadPayload, UnknownType
+from messages.trace.names import vocabulary
 from tests.trace.strategies import of
 
 FEW = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
@@ -101,18 +101,6 @@ def test_the_form_of_a_payload() -> None:
     ]
     assert list(json.loads(payload)) == sorted(json.loads(payload))
     assert json.loads(encode(b"\x00\xff")[1]) == base64.b64encode(b"\x00\xff").decode()
-
-
-def test_a_long_tuple_is_encoded_once_per_batch_and_reads_the_same() -> None:
-    states = tuple(UpdateMetadataPartitionState(TopicPartition("t", i), 1, 1, 0, (1,), 0, (1,)) for i in range(500))
-    requests = [UpdateMetadataRequest(6, 1, 1, broker, states, ()) for broker in range(3)]
-    batch, lines = Batch(), bytearray()
-    for request in requests:
-        batch.append(batch.payload(request), lines)
-    decoded = [decode(name, json.dumps(payload).encode()) for name, payload in map(json.loads, lines.splitlines())]
-    assert decoded == requests
-    first, second, _ = (batch.payload(request)[1]["partition_states"] for request in requests)
-    assert first is second
 
 
 def test_addresses_are_made_by_whoever_decodes() -> None:

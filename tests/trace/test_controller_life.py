@@ -23,7 +23,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_whole_controllers_replay_exactly(lived: Path) -> None:
-    [run] = replay_directory(lived).runs
+    [run] = replay_directory(lived, controller_life.ACTORS).runs
     assert run.divergence is None, run.divergence.text()
     assert run.ok and run.complete and not run.warnings
     assert run.deliveries > 500 and run.timers > 0 and run.effects > 0

@@ -1,142 +1,92 @@
-"""Segments survive kills, moves and strangers: what was written whole is read, the rest is dropped and counted."""
+"""Frames: torn is what ends too early, damage is what is wrong, and only the frame that follows follows."""
 
 from __future__ import annotations
 
-import shutil
+import io
+import itertools
 from pathlib import Path
 
-import msgspec
 import pytest
+import zstandard
 
-from messages.trace import frames
-from messages.trace.frames import NotATrace, Records, SegmentWriter, WrongSchema, find_runs, read_bytes, read_header
-from messages.trace.schema import MASK, SCHEMA_VERSION, Header, Record, masked
+from messages.trace.errors import Damaged, Torn
+from messages.trace.frames import HEADER, RECORDS, SNAPSHOT, START, Frame, chained, frame, is_framed, read_frames
+from messages.trace.text import compress, decompress
 
-
-def header(node: int = 0, run: str = "node0-a", started_ms: int = 0) -> Header:
-    return Header(SCHEMA_VERSION, run, 0, node, ("broker",), {"node_id": node}, "1+abc", started_ms, 0.5, "3", "x")
-
-
-def line(n: int) -> bytes:
-    return (
-        msgspec.json.encode(Record(n, "sent", n - 1, "A.1", "B.2", "B", "Done", 0.0, 0.0, 0.0, msgspec.Raw(b"{}")))
-        + b"\n"
-    )
+PATH = Path("a.trace.zst")
 
 
-def write(folder: Path, frames_of: list[int], header: Header, segment_bytes: int = 1 << 20) -> list[Path]:
-    """One frame per entry, of so many records, numbered from 1."""
-    writer = SegmentWriter(folder, header, segment_bytes)
-    n = 0
-    for count in frames_of:
-        writer.write(b"".join(line(n + i) for i in range(1, count + 1)))
-        n += count
-    writer.close()
-    return sorted(folder.iterdir())
+def file_of(*texts: bytes) -> tuple[bytes, list[int]]:
+    """A file of frames, and where each begins (and the last ends)."""
+    content, previous, places = b"", START, [0]
+    for number, text in enumerate(texts):
+        data, previous = frame(RECORDS if number else HEADER, compress([text]), previous, number, 7 * number)
+        content += data
+        places.append(len(content))
+    return content, places
 
 
-def numbers(content: bytes) -> list[int]:
-    return [record.n for record in read_bytes(content)]
+FILE, PLACES = file_of(b"one", b"two" * 50, b"three")
 
 
-def test_a_frame_torn_at_any_byte_drops_cleanly(tmp_path: Path) -> None:
-    [path] = write(tmp_path / "short", [3, 2], header())
-    [whole] = write(tmp_path / "long", [3, 2, 4], header())
-    content, kept = whole.read_bytes(), path.stat().st_size
-    assert content[:kept] == path.read_bytes()
-    for cut in range(kept, len(content)):
-        assert numbers(content[:cut]) == [1, 2, 3, 4, 5]
-    assert numbers(content) == list(range(1, 10))
+def read(content: bytes) -> list[Frame]:
+    return list(chained(read_frames(io.BytesIO(content), PATH), PATH, START))
 
 
-def test_a_flipped_byte_drops_its_frame_and_what_follows(tmp_path: Path) -> None:
-    [path] = write(tmp_path / "short", [3, 2], header())
-    [whole] = write(tmp_path / "long", [3, 2, 4], header())
-    for place in range(path.stat().st_size, whole.stat().st_size):
-        content = bytearray(whole.read_bytes())
-        content[place] ^= 0x40
-        assert numbers(bytes(content))[:5] == [1, 2, 3, 4, 5]
-        assert set(numbers(bytes(content))) <= set(range(1, 10))
+def test_what_was_written_is_read() -> None:
+    frames = read(FILE)
+    assert [decompress(each.content) for each in frames] == [b"one\n", b"two" * 50 + b"\n", b"three\n"]
+    assert [(each.kind, each.records, each.after) for each in frames] == [(1, 0, 0), (2, 1, 7), (2, 2, 14)]
+    assert [each.offset for each in frames] == PLACES[:-1]
+    assert frames[-1].end == len(FILE)
+    assert is_framed(FILE) and not is_framed(compress([b"x"]))
 
 
-def test_a_torn_header_is_no_trace(tmp_path: Path) -> None:
-    [path] = write(tmp_path, [], header())
-    content = path.read_bytes()
-    for cut in range(len(content)):
-        with pytest.raises(NotATrace):
-            read_bytes(content[:cut])
+def test_any_zstd_reads_the_text() -> None:
+    reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(FILE), read_across_frames=True)
+    assert reader.read() == b"one\n" + b"two" * 50 + b"\nthree\n"
 
 
-def test_frames_longer_than_a_read_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [path] = write(tmp_path, [1, 2000, 0, 3], header())
-    for chunk in (1, 7, 4096):
-        monkeypatch.setattr(frames, "_CHUNK", chunk)
-        assert numbers(path.read_bytes()) == list(range(1, 2005))
+def test_a_file_cut_anywhere_is_torn_unless_it_is_whole() -> None:
+    for cut in range(1, len(FILE)):
+        frames = read_frames(io.BytesIO(FILE[:cut]), PATH)
+        whole = sum(cut >= place for place in PLACES[1:])
+        for _ in range(whole):
+            next(frames)
+        if cut in PLACES:
+            assert next(frames, None) is None
+        else:
+            with pytest.raises(Torn) as torn:
+                next(frames)
+            assert (torn.value.path, torn.value.offset) == (PATH, PLACES[whole])
 
 
-def test_segments_rotate_by_size_and_read_as_one_run(tmp_path: Path) -> None:
-    paths = write(tmp_path, [5] * 40, header(), segment_bytes=600)
-    assert len(paths) > 3
-    assert all(path.stat().st_size < 1200 for path in paths)
-    [run] = find_runs(tmp_path).runs
-    assert run.paths == tuple(paths) and run.whole
-    assert [record.n for record in Records(run)] == list(range(1, 201))
+@pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
+def test_a_byte_changed_anywhere_is_damage_named_by_its_frame(flip: int) -> None:
+    for place in range(len(FILE)):
+        content = bytearray(FILE)
+        content[place] ^= flip
+        with pytest.raises(Damaged) as damage:
+            read(bytes(content))
+        assert not isinstance(damage.value, Torn)
+        assert damage.value.offset == max(begin for begin in PLACES if begin <= place)
+        assert f"byte {damage.value.offset}" in str(damage.value)
 
 
-def test_a_run_that_lacks_a_segment_is_not_whole(tmp_path: Path) -> None:
-    paths = write(tmp_path, [5] * 40, header(), segment_bytes=600)
-    paths[1].unlink()
-    assert not find_runs(tmp_path).runs[0].whole
-    paths[0].unlink()
-    assert not find_runs(tmp_path).runs[0].whole
+@pytest.mark.parametrize(
+    "order",
+    [(0, 2), (0, 1, 1, 2), (0, 2, 1), (1, 2), (1, 0, 2), (0, 1, 2, 0), (0, 0, 1, 2)],
+    ids=lambda order: "-".join(map(str, order)),
+)
+def test_a_frame_missing_doubled_or_swapped_is_damage(order: tuple[int, ...]) -> None:
+    pieces = [FILE[begin:end] for begin, end in itertools.pairwise(PLACES)]
+    content = b"".join(pieces[number] for number in order)
+    assert len(list(read_frames(io.BytesIO(content), PATH))) == len(order)
+    with pytest.raises(Damaged, match="missing before this one"):
+        read(content)
 
 
-def test_runs_are_found_by_their_headers_wherever_they_lie(tmp_path: Path) -> None:
-    [late] = write(tmp_path / "n1" / "kafka.trace", [1], header(1, "node1-late", 9))
-    [early] = write(tmp_path / "n1" / "kafka.trace2", [1], header(1, "node1-early", 5))
-    [other] = write(tmp_path / "n0.trace", [1], header(0, "node0-x", 7))
-    moved = shutil.move(other, tmp_path / f"some-name{frames.SUFFIX}")
-    (tmp_path / f"stranger{frames.SUFFIX}").write_bytes(b"nothing of ours")
-    (tmp_path / "notes.txt").write_text("ignored")
-    found = find_runs(tmp_path)
-    assert [(run.header.run, run.paths) for run in found.runs] == [
-        ("node0-x", (Path(moved),)),
-        ("node1-early", (early,)),
-        ("node1-late", (late,)),
-    ]
-    assert len(found.unreadable) == 1 and "stranger" in found.unreadable[0]
-    assert find_runs(late).runs[0].header.run == "node1-late"
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NotATrace, match="nowhere"):
-        find_runs(tmp_path / "nowhere")
-
-
-def test_another_schema_version_is_refused_by_name(tmp_path: Path) -> None:
-    future = msgspec.structs.replace(header(), schema_version=SCHEMA_VERSION + 1)
-    [path] = write(tmp_path, [1], future)
-    with pytest.raises(WrongSchema, match=f"schema version {SCHEMA_VERSION + 1}"):
-        read_header(path)
-    with pytest.raises(WrongSchema):
-        find_runs(tmp_path)
-
-
-def test_lines_that_are_no_records_are_counted(tmp_path: Path) -> None:
-    writer = SegmentWriter(tmp_path, header())
-    writer.write(line(1) + b'{"n": "one"}\n' + b"not json\n" + line(2))
-    writer.close()
-    records = Records(find_runs(tmp_path).runs[0])
-    assert [record.n for record in records] == [1, 2]
-    assert records.malformed == 2
-
-
-def test_secrets_are_masked_by_name() -> None:
-    settings = {
-        "ssl_keystore_password": "x",
-        "sasl_jaas_config": "y",
-        "node_id": 3,
-        "zookeeper_ssl_secret": "",
-        "a": "b",
-    }
-    assert masked(settings) == settings | {"ssl_keystore_password": MASK, "sasl_jaas_config": MASK}
+def test_there_is_room_for_snapshots() -> None:
+    data, digest = frame(SNAPSHOT, compress([b"{}"]), START)
+    more, _ = frame(RECORDS, compress([b"[]"]), digest)
+    assert [each.kind for each in read(data + more)] == [SNAPSHOT, RECORDS]

@@ -8,6 +8,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import attrs
 import msgspec
 import pytest
 from thespian.actors import ActorAddress
@@ -20,8 +21,10 @@ from messages.conversation import Failure
 from messages.node import NodeSettings
 from messages.requests import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.trace.codec import decode
-from messages.trace.frames import Records, Run, SegmentWriter, find_runs
-from messages.trace.schema import Record
+from messages.trace.runs import KILLED, Records, Run, find_runs, survey
+from messages.trace.schema import DISK_FULL, GIVEN_UP, STOPPED, Record
+from messages.trace.text import FrameText
+from messages.trace.writer import RunWriter
 
 SENDER, RECEIVER = ActorAddress("A.1"), ActorAddress("B.2")
 
@@ -47,8 +50,9 @@ def recorder(tmp_path: Path, time: Time) -> Recorder:
 
 
 def delivery(
-    n: int, message: Any, at: float = 100.0, effects: tuple[Effect, ...] = (), error: str | None = None
+    n: int, message: Any, at: float | None = None, effects: tuple[Effect, ...] = (), error: str | None = None
 ) -> Delivery:
+    at = 100.0 + n / 8 if at is None else at
     return Delivery(n, "sent", n - 1, SENDER, RECEIVER, "B", message, at - 0.5, at, at + 0.125, effects, error)
 
 
@@ -61,21 +65,23 @@ def read(folder: Path) -> list[Record]:
     return list(Records(run_in(folder)))
 
 
-def test_a_record_tells_the_whole_delivery(recorder: Recorder, tmp_path: Path) -> None:
+def test_a_record_tells_the_whole_delivery(recorder: Recorder, tmp_path: Path, time: Time) -> None:
     effects = (
         Effect("disk", "make_directory", ("/d/t-0",), None, ""),
         Effect("disk", "remove", ("/d/t-1",), None, "2 No such file"),
     )
-    recorder.delivered(delivery(1, Failure("AskFailed", "because"), effects=effects, error="ValueError: no"))
+    message = Failure("AskFailed", "because")
+    recorder.delivered(delivery(1, message, at=100.0, effects=effects, error="ValueError: no"))
+    time.seconds += 1
     recorder.close()
     record, _ = read(tmp_path)
     assert (record.n, record.kind, record.cause, record.sender, record.receiver) == (1, "sent", 0, "A.1", "B.2")
-    assert (record.actor, record.type, record.queued_at, record.taken_at, record.took) == (
+    assert (record.actor, record.type, record.queued_at, record.taken_at, record.finished_at) == (
         "B",
         "Failure",
         99.5,
         100.0,
-        0.125,
+        100.125,
     )
     assert decode(record.type, record.payload) == Failure("AskFailed", "because")
     assert [tuple(effect.args) for effect in record.effects] == [("/d/t-0",), ("/d/t-1",)]
@@ -92,87 +98,178 @@ def test_the_header_tells_the_node(tmp_path: Path, time: Time) -> None:
     assert header.clock_offset + 100.0 == pytest.approx(header.started_ms / 1000, abs=0.01)
 
 
-def test_a_clean_end_is_told_and_a_kill_is_not(recorder: Recorder, tmp_path: Path) -> None:
+def test_a_clean_end_is_told_and_a_kill_is_not(recorder: Recorder, tmp_path: Path, time: Time) -> None:
     recorder.delivered(delivery(1, None))
     recorder.flush()
     assert [record.kind for record in read(tmp_path)] == ["sent"]
+    assert run_in(tmp_path).ended is None
+    time.seconds = 105.0
     recorder.close()
     recorder.close()
-    assert [(record.kind, record.n) for record in read(tmp_path)] == [("sent", 1), ("closed", 1)]
-    assert recorder.recorded == 2
+    _, end = read(tmp_path)
+    assert (end.kind, end.n, end.type, bytes(end.payload), end.error) == ("ended", 1, STOPPED, b"1", None)
+    assert recorder.recorded == 1 and not recorder.failed
+    assert survey(run_in(tmp_path)) == (STOPPED, ())
 
 
 def test_it_writes_by_time_and_by_number(recorder: Recorder, tmp_path: Path, time: Time) -> None:
-    recorder.delivered(delivery(1, None))
+    recorder.delivered(delivery(1, None, at=100.0))
     assert read(tmp_path) == []
     time.seconds = 101.0
     recorder.delivered(delivery(2, None, at=101.0))
     assert len(read(tmp_path)) == 2
     for n in range(3, 3 + recorder_module.FLUSH_DELIVERIES):
-        recorder.delivered(delivery(n, None))
+        recorder.delivered(delivery(n, None, at=101.0 + n / 8))
     assert len(read(tmp_path)) == 2 + recorder_module.FLUSH_DELIVERIES
 
 
-def test_an_idle_loop_writes_what_waits(recorder: Recorder, tmp_path: Path) -> None:
+def test_an_idle_loop_writes_what_waits(recorder: Recorder, tmp_path: Path, time: Time) -> None:
     async def idle() -> None:
         recorder.attach(asyncio.get_running_loop())
         recorder.delivered(delivery(1, None))
-        for _ in range(200):
+        time.seconds += 1
+        while not read(tmp_path):
             await asyncio.sleep(0.01)
-            if read(tmp_path):
-                return
 
-    asyncio.run(idle())
+    asyncio.run(asyncio.wait_for(idle(), 10))
     assert len(read(tmp_path)) == 1
 
 
-def test_a_big_batch_is_cut_into_frames(recorder: Recorder, tmp_path: Path) -> None:
-    states = tuple(UpdateMetadataPartitionState(TopicPartition("t", i), 1, 1, 0, (1,), 0, (1,)) for i in range(10_000))
+BIG = tuple(UpdateMetadataPartitionState(TopicPartition("t", i), 1, 1, 0, (1,), 0, (1,)) for i in range(10_000))
+
+
+def test_a_big_batch_is_cut_into_frames(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "FRAME_BYTES", 1 << 20)
     for n in range(1, 6):
-        recorder.delivered(delivery(n, UpdateMetadataRequest(6, 1, 1, n, states, ())))
+        recorder.delivered(delivery(n, UpdateMetadataRequest(6, 1, 1, n, BIG, ())))
     recorder.flush()
     records = read(tmp_path)
     assert [record.n for record in records] == [1, 2, 3, 4, 5]
-    assert decode(records[4].type, records[4].payload) == UpdateMetadataRequest(6, 1, 1, 5, states, ())
+    assert decode(records[4].type, records[4].payload) == UpdateMetadataRequest(6, 1, 1, 5, BIG, ())
     [path] = run_in(tmp_path).paths
     content = path.read_bytes()
     path.write_bytes(content[:-1])
     assert [record.n for record in read(tmp_path)] == [1, 2, 3, 4]
 
 
+def test_a_loop_is_held_up_by_slices_only(tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that moves 0.1 ms with each step of the work, no turn of the loop does more than a slice of it."""
+    recorder = Recorder(tmp_path, node=0, now=time.now)
+    turns: list[float] = []
+    step, work = FrameText.step, recorder._work
+
+    def slow_step(text: FrameText) -> bool:
+        time.seconds += 0.0001
+        return step(text)
+
+    def measured(until: float) -> bool:
+        before = time.seconds
+        done = work(until)
+        turns.append(time.seconds - before)
+        return done
+
+    monkeypatch.setattr(FrameText, "step", slow_step)
+    monkeypatch.setattr(recorder, "_work", measured)
+
+    async def busy() -> None:
+        recorder.attach(asyncio.get_running_loop())
+        for n in range(1, 21):
+            states = tuple(attrs.evolve(state) for state in BIG)
+            recorder.delivered(delivery(n, UpdateMetadataRequest(6, 1, 1, n, states, ())))
+        while recorder.recorded < 20:
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(busy(), 60))
+    assert len(turns) > 20
+    assert max(turns) <= recorder_module.SLICE_SECONDS + 0.0002
+    time.seconds += 100
+    recorder.close()
+    assert [record.n for record in read(tmp_path)] == [*range(1, 21), 20]
+
+
+def test_who_is_faster_than_the_slices_waits_for_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "MOST_WAITING", 2000)
+    recorder = Recorder(tmp_path, node=0, now=lambda: 0.0)
+
+    async def flood() -> None:
+        recorder.attach(asyncio.get_running_loop())
+        for n in range(1, 5001):
+            recorder.delivered(delivery(n, None))
+
+    asyncio.run(flood())
+    assert len(read(tmp_path)) == 4000
+
+
 class Stranger:
     pass
 
 
-def test_a_message_without_form_is_recorded_as_such(recorder: Recorder, tmp_path: Path) -> None:
+def test_a_message_without_form_is_recorded_as_such(recorder: Recorder, tmp_path: Path, time: Time) -> None:
     for n, message in enumerate((Failure("a", "b"), Stranger(), Failure("\ud800", "c"), Failure("d", "e")), 1):
         recorder.delivered(delivery(n, message))
+    time.seconds = 105.0
     recorder.close()
     records = read(tmp_path)
-    assert [record.type for record in records] == ["Failure", "Stranger", "Failure", "Failure", ""]
+    assert [record.type for record in records] == ["Failure", "Stranger", "Failure", "Failure", STOPPED]
     assert "Stranger" in msgspec.json.decode(records[1].payload)["unencodable"]
     assert "surrogates" in msgspec.json.decode(records[2].payload)["unencodable"]
     assert not recorder.failed
 
 
-def test_a_full_disk_ends_the_recording_loudly_once(
-    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("error", "reason", "todo"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), DISK_FULL, "make room"),
+        (OSError(errno.EDQUOT, "Quota exceeded"), DISK_FULL, "make room"),
+        (OSError(errno.EIO, "Input/output error"), GIVEN_UP, "set trace.dir"),
+        (RuntimeError("a fault of ours"), GIVEN_UP, "set trace.dir"),
+    ],
+)
+def test_what_ends_the_recording_is_told_loudly_once_and_in_the_trace(
+    recorder: Recorder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    reason: str,
+    todo: str,
 ) -> None:
-    recorder.delivered(delivery(1, None))
+    recorder.delivered(delivery(1, None, at=99.0))
     recorder.flush()
 
-    def full(writer: SegmentWriter, lines: bytes) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def refuse(*_: Any) -> None:
+        raise error
 
-    monkeypatch.setattr(SegmentWriter, "write", full)
+    monkeypatch.setattr(RunWriter, "write", refuse)
     with caplog.at_level(logging.DEBUG):
         for n in range(2, 5000):
             recorder.delivered(delivery(n, None))
         recorder.close()
     assert recorder.failed and recorder.recorded == 1
     [told] = caplog.records
-    assert told.levelno == logging.CRITICAL and "No space left" in told.message and str(tmp_path) in told.message
+    assert told.levelno == logging.CRITICAL and told.message == recorder.reason
+    assert str(error) in recorder.reason and str(tmp_path) in recorder.reason and todo in recorder.reason
+    first, end = read(tmp_path)
+    assert (first.n, end.kind, end.n, end.type) == (1, "ended", 1, reason)
+    assert end.error is not None and str(error) in end.error
+    assert survey(run_in(tmp_path)) == (reason, ())
+
+
+def test_where_not_even_that_can_be_written_the_run_just_breaks_off(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder.delivered(delivery(1, None))
+    recorder.flush()
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("messages.trace.files.write_all", full)
+    recorder.delivered(delivery(2, None))
+    recorder.close()
+    assert recorder.failed
     assert [record.n for record in read(tmp_path)] == [1]
+    assert survey(run_in(tmp_path)) == (KILLED, ())
 
 
 def test_a_folder_that_cannot_be_made_leaves_the_node_unrecorded(
@@ -180,6 +277,15 @@ def test_a_folder_that_cannot_be_made_leaves_the_node_unrecorded(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     recorder = Recorder(tmp_path / "file" / "trace", node=0)
-    assert recorder.failed and "in the way" not in caplog.text and "the trace in" in caplog.text
+    assert recorder.failed and "in the way" not in caplog.text
+    assert "set trace.dir" in recorder.reason and recorder.reason in caplog.text
     recorder.delivered(delivery(1, None))
     recorder.close()
+
+
+def test_a_disk_with_too_little_room_is_not_recorded_on(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, node=0, free_bytes=1 << 62)
+    recorder.delivered(delivery(1, None))
+    recorder.close()
+    assert recorder.failed and "kept free" in recorder.reason
+    assert survey(run_in(tmp_path)) == (DISK_FULL, ())

@@ -4,53 +4,40 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from thespian.actors import ActorExitRequest
 
 from actors.runtime import LocalBase, local_system
 from actors.runtime.recorder import Recorder
-from actors.runtime.replayer import RunReplay, replay_directory
+from actors.runtime.replay_report import RunReplay
+from actors.runtime.replayer import replay_directory
 from messages.events import BrokerModifications, TopicChange
 from messages.metrics import Gauge, Gauges
 from messages.requests import StopReplicaRequest
-from messages.trace.frames import Records, Run, Segment, SegmentWriter, WrongSchema, find_runs
+from messages.trace.runs import DAMAGED, Records
 from messages.trace.schema import Record
-from tests.trace.small_system import Boss, Disk, Small, Worker
+from tests.trace.altering import only_run, rewritten
+from tests.trace.small_system import ACTORS, Boss, Disk, Small, Worker
 
 
 @pytest.fixture
 def lived(tmp_path: Path) -> Path:
-    small = Small(tmp_path)
+    small = Small(tmp_path / "lived")
     small.live()
     small.recorder.close()
-    return tmp_path
+    return tmp_path / "lived"
 
 
 def only(folder: Path) -> RunReplay:
-    [run] = replay_directory(folder).runs
+    [run] = replay_directory(folder, ACTORS).runs
     return run
 
 
-def rewrite(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Path:
-    """The trace again in another folder, each record as `change` returns it (None: left out)."""
-    [run] = find_runs(folder).runs
-    writer = SegmentWriter(folder / "altered", run.header)
-    for path in run.paths:
-        with path.open("rb") as stream:
-            changed = [change(json.loads(line)) for line in Segment(stream).lines()]
-        writer.write(b"".join(msgspec.json.encode(row) + b"\n" for row in changed if row is not None))
-    writer.close()
-    return folder / "altered"
-
-
 def records(folder: Path) -> list[Record]:
-    [run] = find_runs(folder).runs
-    return list(Records(run))
+    return list(Records(only_run(folder)))
 
 
 def test_a_life_replays_exactly(lived: Path) -> None:
@@ -78,7 +65,7 @@ def test_a_killed_run_replays_as_far_as_it_goes(lived: Path) -> None:
     whole = records(lived)
     for kept in range(1, len(whole)):
         counted = iter(range(kept))
-        folder = rewrite(lived, lambda row: row if next(counted, None) is not None else None)  # noqa: B023
+        folder = rewritten(lived, lambda row: row if next(counted, None) is not None else None)  # noqa: B023
         run = only(folder)
         assert run.ok and not run.complete, run
         for path in folder.iterdir():
@@ -175,7 +162,7 @@ CHANGES: dict[str, tuple[str, Any, str, str, str]] = {
     "a message less": (
         "receiveMsg_NodeReady",
         lambda a, m, s: None,
-        "another outcome when Boss.1 handled NodeReady",
+        "another outcome while Boss.1 handled NodeReady",
         "ValueError: cannot be ready with epoch -1",
         "handled without an error",
     ),
@@ -196,7 +183,7 @@ CHANGES: dict[str, tuple[str, Any, str, str, str]] = {
     "an error more": (
         "receiveMsg_StopNode",
         lambda a, m, s: 1 // 0,
-        "another outcome when Boss.1 handled StopNode",
+        "another outcome while Boss.1 handled StopNode",
         "handled without an error",
         "ZeroDivisionError",
     ),
@@ -236,7 +223,7 @@ def test_an_altered_input_shows_in_its_first_effect(lived: Path) -> None:
             row["payload"]["result"][1]["brokers"][2]["id"] = 77
         return row
 
-    report = replay_directory(rewrite(lived, alter))
+    report = replay_directory(rewritten(lived, alter), ACTORS)
     assert not report.ok
     [run] = report.runs
     assert run.divergence is not None
@@ -253,7 +240,7 @@ def test_an_altered_answer_of_a_port_shows_in_its_first_effect(lived: Path) -> N
                 effect[3] += 1
         return row
 
-    divergence = only(rewrite(lived, alter)).divergence
+    divergence = only(rewritten(lived, alter)).divergence
     assert divergence is not None and "BrokerModifications.broker_id" in divergence.recorded
 
 
@@ -263,42 +250,27 @@ def test_an_effect_less_is_named(lived: Path) -> None:
             row["effects"].append(["disk", "remove", ["/data/extra"], 1, ""])
         return row
 
-    divergence = only(rewrite(lived, alter)).divergence
+    divergence = only(rewritten(lived, alter)).divergence
     assert divergence is not None and divergence.what.startswith("an effect is missing")
     assert (divergence.recorded, divergence.replayed) == ("disk.remove('/data/extra')", "no further call")
-
-
-def test_whitespace_is_no_difference(lived: Path) -> None:
-    [run] = find_runs(lived).runs
-    writer = SegmentWriter(lived / "spaced", run.header)
-    with run.paths[0].open("rb") as stream:
-        lines = [json.dumps(json.loads(line), indent=None, separators=(", ", ": ")) for line in Segment(stream).lines()]
-    writer.write("\n".join(lines).encode())
-    writer.close()
-    assert only(lived / "spaced").ok
 
 
 # ------------------------------------------------------------------------------------------------ traces with faults
 
 
 def test_a_missing_record_cannot_be_replayed(lived: Path) -> None:
-    run = only(rewrite(lived, lambda row: None if row["n"] == 10 else row))
+    run = only(rewritten(lived, lambda row: None if row["n"] == 10 else row))
     assert "delivery 10 is missing" in run.problem and not run.ok
 
 
 def test_an_input_of_an_unknown_type_is_a_problem(lived: Path) -> None:
-    run = only(rewrite(lived, lambda row: row | {"type": "Novelty"} if row["type"] == "TopicChange" else row))
+    run = only(rewritten(lived, lambda row: row | {"type": "Novelty"} if row["type"] == "TopicChange" else row))
     assert "Novelty" in run.problem and "outside:process -> Boss.1" in run.problem
 
 
 def test_an_actor_class_that_is_gone_is_a_problem(lived: Path) -> None:
-    run = only(rewrite(lived, lambda row: row | {"type": "actors.gone:Gone"} if row["kind"] == "created" else row))
+    run = only(rewritten(lived, lambda row: row | {"type": "actors.gone:Gone"} if row["kind"] == "created" else row))
     assert "actors.gone:Gone" in run.problem
-
-
-def test_a_line_that_is_no_record_is_a_problem(lived: Path) -> None:
-    run = only(rewrite(lived, lambda row: {"n": "ten"} if row["n"] == 10 else row))
-    assert "after delivery 9" in run.problem
 
 
 def test_a_missing_segment_is_a_problem(tmp_path: Path) -> None:
@@ -308,27 +280,48 @@ def test_a_missing_segment_is_a_problem(tmp_path: Path) -> None:
         small.recorder.flush()
     small.recorder.close()
     assert only(tmp_path).ok
-    sorted(tmp_path.iterdir())[1].unlink()
-    assert "segment" in only(tmp_path).problem
+    missing = only_run(tmp_path).paths[1]
+    missing.unlink()
+    run = only(tmp_path)
+    assert run.problem == f"{missing} is missing" and run.ending == DAMAGED
 
 
-def header(folder: Path, **changes: Any) -> Path:
-    [run] = find_runs(folder).runs
-    changed = msgspec.structs.replace(run.header, **changes)
-    writer = SegmentWriter(folder / "header", changed)
-    writer.write(b"".join(msgspec.json.encode(record) + b"\n" for record in Records(Run(run.header, run.paths))))
-    writer.close()
-    return folder / "header"
+def test_a_run_without_its_beginning_says_where_that_went(tmp_path: Path) -> None:
+    small = Small(tmp_path, segment_bytes=1, max_bytes=8000)
+    for _ in range(20):
+        small.live()
+        small.recorder.flush()
+    small.recorder.close()
+    run = only(tmp_path)
+    assert not run.ok and "trace.max.bytes" in run.problem and run.complete
+
+
+def test_a_damaged_run_is_not_replayed_and_says_where(lived: Path) -> None:
+    [path] = only_run(lived).paths
+    content = bytearray(path.read_bytes())
+    content[-40] ^= 1
+    path.write_bytes(content)
+    run = only(lived)
+    assert run.ending == DAMAGED and run.result == "not replayed"
+    assert str(path) in run.problem and "byte" in run.problem and "checksum" in run.problem
 
 
 def test_another_code_version_is_a_warning(lived: Path) -> None:
-    run = only(header(lived, code_version="0+other"))
+    run = only(rewritten(lived, lambda row: row, code_version="0+other"))
     assert run.ok and "0+other" in run.warnings[0]
 
 
 def test_another_schema_version_is_refused(lived: Path) -> None:
-    with pytest.raises(WrongSchema, match="99"):
-        replay_directory(header(lived, schema_version=99))
+    run = only(rewritten(lived, lambda row: row, schema_version=99))
+    assert not run.ok and "schema version 99" in run.problem
+
+
+@pytest.mark.parametrize("type_", ["os:abort", "subprocess:Popen", "tests.trace.small_system:Small", "builtins:exit"])
+def test_a_trace_is_no_program(lived: Path, type_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.abort", lambda: pytest.fail("a trace called what it named"))
+    folder = rewritten(lived, lambda row: row | {"type": type_} if row["kind"] == "created" else row)
+    run = only(folder)
+    assert type_ in run.problem and "none of the actors" in run.problem and run.deliveries == 0
 
 
 def test_one_node_of_many(tmp_path: Path) -> None:
@@ -336,10 +329,10 @@ def test_one_node_of_many(tmp_path: Path) -> None:
         small = Small(tmp_path / f"n{node}.trace", node=node)
         small.live()
         small.recorder.close()
-    assert [run.node for run in replay_directory(tmp_path).runs] == [0, 1, 1]
-    assert [run.node for run in replay_directory(tmp_path, node=1).runs] == [1, 1]
-    assert replay_directory(tmp_path).ok
-    assert not replay_directory(tmp_path, node=5).ok
+    assert [run.node for run in replay_directory(tmp_path, ACTORS).runs] == [0, 1, 1]
+    assert [run.node for run in replay_directory(tmp_path, ACTORS, node=1).runs] == [1, 1]
+    assert replay_directory(tmp_path, ACTORS).ok
+    assert not replay_directory(tmp_path, ACTORS, node=5).ok
 
 
 def test_timers_and_mail_of_the_dead_replay(tmp_path: Path) -> None:

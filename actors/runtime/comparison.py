@@ -1,0 +1,145 @@
+"""Recorded against replayed: what is the same, and where two values first differ, in words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from actors.runtime.delivery import OUTSIDE, TIMER, Delivery, Effect, Envelope
+from actors.runtime.replay_report import Divergence
+from messages.trace.codec import ENCODER, address_text, encode, unencodable
+from messages.trace.errors import TraceError
+from messages.trace.schema import Effect as RecordedEffect
+from messages.trace.schema import Record
+
+_LONG_TEXT = 300
+
+
+class Diverged(Exception):
+    """The replayed node did something else; carries the Divergence, yet without its chain."""
+
+    def __init__(self, n: int, what: str, recorded: str, replayed: str) -> None:
+        super().__init__(what)
+        self.divergence = Divergence(n, what, recorded, replayed)
+
+
+def compare_message(record: Record, envelope: Envelope) -> None:
+    """The message that the replayed actors sent, or a timer of theirs, is the recorded one. Raises Diverged."""
+    type_, payload = encoded(envelope.message)
+    way = (record.kind, record.cause, record.sender, record.receiver, record.queued_at, record.type)
+    sender, receiver = address_text(envelope.sender), address_text(envelope.receiver)
+    if way != (envelope.kind, envelope.cause, sender, receiver, envelope.queued_at, type_):
+        raise Diverged(record.n, "another message", message_line(record), envelope_line(envelope))
+    difference = payload_difference(record, payload)
+    if difference is not None:
+        place, was, became = difference
+        raise Diverged(
+            record.n,
+            f"another {record.type} from {record.sender} to {record.receiver}",
+            f"{record.type}{place} = {was}",
+            f"{type_}{place} = {became}",
+        )
+
+
+def compare_outcome(record: Record, delivery: Delivery) -> None:
+    """What the handler did beside sending, and how it ended, is as recorded. Raises Diverged."""
+    at = f"while {record.receiver} handled {record.type}"
+    for recorded, made in zip(record.effects, delivery.effects, strict=False):
+        if ENCODER.encode(recorded) != ENCODER.encode(made):  # equal in Python may be another value: 1 and True
+            raise Diverged(record.n, f"another effect {at}", call(*recorded_effect(recorded)[:3]), call(*made[:3]))
+    if len(delivery.effects) < len(record.effects):
+        missing = recorded_effect(record.effects[len(delivery.effects)])
+        raise Diverged(record.n, f"an effect is missing {at}", call(*missing[:3]), "no further call")
+    if delivery.error != record.error:
+        fine = "handled without an error"
+        raise Diverged(record.n, f"another outcome {at}", record.error or fine, delivery.error or fine)
+    if delivery.actor_class != record.actor:
+        raise Diverged(record.n, f"another class of actor {at}", record.actor, delivery.actor_class)
+
+
+def payload_difference(record: Record, payload: bytes) -> tuple[str, str, str] | None:
+    """Where the record's payload and this one first differ: (path such as ".isr[2]", recorded, replayed)."""
+    recorded = bytes(record.payload)
+    if payload == recorded:
+        return None
+    found = first_difference(json.loads(recorded), json.loads(payload))
+    return None if found is None else (found[0], _short(_json(found[1])), _short(_json(found[2])))
+
+
+def first_difference(recorded: Any, replayed: Any, place: str = "") -> tuple[str, Any, Any] | None:
+    """Where two decoded payloads first differ: (path such as ".isr[2]", recorded, replayed); None if nowhere."""
+    if type(recorded) is type(replayed):
+        if isinstance(recorded, dict):
+            for key in sorted(recorded.keys() | replayed.keys()):
+                found = first_difference(recorded.get(key), replayed.get(key), f"{place}.{key}")
+                if found is not None:
+                    return found
+            return None if recorded.keys() == replayed.keys() else (f"{place} (fields)", len(recorded), len(replayed))
+        if isinstance(recorded, list):
+            for index, (one, other) in enumerate(zip(recorded, replayed, strict=False)):
+                found = first_difference(one, other, f"{place}[{index}]")
+                if found is not None:
+                    return found
+            if len(recorded) == len(replayed):
+                return None
+            return f"{place} (length)", len(recorded), len(replayed)
+        if recorded == replayed:
+            return None
+    return place, recorded, replayed
+
+
+def encoded(message: object) -> tuple[str, bytes]:
+    """(type name, payload) as a record holds them, also of a message without a form."""
+    try:
+        return encode(message)
+    except TraceError as error:
+        return type(message).__name__, _json(unencodable(error)).encode()
+
+
+def recorded_effect(effect: RecordedEffect) -> Effect:
+    """The recorded effect with tuples where JSON has lists."""
+    return Effect(effect.port, effect.method, _tuples(effect.args), _tuples(effect.result), effect.error)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(entry) for entry in value) if isinstance(value, list | tuple) else value
+
+
+# ------------------------------------------------------------------------------------------------ words
+
+
+def message_line(record: Record) -> str:
+    """A record in a line."""
+    payload = _short(bytes(record.payload).decode())
+    return f"{route(record)} {payload} ({_why(record.kind, record.cause)})"
+
+
+def envelope_line(envelope: Envelope) -> str:
+    """A replayed message in a line."""
+    type_, payload = encoded(envelope.message)
+    way = f"{address_text(envelope.sender)} -> {address_text(envelope.receiver)}"
+    return f"{way}: {type_} {_short(payload.decode())} ({_why(envelope.kind, envelope.cause)})"
+
+
+def route(record: Record) -> str:
+    """Who sent what to whom."""
+    return f"{record.sender} -> {record.receiver}: {record.type}"
+
+
+def call(port: str, method: str, args: tuple[Any, ...]) -> str:
+    """A port's call, as it reads in code."""
+    return _short(f"{port}.{method}({', '.join(map(repr, args))})")
+
+
+def _why(kind: str, cause: int) -> str:
+    if kind == OUTSIDE:
+        return f"from outside, after delivery {-cause}"
+    return f"timer armed during delivery {cause}" if kind == TIMER else f"sent during delivery {cause}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONG_TEXT else f"{text[:_LONG_TEXT]}... ({len(text)} characters)"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,95 @@
+"""What came of a replay, as values and as words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from messages.trace.schema import STOPPED
+
+SAME = "same"
+SAME_EARLY = "same, ended early"
+DIVERGED = "DIVERGED"
+NOT_REPLAYED = "not replayed"
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first difference. `what` names it in a few words; `recorded` and `replayed` are one line each.
+
+    `n` is the delivery at which it showed. `chain` reads from that delivery back to what came from outside.
+    """
+
+    n: int
+    what: str
+    recorded: str
+    replayed: str
+    chain: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """All of it, in lines, for people."""
+        lines = [f"delivery {self.n}: {self.what}", f"  recorded: {self.recorded}", f"  replayed: {self.replayed}"]
+        return "\n".join([*lines, "  because of:", *(f"    {step}" for step in self.chain)] if self.chain else lines)
+
+
+@dataclass(frozen=True)
+class RunReplay:
+    """How the replay of one run went. `problem` says why it could not be replayed, `divergence` where it differed.
+
+    `deliveries` were replayed: `inputs` from outside, `timers`, and `messages` sent by actors, which were compared
+    like the `effects` and the `errors` of handlers. `ending` is how the recording ended: "stopped", "disk full",
+    "given up", "killed", "still running" or "damaged" (`messages.trace`), `why` what its last record adds.
+    `undelivered` messages had been sent when the record ends. `seconds` of node's time were lived through.
+    """
+
+    run: str
+    node: int
+    ending: str
+    why: str = ""
+    deliveries: int = 0
+    inputs: int = 0
+    timers: int = 0
+    messages: int = 0
+    effects: int = 0
+    errors: int = 0
+    undelivered: int = 0
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+    divergence: Divergence | None = None
+    problem: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was replayed as far as it was recorded, without a difference."""
+        return self.divergence is None and not self.problem
+
+    @property
+    def complete(self) -> bool:
+        """Whether the record goes on to a clean stop of the node."""
+        return self.ending == STOPPED
+
+    @property
+    def result(self) -> str:
+        """In a word or two."""
+        if self.problem:
+            return NOT_REPLAYED
+        if self.divergence is not None:
+            return DIVERGED
+        return SAME if self.complete else SAME_EARLY
+
+
+@dataclass(frozen=True)
+class ReplayReport:
+    """What came of all runs that were found, and the files that look like a trace's but cannot be read."""
+
+    runs: tuple[RunReplay, ...]
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there was something to replay, all of it could be read, and no run differed."""
+        return bool(self.runs) and not self.unreadable and all(run.ok for run in self.runs)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {"ok": self.ok, **asdict(self)}

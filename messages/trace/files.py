@@ -1,0 +1,85 @@
+"""The files of a run: its segments and, beside them, the manifest that names them.
+
+Rule 1: they are named by their run: RUN-000000.trace.zst, RUN-000001.trace.zst, ..., RUN.manifest.zst, and lie in one
+        folder. Folders of many nodes' traces may be moved and copied together; a file that was renamed is not what its
+        name says.
+Rule 2: they are readable by their owner only.
+Rule 3: who writes a run holds a lock on its manifest: a reader can tell a node that was killed from one that runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+SUFFIX = ".trace.zst"
+MANIFEST_SUFFIX = ".manifest.zst"
+_SEGMENT = re.compile(r"(?P<run>.+)-(?P<number>\d{6,})" + re.escape(SUFFIX), re.DOTALL)
+_FILE_MODE = 0o600
+_FOLDER_MODE = 0o700
+
+
+def segment_name(run: str, segment: int) -> str:
+    """File name of a run's segment."""
+    return f"{run}-{segment:06d}{SUFFIX}"
+
+
+def manifest_name(run: str) -> str:
+    """File name of a run's manifest."""
+    return f"{run}{MANIFEST_SUFFIX}"
+
+
+class Named(NamedTuple):
+    """What a file's name says: of which run, and which segment (None: the manifest)."""
+
+    run: str
+    segment: int | None
+
+
+def parse_name(name: str) -> Named | None:
+    """What the name says; None for a file that is none of ours."""
+    if name.endswith(MANIFEST_SUFFIX):
+        return Named(name.removesuffix(MANIFEST_SUFFIX), None)
+    match = _SEGMENT.fullmatch(name)
+    return None if match is None else Named(match["run"], int(match["number"]))
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder, for its owner only, where it is missing. Raises OSError."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+
+
+def create(path: Path) -> BinaryIO:
+    """A new file, for its owner only, unbuffered. Raises OSError, where it is there already too."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE), "wb", buffering=0)
+
+
+def write_all(file: BinaryIO, data: bytes) -> None:
+    """Write all of it. Raises OSError, when some may have been written."""
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
+
+
+def hold(manifest: BinaryIO) -> None:
+    """Lock it until it is closed. Where the file system knows no locks, nobody will see that the run is going on."""
+    try:
+        fcntl.flock(manifest, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return
+
+
+def is_held(manifest: Path) -> bool:
+    """Whether somebody is writing this run at the moment. Raises OSError where there is no such file."""
+    with manifest.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return False

@@ -1,0 +1,210 @@
+"""How values travel in a trace: the form of each annotation, found out once.
+
+Rule 1: a message is a JSON object of its fields, keys sorted; a NamedTuple is an array, bytes are base64, an
+        ActorAddress is its text. Equal messages have equal bytes.
+Rule 2: a field that holds any message (annotated `Message`) is boxed as [type name, payload], also inside tuples.
+Rule 3: most values go to msgspec as they are. Only those with a boxed field, and those with a long tuple of values,
+        are taken apart first: such a tuple may be shared with other messages, which is for the encoder to say.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple, Protocol
+
+import attrs
+import msgspec
+
+LONG_TUPLE = 64
+"""A tuple of at least so many messages or NamedTuples may be shared."""
+
+SCALARS = (bool, int, float, str, bytes)
+"""A tuple of these is never shared or taken apart: it costs next to nothing to encode."""
+
+
+class Encoding(Protocol):
+    """What a form needs of the encoder while it takes a value apart."""
+
+    def box(self, value: Any) -> tuple[str, Any]:
+        """(type name, what stands for the payload) of any message. Raises UnknownType."""
+
+    def share(self, value: tuple[Any, ...], plain: Plain | None) -> Any:
+        """What stands for a long tuple, whose entries `plain` takes apart."""
+
+
+class Decoding(Protocol):
+    """What a form needs of the decoder while it puts a value together."""
+
+    def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
+        """The message of that type. Raises UnknownType, BadPayload."""
+
+
+Plain = Callable[[Any, Encoding], Any]
+Build = Callable[[Any, Decoding], Any]
+
+
+class Form(NamedTuple):
+    """How one annotation travels.
+
+    `wire` is the type msgspec decodes. `plain` turns a value into what msgspec encodes, None: the value itself.
+    `build` makes the value from what was decoded as `wire`, None: it is the value.
+    """
+
+    wire: Any
+    plain: Plain | None = None
+    build: Build | None = None
+
+
+class Boxed(msgspec.Struct, array_like=True, frozen=True):
+    """Some message, under its type name."""
+
+    type: str
+    payload: msgspec.Raw
+
+
+_ANY = Form(
+    Boxed,
+    lambda value, encoding: encoding.box(value),
+    lambda boxed, decoding: decoding.decode(boxed.type, boxed.payload),
+)
+
+
+@cache
+def form(annotation: Any) -> Form:
+    """The form of an annotation. Raises TypeError for one that rule 3 of the vocabulary excludes."""
+    if annotation is Any:
+        return _ANY
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return _union_form(annotation, arguments)
+    if origin is tuple:
+        return _tuple_form(arguments)
+    if isinstance(annotation, type) and attrs.has(annotation):
+        return _attrs_form(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
+        return _named_tuple_form(annotation)
+    return Form(annotation)
+
+
+def _is_plain(forms: list[Form]) -> bool:
+    return all(each.plain is None and each.build is None for each in forms)
+
+
+def _union_form(annotation: Any, arguments: tuple[Any, ...]) -> Form:
+    forms = [form(argument) for argument in arguments if argument is not type(None)]
+    if _is_plain(forms):
+        return Form(annotation)
+    if len(forms) != 1 or len(arguments) != 2:
+        raise TypeError(f"{annotation}: a union that holds boxed or long fields can only be with None")
+    wire, plain, build = forms[0]
+    return Form(
+        wire | None,
+        None if plain is None else lambda value, encoding: None if value is None else plain(value, encoding),
+        None if build is None else lambda value, decoding: None if value is None else build(value, decoding),
+    )
+
+
+def _tuple_form(arguments: tuple[Any, ...]) -> Form:
+    if len(arguments) != 2 or arguments[1] is not Ellipsis:
+        forms = [form(argument) for argument in arguments]
+        if _is_plain(forms):
+            return Form(tuple.__class_getitem__(arguments))
+        return Form(
+            tuple.__class_getitem__(tuple(each.wire for each in forms)),
+            lambda value, encoding: tuple(
+                entry if each.plain is None else each.plain(entry, encoding)
+                for each, entry in zip(forms, value, strict=True)
+            ),
+            lambda value, decoding: tuple(
+                entry if each.build is None else each.build(entry, decoding)
+                for each, entry in zip(forms, value, strict=True)
+            ),
+        )
+    wire, plain, build = form(arguments[0])
+    if arguments[0] in SCALARS:
+        return Form(tuple.__class_getitem__((wire, ...)))
+
+    def apart(value: tuple[Any, ...], encoding: Encoding) -> Any:
+        if len(value) >= LONG_TUPLE:
+            return encoding.share(value, plain)
+        return value if plain is None else tuple([plain(entry, encoding) for entry in value])
+
+    return Form(
+        tuple.__class_getitem__((wire, ...)),
+        apart,
+        None if build is None else lambda value, decoding: tuple([build(entry, decoding) for entry in value]),
+    )
+
+
+def _field_plain(names: tuple[str, ...], forms: list[Form]) -> list[tuple[str, Plain]]:
+    return [(name, each.plain) for name, each in zip(names, forms, strict=True) if each.plain is not None]
+
+
+def _attrs_form(cls: type) -> Form:
+    hints = typing.get_type_hints(cls)
+    fields = attrs.fields(cls)
+    names = tuple(field.name for field in fields)
+    forms = [form(hints[name]) for name in names]
+    special = _field_plain(names, forms)
+
+    def plain(value: Any, encoding: Encoding) -> Any:
+        changed = {}
+        for name, field_plain in special:
+            old = getattr(value, name)
+            new = field_plain(old, encoding)
+            if new is not old:
+                changed[name] = new
+        return {name: changed.get(name, getattr(value, name)) for name in names} if changed else value
+
+    if all(each.build is None for each in forms):
+        return Form(cls, plain if special else None)
+    shadow = msgspec.defstruct(
+        cls.__name__,
+        [
+            (field.name, each.wire)
+            if field.default is attrs.NOTHING
+            else (field.name, each.wire | msgspec.UnsetType, msgspec.UNSET)
+            for field, each in zip(fields, forms, strict=True)
+        ],
+        kw_only=True,
+    )
+    builders = [(name, each.build) for name, each in zip(names, forms, strict=True)]
+
+    def build(decoded: Any, decoding: Decoding) -> Any:
+        given = {}
+        for name, field_build in builders:
+            value = getattr(decoded, name)
+            if value is not msgspec.UNSET:
+                given[name] = value if field_build is None else field_build(value, decoding)
+        return cls(**given)
+
+    return Form(shadow, plain, build)
+
+
+def _named_tuple_form(cls: Any) -> Form:
+    hints = typing.get_type_hints(cls)
+    forms = [form(hints[name]) for name in cls._fields]
+    special = _field_plain(cls._fields, forms)
+
+    def plain(value: Any, encoding: Encoding) -> Any:
+        changed = {name: field_plain(getattr(value, name), encoding) for name, field_plain in special}
+        return [changed.get(name, entry) for name, entry in zip(cls._fields, value, strict=True)]
+
+    if all(each.build is None for each in forms):
+        return Form(cls, plain if special else None)
+    fields = [(name, each.wire) for name, each in zip(cls._fields, forms, strict=True)]
+    shadow = msgspec.defstruct(cls.__name__, fields, array_like=True)
+
+    def build(decoded: Any, decoding: Decoding) -> Any:
+        entries = (getattr(decoded, name) for name in cls._fields)
+        return cls(
+            *(
+                entry if each.build is None else each.build(entry, decoding)
+                for each, entry in zip(forms, entries, strict=True)
+            )
+        )
+
+    return Form(shadow, plain, build)

@@ -1,0 +1,60 @@
+"""Which name stands for which class in a trace.
+
+A type name is looked up in the vocabulary, among Thespian's own messages that occur as deliveries, and among plain
+values (`str`, `int`, ...), which Thespian lets one send or use as a timer's payload. Nothing else has a form.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from thespian.actors import ActorAddress
+
+import messages
+from messages.trace.errors import UnknownType
+from messages.trace.forms import Form, form
+from messages.trace.thespian import THESPIAN
+from messages.vocabulary import VOCABULARY
+
+_VALUES: dict[str, type] = {
+    cls.__name__: cls for cls in (type(None), bool, int, float, str, bytes, tuple, ActorAddress)
+}
+"""Plain values by type name; a tuple here is one of plain values."""
+
+_THESPIAN = {cls.__name__: cls for cls in THESPIAN}
+
+
+@cache
+def vocabulary() -> dict[str, type]:
+    """Every message class by name, once all modules of `messages` have been imported (that is what registers them)."""
+    for module in pkgutil.iter_modules(messages.__path__, "messages."):
+        if module.name not in ("messages.trace", "messages.wire"):
+            importlib.import_module(module.name)
+    return VOCABULARY
+
+
+def type_name(value: object) -> str:
+    """The name that stands for the value's class in a trace. Raises UnknownType for a class that has no form."""
+    cls = type(value)
+    name = cls.__name__
+    if VOCABULARY.get(name) is cls or cls in THESPIAN or _VALUES.get(name) is cls:
+        return name
+    if isinstance(value, ActorAddress):
+        return ActorAddress.__name__
+    raise UnknownType(f"{cls.__module__}.{cls.__qualname__} is no message")
+
+
+@cache
+def form_of(cls: type) -> Form:
+    """The form of a class that has a name."""
+    return THESPIAN[cls] if cls in THESPIAN else form(cls)
+
+
+def form_named(name: str) -> Form:
+    """The form of the class of that name. Raises UnknownType."""
+    cls = VOCABULARY.get(name) or _THESPIAN.get(name) or _VALUES.get(name) or vocabulary().get(name)
+    if cls is None:
+        raise UnknownType(f"no message is called {name!r}")
+    return form_of(cls)

@@ -1,0 +1,425 @@
+"""Finding runs below a folder, and reading them, so that nothing that was altered passes for what was written.
+
+Rule 1: the manifest says which segments there are, each segment's first frame is the one the manifest names, each
+        frame follows the one before, and the run ends with the frame that the manifest names. Anything else is damage,
+        named with file and offset.
+Rule 2: only a run that did not end may break off: at the end of its last segment, and of its manifest.
+Rule 3: records follow each other: deliveries by number, times forwards, the end at the end.
+Rule 4: what is wrong with one run says nothing of another.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import attrs
+import msgspec
+
+from messages.trace import files
+from messages.trace.errors import Damaged, NotATrace, Torn, TraceError, WrongSchema
+from messages.trace.frames import ENTRY, HEADER, RECORDS, START, Frame, chained, is_framed, read_frames
+from messages.trace.schema import (
+    CREATED,
+    DELIVERIES,
+    ENDED,
+    REASONS,
+    SCHEMA_VERSION,
+    STOPPED,
+    Ended,
+    Header,
+    Opened,
+    Record,
+    Removed,
+    ended,
+)
+from messages.trace.text import decompress, record_lines
+
+KILLED = "killed"
+RUNNING = "still running"
+DAMAGED = "damaged"
+
+
+@attrs.frozen
+class Run:
+    """One run found: whose, and its segments' files in order, from segment `removed` on.
+
+    `ended` is what the manifest says of its end, None where it did not come to that; `running`: somebody writes it.
+    `faults` are what is wrong with it as far as names, manifest and first frames show.
+    """
+
+    header: Header
+    folder: Path
+    paths: tuple[Path, ...]
+    removed: int = 0
+    ended: Ended | None = None
+    running: bool = False
+    faults: tuple[str, ...] = ()
+
+
+class Found(NamedTuple):
+    """What lies below a folder: runs by node and start, and the files named like those of a trace that are none."""
+
+    runs: tuple[Run, ...]
+    unreadable: tuple[str, ...]
+
+
+class _Version(msgspec.Struct):
+    schema_version: int
+    code_version: str = "unknown"
+
+
+# ------------------------------------------------------------------------------------------------ finding
+
+
+def find_runs(folder: Path) -> Found:
+    """The runs below a folder. Raises NotATrace if there is no such folder."""
+    if not folder.is_dir():
+        raise NotATrace(f"{folder}: no such folder" if not folder.exists() else f"{folder} is a file, not a folder")
+    runs: list[Run] = []
+    unreadable: list[str] = []
+    for (parent, _), named in sorted(_by_run(folder, unreadable).items()):
+        try:
+            runs.append(_find_run(parent, named))
+        except TraceError as error:
+            unreadable.append(str(error))
+    runs.sort(key=lambda run: (run.header.node, run.header.started_ms, run.header.run))
+    return Found(tuple(_without_twin(run, runs) for run in runs), tuple(unreadable))
+
+
+_Named = dict[int | None, Path]
+"""A run's files: segments by number, the manifest under None."""
+
+
+def _by_run(folder: Path, unreadable: list[str]) -> dict[tuple[Path, str], _Named]:
+    runs: dict[tuple[Path, str], _Named] = {}
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            parsed = files.parse_name(name)
+            if parsed is not None:
+                runs.setdefault((Path(parent), parsed.run), {})[parsed.segment] = Path(parent) / name
+            elif name.endswith(files.SUFFIX):
+                unreadable.append(f"{Path(parent) / name}: it is not named like a segment of a trace")
+    return runs
+
+
+def _without_twin(run: Run, runs: list[Run]) -> Run:
+    """The run, with a fault if it is there more than once."""
+    places = [str(other.folder) for other in runs if other.header.run == run.header.run]
+    if len(places) == 1:
+        return run
+    return attrs.evolve(run, faults=(*run.faults, f"the run is there {len(places)} times: in {', '.join(places)}"))
+
+
+def _find_run(folder: Path, named: _Named) -> Run:
+    """Raises TraceError where not even a header can be read."""
+    segments = {number: path for number, path in named.items() if number is not None}
+    manifest = named.get(None)
+    if manifest is None:
+        first = segments[min(segments)]
+        header, _ = read_header(first)
+        faults: tuple[str, ...] = (f"{folder / files.manifest_name(header.run)}: the manifest is missing",)
+        if header.schema_version != SCHEMA_VERSION:
+            faults = (str(_wrong_schema(first, header)),)
+        return Run(header, folder, tuple(path for _, path in sorted(segments.items())), faults=faults)
+    running = files.is_held(manifest)
+    told = _Manifest(manifest)
+    return told.run(segments, running)
+
+
+def _wrong_schema(path: Path, version: _Version | Header) -> WrongSchema:
+    return WrongSchema(
+        f"{path} was written with schema version {version.schema_version}, and this is version {SCHEMA_VERSION}: "
+        f"it takes the code that wrote it, {version.code_version}"
+    )
+
+
+def read_header(path: Path) -> tuple[Header, bytes]:
+    """The header of one file of a trace, of whichever schema version, and the digest of its frame.
+
+    Raises NotATrace, WrongSchema (a version whose header we do not understand), OSError.
+    """
+    with path.open("rb") as stream:
+        return _read_header(stream, path)
+
+
+def _read_header(stream: BinaryIO, path: Path) -> tuple[Header, bytes]:
+    framed = is_framed(stream.read(4))
+    stream.seek(0)
+    digest = b""
+    try:
+        if framed:
+            first = next(read_frames(stream, path))
+            content, digest = first.content, first.digest
+            if first.kind != HEADER:
+                raise NotATrace(f"{path} does not begin with a header")
+        else:  # before schema version 2 the files were plain zstd
+            content = stream.read()
+        text = decompress(content)
+    except (StopIteration, ValueError, Damaged) as error:
+        raise NotATrace(f"{path} has no readable header of a trace") from error
+    try:
+        version = msgspec.json.decode(text, type=_Version)
+    except msgspec.MsgspecError as error:
+        raise NotATrace(f"{path} has no header of a trace") from error
+    try:
+        return msgspec.json.decode(text, type=Header), digest
+    except msgspec.MsgspecError as error:
+        if version.schema_version != SCHEMA_VERSION:
+            raise _wrong_schema(path, version) from error
+        raise NotATrace(f"{path} has a header that is none: {error}") from error
+
+
+class _Manifest:
+    """What a manifest says, and how what is there agrees with it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.faults: list[str] = []
+        self.opened: list[str] = []
+        self.removed = 0
+        self.ended: Ended | None = None
+        self.header, _ = read_header(path)
+        if self.header.schema_version != SCHEMA_VERSION:
+            self.faults.append(str(_wrong_schema(path, self.header)))
+            return
+        try:
+            self._read()
+        except Damaged as damage:
+            self.faults.append(str(damage))
+
+    def _read(self) -> None:
+        with self.path.open("rb") as stream:
+            frames = chained(read_frames(stream, self.path), self.path, START)
+            try:
+                next(frames)
+                for frame in frames:
+                    if not self._agrees(frame):
+                        raise Damaged(self.path, frame.offset, "no entry of a manifest that could stand here")
+            except Torn:
+                if self.ended is not None:
+                    raise
+
+    def _agrees(self, frame: Frame) -> bool:
+        """Take an entry; whether it could come after those before it."""
+        if frame.kind != ENTRY or self.ended is not None:
+            return False
+        try:
+            entry = msgspec.json.decode(decompress(frame.content), type=Opened | Removed | Ended)
+        except (ValueError, msgspec.MsgspecError):
+            return False
+        match entry:
+            case Opened(segment, digest):
+                self.opened.append(digest)
+                return segment == len(self.opened) - 1
+            case Removed(segment):
+                self.removed += 1
+                return segment == self.removed - 1 and self.removed < len(self.opened)
+            case _:
+                self.ended = entry
+                return entry.reason in REASONS
+
+    def run(self, segments: dict[int, Path], running: bool) -> Run:
+        """The run, of the segments that are there."""
+        header, faults = self.header, self.faults
+        if not faults:
+            if self.path.name != files.manifest_name(header.run) or header.segment != 0:
+                faults.append(f"{self.path} is the manifest of {header.run}: it has been renamed")
+            count = len(self.opened)
+            for number in range(self.removed, count):
+                path = self.path.parent / files.segment_name(header.run, number)
+                if path.exists():  # it may have been opened since we looked into the folder
+                    segments[number] = path
+                else:
+                    faults.append(f"{path} is missing")
+            for number, path in sorted(segments.items()):
+                if number >= count + (self.ended is None):
+                    faults.append(f"{path}: the manifest knows no segment {number}")
+                elif number >= self.removed:
+                    faults += self._check_segment(number, path)
+        kept = tuple(path for number, path in sorted(segments.items()) if number >= self.removed)
+        return Run(header, self.path.parent, kept, self.removed, self.ended, running, tuple(faults))
+
+    def _check_segment(self, number: int, path: Path) -> Iterator[str]:
+        try:
+            header, digest = read_header(path)
+        except TraceError as error:
+            yield str(error)
+            return
+        if header != msgspec.structs.replace(self.header, segment=number):
+            yield f"{path} holds segment {header.segment} of {header.run}, or another header than the manifest"
+        elif number < len(self.opened) and digest.hex() != self.opened[number]:
+            yield f"{path} is not the segment {number} that the manifest names"
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+class Records:
+    """All records of a run, in order, by iterating (once). Raises Damaged, and OSError, on the way.
+
+    `end` is then the record that ended the run, None where it broke off.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.end: Record | None = None
+
+    def frames(self) -> Iterator[tuple[Path, Frame]]:
+        """The frames of records, each with its file."""
+        run, previous, path, end = self._run, START, Path(), 0
+        for place, path in enumerate(run.paths):
+            last = place == len(run.paths) - 1
+            with path.open("rb") as stream:
+                frames = read_frames(stream, path)
+                if place or not run.removed:
+                    frames = chained(frames, path, previous)
+                try:
+                    for frame in frames:
+                        if (frame.offset == 0) != (frame.kind == HEADER):
+                            raise Damaged(path, frame.offset, "a header stands at the beginning, and nowhere else")
+                        previous, end = frame.digest, frame.end
+                        if frame.kind == RECORDS:
+                            yield path, frame
+                except Torn:
+                    if not last or run.ended is not None:
+                        raise
+        if run.ended is not None and run.ended.digest != previous.hex():
+            raise Damaged(path, end, "this is not where the run ended: the manifest names another last frame")
+
+    def __iter__(self) -> Iterator[Record]:
+        sequence = _Sequence(self._run)
+        for path, frame in self.frames():
+            if (sequence.count or not self._run.removed) and frame.after != sequence.n:
+                raise Damaged(path, frame.offset, f"a frame that follows delivery {frame.after}, not {sequence.n}")
+            count = sequence.count
+            for record in _rows(path, frame):
+                if isinstance(record, bytes):
+                    raise Damaged(path, frame.offset, f"a line after delivery {sequence.n} in this frame is no record")
+                wrong = sequence.follow(record)
+                if wrong:
+                    raise Damaged(path, frame.offset, wrong)
+                yield record
+            if sequence.count - count != frame.records:
+                raise Damaged(path, frame.offset, f"a frame of {frame.records} records holds {sequence.count - count}")
+        self.end = sequence.end
+
+
+class _Sequence:
+    """What the next record of a run must be like."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.n = 0
+        self.count = 0
+        self.end: Record | None = None
+        self._time = float("-inf")
+
+    def follow(self, record: Record) -> str:
+        """Take it; what is wrong with it, "" for nothing."""
+        if record.kind not in (*DELIVERIES, CREATED, ENDED):
+            return f"a record of no kind that there is: {record.kind!r}"
+        delivery = record.kind in DELIVERIES
+        if self.count == 0 and self._run.removed:
+            self.n = record.n - delivery
+        if self.end is not None:
+            return f"a record follows the end of the run: {record.kind} {record.n}"
+        if record.n != self.n + delivery:
+            return f"delivery {self.n + 1} is missing: the next record is {record.kind} {record.n}"
+        if not self._time <= record.taken_at <= record.finished_at or record.queued_at > record.taken_at:
+            return f"time runs backwards at {record.kind} {record.n}"
+        if record.kind == ENDED:
+            self.end = record
+            return self._no_end(record)
+        self.n = record.n
+        self.count += 1
+        self._time = record.finished_at
+        return ""
+
+    def _no_end(self, record: Record) -> str:
+        """What is wrong with the last record."""
+        count, told = bytes(record.payload), self._run.ended
+        if record.type not in REASONS or not count.isdigit() or record != _as_written(record, int(count)):
+            return f"an end that is none: {record.type!r} after {count!r} records"
+        if told is not None and (told.reason, told.records) != (record.type, int(count)):
+            return f"an end that the manifest knows otherwise: {record.type!r} after {int(count)} records"
+        if not self._run.removed and int(count) != self.count:
+            return f"an end after {int(count)} records, where there are {self.count}"
+        self.count += 1
+        return ""
+
+
+def _as_written(record: Record, count: int) -> Record:
+    """The end record as a recorder would write it."""
+    return ended(record.n, record.type, count, record.error, record.taken_at)
+
+
+_DECODE = msgspec.json.Decoder(Record).decode
+
+
+def _rows(path: Path, frame: Frame) -> Iterator[Record | bytes]:
+    """Each line of a frame as the record it is, or as it stands if it is none. Raises Damaged."""
+    try:
+        for line in record_lines(decompress(frame.content)):
+            try:
+                yield _DECODE(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                yield line
+    except ValueError as error:
+        raise Damaged(path, frame.offset, str(error)) from error
+
+
+def segment_rows(content: bytes, path: Path) -> Iterator[tuple[Header, Record | bytes]]:
+    """What one segment holds as far as it can be read, whatever comes before and after it in the run.
+
+    A line that is no record comes as it stands. What follows damage is left out: `survey` tells of it.
+    """
+    stream = io.BytesIO(content)
+    try:
+        header, _ = _read_header(stream, path)
+        if header.schema_version != SCHEMA_VERSION:
+            return
+        stream.seek(0)
+        for frame in read_frames(stream, path):
+            if frame.kind == RECORDS:
+                for row in _rows(path, frame):
+                    yield header, row
+    except TraceError:
+        return
+
+
+# ------------------------------------------------------------------------------------------------ judging
+
+
+class Survey(NamedTuple):
+    """How a run ended (one of REASONS, KILLED, RUNNING, DAMAGED), and what is wrong with it."""
+
+    ending: str
+    faults: tuple[str, ...]
+
+
+def ending(run: Run) -> str:
+    """How an undamaged run ended."""
+    if run.ended is not None:
+        return run.ended.reason
+    return RUNNING if run.running else KILLED
+
+
+def worded(how: str) -> str:
+    """An ending for people: what did not go on to a clean stop of the node ended early."""
+    return how if how in (STOPPED, DAMAGED) else f"{how}: recording ended early"
+
+
+def survey(run: Run) -> Survey:
+    """Check all of a run's frames, without looking into them."""
+    if run.faults:
+        return Survey(DAMAGED, run.faults)
+    try:
+        for _ in Records(run).frames():
+            pass
+    except Damaged as damage:
+        return Survey(DAMAGED, (str(damage),))
+    return Survey(ending(run), ())

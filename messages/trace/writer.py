@@ -1,0 +1,220 @@
+"""RunWriter: writes one run, and keeps its files within bounds.
+
+Rule 1: a frame is on the disk (as far as the system takes it) when `write` returns. A kill can tear the last one, no
+        other. A segment gets its name when its first frame is written, the manifest tells of it thereafter.
+Rule 2: all files of the folder together stay below `max_bytes`: the oldest go first, earlier runs whole, then the
+        first segments of this one. The manifest tells of a segment's removal before it goes.
+Rule 3: below `free_bytes` of free space nothing is written any more: the disk is for the node's logs, not for this.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+
+from messages.trace import files
+from messages.trace.frames import ENTRY, HEADER, RECORDS, START, frame
+from messages.trace.schema import Ended, Header, Opened, Record, Removed
+from messages.trace.text import compress
+
+SEGMENT_BYTES = 64 << 20
+_SEGMENTS_AT_LEAST = 4
+"""So many segments fit into `max_bytes`, however small it is."""
+
+
+class _Chain:
+    """A file of frames that is being written."""
+
+    def __init__(self, file: BinaryIO, digest: bytes) -> None:
+        self.file = file
+        self.digest = digest
+        self.size = 0
+
+    def append(self, kind: int, content: bytes, records: int = 0, after: int = 0) -> None:
+        """One frame more."""
+        data, digest = frame(kind, content, self.digest, records, after)
+        files.write_all(self.file, data)
+        self.size += len(data)
+        self.digest = digest
+
+    def append_line(self, kind: int, line: bytes, records: int = 0, after: int = 0) -> None:
+        """One line as a frame."""
+        self.append(kind, compress([line]), records, after)
+
+    def mend(self) -> None:
+        """Take away the beginning of a frame that could not be written."""
+        os.ftruncate(self.file.fileno(), self.size)
+        self.file.seek(self.size)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+def _begun(path: Path, header: Header, digest: bytes) -> _Chain:
+    """A file that begins with the header, after the frame with that digest; it has its name once that is written."""
+    unnamed = path.with_name(path.name + ".new")
+    chain = _Chain(files.create(unnamed), digest)
+    try:
+        files.hold(chain.file)
+        chain.append_line(HEADER, msgspec.json.encode(header))
+        unnamed.rename(path)
+    except BaseException:
+        chain.close()
+        with suppress(OSError):
+            unnamed.unlink()
+        raise
+    return chain
+
+
+class _Segment(NamedTuple):
+    number: int
+    path: Path
+    size: int
+    digest: bytes
+
+
+class _Older(NamedTuple):
+    """An earlier run in the folder."""
+
+    written: float
+    size: int
+    paths: tuple[Path, ...]
+
+
+class RunWriter:
+    """Writes the run of `header` into `folder`. A segment that has `segment_bytes` is followed by the next.
+
+    `max_bytes` and `free_bytes` as above; -1: no bound. Every method may raise OSError; then only `end` and `close`
+    are of use.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        header: Header,
+        segment_bytes: int = SEGMENT_BYTES,
+        max_bytes: int = -1,
+        free_bytes: int = -1,
+    ) -> None:
+        files.make_folder(folder)
+        self._folder = folder
+        self._header = header
+        self._max_bytes = max_bytes
+        self._free_bytes = free_bytes
+        self._segment_bytes = segment_bytes if max_bytes < 0 else min(segment_bytes, max_bytes // _SEGMENTS_AT_LEAST)
+        self._older = deque(_older_runs(folder)) if max_bytes >= 0 else deque()
+        self._closed_segments: deque[_Segment] = deque()
+        self._number = -1
+        self._segment: _Chain | None = None
+        self.records = 0
+        """How many are in the files."""
+        self._manifest = _begun(folder / files.manifest_name(header.run), header, START)
+        try:
+            self._open(START)
+        except BaseException:
+            self.close()
+            raise
+
+    # ------------------------------------------------------------------------------------------------ writing
+
+    def write(self, content: bytes, records: int, after: int) -> None:
+        """Append a frame of so many records, the first of which follows delivery `after`."""
+        segment = self._current()
+        if segment.size >= self._segment_bytes:
+            self._close_segment(segment)
+            segment = self._open(segment.digest)
+        self._check_space()
+        segment.append(RECORDS, content, records, after)
+        self.records += records
+
+    def end(self, record: Record) -> None:
+        """Write the last record, and that it is the last; a frame that was begun before is taken back."""
+        segment = self._current()
+        segment.mend()
+        segment.append_line(RECORDS, msgspec.json.encode(record), 1, record.n)
+        self._manifest.mend()
+        self._tell(Ended(record.type, self.records, segment.digest.hex()))
+
+    def close(self) -> None:
+        """Close the files; a second time does nothing."""
+        if self._segment is not None:
+            segment, self._segment = self._segment, None
+            segment.close()
+        self._manifest.close()
+
+    def _current(self) -> _Chain:
+        if self._segment is None:
+            raise OSError(errno.EBADF, "no segment of the trace is open")
+        return self._segment
+
+    def _open(self, digest: bytes) -> _Chain:
+        """Begin the next segment, after the frame with that digest."""
+        self._make_room()
+        number = self._number + 1
+        segment = _begun(self._path(number), msgspec.structs.replace(self._header, segment=number), digest)
+        self._segment, self._number = segment, number
+        self._tell(Opened(number, segment.digest.hex()))
+        return segment
+
+    def _close_segment(self, segment: _Chain) -> None:
+        segment.close()
+        self._closed_segments.append(_Segment(self._number, self._path(self._number), segment.size, segment.digest))
+
+    def _path(self, number: int) -> Path:
+        return self._folder / files.segment_name(self._header.run, number)
+
+    def _tell(self, entry: Opened | Removed | Ended) -> None:
+        self._manifest.append_line(ENTRY, msgspec.json.encode(entry))
+
+    # ------------------------------------------------------------------------------------------------ bounds
+
+    def _check_space(self) -> None:
+        if self._free_bytes < 0:
+            return
+        disk = os.statvfs(self._folder)
+        free = disk.f_bavail * disk.f_frsize
+        if free < self._free_bytes:
+            raise OSError(errno.ENOSPC, f"{free} bytes are free, below the {self._free_bytes} that are kept free")
+
+    def _make_room(self) -> None:
+        """Remove the oldest until another segment fits."""
+        if self._max_bytes < 0:
+            return
+        total = sum(run.size for run in self._older) + sum(segment.size for segment in self._closed_segments)
+        while total + self._segment_bytes > self._max_bytes and self._older:
+            oldest = self._older.popleft()
+            total -= oldest.size
+            for path in oldest.paths:
+                path.unlink(missing_ok=True)
+        while total + self._segment_bytes > self._max_bytes and self._closed_segments:
+            number, path, size, digest = self._closed_segments.popleft()
+            total -= size
+            self._tell(Removed(number, digest.hex()))
+            path.unlink(missing_ok=True)
+
+
+def _older_runs(folder: Path) -> list[_Older]:
+    """The runs in the folder that nobody is writing, oldest first; of each the segments, then the manifest."""
+    runs: dict[str, list[Path]] = {}
+    for path in sorted(folder.iterdir()):
+        name = files.parse_name(path.name)
+        if name is not None:
+            runs.setdefault(name.run, []).append(path)
+    found = []
+    for run, paths in runs.items():
+        manifest = folder / files.manifest_name(run)
+        if manifest in paths and files.is_held(manifest):
+            continue
+        paths.sort(key=lambda path: path == manifest)
+        states = [path.stat() for path in paths]
+        found.append(
+            _Older(max(state.st_mtime for state in states), sum(state.st_size for state in states), tuple(paths))
+        )
+    return sorted(found)

@@ -1,0 +1,275 @@
+"""Runs below a folder: found by their files' names, read as one, bounded, for their owner only."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from messages.trace.codec import decode
+from messages.trace.errors import Damaged, NotATrace
+from messages.trace.files import MANIFEST_SUFFIX, SUFFIX, manifest_name, parse_name, segment_name
+from messages.trace.frames import RECORDS, SNAPSHOT
+from messages.trace.runs import DAMAGED, KILLED, RUNNING, Records, Run, find_runs, segment_rows, survey, worded
+from messages.trace.schema import DISK_FULL, MASK, SCHEMA_VERSION, STOPPED, Header, Record, ended, masked
+from messages.trace.text import compress
+from messages.trace.writer import RunWriter
+from tests.trace.altering import only_run
+
+
+def header(node: int = 0, run: str = "node0-a", started_ms: int = 0) -> Header:
+    return Header(SCHEMA_VERSION, run, 0, node, ("broker",), {"node_id": node}, "1+abc", started_ms, 0.5, "3", "x")
+
+
+def line(n: int) -> bytes:
+    return msgspec.json.encode(
+        Record(n, "sent", n - 1, "A.1", "B.2", "B", "Done", *[float(n)] * 3, msgspec.Raw(b"{}"), (), None)
+    )
+
+
+def write(folder: Path, frames_of: list[int], header: Header, end: str | None = STOPPED, **options: Any) -> None:
+    """One frame per entry, of so many records, numbered from 1."""
+    writer = RunWriter(folder, header, **options)
+    n = 0
+    for count in frames_of:
+        writer.write(compress(line(n + i) for i in range(1, count + 1)), count, n)
+        n += count
+    if end is not None:
+        writer.end(ended(n, end, n, None, float(n)))
+    writer.close()
+
+
+def numbers(run: Run) -> list[int]:
+    return [record.n for record in Records(run) if record.kind == "sent"]
+
+
+def test_segments_rotate_by_size_and_read_as_one_run(tmp_path: Path) -> None:
+    write(tmp_path, [5] * 40, header(), segment_bytes=900)
+    run = only_run(tmp_path)
+    assert len(run.paths) > 3
+    assert [path.name for path in run.paths] == [segment_name("node0-a", n) for n in range(len(run.paths))]
+    assert all(path.stat().st_size < 1500 for path in run.paths)
+    assert not run.faults and numbers(run) == list(range(1, 201))
+    assert survey(run) == (STOPPED, ())
+
+
+def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write(tmp_path / "made" / "trace", [1] * 4, header(), segment_bytes=1)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "made" / "trace").stat().st_mode) == 0o700
+    files = list((tmp_path / "made" / "trace").iterdir())
+    assert len(files) == 6
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+
+
+def test_how_a_run_ended_is_told_apart(tmp_path: Path) -> None:
+    write(tmp_path / "a", [2], header(run="a"))
+    write(tmp_path / "b", [2], header(run="b"), end=None)
+    write(tmp_path / "c", [2], header(run="c"), end=DISK_FULL)
+    running = RunWriter(tmp_path / "d", header(run="d"))
+    write(tmp_path / "e", [2], header(run="e"))
+    path = tmp_path / "e" / segment_name("e", 0)
+    path.write_bytes(path.read_bytes()[:-1])
+    runs = find_runs(tmp_path).runs
+    assert [survey(run).ending for run in runs] == [STOPPED, KILLED, DISK_FULL, RUNNING, DAMAGED]
+    running.close()
+    assert survey(find_runs(tmp_path).runs[3]).ending == KILLED
+    assert [worded(run) for run in (STOPPED, KILLED, DAMAGED)] == [
+        STOPPED,
+        "killed: recording ended early",
+        DAMAGED,
+    ]
+
+
+def test_a_run_that_goes_on_can_be_read_meanwhile(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path, header(), segment_bytes=1)
+    for n in range(6):
+        writer.write(compress([line(n + 1)]), 1, n)
+        run = only_run(tmp_path)
+        assert run.running and not run.faults and numbers(run) == list(range(1, n + 2))
+    writer.close()
+
+
+def test_runs_are_found_wherever_they_lie(tmp_path: Path) -> None:
+    write(tmp_path / "n1" / "kafka.trace", [1], header(1, "node1-late", 9))
+    write(tmp_path / "n1" / "kafka.trace2", [1], header(1, "node1-early", 5))
+    write(tmp_path / "n0.trace", [1], header(0, "node0-x", 7))
+    shutil.move(tmp_path / "n0.trace", tmp_path / "n1" / "moved")
+    (tmp_path / f"stranger{SUFFIX}").write_bytes(b"nothing of ours")
+    (tmp_path / "notes.txt").write_text("ignored")
+    found = find_runs(tmp_path)
+    assert [run.header.run for run in found.runs] == ["node0-x", "node1-early", "node1-late"]
+    assert [survey(run).ending for run in found.runs] == [STOPPED] * 3
+    assert len(found.unreadable) == 1 and "stranger" in found.unreadable[0]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotATrace, match="nowhere: no such folder"):
+        find_runs(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotATrace, match="not a folder"):
+        find_runs(tmp_path / "file")
+
+
+@pytest.mark.parametrize("run", ["a", "node0-1", "a-000001", "x.y"])
+def test_names_say_what_they_name(run: str) -> None:
+    assert parse_name(segment_name(run, 12)) == (run, 12)
+    assert parse_name(manifest_name(run)) == (run, None)
+    assert parse_name(f"{run}.txt") is None
+
+
+# ------------------------------------------------------------------------------------------------ schema versions
+
+
+def test_a_trace_of_the_first_schema_is_refused_by_name(tmp_path: Path) -> None:
+    old = {**msgspec.to_builtins(header()), "schema_version": 1}
+    (tmp_path / segment_name("node0-a", 0)).write_bytes(compress([msgspec.json.encode(old)]))
+    write(tmp_path / "b", [1], header(run="b"))
+    good, old_one = find_runs(tmp_path).runs
+    assert not good.faults
+    [fault] = old_one.faults
+    assert "schema version 1" in fault and f"version {SCHEMA_VERSION}" in fault and "1+abc" in fault
+
+
+def test_a_trace_of_a_schema_to_come_is_refused_by_name(tmp_path: Path) -> None:
+    write(tmp_path, [1], msgspec.structs.replace(header(), schema_version=SCHEMA_VERSION + 1))
+    [fault] = only_run(tmp_path).faults
+    assert f"schema version {SCHEMA_VERSION + 1}" in fault
+
+
+# ------------------------------------------------------------------------------------------------ bounds
+
+
+def used(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir() if not path.name.endswith(MANIFEST_SUFFIX))
+
+
+def test_a_run_stays_within_its_bound_and_tells_what_it_removed(tmp_path: Path) -> None:
+    write(tmp_path, [5] * 400, header(), max_bytes=8000)
+    run = only_run(tmp_path)
+    assert 4000 < used(tmp_path) < 8000 + 1000
+    assert run.removed > 10 and not run.faults
+    assert numbers(run)[-1] == 2000 and numbers(run) == list(range(numbers(run)[0], 2001))
+    assert survey(run) == (STOPPED, ())
+    run.paths[0].unlink()
+    assert "is missing" in only_run(tmp_path).faults[0]
+
+
+def test_earlier_runs_go_first_and_whole(tmp_path: Path) -> None:
+    for place, name in enumerate(("first", "second", "third")):
+        write(tmp_path, [5] * 20, header(run=name), max_bytes=-1)
+        for path in tmp_path.glob(f"{name}*"):
+            os.utime(path, (1000 + place, 1000 + place))
+    size = used(tmp_path)
+    going_on = RunWriter(tmp_path, header(run="fourth"))
+    os.utime(tmp_path / manifest_name("fourth"), (1, 1))
+    write(tmp_path, [5] * 20, header(run="fifth"), max_bytes=size)
+    assert {run.header.run for run in find_runs(tmp_path).runs} == {"second", "third", "fourth", "fifth"} - (
+        {"second"} if used(tmp_path) < size * 0.8 else set()
+    )
+    assert not any(run.faults for run in find_runs(tmp_path).runs)
+    going_on.close()
+
+
+def test_space_that_is_to_be_left_alone_is_left_alone(tmp_path: Path) -> None:
+    disk = os.statvfs(tmp_path)
+    writer = RunWriter(tmp_path, header(), free_bytes=disk.f_blocks * disk.f_frsize)
+    with pytest.raises(OSError, match="kept free") as full:
+        writer.write(compress([line(1)]), 1, 0)
+    assert full.value.errno == errno.ENOSPC
+    writer.end(ended(0, DISK_FULL, 0, str(full.value), 0.0))
+    writer.close()
+    records = Records(only_run(tmp_path))
+    assert list(records) == [records.end]
+    assert records.end is not None and "kept free" in (records.end.error or "")
+
+
+def test_a_frame_that_could_not_be_written_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = RunWriter(tmp_path, header())
+    writer.write(compress([line(1)]), 1, 0)
+
+    def full(file: Any, data: bytes) -> None:
+        file.write(data[:50])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("messages.trace.files.write_all", full)
+        with pytest.raises(OSError, match="No space"):
+            writer.write(compress([line(2)]), 1, 1)
+    writer.end(ended(1, DISK_FULL, 1, "No space", 2.0))
+    writer.close()
+    run = only_run(tmp_path)
+    assert [record.kind for record in Records(run)] == ["sent", "ended"]
+    assert survey(run) == (DISK_FULL, ())
+
+
+# ------------------------------------------------------------------------------------------------ what is in frames
+
+
+@pytest.mark.parametrize(
+    ("lines", "count", "what"),
+    [
+        ([b'[1,"sent"]'], 1, "is no record"),
+        ([b"not json"], 1, "is no record"),
+        ([line(1), line(1)], 2, "delivery 2 is missing"),
+        ([line(2)], 1, "delivery 1 is missing"),
+        ([line(1), line(2)], 1, "a frame of 1 records holds 2"),
+        ([line(1).replace(b'"sent"', b'"spent"')], 1, "no kind that there is"),
+        ([line(1).replace(b",1.0,1.0,1.0,", b",5.0,1.0,1.0,")], 1, "time runs backwards"),
+        ([line(1).replace(b",1.0,1.0,1.0,", b",1.0,1.0,0.5,")], 1, "time runs backwards"),
+        ([line(1).replace(b",1.0,1.0,1.0,", b",3.0,3.0,3.0,"), line(2)], 2, "time runs backwards"),
+    ],
+)
+def test_records_that_do_not_follow_each_other_are_damage(
+    tmp_path: Path, lines: list[bytes], count: int, what: str
+) -> None:
+    writer = RunWriter(tmp_path, header())
+    writer.write(compress(lines), count, 0)
+    writer.close()
+    with pytest.raises(Damaged, match=what) as damage:
+        list(Records(only_run(tmp_path)))
+    assert damage.value.path == only_run(tmp_path).paths[0] and damage.value.offset > 0
+
+
+def test_frames_of_another_kind_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = RunWriter(tmp_path, header())
+    writer.write(compress([line(1)]), 1, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr("messages.trace.writer.RECORDS", SNAPSHOT)
+        writer.write(compress([b'{"state":"of an actor"}']), 0, 1)
+    writer.write(compress([line(2)]), 1, 1)
+    writer.close()
+    assert RECORDS != SNAPSHOT
+    assert numbers(only_run(tmp_path)) == [1, 2]
+
+
+def test_one_segment_alone_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    write(tmp_path, [3, 2, 4], header())
+    [path] = only_run(tmp_path).paths
+    content = path.read_bytes()
+    read: Callable[[bytes], list[Any]] = lambda content: [row.n for _, row in segment_rows(content, path)]  # noqa: E731
+    assert read(content) == [*range(1, 10), 9]
+    assert read(content[:-1]) == list(range(1, 10))
+    assert read(content[:300]) == [] and read(b"") == [] and read(b"no trace") == []
+    assert decode("Done", b"{}") is not None
+
+
+def test_secrets_are_masked_by_name() -> None:
+    settings = {
+        "ssl_keystore_password": "x",
+        "sasl_jaas_config": "y",
+        "node_id": 3,
+        "zookeeper_ssl_secret": "",
+        "a": "b",
+    }
+    assert masked(settings) == settings | {"ssl_keystore_password": MASK, "sasl_jaas_config": MASK}

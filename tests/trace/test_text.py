@@ -1,0 +1,126 @@
+"""The text of a frame: what is shared is said once, and whoever reads it sees every message whole."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from thespian.actors import ActorAddress
+
+from messages.cluster import TopicPartition
+from messages.conversation import Answer, Failure
+from messages.requests import UpdateMetadataPartitionState, UpdateMetadataRequest
+from messages.trace import text as text_module
+from messages.trace.codec import decode, encode
+from messages.trace.schema import created
+from messages.trace.text import FrameText, compress, decompress, record_lines
+
+SENDER, RECEIVER = ActorAddress("A.1"), ActorAddress("B.2")
+
+
+def told(n: int, message: Any) -> tuple[Any, ...]:
+    """A delivery as the recorder is told of it."""
+    return n, "sent", n - 1, SENDER, RECEIVER, "B", message, 1.0, 2.0, 3.0, (), None
+
+
+def states(count: int, topic: str = "t") -> tuple[UpdateMetadataPartitionState, ...]:
+    return tuple(UpdateMetadataPartitionState(TopicPartition(topic, n), 1, 1, 0, (1,), 0, (1,)) for n in range(count))
+
+
+def written(*messages: Any) -> tuple[list[list[Any]], bytes]:
+    """The records, as columns, and the text that holds them."""
+    text = FrameText()
+    waiting = deque(told(n, message) for n, message in enumerate(messages, 1))
+    while text.step() or waiting:
+        if not text.step() and waiting:
+            text.take(waiting)
+    assert (text.records, text.last) == (len(messages), len(messages))
+    content = decompress(text.finish())
+    return [json.loads(line) for line in record_lines(content)], content
+
+
+def payloads(rows: list[list[Any]]) -> list[Any]:
+    return [decode(row[6], json.dumps(row[10]).encode()) for row in rows]
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, text_module.ENTRIES, text_module.ENTRIES + 1, 3 * text_module.ENTRIES])
+def test_a_long_tuple_is_written_once_per_frame_and_read_by_everybody(count: int) -> None:
+    entries = states(count)
+    requests = [UpdateMetadataRequest(6, 1, 1, broker, entries, ()) for broker in range(3)]
+    rows, content = written(*requests)
+    assert payloads(rows) == requests
+    assert content.count(b'"partition":["t",0]') == (1 if count >= 64 else 3)
+
+
+def test_equal_entries_are_shared_by_identity_whoever_holds_them() -> None:
+    entries = states(100)
+    one, other = UpdateMetadataRequest(6, 1, 1, 1, entries, ()), UpdateMetadataRequest(6, 1, 1, 2, (*entries,), ())
+    different = UpdateMetadataRequest(6, 1, 1, 3, (*entries[:50], *states(1, "u"), *entries[51:]), ())
+    boxed = Answer(1, different)
+    rows, content = written(one, other, different, boxed)
+    assert payloads(rows) == [one, other, different, boxed]
+    assert content.count(b'"partition":["u",0]') == 1
+
+
+@given(st.text(max_size=30).map(lambda text: text + '{"@":[0,1]}') | st.text(max_size=9))
+@settings(max_examples=50, deadline=None)
+def test_a_text_that_looks_like_a_reference_is_none(text: str) -> None:
+    message = Failure('{"@":[0,1]}', text)
+    rows, _ = written(UpdateMetadataRequest(6, 1, 1, 1, states(64), ()), message)
+    assert payloads(rows)[1] == message
+
+
+class Stranger:
+    """No message."""
+
+
+def test_what_has_no_form_costs_its_own_payload_and_nothing_else() -> None:
+    torn = (*states(80), UpdateMetadataPartitionState(TopicPartition("\ud800", 0), 1, 1, 0, (1,), 0, (1,)))
+    fine = UpdateMetadataRequest(6, 1, 1, 1, states(80), ())
+    broken = [UpdateMetadataRequest(6, 1, 1, broker, torn, ()) for broker in (1, 2)]
+    rows, _ = written(fine, broken[0], Stranger(), Failure("\ud800", "x"), broken[1], fine)
+    assert payloads([rows[0], rows[5]]) == [fine, fine]
+    assert [row[6] for row in rows[1:5]] == ["UpdateMetadataRequest", "Stranger", "Failure", "UpdateMetadataRequest"]
+    for row in rows[1:5]:
+        assert "Stranger is no message" in row[10]["unencodable"] or "surrogates" in row[10]["unencodable"]
+    with pytest.raises(Exception, match="surrogates") as raised:
+        encode(broken[0])
+    assert rows[1][10]["unencodable"] == rows[4][10]["unencodable"] == str(raised.value)
+
+
+def test_the_work_is_done_in_small_steps() -> None:
+    big = UpdateMetadataRequest(6, 1, 1, 1, states(20 * text_module.ENTRIES), ())
+    text, steps, longest, size = FrameText(), 0, 0, 0
+    text.take(deque([told(1, big)]))
+    while text.step():
+        steps += 1
+        longest, size = max(longest, text.size - size), text.size
+    assert steps > 20
+    assert longest < len(encode(big)[1]) / 15
+
+
+def test_records_that_are_ready_stand_among_deliveries() -> None:
+    text = FrameText()
+    text.take(deque([created(0, "A.1", "A", "m:A", 1.0), told(1, None)]))
+    lines = list(record_lines(decompress(text.finish())))
+    assert [json.loads(line)[1] for line in lines] == ["created", "sent"]
+
+
+@pytest.mark.parametrize(
+    "content", [b'[1,{"@":[0,1]}]', b'{"shared":[1]}\n[{"@":[0,2]}]', b'{"shared":[1]}\n[{"@":[1,1]}]']
+)
+def test_a_reference_to_nothing_is_an_error(content: bytes) -> None:
+    with pytest.raises(ValueError, match="reference"):
+        list(record_lines(content))
+
+
+def test_what_is_no_text_is_an_error() -> None:
+    assert decompress(compress([b"[]"])) == b"[]\n"
+    with pytest.raises(ValueError, match="zstd"):
+        decompress(b"nothing of the kind")
+    assert zstandard.ZstdDecompressor().decompress(compress([b"x"])) == b"x\n"
