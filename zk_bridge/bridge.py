@@ -9,7 +9,7 @@ from __future__ import annotations
 from thespian.actors import ActorAddress
 
 from actors.runtime import Dispatcher
-from messages.conversation import Ask
+from messages.conversation import Ask, Continue
 from messages.node import StartBridge
 from messages.store import SessionState, StoreReply, WatchEvent
 from zk_bridge.core import BridgeCore
@@ -24,7 +24,7 @@ class ZkBridgeActor(Dispatcher):
 
     def receiveMsg_StartBridge(self, message: StartBridge, sender: ActorAddress) -> None:
         """Learn who the store and the subscriber are."""
-        self._core = BridgeCore(message.store, message.subscriber, self.send)
+        self._core = BridgeCore(self.myAddress, message.store, message.subscriber, self.send)
 
     def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
         """A question from anybody."""
@@ -32,12 +32,16 @@ class ZkBridgeActor(Dispatcher):
 
     def receiveMsg_StoreReply(self, message: StoreReply, sender: ActorAddress) -> None:
         """The store answers a request."""
-        self._core.replied(message)
+        self._core.take(message)
 
     def receiveMsg_WatchEvent(self, message: WatchEvent, sender: ActorAddress) -> None:
         """A watch fired."""
-        self._core.fired(message)
+        self._core.take(message)
 
     def receiveMsg_SessionState(self, message: SessionState, sender: ActorAddress) -> None:
         """The session's state changed."""
-        self._core.changed(message)
+        self._core.take(message)
+
+    def receiveMsg_Continue(self, message: Continue, sender: ActorAddress) -> None:
+        """Go on with a conversation that paused."""
+        self._core.take(message)

@@ -13,8 +13,8 @@ import queue
 import time
 from typing import Any, TypeVar, cast
 
-from messages.conversation import Answer, ConnectionLoss, Failure, Question, error_of
-from messages.store import SessionState, StoreFailed, StoreReply
+from messages.conversation import Answer, ConnectionLoss, Continue, Failure, Question, error_of
+from messages.store import StoreFailed
 from zk_bridge.core import BridgeCore
 from zk_bridge.kazoo_store import KazooStore
 from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
@@ -22,6 +22,7 @@ from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
 __all__ = ["Client", "ZooKeeperUnavailable", "connect"]
 
 _ASKER = "asker"
+_BRIDGE = "bridge"
 _STORE = "store"
 _C = TypeVar("_C", bound="Client")
 R = TypeVar("R")
@@ -41,8 +42,8 @@ class Client:
     def __init__(self, store: Store, timeout: float = 10.0) -> None:
         self._store = store
         self._timeout = timeout
-        self._news: queue.SimpleQueue[StoreNews] = queue.SimpleQueue()
-        self._core = BridgeCore(_STORE, _ASKER, self._send)
+        self._news: queue.SimpleQueue[StoreNews | Continue] = queue.SimpleQueue()
+        self._core = BridgeCore(_BRIDGE, _STORE, _ASKER, self._send)
         self._asked = 0
         self._answer: Answer | None = None
         store.start(self._news.put)
@@ -71,24 +72,18 @@ class Client:
                 news = self._news.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 raise ConnectionLoss(f"ZooKeeper did not answer {type(question).__name__} in time") from None
-            self._take(news)
+            if isinstance(news, StoreFailed):
+                raise ConnectionLoss(news.reason)
+            self._core.take(news)
         result = self._answer.result
         if isinstance(result, Failure):
             raise error_of(result)
         return cast("R", result)
 
-    def _take(self, news: StoreNews) -> None:
-        if isinstance(news, StoreReply):
-            self._core.replied(news)
-        elif isinstance(news, SessionState):
-            self._core.changed(news)
-        elif isinstance(news, StoreFailed):
-            raise ConnectionLoss(news.reason)
-        else:
-            self._core.fired(news)
-
     def _send(self, receiver: Any, message: Any) -> None:
         if receiver == _STORE:
             self._store.submit(message)
+        elif receiver == _BRIDGE:
+            self._news.put(message)
         elif isinstance(message, Answer) and message.id == self._asked:
             self._answer = message

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from messages.conversation import ControllerMoved, ZooKeeperRefused
+from messages.conversation import ControllerMoved, ZooKeeperRefused, slices
 from messages.store import (
     BAD_VERSION,
     CHECK,
@@ -149,29 +149,34 @@ def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, St
 
 
 def data_of(node_paths: tuple[str, ...]) -> Generator[Any, Any, tuple[Znode, ...]]:
-    """Read nodes; each is there (OK) or not (NO_NODE). Raises ZooKeeperRefused for anything else."""
-    if not node_paths:
-        return ()
-    reply: StoreReply = yield Read(data=node_paths)
-    if reply.code != OK:
-        raise refused(reply.code, node_paths[0])
-    for path, node in zip(node_paths, reply.nodes, strict=True):
-        if node.code not in (OK, NO_NODE):
-            raise refused(node.code, path)
-    return reply.nodes
+    """Read nodes, a slice at a time; each is there (OK) or not (NO_NODE). Raises ZooKeeperRefused for anything else."""
+    found: list[Znode] = []
+    for part in slices(node_paths):
+        reply: StoreReply = yield Read(data=tuple(part))
+        if reply.code != OK:
+            raise refused(reply.code, part[0])
+        for path, node in zip(part, reply.nodes, strict=True):
+            if node.code not in (OK, NO_NODE):
+                raise refused(node.code, path)
+        found += reply.nodes
+    return tuple(found)
 
 
 def children_of(parents: tuple[str, ...]) -> Generator[Any, Any, tuple[tuple[str, ...] | None, ...]]:
-    """Names of the children of nodes, sorted; None for a node that is not there. Raises ZooKeeperRefused."""
-    if not parents:
-        return ()
-    reply: StoreReply = yield Read(children=parents)
-    if reply.code != OK:
-        raise refused(reply.code, parents[0])
-    for path, found in zip(parents, reply.children, strict=True):
-        if found.code not in (OK, NO_NODE):
-            raise refused(found.code, path)
-    return tuple(tuple(sorted(found.names)) if found.code == OK else None for found in reply.children)
+    """Names of the children of nodes, sorted, a slice of the nodes at a time; None for a node that is not there.
+
+    Raises ZooKeeperRefused.
+    """
+    names: list[tuple[str, ...] | None] = []
+    for part in slices(parents):
+        reply: StoreReply = yield Read(children=tuple(part))
+        if reply.code != OK:
+            raise refused(reply.code, part[0])
+        for path, found in zip(part, reply.children, strict=True):
+            if found.code not in (OK, NO_NODE):
+                raise refused(found.code, path)
+            names.append(tuple(sorted(found.names)) if found.code == OK else None)
+    return tuple(names)
 
 
 def create_missing(node_paths: Iterable[str]) -> Conversation:
@@ -190,7 +195,7 @@ def create_missing(node_paths: Iterable[str]) -> Conversation:
 def delete_present(node_paths: Sequence[str], epoch_zk_version: int | None) -> Conversation:
     """Delete nodes in this order, fenced; a node that is gone already is no error. Raises as `transact`."""
     check = fence(epoch_zk_version)
-    for batch in batches([(WriteOp(DELETE, path),) for path in node_paths]):
+    for batch in batches((WriteOp(DELETE, path),) for path in node_paths):
         left = tuple(op for (op,) in batch)
         while left:
             reply = yield from transact((*check, *left), CONNECTION_LOSS, NO_NODE)

@@ -8,6 +8,7 @@ Rule 3: an expired session ends everything that was begun in it: SessionExpired 
         watcher, then each conversation is answered Failure("SessionLost"), and all watches are forgotten. What is
         asked afterwards waits for the new session, which has the next generation, and begins with SessionEstablished.
 Rule 4: every question is answered once.
+Rule 5: a conversation with much to do pauses: it goes on when the bridge's own Continue comes back, behind other mail.
 
 Both the actor (`bridge`) and the command-line tools (`client`) drive it. Parties (askers, the store, the subscriber)
 are opaque: they are compared and handed back, nothing else.
@@ -21,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from actors.runtime.conversation import WAITING, Ended, Failed, advance
-from messages.conversation import Answer, AskFailed, Failure, SessionLost
+from messages.conversation import Answer, AskFailed, Continue, Failure, Pause, SessionLost
 from messages.events import SessionEstablished, SessionExpired
 from messages.store import (
     CONNECTED,
@@ -67,12 +68,13 @@ class _Talk:
 
 
 class BridgeCore:
-    """The bridge's state. `send(receiver, message)` is called for everything that it has to say."""
+    """The bridge's state. `send(receiver, message)` is called for everything that it has to say; `me` is itself."""
 
-    def __init__(self, store: Any, subscriber: Any, send: Callable[[Any, Any], None]) -> None:
+    def __init__(self, me: Any, store: Any, subscriber: Any, send: Callable[[Any, Any], None]) -> None:
         self.generation = 0
         self.connected = False
         self.session = SessionIds(0, ())
+        self._me = me
         self._store = store
         self._subscriber = subscriber
         self._send = send
@@ -80,6 +82,7 @@ class BridgeCore:
         self._next_id = 0
         self._talks: dict[int, _Talk] = {}  # by the id of the request under way
         self._held: list[_Talk] = []  # to be resumed once connected
+        self._paused: dict[int, _Talk] = {}  # by the id of its Continue
         self._rearming: dict[int, Arm] = {}
         self._watches = WatchTable()
 
@@ -93,6 +96,19 @@ class BridgeCore:
             self._send(asker, Answer(ask_id, failure, self.generation))
             return
         self._advance(_Talk(asker, ask_id, begin(question)), None)
+
+    def take(self, news: StoreReply | WatchEvent | SessionState | Continue) -> None:
+        """Whatever the store has to say, and our own Continue."""
+        if isinstance(news, StoreReply):
+            self.replied(news)
+        elif isinstance(news, WatchEvent):
+            self.fired(news)
+        elif isinstance(news, SessionState):
+            self.changed(news)
+        else:
+            talk = self._paused.pop(news.id, None)
+            if talk is not None:
+                self._advance(talk, None)
 
     def replied(self, reply: StoreReply) -> None:
         """The store's answer to a request. Ids of an earlier session are nobody's any more."""
@@ -162,8 +178,9 @@ class BridgeCore:
             self._send(party, SessionExpired(self.generation))
         self._watches.clear()
         self._rearming.clear()
-        talks = [*self._talks.values(), *self._held]
+        talks = [*self._talks.values(), *self._held, *self._paused.values()]
         self._talks.clear()
+        self._paused.clear()
         self._held.clear()
         for talk in talks:
             talk.conversation.close()
@@ -191,8 +208,13 @@ class BridgeCore:
         if isinstance(step, Forget):
             self._watches.forget(talk.asker, step.events, step.keys)
             return None
-        talk.request = step
-        self._request(talk)
+        if isinstance(step, Pause):
+            self._next_id += 1
+            self._paused[self._next_id] = talk
+            self._send(self._me, Continue(self._next_id))
+        else:
+            talk.request = step
+            self._request(talk)
         return WAITING
 
     def _request(self, talk: _Talk) -> None:

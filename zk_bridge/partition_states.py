@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership
-from messages.conversation import BadZnode
+from messages.conversation import BadZnode, slices
 from messages.store import BAD_VERSION, CONNECTION_LOSS, CREATE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
 from messages.zookeeper import (
     CreatePartitionStates,
@@ -28,16 +28,12 @@ from messages.zookeeper import (
 from zk_bridge import paths, znodes
 from zk_bridge.conversations import WRITE_OPS, Conversation, Starter, batches, data_of, fence, transact
 
-READ_PATHS = 10_000
-"""Paths of one Read: several of ZooKeeper's batches, but no message of unbounded size."""
-
 
 def get_partition_states(question: GetPartitionStates) -> Conversation:
     """States in the order asked. Equal nodes of equal version share one value: a cluster has few distinct ones."""
     found: list[PartitionStateRead] = []
     known: dict[tuple[bytes | None, int], LeaderIsrAndControllerEpoch] = {}
-    for start in range(0, len(question.partitions), READ_PATHS):
-        partitions = question.partitions[start : start + READ_PATHS]
+    for partitions in slices(question.partitions):
         node_paths = tuple([f"{paths.TOPICS}/{topic}/partitions/{number}/state" for topic, number in partitions])
         nodes = yield from data_of(node_paths)
         for index, (code, data, version, _, _) in enumerate(nodes):
@@ -54,29 +50,29 @@ def get_partition_states(question: GetPartitionStates) -> Conversation:
 def update_partition_states(question: UpdatePartitionStates) -> Conversation:
     """Set states, each if it still has the version that its entry carries."""
     check = fence(question.epoch_zk_version)
-    settled: dict[int, WriteResult] = {}
     encoded = _Encoded()
-    # A list with one list of one op per entry would double the cost of a large batch: entries have one op each.
-    ops = [
+    every_op = (
         WriteOp(SET, f"{paths.TOPICS}/{topic}/partitions/{number}/state", encoded.bytes_of(state), state.zk_version)
         for (topic, number), state in question.states
-    ]
-    start = 0
-    for batch in batches([(op,) for op in ops], WRITE_OPS - len(check)):
-        left: list[int] = list(range(start, start + len(batch)))
-        start += len(batch)
+    )
+    results: list[WriteResult] = []
+    for batch in batches(((op,) for op in every_op), WRITE_OPS - len(check)):  # made as it is sent
+        ops = [op for (op,) in batch]
+        entries = question.states[len(results) : len(results) + len(ops)]
+        settled: dict[int, WriteResult] = {}
+        left: list[int] = list(range(len(ops)))
         while left:
             reply = yield from transact(
                 (*check, *[ops[index] for index in left]), CONNECTION_LOSS, BAD_VERSION, NO_NODE
             )
             if reply.code == OK:
                 for index, written in zip(left, reply.results[len(check) :], strict=True):
-                    settled[index] = WriteResult(question.states[index][0], OK, written.version)
+                    settled[index] = WriteResult(entries[index][0], OK, written.version)
                 break
             nodes = yield from data_of(tuple([ops[index].path for index in left]))
             unsettled = []
             for index, node in zip(left, nodes, strict=True):
-                op, partition = ops[index], question.states[index][0]
+                op, partition = ops[index], entries[index][0]
                 if node.code != OK:
                     settled[index] = WriteResult(partition, NO_NODE, -1)
                 elif node.version == op.version + 1 and node.data == op.data:
@@ -86,7 +82,8 @@ def update_partition_states(question: UpdatePartitionStates) -> Conversation:
                 else:
                     settled[index] = WriteResult(partition, BAD_VERSION, -1)
             left = unsettled
-    return WriteResults(tuple([settled[index] for index in range(len(ops))]))
+        results += [settled[index] for index in range(len(ops))]
+    return WriteResults(tuple(results))
 
 
 def create_partition_states(question: CreatePartitionStates) -> Conversation:
@@ -95,10 +92,10 @@ def create_partition_states(question: CreatePartitionStates) -> Conversation:
     entries = question.states
     encoded = _Encoded()
     present: set[str] = set()  # parents known to exist
-    settled: dict[int, WriteResult] = {}
-    per_batch = (WRITE_OPS - len(check)) // 3
-    for start in range(0, len(entries), per_batch):
-        left = list(range(start, min(start + per_batch, len(entries))))
+    results: list[WriteResult] = []
+    for batch in slices(range(len(entries)), (WRITE_OPS - len(check)) // 3):
+        settled: dict[int, WriteResult] = {}
+        left = list(batch)
         while left:
             parents = _missing_parents([entries[index] for index in left], present)
             states = [
@@ -115,7 +112,8 @@ def create_partition_states(question: CreatePartitionStates) -> Conversation:
                     settled[index] = WriteResult(entries[index][0], OK, 0)
                 break
             left = yield from _settle_creates(entries, left, states, present, settled)
-    return WriteResults(tuple([settled[index] for index in range(len(entries))]))
+        results += [settled[index] for index in batch]
+    return WriteResults(tuple(results))
 
 
 def _missing_parents(entries: Sequence[Leadership], present: set[str]) -> list[str]:

@@ -66,7 +66,7 @@ def delete_topics(question: DeleteTopics) -> Conversation:
     check = fence(question.epoch_zk_version)
     while True:
         doomed = yield from _everything_of(question.topics)
-        for batch in batches([(WriteOp(DELETE, path),) for path in doomed]):
+        for batch in batches((WriteOp(DELETE, path),) for path in doomed):
             reply = yield from transact((*check, *(op for (op,) in batch)), CONNECTION_LOSS, NO_NODE, NOT_EMPTY)
             if reply.code != OK:
                 break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from messages.conversation import BadZnode, Done
+from messages.conversation import SLICE, BadZnode, Done, Pause
 from messages.store import (
     CONNECTION_LOSS,
     CREATE,
@@ -60,11 +60,16 @@ def get_assignments(question: GetAssignments) -> Conversation:
         yield Arm(data=node_paths)
     nodes = yield from data_of(node_paths)
     found, unreadable = [], []
+    partitions = 0
     for name, path, node in zip(question.topics, node_paths, nodes, strict=True):
         if node.code == NO_NODE:
             continue
+        if partitions >= SLICE:
+            partitions = 0
+            yield Pause()
         try:
             found.append(TopicAssignment(name, znodes.decode_topic(path, node.data)))
+            partitions += len(found[-1].partitions)
         except BadZnode as error:
             logger.warning("Topic %s is left alone until its znode can be read: %s", name, error)
             unreadable.append(name)
@@ -74,7 +79,7 @@ def get_assignments(question: GetAssignments) -> Conversation:
 def set_assignments(question: SetAssignments) -> Conversation:
     """Write assignments of topics that exist, whatever their version."""
     check = fence(question.epoch_zk_version)
-    sets = [(WriteOp(SET, paths.topic(name), znodes.encode_topic(partitions)),) for name, partitions in question.topics]
+    sets = ((WriteOp(SET, paths.topic(name), znodes.encode_topic(partitions)),) for name, partitions in question.topics)
     for batch in batches(sets):
         yield from transact((*check, *(op for (op,) in batch)))
     return Done()

@@ -15,7 +15,7 @@ from messages.cluster import (
     TopicPartition,
 )
 from messages.conversation import Answer
-from messages.store import SessionState, StoreArm, StoreRead, StoreReply, StoreWrite
+from messages.store import StoreArm, StoreFailed, StoreRead, StoreWrite
 from messages.zookeeper import CreateTopic, Elect, EnsurePaths, TopicAssignment
 from zk_bridge.core import BridgeCore
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
@@ -23,6 +23,7 @@ from zk_bridge.store import StoreNews
 
 ME = "me"
 SUBSCRIBER = "subscriber"
+_BRIDGE = "bridge"
 _STORE = "store"
 
 
@@ -32,10 +33,13 @@ class Bridged:
     def __init__(self, server: MemoryZooKeeper, start: bool = True) -> None:
         self.server = server
         self.store = MemoryStore(server)
-        self.core = BridgeCore(_STORE, SUBSCRIBER, self._send)
+        self.core = BridgeCore(_BRIDGE, _STORE, SUBSCRIBER, self._send)
         self.requests: list[StoreRead | StoreWrite | StoreArm] = []
         self.answers: dict[int, Answer] = {}
         self.mail: list[tuple[str, Any]] = []
+        self.pauses = 0
+        self.pausing: list[Any] | None = None
+        """Where the bridge's Continues are kept, if they shall not come at once."""
         self._ids = itertools.count(1)
         if start:
             self.store.start(self._news)
@@ -71,6 +75,12 @@ class Bridged:
         if receiver == _STORE:
             self.requests.append(message)
             self.store.submit(message)
+        elif receiver == _BRIDGE:
+            self.pauses += 1
+            if self.pausing is None:
+                self.core.take(message)
+            else:
+                self.pausing.append(message)
         elif isinstance(message, Answer):
             assert message.id not in self.answers, "a question is answered once"
             self.answers[message.id] = message
@@ -79,12 +89,8 @@ class Bridged:
             self.mail.append((receiver, message))
 
     def _news(self, news: StoreNews) -> None:
-        if isinstance(news, StoreReply):
-            self.core.replied(news)
-        elif isinstance(news, SessionState):
-            self.core.changed(news)
-        else:
-            self.core.fired(news)
+        assert not isinstance(news, StoreFailed)
+        self.core.take(news)
 
 
 def controlled(bridged: Bridged) -> int:

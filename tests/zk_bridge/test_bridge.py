@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from messages.cluster import Broker, ConfigEntry, Endpoint, PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.conversation import Done, Failure
+from messages.conversation import SLICE, Done, Failure
 from messages.events import (
     BrokerChange,
     BrokerModifications,
@@ -19,7 +21,18 @@ from messages.events import (
     TopicChange,
     TopicDeletion,
 )
-from messages.store import BAD_VERSION, CREATE, CREATE_SEQUENTIAL, DELETE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
+from messages.store import (
+    BAD_VERSION,
+    CREATE,
+    CREATE_SEQUENTIAL,
+    DELETE,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    SET,
+    StoreWrite,
+    WriteOp,
+)
 from messages.zookeeper import (
     Assignments,
     BrokerRegistered,
@@ -72,7 +85,8 @@ from messages.zookeeper import (
     WriteResult,
 )
 from tests.zk_bridge.bridging import SUBSCRIBER, Bridged, broker, controlled, led, with_topic
-from zk_bridge import znodes
+from zk_bridge import partition_states, znodes
+from zk_bridge.conversations import WRITE_OPS
 from zk_bridge.memory_store import MemoryZooKeeper
 
 
@@ -632,3 +646,65 @@ def test_events_carry_the_new_generation(watching: Bridged) -> None:
     watching.ask(GetTopics())
     with_topic(watching, "new", 1)
     assert watching.events() == [TopicChange(2)]
+
+
+# ------------------------------------------------------------------------------------------------------ in slices
+
+
+def many_topics(bridged: Bridged, count: int, partitions: int) -> tuple[str, ...]:
+    names = tuple(f"t{n:03d}" for n in range(count))
+    for name in names:
+        with_topic(bridged, name, partitions)
+    return names
+
+
+def test_large_questions_are_read_in_slices(bridge: Bridged) -> None:
+    """Nothing that one delivery has to work through is larger, whatever is asked for at once."""
+    controlled(bridge)
+    partitions = with_topic(bridge, "t", 2 * SLICE + 10)
+    del bridge.requests[:]
+    states = bridge.ask(GetPartitionStates(tuple(partitions))).states
+    assert [each.partition for each in states] == partitions
+    assert [len(read.data) for read in bridge.requests] == [SLICE, SLICE, 10]
+
+
+def test_assignments_are_read_in_slices_of_partitions(bridge: Bridged) -> None:
+    controlled(bridge)
+    names = many_topics(bridge, 9, SLICE // 2)
+    assert [topic for topic, _ in bridge.ask(GetAssignments(names)).topics] == list(names)
+    assert bridge.pauses == 4
+
+
+def test_a_paused_conversation_ends_with_the_session(bridge: Bridged) -> None:
+    controlled(bridge)
+    names = many_topics(bridge, 5, SLICE // 2)
+    bridge.pausing = []
+    number = bridge.put(GetAssignments(names))
+    (kept,) = bridge.pausing
+    bridge.store.expire()
+    assert bridge.answers[number].result.name == "SessionLost"
+    bridge.core.take(kept)
+    assert len(bridge.pausing) == 1, "nobody goes on"
+
+
+def test_transactions_are_made_as_they_are_sent(bridge: Bridged, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 decisions would hold the node up for a tenth of a second if all were serialised at once."""
+    fence = controlled(bridge)
+    partitions = with_topic(bridge, "t", 3 * WRITE_OPS)
+    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    made: list[int] = []
+    written: list[int] = []
+    monkeypatch.setattr(partition_states, "WriteOp", lambda *fields: made.append(1) or WriteOp(*fields))
+    send = bridge.core._send
+
+    def watched(receiver: Any, message: Any) -> None:
+        if isinstance(message, StoreWrite):
+            written.append(len(made))
+        send(receiver, message)
+
+    bridge.core._send = watched
+    result = bridge.ask(UpdatePartitionStates(led(partitions, 2, 1, 0), fence))
+    assert {each.code for each in result.results} == {OK}
+    assert len(result.results) == len(partitions)
+    assert written[0] <= WRITE_OPS
+    assert len(written) == 4
