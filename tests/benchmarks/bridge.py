@@ -31,6 +31,7 @@ from messages.cluster import (
 )
 from messages.conversation import Ask, Failure
 from messages.node import StartBridge
+from messages.store import OK
 from messages.zookeeper import (
     CreatePartitionStates,
     CreateTopic,
@@ -171,7 +172,7 @@ def measure(hosts: str, count: int) -> None:
             assert versions == peer_versions
             seconds, results = timed(write(2 * turn + 1, versions))
             take("write", seconds)
-            assert all(result.code == "OK" for result in results)
+            assert all(result.code == OK for result in results)
             seconds, written = timed(peer_write(2 * turn + 2, [result.zk_version for result in results]))
             take("peer_write", seconds)
             assert all(version == before + 2 for version, before in zip(written, versions, strict=True))
