@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from actors.core.controller.topic_deletion import DeletionRecord
-from actors.runtime import Answerer
-from messages.conversation import Question
-from messages.topic_deletion import DeletionPlan, DeletionReport
+from actors.runtime import FlowActor, UnknownMessage
+from messages.conversation import Answer, Ask, Failure, Flow
+from messages.vocabulary import Message
 
 
-class TopicDeletionActor(Answerer):
-    """One per controller, made and asked by it alone. It never asks back, so the two cannot wait for each other."""
+class TopicDeletionActor(FlowActor):
+    """One per controller, made and asked by it alone. It never asks back, so the two cannot wait for each other.
+
+    What it raises is answered as Failure("AskFailed"): whoever asks always hears.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.record = DeletionRecord()
 
-    def answer(self, question: Question[DeletionPlan | DeletionReport]) -> DeletionPlan | DeletionReport:
-        """A question of the running flow."""
-        return self.record.answer(question)
+    def flow(self, message: Message) -> Flow[None]:
+        """A question of the controller's running flow."""
+        if not isinstance(message, Ask):
+            raise UnknownMessage(f"the deletion has no handler for {type(message).__name__}")
+        return self._answer(message)
+
+    def event_failed(self, event: Message, error: Exception) -> None:
+        """Tell who asked."""
+        if isinstance(event, Ask):
+            detail = f"{type(event.question).__name__}: {type(error).__name__}: {error}"
+            self.send(self.sender, Answer(event.id, Failure("AskFailed", detail)))
+
+    def _answer(self, asked: Ask) -> Flow[None]:
+        result = yield from self.record.answer(asked.question)
+        self.send(self.sender, Answer(asked.id, result))

@@ -28,8 +28,17 @@ from messages.cluster import (
 from messages.conversation import Answer, Ask
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
 from messages.metrics import DropMetric, Gauges, Timing
-from messages.network import ClientRequest, ClientResponse, CloseConnection, Received, Transmit, TransmitFailed
+from messages.network import (
+    ChannelPart,
+    ClientRequest,
+    ClientResponse,
+    CloseConnection,
+    Received,
+    Transmit,
+    TransmitFailed,
+)
 from messages.node import NodeSettings, StartBridge, StartController
+from messages.parts import cut, joined
 from messages.requests import (
     ControlledShutdownRequest,
     LeaderAndIsrRequest,
@@ -187,6 +196,8 @@ class World:
         self.responses: list[Any] = []
         self.answers: dict[int, Callable[[Any], Any]] = {}
         self.expected_failures = 0
+        self._parts: dict[str, list[Any]] = {}
+        """What came ahead of a channel's request."""
 
     def delivered(self, delivery: Delivery) -> None:
         """Every delivery passes here: note what failed (mail to a channel that has ended is no failure)."""
@@ -296,16 +307,23 @@ class World:
         if isinstance(message, CloseConnection):
             self.closed.append(message.channel)
             return
+        if isinstance(message, ChannelPart):
+            self._parts.setdefault(message.channel, []).append(message.part)
+            return
         assert isinstance(message, Transmit)
         broker_id = message.endpoint.port - FIRST_PORT
+        request = joined(self._parts.pop(message.channel, []), message.request)
         self.transmits.append(message)
-        self.wire.append((broker_id, message.request))
-        answer = self.answers.get(broker_id, good_answer)(message.request)
-        if answer is not None:
-            outcome: Any = Received(message.channel, message.correlation_id, answer)
-            if isinstance(answer, Exception):
-                outcome = TransmitFailed(message.channel, message.correlation_id, str(answer))
+        self.wire.append((broker_id, request))
+        answer = self.answers.get(broker_id, good_answer)(request)
+        if isinstance(answer, Exception):
+            outcome = TransmitFailed(message.channel, message.correlation_id, str(answer))
             self.base.inject(sender, outcome, self.network)
+        elif answer is not None:
+            parts, rest = cut(answer)
+            for part in parts:
+                self.base.inject(sender, ChannelPart(message.channel, part), self.network)
+            self.base.inject(sender, Received(message.channel, message.correlation_id, rest), self.network)
 
     def stop(self, node: Node) -> None:
         """Stop a node's controller cleanly."""

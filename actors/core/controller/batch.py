@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext
 from actors.core.controller.instructions import SendRequest
+from actors.core.controller.slicing import Pauses
 from messages.cluster import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -26,7 +29,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Flow
+from messages.conversation import Flow, in_slices
 from messages.parts import LeaderAndIsrPart, Part, StopReplicaPart, UpdateMetadataPart, cut_entries
 from messages.protocol_version import at_least
 from messages.requests import (
@@ -66,6 +69,11 @@ def request_versions(ibp: str) -> tuple[int, int, int]:
 
 
 _Parted = tuple[tuple[LeaderAndIsrPartitionState, ...], tuple[tuple[Part, ...], tuple[LeaderAndIsrPartitionState, ...]]]
+
+
+def _leaders(states: Iterable[LeaderAndIsrPartitionState]) -> Counter[int]:
+    """Leader -> how many of these states name it."""
+    return Counter(map(operator.attrgetter("leader"), states))
 
 
 class RequestBatch:
@@ -114,19 +122,21 @@ class RequestBatch:
         self._metadata_brokers.update(dict.fromkeys(b for b in broker_ids if b >= 0))
         self._metadata_partitions.update(dict.fromkeys(partitions))
 
-    def add_stop_replica(self, broker_id: int, partition: TopicPartition, delete: bool) -> None:
-        """Tell the broker to stop its replica, and to delete it if so."""
+    def add_stop_replicas(self, broker_id: int, partitions: Iterable[TopicPartition], delete: bool) -> None:
+        """Tell the broker to stop its replicas, and to delete them if so."""
         if broker_id < 0:
             return
         states = self._stop_replica.setdefault(broker_id, {})
-        sticky = states.get(partition)
-        if partition.topic in self._context.queued:
-            leader_epoch = EPOCH_DURING_DELETE
-        else:
-            leadership = self._context.leadership.get(partition)
-            leader_epoch = NO_EPOCH if leadership is None else leadership.leader_epoch
-        delete = delete or (sticky is not None and sticky.delete_partition)
-        states[partition] = StopReplicaPartitionState(partition, leader_epoch, delete)
+        queued, leaderships = self._context.queued, self._context.leadership
+        for partition in partitions:
+            sticky = states.get(partition)
+            if partition.topic in queued:
+                leader_epoch = EPOCH_DURING_DELETE
+            else:
+                leadership = leaderships.get(partition)
+                leader_epoch = NO_EPOCH if leadership is None else leadership.leader_epoch
+            sticks = sticky is not None and sticky.delete_partition
+            states[partition] = StopReplicaPartitionState(partition, leader_epoch, delete or sticks)
 
     def send(self) -> Flow[None]:
         """Send everything gathered, in the order of rule 2."""
@@ -163,28 +173,29 @@ class RequestBatch:
         return state
 
     def _send_leader_and_isr(self, version: int) -> Flow[None]:
-        context = self._context
+        context, pauses = self._context, Pauses()
         for broker_id, states in self._leader_and_isr.items():
             broker = context.brokers.get(broker_id)
             if broker is None:
                 continue
-            live_leaders = self._live_leaders(dict.fromkeys(state.leader for state in states.values()))
-            if log.isEnabledFor(logging.INFO):
-                leading = sum(state.leader == broker_id for state in states.values())
-                log.info(
-                    "%s Sending LeaderAndIsr request to broker %d with %d become-leader and %d become-follower "
-                    "partitions",
-                    context.tag,
-                    broker_id,
-                    leading,
-                    len(states) - leading,
-                )
+            led: Counter[int] = Counter()
+            for part in (yield from in_slices(_leaders, tuple(states.values()))):
+                led.update(part)
+            live_leaders = self._live_leaders(led)
+            log.info(
+                "%s Sending LeaderAndIsr request to broker %d with %d become-leader and %d become-follower partitions",
+                context.tag,
+                broker_id,
+                led[broker_id],
+                len(states) - led[broker_id],
+            )
             parts, rest = self._leader_and_isr_parts(tuple(states.values()))
             yield SendRequest(
                 broker_id,
                 LeaderAndIsrRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_leaders),
                 parts,
             )
+            yield from pauses.after(len(states))
 
     def _leader_and_isr_parts(
         self, states: tuple[LeaderAndIsrPartitionState, ...]
@@ -215,7 +226,11 @@ class RequestBatch:
         receivers = [context.brokers[b] for b in self._metadata_brokers if b in context.brokers]
         if not receivers:
             return
-        states = self._metadata_states()
+        all_online = context.all_online()
+        made = yield from in_slices(
+            lambda part: self._metadata_states(part, all_online), tuple(self._metadata_partitions)
+        )
+        states = tuple(chain.from_iterable(made))
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
         log.info(
             "%s Sending UpdateMetadata request to brokers %s for %d partitions",
@@ -231,12 +246,13 @@ class RequestBatch:
                 parts,
             )
 
-    def _metadata_states(self) -> tuple[UpdateMetadataPartitionState, ...]:
-        """The states of the partitions added; those without known leadership are left out."""
+    def _metadata_states(
+        self, partitions: Sequence[TopicPartition], all_online: bool
+    ) -> list[UpdateMetadataPartitionState]:
+        """The states of these partitions; those without known leadership are left out."""
         context, queued = self._context, self._context.queued
-        all_online = context.all_online()
         states = []
-        for partition in self._metadata_partitions:
+        for partition in partitions:
             leadership = context.leadership.get(partition)
             if leadership is None:
                 continue
@@ -256,7 +272,7 @@ class RequestBatch:
                     () if all_online else self._offline(partition, replicas),
                 )
             )
-        return tuple(states)
+        return states
 
     def _offline(self, partition: TopicPartition, replicas: tuple[int, ...]) -> tuple[int, ...]:
         """Which of the replicas are not online; the same tuple for all partitions with the same replicas."""
@@ -269,7 +285,7 @@ class RequestBatch:
         return known
 
     def _send_stop_replica(self, version: int) -> Flow[None]:
-        context = self._context
+        context, pauses = self._context, Pauses()
         for broker_id, states in self._stop_replica.items():
             broker = context.brokers.get(broker_id)
             if broker is None:
@@ -295,3 +311,4 @@ class RequestBatch:
                         StopReplicaRequest(version, context.broker_id, context.epoch, broker.epoch, rest),
                         parts,
                     )
+            yield from pauses.after(len(states))

@@ -18,7 +18,8 @@ from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.instructions import CloseChannel, OpenChannel
 from actors.core.controller.partition_state_machine import move_partitions, trigger_online
-from actors.core.controller.replica_state_machine import flat, move_replicas, split
+from actors.core.controller.replica_state_machine import move_replicas
+from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import Broker, TopicPartition
 from messages.conversation import Flow, ask
@@ -88,18 +89,21 @@ def announce(
 
 def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroker) -> Flow[None]:
     """Elect leaders for what lost its own, then take the replicas offline; those being deleted have failed instead."""
-    leaderless = [
-        partition
-        for partition, state in context.leadership.items()
-        if not context.is_online(state.leader, partition) and partition.topic not in context.queued
-    ]
+    leaderless = yield from chosen(
+        lambda tp: not context.is_online(context.leadership[tp].leader, tp) and tp.topic not in context.queued,
+        context.leadership,
+    )
     yield from move_partitions(context, leaderless, PartitionState.OFFLINE)
     waiting = len(context.leaderless)
     yield from trigger_online(context)
     elected = len(context.leaderless) < waiting
-    queued, kept = split(lost, lambda tp: tp.topic in context.queued) if context.queued else ({}, lost)
+    kept, queued = lost, {}
+    if context.queued:
+        for broker_id, partitions in lost.items():
+            kept = {**kept, broker_id: (yield from chosen(lambda tp: tp.topic not in context.queued, partitions))}
+            queued[broker_id] = yield from chosen(lambda tp: tp.topic in context.queued, partitions)
     moved = yield from move_replicas(context, kept, ReplicaState.OFFLINE)
-    yield from deletion_plan.fail(context, flat(queued))
+    yield from deletion_plan.fail(context, queued)
     if not (moved or elected):  # nothing that was sent so far tells who is alive
         yield from announce(context)
 
@@ -122,7 +126,8 @@ def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> 
         context.add_broker(broker)
         context.offline_dirs.pop(broker.id, None)
     yield from announce(context, existing)
-    yield from announce(context, ids, (tp for tp in context.leadership if tp.topic not in context.queued))
+    known = yield from chosen(lambda tp: tp.topic not in context.queued, context.leadership)
+    yield from announce(context, ids, known)
     hosted = yield from replicas_came_online(context, ids)
     yield from trigger_online(context)
     if context.queued:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from actors.core.controller.slicing import Pauses
 from actors.core.controller.states import History, PartitionState, ReplicaState
 from messages.cluster import (
     Broker,
@@ -22,6 +23,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
+from messages.conversation import Flow, slices
 from messages.node import NodeSettings
 from messages.topic_deletion import DeletingTopic, DeletionSets
 from messages.zookeeper import TopicAssignment
@@ -148,13 +150,11 @@ class ControllerContext:
         """All replicas assigned to these brokers."""
         return {b: list(self.hosted[b]) for b in broker_ids if self.hosted.get(b)}
 
-    def replicas_of(self, partitions: Iterable[TopicPartition]) -> ReplicasByBroker:
-        """All replicas assigned to these partitions, each once, even where an assignment names a broker twice."""
-        replicas: ReplicasByBroker = {}
+    def group_by_broker(self, partitions: Iterable[TopicPartition], replicas: ReplicasByBroker) -> None:
+        """Add all replicas assigned to these partitions, each once, even where an assignment names a broker twice."""
         for partition in partitions:
             for broker_id in dict.fromkeys(self.assignments[partition].replicas):
                 replicas.setdefault(broker_id, []).append(partition)
-        return replicas
 
     def offline_replicas(self) -> ReplicasByBroker:
         """All assigned replicas that are not online."""
@@ -185,16 +185,15 @@ class ControllerContext:
         """A topic exists, whatever its assignment."""
         self.topics.setdefault(topic, {})
 
-    def learn(self, topics: Iterable[TopicAssignment]) -> list[TopicPartition]:
-        """Take over the assignments of partitions that have none yet; those partitions."""
+    def learn(self, topic: str, partitions: Iterable[PartitionAssignment]) -> list[TopicPartition]:
+        """Take over the assignments of a topic's partitions that have none yet; those partitions."""
         added = []
-        for topic, partitions in topics:
-            known = self.topics.setdefault(topic, {})
-            for number, assignment in partitions:
-                if number not in known:
-                    partition = known[number] = TopicPartition(topic, number)
-                    self.set_assignment(partition, assignment)
-                    added.append(partition)
+        known = self.topics.setdefault(topic, {})
+        for number, assignment in partitions:
+            if number not in known:
+                partition = known[number] = TopicPartition(topic, number)
+                self.set_assignment(partition, assignment)
+                added.append(partition)
         return added
 
     def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
@@ -209,9 +208,10 @@ class ControllerContext:
                 if broker_id not in assignment.replicas:
                     self.hosted[broker_id].pop(partition, None)
 
-    def remove_topic(self, topic: str) -> None:
-        """The topic is gone: forget all about it (rule 3)."""
-        for partition in self.topics.pop(topic, {}).values():
+    def remove_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions are gone: forget all about them (rule 3)."""
+        for partition in partitions:
+            self.topics[partition.topic].pop(partition.partition, None)
             assignment = self.assignments.pop(partition, NO_ASSIGNMENT)
             for broker_id in assignment.replicas:
                 self.hosted[broker_id].pop(partition, None)
@@ -221,9 +221,19 @@ class ControllerContext:
                 offline.pop(partition, None)
             self.leadership.pop(partition, None)
             self.leaderless.pop(partition, None)
-            if self.partition_states.pop(partition, None) is PartitionState.OFFLINE and topic not in self.started:
+            state = self.partition_states.pop(partition, None)
+            if state is PartitionState.OFFLINE and partition.topic not in self.started:
                 self.offline_count -= 1
         self.offline_dirs = {broker_id: offline for broker_id, offline in self.offline_dirs.items() if offline}
+
+    def remove_topics(self, topics: Iterable[str]) -> Flow[None]:
+        """These topics are gone, with all their partitions."""
+        pauses = Pauses()
+        for topic in topics:
+            for part in slices(tuple(self.topics.get(topic, {}).values())):
+                self.remove_partitions(part)
+                yield from pauses.after(len(part))
+            self.topics.pop(topic, None)
 
     # ------------------------------------------------------------------------------------------------------- states
 
@@ -260,11 +270,11 @@ class ControllerContext:
         self.queued = frozenset(sets.queued)
         self.started = frozenset(sets.started)
 
-    def deleting_topic(self, topic: str) -> DeletingTopic:
-        """How a topic that is to be deleted stands, by the state tables: the authority."""
+    def deleting_topic(self, topic: str, partitions: Iterable[TopicPartition] | None = None) -> DeletingTopic:
+        """How a topic that is to be deleted stands, by the state tables: the authority. Or some of its partitions."""
         replicas: list[PartitionReplica] = []
         standing: dict[ReplicaState, list[PartitionReplica]] = {state: [] for state in _DELETION_STATES}
-        for partition in self.topics.get(topic, {}).values():
+        for partition in self.topics.get(topic, {}).values() if partitions is None else partitions:
             for broker_id in self.assignments[partition].replicas:
                 replica = PartitionReplica(partition, broker_id)
                 replicas.append(replica)

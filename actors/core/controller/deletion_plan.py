@@ -8,22 +8,25 @@ Rule 2: without a queued topic there is nothing to ask.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 
 from actors.core.controller import replica_state_machine
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.failures import passing
 from actors.core.controller.partition_state_machine import move_partitions
-from actors.core.controller.replica_state_machine import by_broker, flat, move_replicas, split
-from actors.core.controller.states import PartitionState, ReplicaState
-from messages.cluster import PartitionReplica
-from messages.conversation import AskFailed, Flow, Question, ask
+from actors.core.controller.replica_state_machine import by_broker, flat, move_replicas
+from actors.core.controller.slicing import Pauses, chosen
+from actors.core.controller.states import PartitionState, ReplicaState, State
+from messages.cluster import PartitionReplica, TopicPartition
+from messages.conversation import AskFailed, Flow, Question, ask, in_slices, slices
 from messages.events import PartitionModifications
 from messages.topic_deletion import (
     AnnounceDeletion,
     CompleteReplicaDeletions,
     CorrectDeletions,
+    DeletingTopic,
     DeletionPlan,
     DeletionSets,
     FailReplicaDeletions,
@@ -39,10 +42,12 @@ from messages.zookeeper import DeleteTopics, ForgetTopicDeletions, StopWatching
 
 log = logging.getLogger("kafka.controller")
 
+_STANDING = ("replicas", "started", "successful", "ineligible")
+
 
 def begin(context: ControllerContext, topics: Iterable[str], ineligible: Iterable[str]) -> Flow[None]:
     """Begin a term with these topics queued. Those ineligible are left alone until something resumes them."""
-    queued = tuple(context.deleting_topic(topic) for topic in topics)
+    queued = yield from _standing(context, topics)
     yield from _follow(context, ResetDeletions(queued, ineligible=tuple(ineligible)))
 
 
@@ -54,47 +59,83 @@ def end(context: ControllerContext) -> Flow[None]:
 def queue(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     """Delete these topics."""
     wanted = dict.fromkeys(topics)
-    fresh = tuple(context.deleting_topic(topic) for topic in wanted if topic not in context.queued)
-    yield from _follow(context, QueueDeletions(fresh, _offline(context, context.queued.union(wanted))))
+    fresh = yield from _standing(context, (topic for topic in wanted if topic not in context.queued))
+    offline = yield from _offline(context, context.queued.union(wanted))
+    yield from _follow(context, QueueDeletions(fresh, offline))
 
 
 def resume(context: ControllerContext, topics: Iterable[str] | None = None) -> Flow[None]:
     """Go on with these topics (None: with whatever can go on)."""
     if context.queued:
         wanted = None if topics is None else tuple(topics)
-        yield from _follow(context, ResumeDeletions(wanted, _offline(context, context.queued)))
+        offline = yield from _offline(context, context.queued)
+        yield from _follow(context, ResumeDeletions(wanted, offline))
 
 
-def fail(context: ControllerContext, failed: Iterable[PartitionReplica]) -> Flow[None]:
+def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
     """These replicas cannot be deleted now. One that is Online, say, stays so, as the state tables want it."""
-    concerned = tuple(r for r in failed if r.partition.topic in context.queued)
-    if concerned:
-        topics = tuple(dict.fromkeys(r.partition.topic for r in concerned))
-        legal = replica_state_machine.TABLE.previous(ReplicaState.DELETION_INELIGIBLE)
-        moving = tuple(r for r in concerned if context.replica_state(r.broker_id, r.partition) in legal)
-        yield from _follow(context, FailReplicaDeletions(topics, moving, _offline(context, context.queued)))
+    legal = replica_state_machine.TABLE.previous(ReplicaState.DELETION_INELIGIBLE)
+    concerned: ReplicasByBroker = {}
+    moving: ReplicasByBroker = {}
+    topics: dict[str, None] = {}
+    for broker_id, partitions in failed.items():
+        mine = concerned[broker_id] = yield from chosen(lambda tp: tp.topic in context.queued, partitions)
+        yield from in_slices(lambda part: topics.update(dict.fromkeys(tp.topic for tp in part)), mine)
+        states = context.replica_states.get(broker_id, {})
+        moving[broker_id] = yield from chosen(partial(_stands_in, states, legal), mine)
+    if topics:
+        replicas = yield from flat(moving)
+        offline = yield from _offline(context, context.queued)
+        yield from _follow(context, FailReplicaDeletions(tuple(topics), replicas, offline))
 
 
-def complete(context: ControllerContext, deleted: Iterable[PartitionReplica]) -> Flow[None]:
+def complete(context: ControllerContext, deleted: ReplicasByBroker) -> Flow[None]:
     """The brokers deleted these replicas."""
-    concerned = tuple(r for r in deleted if r.partition.topic in context.queued)
-    if concerned:
-        yield from _follow(context, CompleteReplicaDeletions(concerned, _offline(context, context.queued)))
+    concerned: ReplicasByBroker = {}
+    for broker_id, partitions in deleted.items():
+        concerned[broker_id] = yield from chosen(lambda tp: tp.topic in context.queued, partitions)
+    replicas = yield from flat(concerned)
+    if replicas:
+        offline = yield from _offline(context, context.queued)
+        yield from _follow(context, CompleteReplicaDeletions(replicas, offline))
 
 
 def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     """Tell how these topics stand, after moves that no plan asked for."""
-    changed = tuple(context.deleting_topic(topic) for topic in topics if topic in context.queued)
+    changed = yield from _standing(context, (topic for topic in topics if topic in context.queued))
     if changed:
         plan = yield from ask(CorrectDeletions(changed))
         context.take_deletions(plan.steps[-1])
 
 
-def _offline(context: ControllerContext, topics: frozenset[str]) -> tuple[PartitionReplica, ...]:
+def _stands_in(
+    states: Mapping[TopicPartition, ReplicaState], wanted: Collection[State], partition: TopicPartition
+) -> bool:
+    return states.get(partition, ReplicaState.NON_EXISTENT) in wanted
+
+
+def _standing(context: ControllerContext, topics: Iterable[str]) -> Flow[tuple[DeletingTopic, ...]]:
+    """How these topics stand, by the state tables."""
+    found = []
+    pauses = Pauses()
+    for topic in topics:
+        parts = [context.deleting_topic(topic, ())]
+        for part in slices(tuple(context.topics.get(topic, {}).values())):
+            parts.append(context.deleting_topic(topic, part))
+            yield from pauses.after(len(part))
+        joined = ((replica for part in parts for replica in getattr(part, name)) for name in _STANDING)
+        found.append(DeletingTopic(topic, *map(tuple, joined)))
+    return tuple(found)
+
+
+def _offline(context: ControllerContext, topics: frozenset[str]) -> Flow[tuple[PartitionReplica, ...]]:
     """The replicas of these topics that cannot be reached now."""
     if context.all_online():
         return ()
-    return flat(split(context.offline_replicas(), lambda tp: tp.topic in topics)[0])
+    found: ReplicasByBroker = {}
+    for broker_id, partitions in context.offline_replicas().items():
+        found[broker_id] = yield from chosen(lambda tp: tp.topic in topics, partitions)
+    return (yield from flat(found))
 
 
 def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flow[None]:
@@ -108,7 +149,7 @@ def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flo
         passing(error)
         log.error("%s a topic deletion could not go on: %s", context.tag, error)
         sets = context.deletions
-        standing = tuple(context.deleting_topic(topic) for topic in sets.queued)
+        standing = yield from _standing(context, sets.queued)
         plan = yield from ask(ResetDeletions(standing, sets.started, sets.ineligible))
         context.take_deletions(plan.steps[-1])
         raise
@@ -129,10 +170,15 @@ def _move_partitions(context: ControllerContext, step: MovePartitions, astray: d
 
 def _move_replicas(context: ControllerContext, step: MoveReplicas, astray: dict[str, None]) -> Flow[None]:
     target = ReplicaState(step.state)
-    yield from move_replicas(context, by_broker(step.replicas), target)
-    for replica in step.replicas:
-        if context.replica_state(replica.broker_id, replica.partition) is not target:
-            astray[replica.partition.topic] = None
+    moving: ReplicasByBroker = {}
+    yield from in_slices(lambda part: by_broker(part, moving), step.replicas)
+    yield from move_replicas(context, moving, target)
+    for broker_id, partitions in moving.items():
+        states = context.replica_states[broker_id]
+        there = partial(_stands_in, states, (target,))
+        in_place = yield from chosen(there, partitions)
+        if len(in_place) < len(partitions):
+            astray.update(dict.fromkeys(tp.topic for tp in partitions if not there(tp)))
 
 
 def _announce(context: ControllerContext, step: AnnounceDeletion, astray: dict[str, None]) -> Flow[None]:
@@ -146,11 +192,14 @@ def _announce(context: ControllerContext, step: AnnounceDeletion, astray: dict[s
 def _finish(context: ControllerContext, step: FinishDeletions, astray: dict[str, None]) -> Flow[None]:
     """Stop watching first, so that a topic created anew at once is seen by TopicChange; then the znodes go."""
     yield from ask(StopWatching((PartitionModifications.__name__,), step.topics))
-    gone: ReplicasByBroker = by_broker(r for topic in step.topics for r in context.deleting_topic(topic).replicas)
+    gone: ReplicasByBroker = {}
+    for topic in step.topics:
+        yield from in_slices(
+            lambda part: context.group_by_broker(part, gone), tuple(context.topics.get(topic, {}).values())
+        )
     yield from move_replicas(context, gone, ReplicaState.NON_EXISTENT)
     yield from ask(DeleteTopics(step.topics, context.epoch_zk_version))
-    for topic in step.topics:
-        context.remove_topic(topic)
+    yield from context.remove_topics(step.topics)
     log.info("%s Deletion of topics %s successfully completed", context.tag, ",".join(step.topics))
 
 

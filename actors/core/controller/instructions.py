@@ -5,25 +5,12 @@ They are no mail: the shell turns them into mail to a broker's channel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
-
 import attrs
 
 from messages.cluster import Endpoint
-from messages.conversation import Flow, Instruction, Pause, slices
+from messages.conversation import Instruction
 from messages.parts import Part
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
-
-E = TypeVar("E")
-
-
-def sliced(flow: Callable[[Sequence[E]], Flow[None]], items: Sequence[E]) -> Flow[None]:
-    """Run a flow over each slice of `items`, pausing between two: nothing holds the node up."""
-    for number, part in enumerate(slices(items)):
-        if number:
-            yield Pause()
-        yield from flow(part)
 
 
 @attrs.frozen

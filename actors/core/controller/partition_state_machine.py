@@ -18,11 +18,11 @@ from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, target_replicas
 from actors.core.controller.elections import Candidates, Choice, Strategy
 from actors.core.controller.failures import passing
-from actors.core.controller.instructions import sliced
 from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
+from actors.core.controller.slicing import chosen, sliced
 from actors.core.controller.states import PartitionState, Row, State, Table
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
-from messages.conversation import AskFailed, Flow, ask
+from messages.conversation import AskFailed, Flow, ask, in_slices
 from messages.store import CODE_NAMES, OK
 from messages.zookeeper import CreatePartitionStates, GetTopicConfigs
 
@@ -74,21 +74,27 @@ def move_partitions(
 
 def trigger_online(context: ControllerContext, topic: str | None = None) -> Flow[Failures]:
     """Try all partitions (of one topic) that have no leader, but those of topics that are being deleted."""
-    waiting = [tp for tp in context.leaderless if tp.topic not in context.queued and topic in (None, tp.topic)]
+    waiting = yield from chosen(
+        lambda tp: tp.topic not in context.queued and topic in (None, tp.topic), context.leaderless
+    )
     return (yield from move_partitions(context, waiting, PartitionState.ONLINE))
 
 
 def start(context: ControllerContext) -> Flow[None]:
     """Set every partition's state by what its leadership says, then elect where there is no leader (3.4)."""
-    for partition in context.assignments:
-        leadership = context.leadership.get(partition)
-        if leadership is None:
-            state = PartitionState.NEW
-        elif context.is_online(leadership.leader, partition):
-            state = PartitionState.ONLINE
-        else:
-            state = PartitionState.OFFLINE
-        context.set_partition_state(partition, state)
+
+    def look(part: Sequence[TopicPartition]) -> None:
+        for partition in part:
+            leadership = context.leadership.get(partition)
+            if leadership is None:
+                state = PartitionState.NEW
+            elif context.is_online(leadership.leader, partition):
+                state = PartitionState.ONLINE
+            else:
+                state = PartitionState.OFFLINE
+            context.set_partition_state(partition, state)
+
+    yield from in_slices(look, tuple(context.assignments))
     yield from trigger_online(context)
 
 

@@ -12,14 +12,14 @@ Rule 3: what fails for a replica is logged and leaves it where it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
-from actors.core.controller.instructions import sliced
 from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
+from actors.core.controller.slicing import Pauses, sliced
 from actors.core.controller.states import ReplicaState, Row, State, Table
 from messages.cluster import (
     NO_LEADER,
@@ -29,34 +29,26 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Flow
+from messages.conversation import Flow, slices
 
 log = logging.getLogger("state.change.logger")
 
 
-def by_broker(replicas: Iterable[PartitionReplica]) -> ReplicasByBroker:
-    """Group replicas by broker, in order."""
-    grouped: ReplicasByBroker = {}
+def by_broker(replicas: Iterable[PartitionReplica], grouped: ReplicasByBroker) -> None:
+    """Add replicas, by broker, in order."""
     for partition, broker_id in replicas:
         grouped.setdefault(broker_id, []).append(partition)
-    return grouped
 
 
-def flat(replicas: ReplicasByBroker) -> tuple[PartitionReplica, ...]:
+def flat(replicas: ReplicasByBroker) -> Flow[tuple[PartitionReplica, ...]]:
     """The same replicas one by one."""
-    return tuple(PartitionReplica(tp, broker_id) for broker_id, tps in replicas.items() for tp in tps)
-
-
-def split(
-    replicas: ReplicasByBroker, test: Callable[[TopicPartition], bool]
-) -> tuple[ReplicasByBroker, ReplicasByBroker]:
-    """Those whose partition passes the test, and the others."""
-    passed: ReplicasByBroker = {}
-    others: ReplicasByBroker = {}
+    found: list[PartitionReplica] = []
+    pauses = Pauses()
     for broker_id, partitions in replicas.items():
-        for partition in partitions:
-            (passed if test(partition) else others).setdefault(broker_id, []).append(partition)
-    return passed, others
+        for part in slices(partitions):
+            found += [PartitionReplica(tp, broker_id) for tp in part]
+            yield from pauses.after(len(part))
+    return tuple(found)
 
 
 @attrs.frozen
@@ -118,14 +110,14 @@ def start(context: ControllerContext) -> Flow[None]:
     """
     offline = context.offline_replicas()
     online: ReplicasByBroker = {}
+    pauses = Pauses()
     for broker_id, hosted in context.hosted.items():
-        unreachable = frozenset(offline.get(broker_id, ()))
-        context.replica_states[broker_id] = {
-            tp: ReplicaState.DELETION_INELIGIBLE if tp in unreachable else ReplicaState.ONLINE for tp in hosted
-        }
-        partitions = [tp for tp in hosted if tp not in unreachable]
-        if partitions:
-            online[broker_id] = partitions
+        states = context.replica_states[broker_id] = dict.fromkeys(hosted, ReplicaState.ONLINE)
+        unreachable = dict.fromkeys(offline.get(broker_id, ()), ReplicaState.DELETION_INELIGIBLE)
+        states.update(unreachable)
+        if len(unreachable) < len(hosted):
+            online[broker_id] = [tp for tp in hosted if tp not in unreachable] if unreachable else list(hosted)
+        yield from pauses.after(len(hosted))
     yield from move_replicas(context, online, ReplicaState.ONLINE)
     yield from move_replicas(context, offline, ReplicaState.OFFLINE)
 
@@ -175,8 +167,7 @@ def stay_online(step: Step) -> Flow[None]:
 def go_offline(step: Step) -> Flow[None]:
     """Take it out of the ISR where leadership is known."""
     context, broker_id = step.context, step.broker_id
-    for partition in step.partitions:
-        step.batch.add_stop_replica(broker_id, partition, delete=False)
+    step.batch.add_stop_replicas(broker_id, step.partitions, delete=False)
     led = [tp for tp in step.partitions if tp in context.leadership]
     removed = yield from _remove_from_isr(step, led)
     for partition, leadership in removed:
@@ -194,9 +185,8 @@ def go_offline(step: Step) -> Flow[None]:
 
 def start_deletion(step: Step) -> Flow[None]:
     """Nothing but the state."""
-    for partition in step.partitions:
-        step.batch.add_stop_replica(step.broker_id, partition, delete=True)
-        step.states[partition] = ReplicaState.DELETION_STARTED
+    step.batch.add_stop_replicas(step.broker_id, step.partitions, delete=True)
+    step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_STARTED))
     yield from ()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from actors.core.controller import brokers, deletion_plan
 from actors.core.controller.context import ControllerContext
-from messages.cluster import PartitionReplica
+from actors.core.controller.slicing import chosen
 from messages.conversation import Flow
 from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.events import (
@@ -66,20 +66,16 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
 
     An error of the whole request fails all its replicas: Kafka loses it, and the deletion with it (trap T6).
     """
-    concerned = [tp for tp in event.deleted if tp.topic in context.started]
-    if not concerned:
-        return
+    broker_id = event.broker_id
     codes = {error.partition: error.error_code for error in event.response.partition_errors}
-    failed: list[PartitionReplica] = []
-    deleted: list[PartitionReplica] = []
-    for partition in concerned:
-        code = event.error_code or codes.get(partition, NONE)
-        (deleted if code == NONE else failed).append(PartitionReplica(partition, event.broker_id))
+    concerned = yield from chosen(lambda tp: tp.topic in context.started, event.deleted)
+    failed = yield from chosen(lambda tp: (event.error_code or codes.get(tp, NONE)) != NONE, concerned)
     if failed:
-        log.error("%s broker %d could not delete replicas of %s", context.tag, event.broker_id, failed)
-        yield from deletion_plan.fail(context, failed)
+        log.error("%s broker %d could not delete its replicas of %d partitions", context.tag, broker_id, len(failed))
+        yield from deletion_plan.fail(context, {broker_id: failed})
+    deleted = yield from chosen(lambda tp: (event.error_code or codes.get(tp, NONE)) == NONE, concerned)
     if deleted:
-        yield from deletion_plan.complete(context, deleted)
+        yield from deletion_plan.complete(context, {broker_id: deleted})
 
 
 EVENTS: dict[type, Callable[..., Flow[None] | None]] = {

@@ -9,9 +9,10 @@ from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
+from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
-from messages.conversation import Flow
+from messages.conversation import Flow, in_slices
 from messages.errors import BROKER_NOT_AVAILABLE, NONE, STALE_BROKER_EPOCH
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 
@@ -35,23 +36,24 @@ def controlled_shutdown(
         return ControlledShutdownResponse(STALE_BROKER_EPOCH)
     log.info("%s Shutting down broker %d", context.tag, broker_id)
     context.begin_shutdown(broker_id)
-    concerned = _movable(context, broker_id)
-    led = [tp for tp in concerned if context.leadership[tp].leader == broker_id]
-    followed = [tp for tp in concerned if context.leadership[tp].leader != broker_id]
+    concerned = yield from _movable(context, broker_id)
+    led = yield from chosen(lambda tp: context.leadership[tp].leader == broker_id, concerned)
+    followed = yield from chosen(lambda tp: context.leadership[tp].leader != broker_id, concerned)
     yield from move_partitions(context, led, PartitionState.ONLINE, elections.controlled_shutdown)
     batch = RequestBatch(context)
-    for partition in followed:
-        batch.add_stop_replica(broker_id, partition, delete=False)
+    yield from in_slices(lambda part: batch.add_stop_replicas(broker_id, part, delete=False), followed)
     yield from batch.send()
     yield from move_replicas(context, {broker_id: followed}, ReplicaState.OFFLINE)
-    remaining = tuple(tp for tp in _movable(context, broker_id) if context.leadership[tp].leader == broker_id)
-    return ControlledShutdownResponse(NONE, remaining)
+    concerned = yield from _movable(context, broker_id)
+    remaining = yield from chosen(lambda tp: context.leadership[tp].leader == broker_id, concerned)
+    return ControlledShutdownResponse(NONE, tuple(remaining))
 
 
-def _movable(context: ControllerContext, broker_id: int) -> list[TopicPartition]:
+def _movable(context: ControllerContext, broker_id: int) -> Flow[list[TopicPartition]]:
     """Partitions with a replica there and another elsewhere, led by somebody, and not being deleted."""
-    return [
-        tp
-        for tp in context.hosted.get(broker_id, ())
-        if len(context.assignments[tp].replicas) > 1 and tp in context.leadership and tp.topic not in context.queued
-    ]
+
+    def test(tp: TopicPartition) -> bool:
+        elsewhere = len(context.assignments[tp].replicas) > 1
+        return elsewhere and tp in context.leadership and tp.topic not in context.queued
+
+    return (yield from chosen(test, context.hosted.get(broker_id, ())))

@@ -15,10 +15,13 @@ controller, whose tables have the last word: `correct` takes their word over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+from actors.core.controller.slicing import Pauses, chosen
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import PartitionReplica
+from messages.conversation import Flow, in_slices, slices
 from messages.topic_deletion import (
     AnnounceDeletion,
     CompleteReplicaDeletions,
@@ -59,11 +62,11 @@ class DeletionRecord:
         self.started: dict[str, None] = {}
         self.ineligible: dict[str, None] = {}
 
-    def answer(self, question: Message) -> DeletionPlan | DeletionReport:
+    def answer(self, question: Message) -> Flow[DeletionPlan | DeletionReport]:
         """What answers a question of `messages.topic_deletion`. Raises KeyError for any other message."""
         if isinstance(question, ReportDeletions):
             return self.report()
-        steps = _ANSWERS[type(question)](self, question)
+        steps = yield from _ANSWERS[type(question)](self, question)
         return DeletionPlan((*steps, self.sets()))
 
     def sets(self) -> DeletionSets:
@@ -89,28 +92,25 @@ class DeletionRecord:
 
     # ------------------------------------------------------------------------------------------------------- questions
 
-    def reset(self, question: ResetDeletions) -> list[Message]:
+    def reset(self, question: ResetDeletions) -> Flow[list[Message]]:
         """A new term, or none, or a new try after a plan broke off."""
-        self.topics = {topic.topic: TopicRecord(topic) for topic in question.topics}
+        self.topics = {}
+        yield from self._record(question.topics)
         self.started = {topic: None for topic in question.started if topic in self.topics}
         self.ineligible = {topic: None for topic in question.ineligible if topic in self.topics}
         return []
 
-    def correct(self, question: CorrectDeletions) -> list[Message]:
+    def correct(self, question: CorrectDeletions) -> Flow[list[Message]]:
         """Take over how these topics really stand."""
-        for topic in question.topics:
-            if topic.topic in self.topics:
-                self.topics[topic.topic] = TopicRecord(topic)
+        yield from self._record([topic for topic in question.topics if topic.topic in self.topics])
         return []
 
-    def queue(self, question: QueueDeletions) -> list[Message]:
+    def queue(self, question: QueueDeletions) -> Flow[list[Message]]:
         """Queue what is not queued yet, and go on with all."""
-        for topic in question.topics:
-            if topic.topic not in self.topics:
-                self.topics[topic.topic] = TopicRecord(topic)
-        return self._resume(question.offline)
+        yield from self._record([topic for topic in question.topics if topic.topic not in self.topics])
+        return (yield from self._resume(question.offline))
 
-    def resume(self, question: ResumeDeletions) -> list[Message]:
+    def resume(self, question: ResumeDeletions) -> Flow[list[Message]]:
         """Go on with these topics; nothing to do where none of them is queued."""
         if question.topics is not None:
             queued = [topic for topic in question.topics if topic in self.topics]
@@ -118,29 +118,42 @@ class DeletionRecord:
                 return []
             for topic in queued:
                 self.ineligible.pop(topic, None)
-        return self._resume(question.offline)
+        return (yield from self._resume(question.offline))
 
-    def fail(self, question: FailReplicaDeletions) -> list[Message]:
+    def fail(self, question: FailReplicaDeletions) -> Flow[list[Message]]:
         """These replicas cannot be deleted now: they and their topics wait."""
         waiting = [topic for topic in question.topics if topic in self.topics]
         if not waiting:
             return []
-        steps = self._to_ineligible(self._of_queued_topics(question.replicas))
+        steps = yield from self._to_ineligible((yield from chosen(self._is_queued, question.replicas)))
         self._mark(waiting)
-        return steps + self._resume(question.offline)
+        return steps + (yield from self._resume(question.offline))
 
-    def complete(self, question: CompleteReplicaDeletions) -> list[Message]:
+    def complete(self, question: CompleteReplicaDeletions) -> Flow[list[Message]]:
         """These replicas are deleted."""
-        done = [r for r in self._of_queued_topics(question.replicas) if r in self._topic(r).started]
-        for replica in done:
-            record = self._topic(replica)
-            del record.started[replica]
-            record.successful[replica] = None
-        return _moves(done, ReplicaState.DELETION_SUCCESSFUL) + self._resume(question.offline)
+        done = yield from chosen(
+            lambda r: self._is_queued(r) and r in self._topic(r).started,
+            question.replicas,
+        )
+
+        def succeed(part: Sequence[PartitionReplica]) -> None:
+            for replica in part:
+                record = self._topic(replica)
+                del record.started[replica]
+                record.successful[replica] = None
+
+        yield from in_slices(succeed, done)
+        return _moves(done, ReplicaState.DELETION_SUCCESSFUL) + (yield from self._resume(question.offline))
 
     # ------------------------------------------------------------------------------------------------------- decisions
 
-    def _resume(self, offline: tuple[PartitionReplica, ...]) -> list[Message]:
+    def _record(self, topics: Iterable[DeletingTopic]) -> Flow[None]:
+        pauses = Pauses()
+        for topic in topics:
+            self.topics[topic.topic] = TopicRecord(topic)
+            yield from pauses.after(len(topic.replicas))
+
+    def _resume(self, offline: tuple[PartitionReplica, ...]) -> Flow[list[Message]]:
         """One pass over all queued topics: finish, try again, begin."""
         finished: list[str] = []
         again: list[PartitionReplica] = []
@@ -152,6 +165,7 @@ class DeletionRecord:
             if not record.started:
                 if record.ineligible:
                     again.extend(record.ineligible)
+                    record.ineligible = {}
                 if topic not in self.ineligible:
                     eligible.append(topic)
         steps: list[Message] = []
@@ -162,14 +176,12 @@ class DeletionRecord:
                 self.started.pop(topic, None)
                 self.ineligible.pop(topic, None)
             steps.append(self.sets())
-        for replica in again:
-            del self._topic(replica).ineligible[replica]
         steps += _moves(again, ReplicaState.OFFLINE)
         if eligible:
-            steps += self._begin(eligible, frozenset(offline))
+            steps += yield from self._begin(eligible, frozenset(offline))
         return steps
 
-    def _begin(self, topics: list[str], offline: frozenset[PartitionReplica]) -> list[Message]:
+    def _begin(self, topics: list[str], offline: frozenset[PartitionReplica]) -> Flow[list[Message]]:
         """Delete the replicas of these topics that can be reached and are not deleted yet."""
         steps: list[Message] = []
         fresh = tuple(topic for topic in topics if topic not in self.started)
@@ -182,25 +194,33 @@ class DeletionRecord:
         steps.append(AnnounceDeletion(tuple(topics)))
         dead: list[PartitionReplica] = []
         alive: list[PartitionReplica] = []
+        pauses = Pauses()
         for topic in topics:
             record = self.topics[topic]
-            for replica in record.replicas:
-                if replica not in record.successful:
-                    (dead if replica in offline else alive).append(replica)
-        steps += self._to_ineligible(dead)
+            for part in slices(tuple(record.replicas)):
+                left = [replica for replica in part if replica not in record.successful]
+                reached = [replica for replica in left if replica not in offline]
+                if len(reached) < len(left):
+                    dead += [replica for replica in left if replica in offline]
+                alive += reached
+                record.started.update(dict.fromkeys(reached))
+                yield from pauses.after(len(part))
+        steps += yield from self._to_ineligible(dead)
         steps += _moves(alive, ReplicaState.OFFLINE)
         steps += _moves(alive, ReplicaState.DELETION_STARTED)
-        for replica in alive:
-            self._topic(replica).started[replica] = None
-        self._mark(r.partition.topic for r in dead)
+        self._mark(dict.fromkeys(r.partition.topic for r in dead))
         return steps
 
-    def _to_ineligible(self, replicas: Iterable[PartitionReplica]) -> list[Message]:
-        moving = [r for r in replicas if r not in self._topic(r).ineligible]
-        for replica in moving:
-            record = self._topic(replica)
-            record.started.pop(replica, None)
-            record.ineligible[replica] = None
+    def _to_ineligible(self, replicas: Sequence[PartitionReplica]) -> Flow[list[Message]]:
+        moving = yield from chosen(lambda r: r not in self._topic(r).ineligible, replicas)
+
+        def put_off(part: Sequence[PartitionReplica]) -> None:
+            for replica in part:
+                record = self._topic(replica)
+                record.started.pop(replica, None)
+                record.ineligible[replica] = None
+
+        yield from in_slices(put_off, moving)
         return _moves(moving, ReplicaState.DELETION_INELIGIBLE)
 
     def _mark(self, topics: Iterable[str]) -> None:
@@ -208,8 +228,8 @@ class DeletionRecord:
             if topic in self.topics:
                 self.ineligible[topic] = None
 
-    def _of_queued_topics(self, replicas: Iterable[PartitionReplica]) -> list[PartitionReplica]:
-        return [r for r in replicas if r.partition.topic in self.topics and r in self._topic(r).replicas]
+    def _is_queued(self, replica: PartitionReplica) -> bool:
+        return replica.partition.topic in self.topics and replica in self._topic(replica).replicas
 
     def _topic(self, replica: PartitionReplica) -> TopicRecord:
         return self.topics[replica.partition.topic]
@@ -219,7 +239,7 @@ def _moves(replicas: list[PartitionReplica], state: ReplicaState) -> list[Messag
     return [MoveReplicas(tuple(replicas), state.value)] if replicas else []
 
 
-_ANSWERS: dict[type, Callable[[DeletionRecord, Message], list[Message]]] = {
+_ANSWERS: dict[type, Callable[[DeletionRecord, Any], Flow[list[Message]]]] = {
     ResetDeletions: DeletionRecord.reset,
     CorrectDeletions: DeletionRecord.correct,
     QueueDeletions: DeletionRecord.queue,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from actors.core.controller import deletion_plan
-from actors.core.controller.context import ControllerContext
+from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
+from actors.core.controller.slicing import Pauses
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE, Flow, ask
+from messages.conversation import SLICE, Flow, ask, in_slices, slices
 from messages.events import PartitionModifications, TopicChange, TopicDeletion
 from messages.zookeeper import (
     GetAssignments,
@@ -19,6 +20,7 @@ from messages.zookeeper import (
     GetTopics,
     SetAssignments,
     StopWatching,
+    TopicAssignment,
 )
 
 log = logging.getLogger("kafka.controller")
@@ -37,8 +39,7 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
     if removed:
         log.info("%s Deleted topics: %s", context.tag, ",".join(removed))
         yield from ask(StopWatching((PartitionModifications.__name__,), removed))
-        for topic in removed:
-            context.remove_topic(topic)
+        yield from context.remove_topics(removed)
     if new:
         for topic in new:
             context.add_topic(topic)
@@ -59,7 +60,7 @@ def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Fl
     start, count = 0, TOPICS_AT_FIRST
     while start < len(topics):
         answer = yield from ask(GetAssignments(topics[start : start + count]))
-        added += context.learn(answer.topics)
+        added += yield from learn(context, answer.topics)
         start += count
         partitions = sum(len(partitions) for _, partitions in answer.topics)
         count = max(1, min(2 * count, count * SLICE // max(1, partitions)))
@@ -77,16 +78,28 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
             log.error("%s Skipping adding partitions %s for topic %s: it is being deleted", context.tag, fresh, topic)
             yield from ask(SetAssignments((context.topic_assignment(topic),), context.epoch_zk_version))
     elif fresh and topic in context.topics:
-        added = context.learn(answer.topics)
+        added = yield from learn(context, answer.topics)
         log.info("%s New partitions to be added: %s", context.tag, ", ".join(map(str, added)))
         yield from on_new_partition_creation(context, added)
+
+
+def learn(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow[list[TopicPartition]]:
+    """Take over the assignments of partitions that have none yet; those partitions."""
+    added: list[TopicPartition] = []
+    pauses = Pauses()
+    for topic, partitions in topics:
+        for part in slices(partitions):
+            added += context.learn(topic, part)
+            yield from pauses.after(len(part))
+    return added
 
 
 def on_new_partition_creation(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
     """Bring new partitions and their replicas to life; the requests go out when the partitions get Online."""
     if not partitions:
         return
-    hosted = context.replicas_of(partitions)
+    hosted: ReplicasByBroker = {}
+    yield from in_slices(lambda part: context.group_by_broker(part, hosted), partitions)
     yield from move_partitions(context, partitions, PartitionState.NEW)
     yield from move_replicas(context, hosted, ReplicaState.NEW)
     yield from move_partitions(context, partitions, PartitionState.ONLINE)

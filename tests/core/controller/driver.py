@@ -111,7 +111,7 @@ class Scene:
                 return TopicConfigs(tuple(TopicConfig(topic, self.configs.get(topic, ())) for topic in topics))
             case StopWatching() | DeleteTopics():
                 return Done()
-        return self.record.answer(question)
+        return planned(self.record, question)
 
     def _create(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> WriteResult:
         if partition in self.znodes:
@@ -175,6 +175,15 @@ class Scene:
         found = disagreements(self.context, self.record.report())
         assert found == []
         return True
+
+
+def planned(record: DeletionRecord, question: Any) -> Any:
+    """What the deletion's record answers."""
+    match advance(record.answer(question), lambda step: None):
+        case Ended(result):
+            return result
+        case Failed(error):
+            raise error
 
 
 def leadership(

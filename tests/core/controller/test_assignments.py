@@ -58,7 +58,9 @@ def test_a_changed_assignment_changes_the_index_by_broker() -> None:
 def test_a_broker_named_twice_has_one_replica() -> None:
     scene = Scene(1, 2)
     (partition,) = scene.assign("t", (1, 1, 2))
-    assert scene.context.replicas_of([partition]) == {1: [partition], 2: [partition]}
+    replicas: dict[int, list[TopicPartition]] = {}
+    scene.context.group_by_broker([partition], replicas)
+    assert replicas == {1: [partition], 2: [partition]}
 
 
 def test_a_removed_topic_leaves_nothing_behind() -> None:
@@ -67,7 +69,7 @@ def test_a_removed_topic_leaves_nothing_behind() -> None:
     scene.lead(partition, 1, 1, 2)
     scene.put(partition, PartitionState.OFFLINE)
     scene.put_replica(partition, 1, ReplicaState.ONLINE)
-    scene.context.remove_topic("t")
+    scene.run(scene.context.remove_topics(["t"]))
     context = scene.context
     assert context.offline_count == 0
     assert not any((context.topics, context.assignments, context.leadership, context.partition_states))

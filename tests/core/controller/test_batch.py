@@ -114,7 +114,7 @@ def test_cm4_cm9_cm18_versions(ibp: str, leader_and_isr: int, update_metadata: i
     made = scene(ibp)
     batch = RequestBatch(made.context)
     add(made, batch, FOO0, 2)
-    batch.add_stop_replica(2, BAR1, delete=False)
+    batch.add_stop_replicas(2, [BAR1], delete=False)
     made.run(batch.send())
     assert [request.version for to, request in made.sent if to == 2] == [leader_and_isr, update_metadata, stop_replica]
 
@@ -169,7 +169,7 @@ def test_cm8_living_brokers_hear_of_living_brokers() -> None:
 def stop(made: Scene, *replicas: tuple[int, TopicPartition, bool]) -> list[StopReplicaRequest]:
     batch = RequestBatch(made.context)
     for broker_id, partition, delete in replicas:
-        batch.add_stop_replica(broker_id, partition, delete)
+        batch.add_stop_replicas(broker_id, [partition], delete)
     made.run(batch.send())
     return made.requests(StopReplicaRequest)
 
@@ -249,7 +249,7 @@ def test_large_requests_go_in_parts_that_brokers_told_the_same_share() -> None:
         made.lead(partition, 1, 1, 2)
         leadership_now, assignment = made.context.leadership[partition], made.context.assignment(partition)
         batch.add_leader_and_isr((1, 2), partition, leadership_now, assignment, is_new=True)
-        batch.add_stop_replica(3, partition, delete=False)
+        batch.add_stop_replicas(3, [partition], delete=False)
     made.run(batch.send())
     assert made.receivers(LeaderAndIsrRequest) == [1, 2]
     assert made.receivers(UpdateMetadataRequest) == [1, 2, 3]

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from actors.core.controller import deletion_plan
 from actors.core.controller.context import ReplicasByBroker
-from actors.core.controller.replica_state_machine import flat, move_replicas
+from actors.core.controller.replica_state_machine import by_broker, move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.topic_deletion import DeletionRecord
 from actors.core.controller.validation import inconsistencies
-from messages.cluster import Broker, PartitionReplica
+from messages.cluster import Broker
 from messages.conversation import ZooKeeperRefused
 from messages.requests import StopReplicaRequest, UpdateMetadataRequest
 from messages.topic_deletion import (
@@ -24,7 +24,7 @@ from messages.topic_deletion import (
     ResetDeletions,
 )
 from messages.zookeeper import DeleteTopics, StopWatching
-from tests.core.controller.driver import Scene, endpoint
+from tests.core.controller.driver import Scene, endpoint, planned
 
 S = ReplicaState
 
@@ -41,8 +41,11 @@ def scene(**options: bool) -> Scene:
     return made
 
 
-def replicas_of(made: Scene, *topics: str, on: tuple[int, ...] = (1, 2, 3)) -> tuple[PartitionReplica, ...]:
-    return tuple(r for topic in topics for r in made.context.deleting_topic(topic).replicas if r.broker_id in on)
+def replicas_of(made: Scene, *topics: str, on: tuple[int, ...] = (1, 2, 3)) -> ReplicasByBroker:
+    found: ReplicasByBroker = {}
+    for topic in topics:
+        by_broker((r for r in made.context.deleting_topic(topic).replicas if r.broker_id in on), found)
+    return found
 
 
 def states(made: Scene, topic: str, broker_id: int) -> set[ReplicaState]:
@@ -98,8 +101,8 @@ def test_td2_each_move_is_made_once_for_all_topics() -> None:
     made = scene()
     made.run(deletion_plan.queue(made.context, ["foo", "bar"]))
     made.forget()
-    topics = tuple(DeletingTopic(t, replicas_of(made, t)) for t in ("foo", "bar"))
-    plan = DeletionRecord().answer(QueueDeletions(topics, ()))
+    topics = tuple(DeletingTopic(t, made.context.deleting_topic(t).replicas) for t in ("foo", "bar"))
+    plan = planned(DeletionRecord(), QueueDeletions(topics, ()))
     moves = [
         (type(step), getattr(step, "state", None))
         for step in plan.steps
@@ -243,7 +246,7 @@ def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -
                 context.remove_broker(broker_id)
                 kept = {broker_id: [tp for tp in hosted.get(broker_id, ()) if tp.topic not in context.queued]}
                 made.run(move_replicas(context, kept, S.OFFLINE))
-                made.run(deletion_plan.fail(context, flat(hosted)))
+                made.run(deletion_plan.fail(context, hosted))
             case "return" if broker_id not in context.brokers:
                 come_back(made, broker_id)
                 made.run(move_replicas(context, hosted, S.ONLINE))
@@ -253,7 +256,7 @@ def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -
                 made.run(move_replicas(context, hosted, S.ONLINE))
                 made.run(deletion_plan.correct(context, sorted(context.queued)))
             case "remove" if topic in context.topics:
-                context.remove_topic(topic)
+                made.run(context.remove_topics([topic]))
                 made.run(deletion_plan.correct(context, [topic]))
                 made.run(deletion_plan.resume(context))
         assert made.agreed()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from actors.core.controller import notifications, topics
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.conversation import SLICE, Flow
+from messages.conversation import SLICE, Flow, Pause
 from messages.zookeeper import (
     Assignments,
     GetAssignments,
@@ -30,6 +30,8 @@ def drive(flow: Flow[Any], sizes: dict[str, int]) -> tuple[list[Any], Any]:
             question = flow.send(answer)
         except StopIteration as end:
             return asked, end.value
+        if isinstance(question, Pause):
+            continue
         asked.append(question)
         match question:
             case GetAssignments(names):

@@ -286,14 +286,14 @@ def test_of_many_illegal_moves_the_first_are_told(caplog: pytest.LogCaptureFixtu
 
 
 def test_many_partitions_are_moved_in_slices() -> None:
-    """5,000 partitions: three questions, a pause between two, one request."""
+    """5,000 partitions: five questions, a pause between two, one request."""
     scene = Scene(5)
     partitions = scene.assign("t", *[(5,)] * 5_000)
     for target in (S.NEW, S.ONLINE):
         scene.pauses = 0
         scene.run(partition_state_machine.move_partitions(scene.context, partitions, target))
-        assert scene.pauses == 2
-    assert [len(question.states) for question in scene.asked] == [2_000, 2_000, 1_000]
+        assert scene.pauses >= 4
+    assert [len(question.states) for question in scene.asked] == [1_000] * 5
     assert scene.receivers(LeaderAndIsrRequest) == [5]
 
 

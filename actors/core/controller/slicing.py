@@ -1,0 +1,46 @@
+"""Much work done a slice at a time, with pauses between: nothing holds the node up.
+
+While a flow pauses, the rest of the node goes on; the controller's event stays the only one of its actor, so nobody
+sees the context that it has half changed. What has no more than MOVES or SLICE items never pauses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from messages.conversation import SLICE, Flow, Pause, in_slices, slices
+
+E = TypeVar("E")
+
+MOVES = 1_000
+"""So many partitions or replicas are moved at a time: some 10 microseconds each."""
+
+
+def sliced(flow: Callable[[Sequence[E]], Flow[None]], items: Sequence[E]) -> Flow[None]:
+    """Run a flow over each slice of MOVES `items`."""
+    for number, part in enumerate(slices(items, MOVES)):
+        if number:
+            yield Pause()
+        yield from flow(part)
+
+
+def chosen(test: Callable[[E], bool], items: Iterable[E]) -> Flow[list[E]]:
+    """Those of `items` that pass the test."""
+    found: list[E] = []
+    yield from in_slices(lambda part: found.extend(filter(test, part)), list(items))
+    return found
+
+
+class Pauses:
+    """Counts what a loop has done in steps of any size, and pauses after SLICE of it."""
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def after(self, count: int) -> Flow[None]:
+        """So much more is done."""
+        self._done += count
+        if self._done >= SLICE:
+            self._done = 0
+            yield Pause()
