@@ -3,6 +3,7 @@ what was recorded meanwhile replays. `make soak` takes ten minutes of it; option
 
 from __future__ import annotations
 
+import faulthandler
 import random
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 def soak(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Soak]:
     seed = pytestconfig.getoption("soak_seed")
     print(f"--soak-seed {seed}", flush=True)
+    faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
     with EmbeddedZooKeeper(tmp_path / "zookeeper") as server:
         zk = KazooClient(server.connect_string, timeout=60)
         zk.start(20)
