@@ -50,6 +50,7 @@ from messages.zookeeper import (
     GetBrokers,
     GetClusterId,
     GetController,
+    GetNodes,
     NodeRegistration,
     RegisterBroker,
     RegisterNode,
@@ -197,12 +198,38 @@ class NodeActor(FlowActor):
             self.send(self._controller, Startup())
         self._serving = True
         self.send(start.process, NodeReady(epoch, self._cluster_id))
+        yield from self._look_for_the_controllers_listener()
 
     def _rejoin(self) -> Flow[None]:
         """A session after an expiry: register anew, and only then elect."""
         epoch = yield from self._register()
         if epoch is not None and self._controller is not None:
             self.send(self._controller, Reelect(self._generation))
+        yield from self._look_for_the_controllers_listener()
+
+    def _look_for_the_controllers_listener(self) -> Flow[None]:
+        """Say so where the controller cannot reach us: it talks to brokers on a listener that we do not advertise.
+
+        Only a controller of ours says which that is. What cannot be read now is not worth a word.
+        """
+        if self._replica_manager is None:
+            return
+        try:
+            controller = (yield from ask(GetController(watch=False))).broker_id
+            nodes = (yield from ask(GetNodes())).nodes
+        except AskFailed:
+            return
+        listener = next((node.inter_broker_listener for node in nodes if node.id == controller), "")
+        advertised = [endpoint.listener for endpoint in self._settings.advertised_listeners]
+        if listener and listener not in advertised:
+            _log.error(
+                "[Broker id=%d] controller %d talks to brokers on listener %s, and this one advertises only %s:"
+                " it will lead and follow nothing (inter.broker.listener.name, advertised.listeners)",
+                self._settings.node_id,
+                controller,
+                listener,
+                ", ".join(advertised),
+            )
 
     def _register(self) -> Flow[int | None]:
         """Put this node into ZooKeeper; its broker epoch (-1 without the broker role), None where it was refused."""
@@ -223,7 +250,8 @@ class NodeActor(FlowActor):
             epoch = answer.epoch
             self.send(self._replica_manager, BrokerEpoch(epoch))
         host, port, pid = self.port("process").identity()
-        yield from ask(RegisterNode(NodeRegistration(settings.node_id, settings.roles, host, port, pid)))
+        listener = settings.inter_broker_listener_name
+        yield from ask(RegisterNode(NodeRegistration(settings.node_id, settings.roles, host, port, pid, listener)))
         return epoch
 
     def _shut_down(self) -> Flow[None]:

@@ -48,13 +48,15 @@ class RegisterNode(BridgeQuestion[Done]):
 
 @message
 class NodeRegistration:
-    """What `kafka-actors status` needs to find a node."""
+    """What `kafka-actors status` needs to find a node, and the listener on which it, as controller, talks to brokers
+    ("" where that is not said)."""
 
     id: int
     roles: tuple[str, ...]
     metrics_host: str
     metrics_port: int
     pid: int
+    inter_broker_listener: str = ""
 
 
 @message

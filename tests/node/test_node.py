@@ -40,7 +40,15 @@ SESSION = 18.0
 class Node:
     """One node, its ZooKeeper session, and what it told the outside, in order."""
 
-    def __init__(self, time: FrozenTime, log_dir: Path, zookeeper: MemoryZooKeeper, **options: Any) -> None:
+    def __init__(
+        self,
+        time: FrozenTime,
+        log_dir: Path,
+        zookeeper: MemoryZooKeeper,
+        node_id: int = 0,
+        where: Endpoint = WHERE,
+        **options: Any,
+    ) -> None:
         self.time = time
         self.errors: list[str] = []
         self.base = time.base(observer=self)
@@ -60,7 +68,7 @@ class Node:
         gateway = self.base.outsider("store", self._store)
         listener = self.base.outsider("listener", lambda message, _: self.told.append(message))
         metrics = self.base.outsider("metrics", lambda *_: None)
-        settings = NodeSettings(0, (WHERE,), (WHERE,), (str(log_dir),), "memory", **options)
+        settings = NodeSettings(node_id, (where,), (where,), (str(log_dir),), "memory", **options)
         self.address = local_system(self.base).createActor(NodeActor)
         start = StartNode(settings, gateway, self.network, listener, metrics, self.outside)
         self.base.inject(self.address, start, self.outside)
@@ -157,6 +165,22 @@ def test_a_broker_alone_does_not_compete(frozen: FrozenTime, tmp_path: Path, zoo
     Node(frozen, tmp_path / "data", zookeeper, roles=("broker",)).run()
     assert registration(zookeeper)[0] is not None
     assert zookeeper.read("/controller").data is None
+
+
+@pytest.mark.parametrize("name", ["INTERNAL", "PLAINTEXT"])
+def test_a_broker_without_the_controllers_listener_says_so(
+    node: Node, frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper, name: str, caplog: Any
+) -> None:
+    """Node 0 is controller, and talks to brokers on PLAINTEXT. It is said again after a lost session."""
+    where = Endpoint(name, "127.0.0.1", 9093)
+    other = Node(frozen, tmp_path / "other", zookeeper, 1, where, inter_broker_listener_name=name)
+    words = "controller 0 talks to brokers on listener PLAINTEXT, and this one advertises only INTERNAL"
+    other.run()
+    assert caplog.text.count(words) == (name == "INTERNAL")
+    other.store.expire()
+    other.run()
+    assert caplog.text.count(words) == 2 * (name == "INTERNAL")
+    assert other.errors == []
 
 
 def test_an_id_that_another_session_holds_is_refused_by_name(

@@ -26,6 +26,7 @@ def encode_node(node: NodeRegistration) -> bytes:
             "metrics_host": node.metrics_host,
             "metrics_port": node.metrics_port,
             "pid": node.pid,
+            "inter_broker_listener": node.inter_broker_listener,
         }
     )
 
@@ -35,12 +36,14 @@ def decode_node(path: str, data: bytes | None) -> NodeRegistration:
 
     def read(data: bytes | None) -> NodeRegistration:
         members = parse(data)
+        listener = member(members, "inter_broker_listener", str, "")
         return NodeRegistration(
             id=number(decimal(path.rpartition("/")[2]), "the node's name"),
             roles=tuple(valid_text(role, "roles") for role in member(members, "roles", list)),
             metrics_host=valid_text(member(members, "metrics_host", str), "metrics_host"),
             metrics_port=number_member(members, "metrics_port", least=0),
             pid=number_member(members, "pid", least=0),
+            inter_broker_listener=valid_text(listener, "inter_broker_listener"),
         )
 
     node: NodeRegistration = naming(path, data, read)
