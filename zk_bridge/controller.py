@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from messages.cluster import NO_CONTROLLER
-from messages.conversation import Done
+from messages.conversation import ConnectionLoss, Done
 from messages.store import (
+    ANY_VERSION,
     BAD_VERSION,
+    CHECK,
     CONNECTION_LOSS,
     CREATE,
     CREATE_EPHEMERAL,
@@ -16,7 +18,16 @@ from messages.store import (
     SET,
     WriteOp,
 )
-from messages.zookeeper import ControllerIs, Elect, Elected, GetController, NotElected, ResignController
+from messages.zookeeper import (
+    ControllerEpochIs,
+    ControllerIs,
+    Elect,
+    Elected,
+    GetController,
+    GetControllerEpoch,
+    NotElected,
+    ResignController,
+)
 from zk_bridge import paths, znodes
 from zk_bridge.conversations import Arm, Conversation, SessionIds, Starter, WhoAmI, data_of, fence, transact
 
@@ -35,6 +46,16 @@ def get_controller(question: GetController) -> Conversation:
         epoch=znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data) if epoch.code == OK else 0,
         ours=there and controller.owner == session.current,
     )
+
+
+def get_controller_epoch(question: GetControllerEpoch) -> Conversation:
+    """Read /controller_epoch behind a transaction that changes nothing: what is read then is no older than that."""
+    session: SessionIds = yield WhoAmI()
+    if not session.connected:
+        raise ConnectionLoss("ZooKeeper is away")
+    yield from transact((WriteOp(CHECK, paths.CONTROLLER_EPOCH, None, ANY_VERSION),))
+    (epoch,) = yield from data_of((paths.CONTROLLER_EPOCH,))
+    return ControllerEpochIs(znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data))
 
 
 def elect(question: Elect) -> Conversation:
@@ -87,6 +108,7 @@ def resign_controller(question: ResignController) -> Conversation:
 
 ANSWERS: dict[type, Starter] = {
     GetController: get_controller,
+    GetControllerEpoch: get_controller_epoch,
     Elect: elect,
     ResignController: resign_controller,
 }

@@ -66,10 +66,11 @@ class WhoAmI(NamedTuple):
 
 
 class SessionIds(NamedTuple):
-    """The answer to WhoAmI: this session, and those that this process had before."""
+    """The answer to WhoAmI: this session, those that this process had before, whether it is connected."""
 
     current: int
     earlier: tuple[int, ...]
+    connected: bool = False
 
 
 Conversation: TypeAlias = Generator[Any, Any, Any]

@@ -204,7 +204,7 @@ class BridgeCore:
     def _step(self, talk: _Talk, step: Any) -> object:
         """What a conversation yielded: what the bridge knows itself is there at once, the rest the store is asked."""
         if isinstance(step, WhoAmI):
-            return self.session
+            return self.session._replace(connected=self.connected)
         if isinstance(step, Forget):
             self._watches.forget(talk.asker, step.events, step.keys)
             return None

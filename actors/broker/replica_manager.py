@@ -49,8 +49,8 @@ from messages.broker import (
     StopPartition,
 )
 from messages.cluster import TopicPartition
-from messages.conversation import Ask, Failure, Flow, Pause, ask, ask_all, in_slices, in_turns, slices
-from messages.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
+from messages.conversation import Ask, AskFailed, Failure, Flow, Pause, ask, ask_all, in_slices, in_turns, slices
+from messages.errors import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientPart, ClientResponse
 from messages.node import BrokerEpoch, NodeSettings, ReplicaManagerFailed, ReplicaManagerStarted, StartReplicaManager
@@ -64,7 +64,7 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.vocabulary import Message
-from messages.zookeeper import NotifyLogDirFailure
+from messages.zookeeper import GetControllerEpoch, NotifyLogDirFailure
 
 _log = logging.getLogger("kafka_actors.replica_manager")
 
@@ -181,6 +181,9 @@ class ReplicaManagerActor(FlowActor):
         request = forwarded.request.request
         self._parts = self._ahead.pop(forwarded.request.connection, [])
         error_code = self._epochs.verdict(request)
+        if error_code == STALE_CONTROLLER_EPOCH:
+            yield from self._look_up_controller_epoch()
+            error_code = self._epochs.verdict(request)
         if error_code != NONE:
             _log.warning(
                 "[Broker id=%d] refused %s of controller %d epoch %d with error %d",
@@ -208,6 +211,22 @@ class ReplicaManagerActor(FlowActor):
         self._respond(forwarded, answer(request, NONE, errors))
         self._publish()
         yield from let_go(self._parts)
+
+    def _look_up_controller_epoch(self) -> Flow[None]:
+        """Forget an epoch that no controller ever had. While ZooKeeper is away, what was once believed holds."""
+        try:
+            there = yield from ask(GetControllerEpoch())
+        except AskFailed as error:
+            _log.debug("the controller's epoch could not be looked up: %s", error)
+            return
+        if there.epoch < self._epochs.controller:
+            _log.error(
+                "[Broker id=%d] somebody sent the controller epoch %d, the last that was elected is %d: forgotten",
+                self._settings.node_id,
+                self._epochs.controller,
+                there.epoch,
+            )
+        self._epochs = self._epochs.corrected(there.epoch)
 
     def _validate(self, directories: LogDirectories) -> None:
         """Raises Inconsistent where what we know contradicts itself."""

@@ -31,7 +31,16 @@ from messages.zookeeper.cluster import (
     Nodes,
     RegisterNode,
 )
-from messages.zookeeper.controller import ControllerIs, Elect, Elected, GetController, NotElected, ResignController
+from messages.zookeeper.controller import (
+    ControllerEpochIs,
+    ControllerIs,
+    Elect,
+    Elected,
+    GetController,
+    GetControllerEpoch,
+    NotElected,
+    ResignController,
+)
 from messages.zookeeper.notifications import (
     DeleteIsrChangeNotifications,
     DeleteLogDirEvents,
@@ -96,6 +105,8 @@ __all__ = [
     "GetBrokers",
     "GetClusterId",
     "GetController",
+    "GetControllerEpoch",
+    "ControllerEpochIs",
     "GetIsrChangeNotifications",
     "GetLogDirEvents",
     "GetNodes",

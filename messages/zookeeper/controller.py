@@ -27,6 +27,21 @@ class ControllerIs:
 
 
 @message
+class GetControllerEpoch(BridgeQuestion["ControllerEpochIs"]):
+    """Read /controller_epoch as it is now, not as our server of the ensemble has last heard. -> ControllerEpochIs
+
+    Failure("ConnectionLoss") at once while ZooKeeper is away.
+    """
+
+
+@message
+class ControllerEpochIs:
+    """The decimal in /controller_epoch."""
+
+    epoch: int
+
+
+@message
 class Elect(BridgeQuestion["Elected | NotElected"]):
     """The election transaction (controller.md 2.5). -> Elected | NotElected"""
 

@@ -24,6 +24,7 @@ from actors.node.ports import TimePort
 from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
 from actors.storage.disk import DiskPort
 from messages.cluster import Endpoint, TopicPartition
+from messages.conversation import Answer, Ask, Failure
 from messages.metrics import Gauges
 from messages.network import ClientPart, ClientRequest, ClientResponse
 from messages.node import (
@@ -50,10 +51,12 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.vocabulary import Message
+from messages.zookeeper import ControllerEpochIs, GetControllerEpoch
 
 CLUSTER_ID = "qOCh2TuhQcqxRBXk3PZ8Ng"
 CONTROLLER = 100
 DELAY_MS = 60_000
+MAX_EPOCH = 2**31 - 1
 
 
 class CountingRandom:
@@ -149,7 +152,9 @@ class Broker:
         self._client = self.base.outsider("client", self._answered)
         self.questions: list[Message] = []
         """What was asked of ZooKeeper."""
-        self._bridge = self.base.outsider("bridge", lambda message, sender: self.questions.append(message.question))
+        self.elected: int | None = MAX_EPOCH
+        """What /controller_epoch holds, by default more than anybody says; None while ZooKeeper is away."""
+        self._bridge = self.base.outsider("bridge", self._asked)
         self.cache = self.system.createActor(MetadataCacheActor)
         self.manager = self.system.createActor(ReplicaManagerActor)
         self.handler = self.system.createActor(RequestHandlerActor)
@@ -170,6 +175,14 @@ class Broker:
         else:
             parts, self.parts = self.parts, []
             self.answers.append(attrs.evolve(message, response=joined(parts, message.response)))
+
+    def _asked(self, message: Ask, sender: Any) -> None:
+        if isinstance(message.question, GetControllerEpoch):
+            away = Failure("ConnectionLoss", "ZooKeeper is away")
+            result = away if self.elected is None else ControllerEpochIs(self.elected)
+            self.base.inject(sender, Answer(message.id, result), self._bridge)
+        else:
+            self.questions.append(message.question)
 
     def start(self) -> None:
         """Start the replica manager."""

@@ -28,6 +28,7 @@ from tests.broker.harness import (
     CONTROLLER,
     DELAY_MS,
     IO_ERROR,
+    MAX_EPOCH,
     NO_SPACE,
     Broker,
     FaultyDisk,
@@ -120,6 +121,24 @@ def test_a_stale_registration_does_not_teach_a_controller_epoch(broker: Broker) 
     broker.register(10)
     assert broker.lead(order("t"), epoch=9, broker_epoch=1).error_code == STALE_BROKER_EPOCH
     assert broker.lead(order("t"), epoch=1).error_code == NONE
+
+
+def test_an_epoch_that_nobody_was_elected_with_is_forgotten(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    broker.elected = 5
+    assert broker.lead(order("t"), epoch=5).error_code == NONE
+    assert broker.update(epoch=MAX_EPOCH).error_code == NONE, "believed until somebody is refused for it"
+    assert broker.lead(order("t", epoch=1), epoch=5).error_code == NONE
+    assert f"somebody sent the controller epoch {MAX_EPOCH}, the last that was elected is 5: forgotten" in caplog.text
+    assert broker.lead(order("t", epoch=2), epoch=4).error_code == STALE_CONTROLLER_EPOCH
+    assert broker.stop(("t", 0, 2, True), epoch=6).error_code == NONE
+
+
+def test_while_zookeeper_is_away_every_epoch_is_believed(broker: Broker) -> None:
+    broker.elected = None
+    assert broker.update(epoch=MAX_EPOCH).error_code == NONE
+    assert broker.lead(order("t"), epoch=5).error_code == STALE_CONTROLLER_EPOCH
+    broker.elected = 5
+    assert broker.lead(order("t"), epoch=5).error_code == NONE
 
 
 def test_row_12_a_leader_announced_again_stays_leader(broker: Broker) -> None:

@@ -30,6 +30,7 @@ from messages.store import (
     NODE_EXISTS,
     OK,
     SET,
+    StoreRead,
     StoreWrite,
     WriteOp,
 )
@@ -38,6 +39,7 @@ from messages.zookeeper import (
     BrokerRegistered,
     Brokers,
     ClusterId,
+    ControllerEpochIs,
     ControllerIs,
     CreatePartitionStates,
     CreateTopic,
@@ -53,6 +55,7 @@ from messages.zookeeper import (
     GetBrokers,
     GetClusterId,
     GetController,
+    GetControllerEpoch,
     GetIsrChangeNotifications,
     GetLogDirEvents,
     GetNodes,
@@ -531,6 +534,18 @@ def test_no_watch_is_lost_with_the_connection(
     assert watching.events() == []
     watching.store.reconnect()
     assert watching.events() == [event]
+
+
+def test_the_controllers_epoch_is_read_behind_a_transaction_or_not_at_all(bridge: Bridged) -> None:
+    assert bridge.ask(GetControllerEpoch()).name == "ZooKeeperRefused", "nobody was ever elected"
+    bridge.ask(Elect(1, 0))
+    bridge.requests.clear()
+    assert bridge.ask(GetControllerEpoch()) == ControllerEpochIs(1)
+    assert [type(request) for request in bridge.requests] == [StoreWrite, StoreRead]
+    bridge.store.disconnect()
+    assert bridge.ask(GetControllerEpoch()).name == "ConnectionLoss", "at once"
+    bridge.store.reconnect()
+    assert bridge.ask(GetControllerEpoch()) == ControllerEpochIs(1)
 
 
 def test_an_absent_controller_means_reelect_on_reconnect(bridge: Bridged) -> None:

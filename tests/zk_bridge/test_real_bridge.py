@@ -27,6 +27,7 @@ from messages.node import StartBridge
 from messages.store import OK
 from messages.zookeeper import (
     BrokerRegistered,
+    ControllerEpochIs,
     CreatePartitionStates,
     CreateTopic,
     Elect,
@@ -35,6 +36,7 @@ from messages.zookeeper import (
     GetAssignments,
     GetBrokers,
     GetController,
+    GetControllerEpoch,
     GetPartitionStates,
     GetTopics,
     RegisterBroker,
@@ -162,6 +164,11 @@ def test_a_cut_link_loses_no_watch(bridge: RealBridge, admin: Client) -> None:
     admin.ask(Elect(7, 0))
     bridge.heard(ControllerChange(1))
     assert SessionExpired(1) not in bridge.mail
+
+
+def test_the_controllers_epoch_is_read_behind_a_transaction(bridge: RealBridge, admin: Client) -> None:
+    admin.ask(Elect(7, 0))
+    assert bridge.ask(GetControllerEpoch()) == ControllerEpochIs(1)
 
 
 def test_writes_survive_a_flapping_link(bridge: RealBridge, admin: Client) -> None:

@@ -2,7 +2,8 @@
 
 Rule 1: a request made for an earlier registration of this broker is refused whole with code 77. A broker epoch of -1
         is not checked; one that is ahead of ours is good: the controller may hear of a registration before we do.
-Rule 2: a request of an earlier controller is refused whole with code 11. A newer controller's epoch is remembered.
+Rule 2: a request of an earlier controller is refused whole with code 11. A newer controller's epoch is remembered; but
+        who would be refused by an epoch beyond that in ZooKeeper is not: somebody made it up.
 Rule 3: a partition whose log could have no name on disk (no legal topic, a negative number, a name beyond 255
         characters) is refused alone, with code 17: what the port takes in must not become a path elsewhere.
 Rule 4: a refused request touches nothing. LeaderAndIsr is refused for each of its partitions by name, the others bare.
@@ -50,6 +51,10 @@ class Epochs:
         if request.controller_epoch < self.controller:
             return STALE_CONTROLLER_EPOCH
         return NONE
+
+    def corrected(self, controller_epoch: int) -> Epochs:
+        """The fences beside what /controller_epoch holds: no election has given out a higher one (rule 2)."""
+        return attrs.evolve(self, controller=min(self.controller, controller_epoch))
 
     def registered(self, broker_epoch: int) -> Epochs:
         """The fences after a new registration."""
