@@ -101,6 +101,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.channel", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.conversation", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.node", "thespian.actors.ActorAddress"): ADDRESS,
+    ("messages.runtime", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.trace.codec", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.trace.names", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.trace.thespian", "thespian.actors"): "Thespian's own messages are recorded like ours",

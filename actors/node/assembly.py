@@ -155,4 +155,17 @@ class Node:
             lambda: metrics.total(QUEUE_SIZE),
         )
         metrics.watch("kafka_actors_mailbox_size", "Messages waiting in the node's queue", lambda: base.queued)
+        loop, now = base.loop, base.clock.now
+        metrics.watch(
+            "kafka_actors_turn_seconds_max",
+            "CPU of the longest turn of the actors in the last minute",
+            lambda: loop.turns.longest(now()),
+        )
+        metrics.watch("kafka_actors_turns_over_20ms", "Turns of more than 20 ms of CPU", lambda: loop.turns.over)
+        metrics.watch("kafka_actors_turns", "Turns of the actors", lambda: loop.turns.count)
+        metrics.watch(
+            "kafka_actors_between_turns_seconds_max",
+            "Most CPU that the loop took between two turns of the actors in the last minute, for sockets and bytes",
+            lambda: loop.between.longest(now()),
+        )
         metrics.watch("kafka_actors_trace_failed", "1 where the trace has ended", lambda: recorder.failed)

@@ -43,6 +43,7 @@ from actors.runtime.outsider import Outsider
 from actors.runtime.ports import Ports
 from actors.runtime.reference import ActorRef, System
 from actors.runtime.timers import Timer, Timers
+from messages.runtime import KernelState, WaitingMail, WaitingTimer
 
 log = logging.getLogger(__name__)
 
@@ -182,6 +183,16 @@ class Kernel(ABC):
     def instance_of(self, address: ActorAddress) -> Any:
         """The actor behind an address, None where it is dead: for tests and for checks of invariants."""
         return self.address_of(address.actorAddressString).actor
+
+    def state(self) -> KernelState:
+        """What waits, as one value that the trace's codec encodes. Read it between two deliveries."""
+        return KernelState(
+            self.n,
+            self.now,
+            tuple(WaitingMail(to, sender, kind, why, at, what) for to, what, sender, why, at, kind in self.queue),
+            tuple(WaitingMail(to, sender, OUTSIDE, -self.n, at, what) for to, what, sender, at in self._inbox),
+            tuple(WaitingTimer(t.receiver, t.name, t.armed_by, t.due, t.message) for t in self.timers),
+        )
 
     # ------------------------------------------------------------------------------------------------------ driving
 

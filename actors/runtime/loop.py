@@ -1,29 +1,40 @@
-"""Loop driver: an asyncio loop runs the actors, a slice of deliveries per turn, so that sockets get theirs.
+"""Loop driver: an asyncio loop runs the actors, some milliseconds per turn, so that sockets get theirs.
 
 Rule 1: all handlers run on the loop's thread. `inject` from any thread schedules one turn, however many messages come
 before that turn begins.
-Rule 2: a turn delivers at most SLICE messages, and begins none after SLICE_SECONDS: some take long. If more wait, the
-        next turn is scheduled behind the loop's other work.
+Rule 2: a turn ends when it has taken TURN_SECONDS of CPU and the delivery that runs then is over. If more waits, the
+        next is scheduled behind the loop's other work. CPU counts, not time: a busy machine makes turns no shorter.
 Rule 3: one call_later stands for the earliest timer.
+Rule 4: each turn is measured, and what the loop's thread did between two: sockets, decoding, all that is no mail.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from typing import Any
 
 from thespian.actors import ActorAddress
 
 from actors.runtime.clock import VirtualClock
 from actors.runtime.kernel import Kernel
+from actors.runtime.turns import Turns
 
-SLICE = 256
-"""Deliveries per turn of the loop: about 0.1 ms of messages."""
-SLICE_SECONDS = 0.005
+TURN_SECONDS = 0.002
+"""CPU of a turn, a tenth of what it may take at most (`turns.MOST`): the delivery that ends it may be a long one."""
+GLANCE = 64
+"""Deliveries between two looks at the thread's CPU time, which cost half a microsecond each."""
 
 
 class LoopDriver:
-    """Drives a kernel from an asyncio loop while attached."""
+    """Drives a kernel from an asyncio loop while attached.
+
+    For reading, from any thread: `turns`, and `between`, what the loop's thread did since the turn before.
+    """
+
+    cpu: Callable[[], float] = staticmethod(time.thread_time)
+    """CPU seconds of the loop's thread; bound at import, as RealClock's."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -31,6 +42,9 @@ class LoopDriver:
         self._awake = False
         self._alarm: asyncio.TimerHandle | None = None
         self._requests = 0
+        self._turn_ended: float | None = None
+        self.turns = Turns()
+        self.between = Turns()
 
     @property
     def attached(self) -> bool:
@@ -41,6 +55,7 @@ class LoopDriver:
         """Begin to drive."""
         self._loop = loop
         self._awake = False
+        self._turn_ended = None
         self.wake()
 
     def detach(self) -> None:
@@ -93,13 +108,24 @@ class LoopDriver:
         self._awake = False
         if self._loop is None:
             return
-        due = self._kernel.run(SLICE, SLICE_SECONDS)
+        kernel = self._kernel
+        began = self.cpu()
+        while (due := kernel.run(GLANCE, TURN_SECONDS)) == 0.0 and self.cpu() - began < TURN_SECONDS:
+            pass
+        self._measure(began, self.cpu())
         if self._loop is None:
             return
         if due == 0.0:
             self.wake()
         else:
             self._set_alarm(due)
+
+    def _measure(self, began: float, ended: float) -> None:
+        now = self._kernel.clock.now()
+        if self._turn_ended is not None:
+            self.between.add(began - self._turn_ended, now)
+        self.turns.add(ended - began, now)
+        self._turn_ended = ended
 
     def _set_alarm(self, due: float | None) -> None:
         """Have a turn after `due` seconds; virtual time rings by itself when it is moved."""

@@ -12,7 +12,8 @@ import pytest
 from thespian.actors import Actor, ActorAddress
 
 from actors.runtime import LocalBase, VirtualClock, local_system
-from actors.runtime.loop import SLICE, SLICE_SECONDS
+from actors.runtime.loop import TURN_SECONDS
+from actors.runtime.turns import Turns
 from tests.runtime.actors import Scripted
 
 
@@ -64,43 +65,72 @@ def test_requests_need_the_loop() -> None:
         asyncio.run(base.request(echo, 1))
 
 
-def test_long_deliveries_leave_room_for_the_loops_other_work() -> None:
-    clock = VirtualClock()
-    base = LocalBase(clock=clock)
-    one = local_system(base).createActor(Scripted)
-    for _ in range(100):
-        base.inject(one, lambda actor, _: clock.advance(0.002))
-    loop = asyncio.new_event_loop()
-    turns = []
+class Cpu:
+    """CPU time of a thread that does nothing but what deliveries say."""
 
-    async def watch() -> None:
-        base.attach(loop)
-        while base.queued:
-            before = clock.now()
-            await asyncio.sleep(0)
-            turns.append(clock.now() - before)
-        base.detach()
+    def __init__(self) -> None:
+        self.seconds = 0.0
 
-    loop.run_until_complete(watch())
-    loop.close()
-    assert max(turns) < SLICE_SECONDS + 0.002, "the last one of a turn may begin just before its end"
-    assert sum(turns) == pytest.approx(0.2)
+    def __call__(self) -> float:
+        return self.seconds
 
 
-def test_a_flood_leaves_room_for_the_loops_other_work() -> None:
+@pytest.mark.parametrize("cost", [0.00001, 0.0001, 0.003])
+def test_a_turn_ends_by_its_cpu_and_leaves_room_for_the_loops_other_work(cost: float) -> None:
     async def story(base: LocalBase, system: Any) -> None:
+        base.loop.cpu = cpu = Cpu()
         one = system.createActor(Scripted)
-        for number in range(20 * SLICE):
-            base.inject(one, number)
-        turns = 0
-        while len(base.instance_of(one).got) < 20 * SLICE:
-            before = len(base.instance_of(one).got)
+
+        def work(actor: Scripted, _: ActorAddress) -> None:
+            cpu.seconds += cost
+
+        for _ in range(round(0.1 / cost)):
+            base.inject(one, work)
+        turns = []
+        while base.queued:
+            before = cpu.seconds
             await asyncio.sleep(0)
-            assert len(base.instance_of(one).got) - before <= SLICE
-            turns += 1
-        assert turns >= 20
+            turns.append(cpu.seconds - before)
+        assert max(turns) <= TURN_SECONDS + 2 * cost
+        assert min(turns[:-1]) >= TURN_SECONDS, "a busy machine makes turns no shorter"
+        assert sum(turns) == pytest.approx(0.1, abs=cost)
+        assert base.loop.turns.longest(base.clock.now()) == pytest.approx(max(turns))
+
+    on_loop(story, Slow())
+
+
+class Slow:
+    """A clock on which every reading takes a millisecond: the machine is busy with others."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        self.time += 0.001
+        return self.time
+
+
+def test_what_the_loop_does_between_turns_is_measured_too() -> None:
+    async def story(base: LocalBase, system: Any) -> None:
+        base.loop.cpu = cpu = Cpu()
+        one = system.createActor(Scripted)
+        await base.request(one, lambda actor, sender: actor.send(sender, "ready"), 20)
+        cpu.seconds += 0.03
+        await base.request(one, lambda actor, sender: actor.send(sender, "again"), 20)
+        assert (base.loop.turns.over, base.loop.between.over) == (0, 1)
+        assert base.loop.between.longest(base.clock.now()) == pytest.approx(0.03)
 
     on_loop(story)
+
+
+def test_the_longest_turn_is_forgotten_after_a_minute() -> None:
+    turns = Turns()
+    for took, now in [(0.5, 100.0), (0.1, 100.9), (0.3, 130.0), (0.02, 159.9)]:
+        turns.add(took, now)
+    assert [turns.longest(now) for now in (100.9, 159.9, 160.0, 189.9, 190.0, 300.0)] == [0.5, 0.5, 0.3, 0.3, 0.02, 0]
+    turns.add(0.01, 160.0)
+    assert turns.longest(160.0) == 0.3, "the same second a minute later takes the place of the old"
+    assert (turns.count, turns.over) == (5, 3)
 
 
 def test_timers_ring_on_the_loop_in_order() -> None:

@@ -1,0 +1,32 @@
+"""Turns: what a loop's turns cost, as figures that another thread may read at any moment."""
+
+from __future__ import annotations
+
+MOST = 0.02
+"""CPU seconds that no turn should take: meanwhile no client is heard."""
+MINUTE = 60
+
+
+class Turns:
+    """Counts turns; remembers the longest of each of the last sixty seconds."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.over = 0
+        """How many took more than MOST."""
+        self._longest: list[tuple[int, float]] = [(-MINUTE, 0.0)] * MINUTE
+        """By the second, modulo a minute: (second, the longest that ended in it)."""
+
+    def add(self, took: float, now: float) -> None:
+        """A turn that `took` so many CPU seconds ended at the moment `now`."""
+        self.count += 1
+        self.over += took > MOST
+        second = int(now)
+        place = second % MINUTE
+        of, longest = self._longest[place]
+        if of != second or took > longest:
+            self._longest[place] = (second, took)
+
+    def longest(self, now: float) -> float:
+        """CPU seconds of the longest turn in the minute that ends at `now`."""
+        return max(took if now - second < MINUTE else 0.0 for second, took in self._longest)
