@@ -25,7 +25,7 @@ def soak(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Soak]:
     print(f"--soak-seed {seed}", flush=True)
     faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
     with EmbeddedZooKeeper(tmp_path / "zookeeper") as server:
-        zk = KazooClient(server.connect_string, timeout=60)
+        zk = KazooClient(server.connect_string)
         zk.start(20)
         made = Soak(tmp_path / "cluster", random.Random(seed), server, zk)
         for node in range(NODES):
