@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from actors.cli.java_regex import java_regex
-from actors.core.controller.replica_assignment import assign, extend
+from actors.core.controller.topic_admin import check_new_name, further_replicas, new_replicas, numbered
 from actors.core.topic_config import check_config
-from actors.core.topic_name import INTERNAL_TOPICS, can_collide, check_name, collisions
+from actors.core.topic_name import INTERNAL_TOPICS, can_collide
 from messages.cluster import (
     NO_LEADER,
     ConfigEntry,
@@ -130,17 +130,10 @@ class TopicAdmin:
             return self._exists(topic, if_not_exists)
         if not assignment:
             brokers = self._brokers()
-            if not brokers:
-                raise TopicCommandFailed(
-                    f"Replication factor: {replication_factor or 1} larger than available brokers: 0."
-                )
-            start, shift = random.randrange(len(brokers)), random.randrange(len(brokers))
-            assignment = assign(brokers, partitions or 1, replication_factor or 1, start, shift)
-        check_name(topic)
-        colliding = collisions(topic, existing)
-        if colliding:
-            raise TopicCommandFailed(f"Topic '{topic}' collides with existing topics: {', '.join(colliding)}")
-        answer = self._ask(CreateTopic(TopicAssignment(topic, _numbered(assignment, first=0)), entries))
+            start, shift = random.randrange(max(1, len(brokers))), random.randrange(max(1, len(brokers)))
+            assignment = new_replicas(brokers, partitions or 1, replication_factor or 1, start, shift)
+        check_new_name(topic, existing)
+        answer = self._ask(CreateTopic(TopicAssignment(topic, numbered(assignment)), entries))
         if isinstance(answer, TopicExists):
             return self._exists(topic, if_not_exists)
         self._say(f"Created topic {topic}.")
@@ -180,8 +173,8 @@ class TopicAdmin:
         self._expect(topics, pattern, if_exists)
         proposed = parse_assignment(replica_assignment) if replica_assignment is not None else None
         for described in self._assignments(topics):
-            added = self._added(described, partitions, proposed)
-            whole = described.partitions + _numbered(added, first=len(described.partitions))
+            added = further_replicas(described, partitions, self._brokers(), proposed)
+            whole = described.partitions + numbered(added, first=len(described.partitions))
             self._ask(SetAssignments((TopicAssignment(described.topic, whole),), epoch_zk_version=None))
 
     def delete_topics(self, pattern: str, if_exists: bool) -> None:
@@ -263,45 +256,11 @@ class TopicAdmin:
             views.append(TopicView(topic, entries, shown, topic in deleted))
         return views
 
-    def _added(
-        self, described: TopicAssignment, partitions: int, proposed: Sequence[tuple[int, ...]] | None
-    ) -> Sequence[tuple[int, ...]]:
-        """Replicas of the partitions to add to a topic."""
-        topic, existing = described
-        if any(partition.assignment.adding or partition.assignment.removing for partition in existing):
-            raise TopicCommandFailed(f"A partition reassignment is in progress for the topic '{topic}'.")
-        count = len(existing)
-        if partitions == count:
-            raise TopicCommandFailed(f"Topic already has {count} partitions.")
-        if partitions < count:
-            raise TopicCommandFailed(
-                f"Topic currently has {count} partitions, which is higher than the requested {partitions}."
-            )
-        brokers = self._brokers()
-        partition_0 = next(p.assignment.replicas for p in sorted(existing, key=_number))
-        if proposed is None:
-            return extend(brokers, partition_0, count, partitions - count)
-        added = proposed[count:]
-        if len(added) != partitions - count:
-            raise TopicCommandFailed(
-                f"Increasing the number of partitions by {partitions - count} but {len(added)} assignments provided."
-            )
-        unknown = sorted({replica for replicas in added for replica in replicas} - set(brokers))
-        if unknown:
-            raise TopicCommandFailed(f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
-        uneven = [at for at, replicas in enumerate(added, count) if len(replicas) != len(partition_0)]
-        if uneven:
-            factors = [len(added[at - count]) for at in uneven]
-            raise TopicCommandFailed(
-                f"Inconsistent replication factor between partitions, partition 0 has {len(partition_0)}"
-                f" while partitions {uneven} have replication factors {factors}, respectively."
-            )
-        return added
-
 
 def topic_line(view: TopicView) -> str:
     """The line of a topic."""
-    factor = len(view.partitions[0].assignment.replicas) - len(view.partitions[0].assignment.adding)
+    first = view.partitions[0].assignment if view.partitions else ReplicaAssignment(())
+    factor = len(first.replicas) - len(first.adding)
     configs = ",".join(f"{entry.name}={entry.value}" for entry in view.configs)
     line = (
         f"Topic: {view.topic}\tPartitionCount: {len(view.partitions)}\tReplicationFactor: {factor}\tConfigs: {configs}"
@@ -355,10 +314,6 @@ def parse_assignment(text: str) -> tuple[tuple[int, ...], ...]:
             raise TopicCommandFailed(f"Partition {number} has different replication factor: [{_ids(replicas)}]")
         assignment.append(replicas)
     return tuple(assignment)
-
-
-def _numbered(replicas: Sequence[tuple[int, ...]], first: int) -> tuple[PartitionAssignment, ...]:
-    return tuple(PartitionAssignment(number, ReplicaAssignment(ids)) for number, ids in enumerate(replicas, first))
 
 
 def _number(partition: PartitionAssignment) -> int:

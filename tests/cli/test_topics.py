@@ -16,6 +16,7 @@ from actors.cli import topics
 from actors.core.controller.replica_assignment import InvalidAssignment, assign, extend
 from messages.cluster import Broker, Endpoint, LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.conversation import ZooKeeperRefused
+from messages.store import CREATE, WriteOp
 from messages.zookeeper import CreatePartitionStates, Elect, EnsurePaths, GetTopicDeletions, RegisterBroker
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
@@ -228,3 +229,14 @@ def test_replica_assignment_as_apache_makes_it() -> None:
     assert extend([0, 1, 2], [1], 3, 2) == ((1,), (2,))
     with pytest.raises(InvalidAssignment, match="larger than available brokers: 0"):
         assign([], 1, 1, 0, 0)
+
+
+def test_a_topic_without_partitions_is_described_but_not_altered(shell: Shell) -> None:
+    empty = b'{"version":2,"partitions":{},"adding_replicas":{},"removing_replicas":{}}'
+    shell.tree.write((WriteOp(CREATE, "/brokers/topics/empty", empty),), 0)
+    assert shell.run("--describe") == (0, "Topic: empty\tPartitionCount: 0\tReplicationFactor: 0\tConfigs: \n")
+    assert shell.fails("--alter --topic empty --partitions 2") == (
+        "Unexpected existing replica assignment for topic 'empty', partition id 0 is missing. Add none, but delete the"
+        " topic and create it anew."
+    )
+    assert shell.run("--delete --topic empty")[0] == 0
