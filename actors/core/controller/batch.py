@@ -20,7 +20,7 @@ from itertools import chain
 
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext
 from actors.core.controller.instructions import SendRequest
-from actors.core.controller.slicing import Pauses
+from actors.core.controller.slicing import Pauses, drop
 from messages.cluster import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -139,12 +139,13 @@ class RequestBatch:
             states[partition] = StopReplicaPartitionState(partition, leader_epoch, delete or sticks)
 
     def send(self) -> Flow[None]:
-        """Send everything gathered, in the order of rule 2."""
+        """Send everything gathered, in the order of rule 2; the batch is empty then."""
         context = self._context
         versions = request_versions(context.settings.inter_broker_protocol_version)
         yield from self._send_leader_and_isr(versions[0])
         yield from self._send_update_metadata(versions[1])
         yield from self._send_stop_replica(versions[2])
+        yield from drop(self._last_made, self._metadata_partitions, *self._leader_and_isr.values())
 
     def _state(
         self,

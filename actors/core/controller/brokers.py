@@ -22,7 +22,7 @@ from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import Broker, TopicPartition
-from messages.conversation import Flow, ask
+from messages.conversation import Flow, ask, in_slices
 from messages.events import BrokerChange, BrokerModifications
 from messages.zookeeper import GetBroker, GetBrokers, StopWatching, WatchBrokers
 
@@ -83,7 +83,8 @@ def announce(
 ) -> Flow[None]:
     """UpdateMetadata of these partitions, and of the live brokers in any case, to these brokers (None: to all)."""
     batch = RequestBatch(context)
-    batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, partitions)
+    batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, ())
+    yield from in_slices(lambda part: batch.add_update_metadata((), part), tuple(partitions))
     yield from batch.send()
 
 

@@ -10,6 +10,7 @@ Rule 4: the number of offline partitions is counted at the moves, except for top
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from actors.core.controller.slicing import Pauses
 from actors.core.controller.states import History, PartitionState, ReplicaState
@@ -84,6 +85,13 @@ class ControllerContext:
         self.offline_count = 0
         self.history = History()
         self.take_deletions(NO_DELETIONS)
+
+    def tables(self) -> tuple[dict[Any, Any], ...]:
+        """What has an entry for each partition or replica."""
+        tables: list[dict[Any, Any]] = [self.leadership, self.assignments, self.partition_states, self.leaderless]
+        for grouped in (self.hosted, self.replica_states, self.offline_dirs, self.topics):
+            tables += grouped.values()
+        return tuple(tables)
 
     @property
     def tag(self) -> str:

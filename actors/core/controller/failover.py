@@ -27,6 +27,7 @@ from actors.core.controller import (
 )
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import CloseAllChannels, ElectLater, OpenChannel
+from actors.core.controller.slicing import drop
 from messages.cluster import NO_CONTROLLER
 from messages.conversation import AskFailed, ControllerMoved, Flow, SessionLost, ask
 from messages.events import EVENTS
@@ -113,11 +114,13 @@ def resign(context: ControllerContext) -> Flow[None]:
     was_active = context.active
     if was_active:
         log.info("%s Resigned", context.tag)
+    tables = context.tables()
     context.reset()
     yield CloseAllChannels()
     if was_active:
         yield from deletion_plan.end(context)
         yield from ask(StopWatching(TERM_EVENTS))
+    yield from drop(*tables)
 
 
 def _clear(context: ControllerContext, current: ControllerIs) -> Flow[ControllerIs]:

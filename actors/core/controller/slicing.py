@@ -6,8 +6,8 @@ sees the context that it has half changed. What has no more than MOVES or SLICE 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import Any, TypeVar
 
 from messages.conversation import SLICE, Flow, Pause, in_slices, slices
 
@@ -30,6 +30,17 @@ def chosen(test: Callable[[E], bool], items: Iterable[E]) -> Flow[list[E]]:
     found: list[E] = []
     yield from in_slices(lambda part: found.extend(filter(test, part)), list(items))
     return found
+
+
+def drop(*tables: MutableMapping[Any, Any]) -> Flow[None]:
+    """Empty large tables that nobody needs any more: to free 100,000 entries at once takes 20 ms and more."""
+    pauses = Pauses()
+    for table in tables:
+        while table:
+            count = min(len(table), SLICE)
+            for _ in range(count):
+                table.popitem()
+            yield from pauses.after(count)
 
 
 class Pauses:

@@ -12,8 +12,8 @@ from actors.core.controller.replica_state_machine import by_broker, move_replica
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.topic_deletion import DeletionRecord
 from actors.core.controller.validation import inconsistencies
-from messages.cluster import Broker
-from messages.conversation import ZooKeeperRefused
+from messages.cluster import Broker, PartitionReplica, TopicPartition
+from messages.conversation import SLICE, Pause, ZooKeeperRefused
 from messages.requests import StopReplicaRequest, UpdateMetadataRequest
 from messages.topic_deletion import (
     AnnounceDeletion,
@@ -23,7 +23,7 @@ from messages.topic_deletion import (
     QueueDeletions,
     ResetDeletions,
 )
-from messages.zookeeper import DeleteTopics, StopWatching
+from messages.zookeeper import DeleteTopics, GetPartitionStates, StopWatching
 from tests.core.controller.driver import Scene, endpoint, planned
 
 S = ReplicaState
@@ -270,3 +270,30 @@ def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -
             made.run(deletion_plan.complete(context, replicas_of(made, topic)))
     assert context.queued == frozenset()
     assert made.agreed()
+
+
+def test_a_large_topic_is_deleted_in_slices() -> None:
+    """5,000 partitions of two replicas: nothing that a turn does is about more than SLICE of them."""
+    made = Scene(1, 2)
+    partitions = made.assign("large", *[(1, 2)] * 5_000)
+    for partition in partitions:
+        made.lead(partition, 1, 1, 2)
+        made.put(partition, PartitionState.ONLINE)
+        for broker_id in (1, 2):
+            made.put_replica(partition, broker_id, S.ONLINE)
+    made.run(deletion_plan.queue(made.context, ["large"]))
+    assert max(len(q.partitions) for q in made.asked if isinstance(q, GetPartitionStates)) <= SLICE
+    queueing, made.pauses = made.pauses, 0
+    made.run(deletion_plan.complete(made.context, replicas_of(made, "large", on=(1, 2))))
+    assert "large" not in made.context.topics and made.agreed()
+    assert queueing > 20 and made.pauses > 10
+
+
+def test_the_record_pauses_over_many_replicas() -> None:
+    replicas = tuple(PartitionReplica(TopicPartition("large", n), b) for n in range(3 * SLICE) for b in (1, 2))
+    steps: list[object] = []
+    flow = DeletionRecord().answer(QueueDeletions((DeletingTopic("large", replicas),), ()))
+    with pytest.raises(StopIteration):
+        while True:
+            steps.append(flow.send(None))
+    assert len(steps) >= 3 and all(isinstance(step, Pause) for step in steps)
