@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Summary, make_wsgi_app
 from prometheus_client import Gauge as PrometheusGauge
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 from thespian.actors import ActorAddress
 
 from actors.gateway.metrics_server import MetricsServer
@@ -22,6 +24,22 @@ from messages.vocabulary import Message
 
 _log = logging.getLogger("kafka_actors.metrics")
 _Metric = TypeVar("_Metric", PrometheusGauge, Summary)
+
+
+class _Reason(Collector):
+    """One gauge whose label is known only when it is asked for."""
+
+    def __init__(self, name: str, documentation: str, read: Callable[[], str]) -> None:
+        self._name = name
+        self._documentation = documentation
+        self._read = read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Its one sample."""
+        family = GaugeMetricFamily(self._name, self._documentation, labels=["reason"])
+        reason = self._read()
+        family.add_metric([reason], float(bool(reason)))
+        yield family
 
 
 class MetricsGateway:
@@ -38,6 +56,10 @@ class MetricsGateway:
     def watch(self, name: str, documentation: str, read: Callable[[], float]) -> None:
         """A gauge whose value is read when it is asked for (from the server's thread)."""
         PrometheusGauge(name, documentation, registry=self._registry).set_function(read)
+
+    def watch_reason(self, name: str, documentation: str, read: Callable[[], str]) -> None:
+        """A gauge that is 1, with why as its label `reason`, where `read` says something; else 0, without a reason."""
+        self._registry.register(_Reason(name, documentation, read))
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Take figures from an actor."""

@@ -168,4 +168,4 @@ class Node:
             "Most CPU that the loop took between two turns of the actors in the last minute, for sockets and bytes",
             lambda: loop.between.longest(now()),
         )
-        metrics.watch("kafka_actors_trace_failed", "1 where the trace has ended", lambda: recorder.failed)
+        metrics.watch_reason("kafka_actors_trace_failed", "1 where the trace has ended", lambda: recorder.reason)

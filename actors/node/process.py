@@ -107,7 +107,7 @@ def _whereabouts(node: Node) -> str:
     host, port = node.metrics.served_at
     return (
         f"listeners {', '.join(listeners)}; logs in {', '.join(settings.log_dirs)}; "
-        + (f"no trace, {settings.trace_dir} failed" if node.recorder.failed else f"trace in {settings.trace_dir}")
+        + (node.recorder.reason or f"trace in {settings.trace_dir}")
         + f"; metrics http://{host}:{port}/metrics"
     )
 

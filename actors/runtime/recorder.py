@@ -96,7 +96,6 @@ class Recorder:
         self._text = FrameText(self._compressor)
         self._after = 0
         self._flush_at = now() + FLUSH_SECONDS
-        self._last = 0
         self._now = now
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -130,12 +129,10 @@ class Recorder:
 
     def delivered(self, delivery: Delivery) -> None:
         """Keep the delivery; write when enough wait or the last flush was long ago."""
-        if self._writer is None:
-            return
-        self._waiting.append(delivery)
-        self._last = delivery.n
-        if len(self._waiting) >= FLUSH_DELIVERIES or delivery.finished_at >= self._flush_at:
-            if self._loop is None or len(self._waiting) >= MOST_WAITING:
+        waiting = self._waiting
+        waiting.append(delivery)
+        if delivery.finished_at >= self._flush_at or len(waiting) >= FLUSH_DELIVERIES:
+            if self._loop is None or len(waiting) >= MOST_WAITING:
                 self.flush()
             else:
                 self._slice_soon(self._loop)
@@ -143,8 +140,7 @@ class Recorder:
     def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
         """A top-level actor was created from outside, after delivery `n`."""
         where = f"{actor_class.__module__}:{actor_class.__qualname__}"
-        if self._writer is not None:
-            self._waiting.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
+        self._waiting.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
     # -------------------------------------------------------------------------------------------- writing
 
@@ -224,7 +220,8 @@ class Recorder:
 
     def _close(self) -> None:
         writer, self._writer = self._writer, None
-        self._waiting.clear()
+        self._waiting = deque(maxlen=0)  # what comes now is not recorded
+        self._flush_at = math.inf
         if writer is not None:
             try:
                 writer.close()

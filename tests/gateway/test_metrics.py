@@ -55,6 +55,15 @@ def test_gauges_are_served_as_published(base: LocalBase, gateway: MetricsGateway
     assert f'{queue}{{broker_id="0"}} 3.0' not in scrape(port)
 
 
+def test_a_reason_is_a_label_of_the_figure_that_it_explains(gateway: MetricsGateway) -> None:
+    port = gateway.serve(HOST, 0)
+    reasons = [""]
+    gateway.watch_reason("trace_failed", "1 where the trace has ended", lambda: reasons[-1])
+    assert scrape(port) == ['trace_failed{reason=""} 0.0']
+    reasons.append('"a b": no space')
+    assert scrape(port) == ['trace_failed{reason="\\"a b\\": no space"} 1.0']
+
+
 def test_timers_are_counted_and_summed_and_totals_span_labels(base: LocalBase, gateway: MetricsGateway) -> None:
     port = gateway.serve(HOST, 0)
     gateway.watch("total", "Of all brokers", lambda: gateway.total("size"))
