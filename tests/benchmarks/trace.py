@@ -18,7 +18,7 @@ from pathlib import Path
 
 from thespian.actors import Actor, ActorAddress
 
-from actors.controller.controller import ControllerActor
+from actors.node.node import NodeActor
 from actors.runtime import LocalBase, local_system
 from actors.runtime.recorder import Recorder
 from actors.runtime.replayer import replay_directory
@@ -27,9 +27,8 @@ from messages.metrics import DropMetric
 from messages.zookeeper import EnsurePaths
 from tests.benchmarks.report import report, seconds
 from tests.controller.world import World
-from zk_bridge.bridge import ZkBridgeActor
 
-ACTORS = (ZkBridgeActor, ControllerActor)
+ACTORS = (NodeActor,)
 BENCH = "trace"
 PEER = "untraced"
 PARTITIONS = 10_000

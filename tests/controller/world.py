@@ -11,9 +11,9 @@ from typing import Any
 
 from thespian.actors import ActorAddress, ActorExitRequest
 
-from actors.controller.controller import ControllerActor
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.validation import disagreements, inconsistencies
+from actors.node.node import NodeActor
 from actors.runtime import Delivery, LocalBase, VirtualClock, local_system
 from messages.broker import Forwarded
 from messages.cluster import (
@@ -25,8 +25,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Answer, Ask
-from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
+from messages.events import ControllerShutdown
 from messages.metrics import DropMetric, Gauges, Timing
 from messages.network import (
     ChannelPart,
@@ -37,7 +36,7 @@ from messages.network import (
     Transmit,
     TransmitFailed,
 )
-from messages.node import NodeSettings, StartBridge, StartController
+from messages.node import NodeReady, NodeSettings, OpenStore, StartNode
 from messages.parts import cut, joined
 from messages.requests import (
     ControlledShutdownRequest,
@@ -50,7 +49,6 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.zookeeper import (
-    BrokerRegistered,
     CreateTopic,
     GetAssignments,
     GetController,
@@ -61,7 +59,6 @@ from messages.zookeeper import (
     RequestTopicDeletion,
     TopicAssignment,
 )
-from zk_bridge.bridge import ZkBridgeActor
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 
@@ -79,7 +76,7 @@ def endpoint(broker_id: int) -> Endpoint:
 def settings(node_id: int, **options: Any) -> NodeSettings:
     """A node's settings."""
     where = (endpoint(node_id),)
-    return NodeSettings(node_id, where, where, (), "memory", **{"validate_state": True, **options})
+    return NodeSettings(node_id, where, where, ("/nowhere",), "memory", **{"validate_state": True, **options})
 
 
 def good_answer(request: Any) -> Any:
@@ -94,32 +91,81 @@ def good_answer(request: Any) -> Any:
     raise AssertionError(f"no broker answers {request}")
 
 
-class WallClock:
-    """The port "time"."""
+class Machine:
+    """The ports "time", "random" and "process", without surprises."""
 
     def wall_ms(self) -> int:
         """Always the same moment."""
         return 1_700_000_000_000
 
+    def cluster_id(self) -> str:
+        """Always the same."""
+        return "AAAAAAAAAAAAAAAAAAAAAA"
+
+    def identity(self) -> tuple[str, int, int]:
+        """Of whichever process."""
+        return "127.0.0.1", 0, 1
+
+
+class EmptyDisk:
+    """The port "disk" of nodes whose logs are nobody's concern here: nothing is there, and nothing is kept."""
+
+    def make_directory(self, path: str, parents: bool = False) -> bool:
+        """It is new."""
+        return True
+
+    def list_directories(self, path: str) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def read_text(self, path: str) -> str | None:
+        """Nothing."""
+        return None
+
+    def write_text(self, path: str, text: str) -> None:
+        """Written, and gone."""
+
+    def lock(self, path: str) -> bool:
+        """Nobody else wants it."""
+        return True
+
+    def unlock(self, path: str) -> None:
+        """Given back."""
+
+
+PORTS = {"disk": EmptyDisk(), **dict.fromkeys(("time", "random", "process"), Machine())}
+
 
 class Node:
-    """One candidate: session, bridge, controller; it registers and re-registers as NodeActor does."""
+    """One whole node, controller and broker, whose LeaderAndIsr and the like go to the fake network as everybody's."""
 
     def __init__(self, world: World, node_id: int, **options: Any) -> None:
         self.world, self.id = world, node_id
         self.store = MemoryStore(world.zk)
         base = world.base
-        self.store_address = base.outsider(f"store-{node_id}", lambda message, sender: self.store.submit(message))
-        self.watcher = base.outsider(f"node-{node_id}", self._heard)
-        self.bridge = world.system.createActor(ZkBridgeActor)
-        self.controller = world.system.createActor(ControllerActor)
         self.settings = settings(node_id, **options)
-        self.metrics = base.outsider(f"metrics-{node_id}", self._published)
         self.gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
-        self._started = False
-        base.inject(self.bridge, StartBridge(self.store_address, self.watcher))
-        base.inject(self.controller, StartController(self.settings, self.bridge, world.network, self.metrics))
-        self.store.start(lambda news: base.inject(self.bridge, news, self.store_address))
+        self.process = base.outsider(f"process-{node_id}", self._told)
+        store = base.outsider(f"store-{node_id}", self._stored)
+        listener = base.outsider(f"listener-{node_id}", lambda message, sender: None)
+        metrics = base.outsider(f"metrics-{node_id}", self._published)
+        self.node = world.system.createActor(NodeActor)
+        base.inject(self.node, StartNode(self.settings, store, world.network, listener, metrics, self.process))
+
+    def _stored(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, OpenStore):
+            self.store.start(lambda news: self.world.base.inject(message.bridge, news))
+        else:
+            self.store.submit(message)
+
+    def _told(self, message: Any, sender: ActorAddress) -> None:
+        if not isinstance(message, NodeReady):
+            self.world.errors.append(f"node {self.id}: {message}")
+
+    @property
+    def controller(self) -> ActorAddress:
+        """Its ControllerActor's address."""
+        return self.world.base.instance_of(self.node)._controller
 
     @property
     def actor(self) -> Any:
@@ -142,8 +188,7 @@ class Node:
 
     def kill(self) -> None:
         """The process dies; its session ends."""
-        for actor in (self.controller, self.bridge):
-            self.world.base.inject(actor, ActorExitRequest())
+        self.world.base.inject(self.node, ActorExitRequest())
         self.world.run()
         self.store.stop()
         self.world.nodes.pop(self.id)
@@ -162,20 +207,6 @@ class Node:
             case _:
                 raise AssertionError(f"metrics know no {message}")
 
-    def _heard(self, message: Any, sender: ActorAddress) -> None:
-        """What the bridge tells a node: a session to register with, its end, and what became of the registration."""
-        match message:
-            case SessionEstablished(generation):
-                broker = Broker(self.id, self.settings.advertised_listeners)
-                question = RegisterBroker(broker, 0, self.settings.inter_broker_protocol_version)
-                self.world.base.inject(self.bridge, Ask(generation, question), self.watcher)
-                self.world.base.inject(self.controller, Reelect(generation) if self._started else Startup())
-                self._started = True
-            case SessionExpired() | Answer(_, BrokerRegistered()):
-                pass
-            case _:
-                self.world.errors.append(f"node {self.id} heard {message}")
-
 
 class World:
     """ZooKeeper, the network, and everybody on it."""
@@ -184,7 +215,7 @@ class World:
         self.zk = MemoryZooKeeper()
         self.admin = Client(MemoryStore(self.zk))
         self.errors: list[str] = []
-        self.base = LocalBase(VirtualClock(), observer=self, ports={"time": WallClock()})
+        self.base = LocalBase(VirtualClock(), observer=self, ports=PORTS)
         self.system = local_system(self.base)
         self.network = self.base.outsider("network", self._transmitted)
         self.client = self.base.outsider("client", lambda message, sender: self.responses.append(message))

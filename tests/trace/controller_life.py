@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from actors.controller.controller import ControllerActor
+from actors.node.node import NodeActor
 from actors.runtime.recorder import Recorder
 from actors.runtime.replayer import replay_directory
 from messages.zookeeper import EnsurePaths
 from tests.controller.world import World
-from zk_bridge.bridge import ZkBridgeActor
 
-ACTORS = (ZkBridgeActor, ControllerActor)
+ACTORS = (NodeActor,)
 """The top-level actors of this world."""
 
 
