@@ -122,3 +122,14 @@ def test_bases_send_each_other_mail_on_one_loop() -> None:
     ring = asyncio.run(main())
     assert [ring.seen(place) for place in range(3)] == [list(range(3_000 - place, -1, -3)) for place in range(3)]
     assert not any(base.loop.attached for base in ring.bases)
+
+
+def test_nobody_waits_in_virtual_time() -> None:
+    scheduler = VirtualScheduler()
+
+    async def at_once() -> int:
+        return 7
+
+    assert scheduler.finish(at_once()) == 7
+    with pytest.raises(RuntimeError, match="no loop to wait on"):
+        scheduler.finish(asyncio.sleep(0))
