@@ -292,14 +292,12 @@ class Kernel(ABC):
     def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
         """Send `message` to the actor `seconds` after `now`; under a name, instead of what is armed under it."""
         if name:
-            self.disarm(ref, name)
+            self._withdraw(self.timers.cancel(ref, name))
         self.timers.arm(ref, self.now + seconds, message, self.n, name)
 
     def disarm(self, ref: ActorRef, name: str) -> None:
         """Take back what is armed under that name: it will not be delivered, also where it waits in the queue."""
-        message = self.timers.cancel(ref, name)
-        if message is not None:
-            del self.queue[next(place for place, mail in enumerate(self.queue) if mail[1] is message)]
+        self._withdraw(self.timers.cancel(ref, name))
 
     def note_error(self, error: BaseException) -> None:
         """Put an error that an actor dealt with itself on the running delivery."""
@@ -328,6 +326,11 @@ class Kernel(ABC):
                 self.queue.append(_mail_of(timer))
             else:
                 self.timers.delivered(timer.message)
+
+    def _withdraw(self, message: Any) -> None:
+        """Take a timer's message out of the queue, where it is."""
+        if message is not None:
+            del self.queue[next(place for place, mail in enumerate(self.queue) if mail[1] is message)]
 
     def _deliver(self, envelope: tuple[Any, ...], now: float) -> float:
         """Hand one message to its receiver, whatever comes of it, and tell the observer.

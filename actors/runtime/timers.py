@@ -38,7 +38,8 @@ class Timers:
         self.heap: list[tuple[float, int, Timer]] = []
         self._armed = 0
         self._dead = 0
-        self._named: dict[tuple[str, str], Timer] = {}
+        self._named: dict[tuple[int, str], Timer] = {}
+        """By the receiver's identity (the timer keeps the receiver) and their name."""
         self._rung: dict[int, Timer] = {}
         """Named timers whose message waits in the queue, by the message's identity."""
 
@@ -60,12 +61,12 @@ class Timers:
         self._armed += 1
         timer = Timer(receiver, due, message, armed_by, name)
         if name:
-            self._named[receiver.actorAddressString, name] = timer
+            self._named[id(receiver), name] = timer
         heappush(self.heap, (due, self._armed, timer))
 
     def cancel(self, receiver: ActorRef, name: str) -> Any:
         """Take back the timer of that name, if there is one; its message where that waits in the queue."""
-        timer = self._named.pop((receiver.actorAddressString, name), None)
+        timer = self._named.pop((id(receiver), name), None)
         if timer is None:
             return None
         message, timer.message = timer.message, None
@@ -94,7 +95,7 @@ class Timers:
         """A timer's message has left the queue: there is nothing to take back any more."""
         timer = self._rung.pop(id(message), None)
         if timer is not None:
-            del self._named[timer.receiver.actorAddressString, timer.name]
+            del self._named[id(timer.receiver), timer.name]
 
     def take(self, receiver: str, armed_by: int) -> Timer | None:
         """Take out the first one of `receiver` that was armed during delivery `armed_by`."""
@@ -119,7 +120,7 @@ class Timers:
 
     def _out(self, timer: Timer) -> Timer:
         if timer.name:
-            del self._named[timer.receiver.actorAddressString, timer.name]
+            del self._named[id(timer.receiver), timer.name]
         return timer
 
     def _clear_top(self) -> None:
