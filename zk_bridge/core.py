@@ -223,11 +223,11 @@ class BridgeCore:
         if not self.connected:
             self._held.append(talk)
             return
-        self._next_id += 1
-        self._talks[self._next_id] = talk
         request = talk.request
         if isinstance(request, Arm):
             self._watches.arm(talk.asker, request)
+        self._next_id += 1
+        self._talks[self._next_id] = talk
         self._send(self._store, STORE_REQUESTS[type(request)](self._next_id, *request))
 
     def _fail(self, talk: _Talk, error: Exception) -> None:

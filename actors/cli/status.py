@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from actors.cli.display import console, printable, table
 from actors.cli.zookeeper import address_of, cluster_options, zookeeper
+from actors.core.controller.gauges import FAILED_EVENTS
 from messages.cluster import NO_LEADER, Broker, TopicPartition
 from messages.conversation import Question
 from messages.zookeeper import (
@@ -59,11 +60,13 @@ TRACE_FAILED = "kafka_actors_trace_failed"
 class Scraped(NamedTuple):
     """What a node's metrics tell: lengths of queues by what waits there, and why it records nothing ("" if it does).
 
-    `missing` says in words why there are none.
+    `failed_events` are events that its controller cannot handle, and how often each has raised; `missing` says in
+    words why there are no metrics.
     """
 
     queues: tuple[tuple[str, float], ...] = ()
     not_recording: str = ""
+    failed_events: tuple[tuple[str, int], ...] = ()
     missing: str = ""
 
 
@@ -105,6 +108,8 @@ class Status(NamedTuple):
         ]
         silent = [id for id, scraped in self.scraped.items() if scraped.not_recording]
         found += [(True, f"node {id} records nothing: {self.scraped[id].not_recording}") for id in silent]
+        failing = [(id, *event) for id, scraped in self.scraped.items() for event in scraped.failed_events]
+        found += [(True, f"node {id} cannot handle {event} (raised {times}x)") for id, event, times in failing]
         return [words for wrong, words in found if wrong]
 
     def as_dict(self) -> dict[str, Any]:
@@ -131,6 +136,7 @@ class Status(NamedTuple):
                     "metrics": _metrics(node),
                     "queues": dict(self.scraped[node.id].queues),
                     "not_recording": self.scraped[node.id].not_recording or None,
+                    "failed_events": dict(self.scraped[node.id].failed_events),
                     "missing": self.scraped[node.id].missing or None,
                 }
                 for node in self.nodes
@@ -244,7 +250,8 @@ def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> Scraped:
     except (http.client.HTTPException, OSError, ValueError) as error:
         return Scraped(missing=f"{_metrics(node)} does not answer: {error}")
     failed = [sample.labels.get("reason") for sample in samples if sample.name == TRACE_FAILED and sample.value]
-    return Scraped(tuple(_queues(samples)), (failed[0] or "see its log") if failed else "")
+    events = [(sample.labels["event"], int(sample.value)) for sample in samples if sample.name == FAILED_EVENTS]
+    return Scraped(tuple(_queues(samples)), (failed[0] or "see its log") if failed else "", tuple(events))
 
 
 def may_be_asked(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bool:

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from actors.cli import display, status, summary
 from actors.cli.app import run
+from actors.core.controller.gauges import FAILED_EVENTS
 from messages.cluster import (
     Broker,
     Endpoint,
@@ -196,6 +197,7 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
     queues.labels("1").set(5)
     Gauge("kafka_something_else", "no queue", registry=registry).set(9)
     Gauge("kafka_actors_trace_failed", "trace", ["reason"], registry=registry).labels("the disk is full").set(1)
+    Gauge(FAILED_EVENTS, "events", ["event"], registry=registry).labels("TopicChange").set(3)
     with metrics(registry) as port:
         register(ask, 0, port)
         register(ask, 1, 1)
@@ -213,7 +215,8 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
         out = capsys.readouterr().out
         said = shown(capsys)
     assert out.startswith(
-        "Health: offline partitions: 2; not yet led: 1; under-replicated: 1; node 0 records nothing: the disk is full\n"
+        "Health: offline partitions: 2; not yet led: 1; under-replicated: 1; node 0 records nothing: the disk is full; "
+        "node 0 cannot handle TopicChange (raised 3x)\n"
         "Controller: node 1, epoch 1\nTopics: 1, 1 to delete\n"
         "Partitions: online 2, offline 2, under-replicated 1, not yet led 1\n"
         "Offline: t-2, t-3\nUnder-replicated: t-1\n"
@@ -232,6 +235,7 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
     node_0, node_1 = said["nodes"]
     assert node_0["queues"] == {"controller events": 3, "requests to broker 1": 5}
     assert node_0["not_recording"] == "the disk is full"
+    assert node_0["failed_events"] == {"TopicChange": 3} and node_1["failed_events"] == {}
     assert "does not answer" in node_1["missing"] and not node_1["queues"]
 
 

@@ -89,8 +89,9 @@ from messages.zookeeper import (
 )
 from tests.zk_bridge.bridging import SUBSCRIBER, Bridged, broker, controlled, led, with_topic
 from zk_bridge import partition_states, znodes
-from zk_bridge.conversations import WRITE_OPS
+from zk_bridge.conversations import WRITE_OPS, Arm, Conversation
 from zk_bridge.memory_store import MemoryZooKeeper
+from zk_bridge.questions import CONVERSATIONS
 
 
 @pytest.fixture
@@ -723,3 +724,11 @@ def test_transactions_are_made_as_they_are_sent(bridge: Bridged, monkeypatch: py
     assert len(result.results) == len(partitions)
     assert written[0] <= WRITE_OPS
     assert len(written) == 4
+
+
+def test_who_asks_to_watch_what_no_event_tells_of_is_told(bridge: Bridged, monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(question: EnsurePaths) -> Conversation:
+        yield Arm(exists=("/brokers/seqid",))
+
+    monkeypatch.setitem(CONVERSATIONS, EnsurePaths, careless)
+    assert bridge.ask(EnsurePaths()) == Failure("AskFailed", "no event tells of changes of /brokers/seqid (node)")
