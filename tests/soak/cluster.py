@@ -38,6 +38,8 @@ class Soak:
     nodes: dict[int, OurNode] = attrs.field(factory=dict)
     """The nodes that were started and not yet killed or stopped."""
     frozen: set[int] = attrs.field(factory=set)
+    thawed: set[int] = attrs.field(factory=set)
+    """The nodes that were frozen in this life of theirs, perhaps for longer than their session."""
     deleted: set[str] = attrs.field(factory=set)
     """Topics that were deleted and not made anew."""
     seen: Sight | None = None
@@ -70,6 +72,7 @@ class Soak:
         """kill -9."""
         self.say(f"kill {node}")
         self.frozen.discard(node)
+        self.thawed.discard(node)
         self.nodes.pop(node).kill()
 
     def stop(self, node: int) -> None:
@@ -78,6 +81,7 @@ class Soak:
         clean = {0} if self.zk.exists(f"/brokers/ids/{node}") else {0, -signal.SIGTERM}
         code = self.nodes[node].stop(REST_SECONDS)
         assert code in clean, f"node {node} ended with {code}: {self.nodes[node].output[-2000:]}"
+        self.thawed.discard(node)
         del self.nodes[node]
 
     def freeze(self, node: int) -> None:
@@ -91,6 +95,7 @@ class Soak:
         self.say(f"thaw {node}")
         self.nodes[node].send(signal.SIGCONT)
         self.frozen.discard(node)
+        self.thawed.add(node)
 
     def restart_zookeeper(self) -> None:
         """Stop the server, and start it on its data."""
@@ -140,7 +145,7 @@ class Soak:
             fallen = [node for node, running in self.nodes.items() if running.process.poll() is not None]
             assert not fallen, f"nodes {fallen} have ended: {self.nodes[fallen[0]].output[-2000:]}"
             try:
-                sight = look(self.zk, up, self.deleted, len(up) == NODES)
+                sight = look(self.zk, up, self.deleted, len(up) == NODES, self.thawed)
             except (KazooException, OSError, ValueError) as error:
                 return [f"{type(error).__name__}: {error}"]
             found = complaints(sight, self.seen)

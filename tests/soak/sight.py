@@ -136,12 +136,15 @@ def _difference(said: Mapping[Name, Any], true: Mapping[Name, Any]) -> dict[Name
     return {name: (said.get(name), true.get(name)) for name in both if said.get(name) != true.get(name)}
 
 
-def look(zk: KazooClient, up: Mapping[int, tuple[int, Path]], gone: Collection[str], whole: bool) -> Sight:
+def look(
+    zk: KazooClient, up: Mapping[int, tuple[int, Path]], gone: Collection[str], whole: bool, forgetful: Collection[int]
+) -> Sight:
     """See the cluster: `up` is port and log directory of each node that runs, `gone` are the topics deleted.
 
     A deletion waits for every replica: unless the cluster is `whole`, what belongs to topics still being deleted is
-    not looked at. Raises what kazoo and sockets raise while the cluster is not at rest (a znode that goes while it is
-    read).
+    not looked at. Nodes that are `forgetful` have outlived a session: nobody told them of deletions meanwhile, so they
+    may still know the topics that are gone (broker.md 3.9). Raises what kazoo and sockets raise while the cluster is
+    not at rest (a znode that goes while it is read).
     """
     epoch, stat = zk.get("/controller_epoch")
     deleting = _children(zk, "/admin/delete_topics")
@@ -166,7 +169,10 @@ def look(zk: KazooClient, up: Mapping[int, tuple[int, Path]], gone: Collection[s
         stat.version,
         assigned,
         states,
-        {node: _metadata(port, waiting) for node, (port, _) in up.items()},
+        {
+            node: _metadata(port, waiting | (set(gone) if node in forgetful else set()))
+            for node, (port, _) in up.items()
+        },
         {node: _directories(place, waiting) for node, (_, place) in up.items()},
         tuple(path for path in left if zk.exists(path)),
     )
