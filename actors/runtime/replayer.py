@@ -111,7 +111,7 @@ class _Replay:
             divergence = replace(diverged.divergence, chain=tuple(self._chain(n)))
         except _CannotGoOn as error:
             problem = str(error)
-        except Damaged as damage:
+        except (Damaged, OSError) as damage:
             problem, damaged = str(damage), True
         return RunReplay(
             self._run.header.run,

@@ -86,6 +86,8 @@ def find_runs(folder: Path) -> Found:
             runs.append(_find_run(parent, named))
         except TraceError as error:
             unreadable.append(str(error))
+        except OSError as error:
+            unreadable.append(_denied(error))
     runs.sort(key=lambda run: (run.header.node, run.header.started_ms, run.header.run))
     return Found(tuple(_without_twin(run, runs) for run in runs), tuple(unreadable))
 
@@ -96,7 +98,7 @@ _Named = dict[int | None, Path]
 
 def _by_run(folder: Path, unreadable: list[str]) -> dict[tuple[Path, str], _Named]:
     runs: dict[tuple[Path, str], _Named] = {}
-    for parent, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder, onerror=lambda error: unreadable.append(_denied(error))):
         for name in names:
             parsed = files.parse_name(name)
             if parsed is not None:
@@ -104,6 +106,10 @@ def _by_run(folder: Path, unreadable: list[str]) -> dict[tuple[Path, str], _Name
             elif name.endswith(files.SUFFIX):
                 unreadable.append(f"{Path(parent) / name}: it is not named like a segment of a trace")
     return runs
+
+
+def _denied(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}"
 
 
 def _without_twin(run: Run, runs: list[Run]) -> Run:
@@ -248,6 +254,9 @@ class _Manifest:
             header, digest = read_header(path)
         except TraceError as error:
             yield str(error)
+            return
+        except OSError as error:
+            yield _denied(error)
             return
         if header != msgspec.structs.replace(self.header, segment=number):
             yield f"{path} holds segment {header.segment} of {header.run}, or another header than the manifest"
@@ -422,4 +431,6 @@ def survey(run: Run) -> Survey:
             pass
     except Damaged as damage:
         return Survey(DAMAGED, (str(damage),))
+    except OSError as error:
+        return Survey(DAMAGED, (_denied(error),))
     return Survey(ending(run), ())

@@ -121,6 +121,25 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         find_runs(tmp_path / "file")
 
 
+def test_what_may_not_be_read_is_named_and_costs_nobody_else_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for run in ("fine", "secret", "half"):
+        write(tmp_path / run, [1], header(run=run))
+    denied = {tmp_path / "secret" / manifest_name("secret"), tmp_path / "half" / segment_name("half", 0)}
+    open_path = Path.open
+
+    def open_unless_denied(path: Path, *args: Any, **options: Any) -> Any:
+        if path in denied:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return open_path(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", open_unless_denied)
+    found = find_runs(tmp_path)
+    assert [(run.header.run, bool(run.faults)) for run in found.runs] == [("fine", False), ("half", True)]
+    assert [*found.unreadable, *found.runs[1].faults] == [f"{path}: Permission denied" for path in sorted(denied)[::-1]]
+
+
 @pytest.mark.parametrize("run", ["a", "node0-1", "a-000001", "x.y"])
 def test_names_say_what_they_name(run: str) -> None:
     assert parse_name(segment_name(run, 12)) == (run, 12)
