@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.core.controller import brokers, events, topics
+from actors.core.controller import events, topics
+from actors.core.controller.batch import announce
 from actors.core.controller.failures import CONSEQUENCES, Consequence, consequence, name_of
 from actors.core.controller.gauges import FAILED_EVENTS
 from messages.cluster import LeaderIsrAndControllerEpoch
@@ -108,7 +109,7 @@ def test_a_client_is_answered_once_when_its_request_raises(world: World, monkeyp
     served = events.REQUESTS[ControlledShutdownRequest]
 
     def raising(context: topics.ControllerContext, request: ControlledShutdownRequest) -> Flow[None]:
-        yield from brokers.announce(context)
+        yield from announce(context)
         raise RuntimeError("bug")
 
     monkeypatch.setitem(events.REQUESTS, ControlledShutdownRequest, events.Served(served.state, raising))

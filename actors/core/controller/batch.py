@@ -313,3 +313,13 @@ class RequestBatch:
                         parts,
                     )
             yield from pauses.after(len(states))
+
+
+def announce(
+    context: ControllerContext, broker_ids: Iterable[int] | None = None, partitions: Iterable[TopicPartition] = ()
+) -> Flow[None]:
+    """UpdateMetadata of these partitions, and of the live brokers in any case, to these brokers (None: to all)."""
+    batch = RequestBatch(context)
+    batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, ())
+    yield from in_slices(lambda part: batch.add_update_metadata((), part), tuple(partitions))
+    yield from batch.send()

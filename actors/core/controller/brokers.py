@@ -14,15 +14,15 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from actors.core.controller import deletion_plan
-from actors.core.controller.batch import RequestBatch
+from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.instructions import CloseChannel, OpenChannel
 from actors.core.controller.partition_state_machine import move_partitions, trigger_online
 from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState, ReplicaState
-from messages.cluster import Broker, TopicPartition
-from messages.conversation import Flow, ask, in_slices
+from messages.cluster import Broker
+from messages.conversation import Flow, ask
 from messages.events import BrokerChange, BrokerModifications
 from messages.zookeeper import GetBroker, GetBrokers, StopWatching, WatchBrokers
 
@@ -76,16 +76,6 @@ def modified(context: ControllerContext, event: BrokerModifications) -> Flow[Non
             log.info("%s Updated broker metadata: %s -> %s", context.tag, old, new)
             context.add_broker(new)
             yield from announce(context)
-
-
-def announce(
-    context: ControllerContext, broker_ids: Iterable[int] | None = None, partitions: Iterable[TopicPartition] = ()
-) -> Flow[None]:
-    """UpdateMetadata of these partitions, and of the live brokers in any case, to these brokers (None: to all)."""
-    batch = RequestBatch(context)
-    batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, ())
-    yield from in_slices(lambda part: batch.add_update_metadata((), part), tuple(partitions))
-    yield from batch.send()
 
 
 def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroker) -> Flow[None]:

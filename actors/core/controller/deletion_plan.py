@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from actors.core.controller import replica_state_machine
-from actors.core.controller.batch import RequestBatch
+from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.failures import passing
 from actors.core.controller.partition_state_machine import move_partitions
@@ -182,11 +182,10 @@ def _move_replicas(context: ControllerContext, step: MoveReplicas, astray: dict[
 
 
 def _announce(context: ControllerContext, step: AnnounceDeletion, astray: dict[str, None]) -> Flow[None]:
-    batch = RequestBatch(context)
-    batch.add_update_metadata(
-        context.brokers, (tp for topic in step.topics for tp in context.topics.get(topic, {}).values())
-    )
-    yield from batch.send()
+    partitions: list[TopicPartition] = []
+    for topic in step.topics:
+        partitions += context.topics.get(topic, {}).values()
+    yield from announce(context, partitions=partitions)
 
 
 def _finish(context: ControllerContext, step: FinishDeletions, astray: dict[str, None]) -> Flow[None]:

@@ -18,13 +18,13 @@ from __future__ import annotations
 import logging
 
 from actors.core.controller import (
-    brokers,
     deletion_plan,
     notifications,
     partition_state_machine,
     replica_state_machine,
     topics,
 )
+from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import CloseAllChannels, ElectLater, OpenChannel
 from actors.core.controller.slicing import drop
@@ -168,7 +168,7 @@ def _begin(context: ControllerContext) -> Flow[None]:
     requested = yield from ask(GetTopicDeletions())
     yield from _begin_deletions(context, requested.topics)
     # Before any LeaderAndIsr: the brokers must know one another before they follow one another.
-    yield from brokers.announce(context)
+    yield from announce(context)
     yield from replica_state_machine.start(context)
     yield from partition_state_machine.start(context)
     log.info("%s Ready to serve as the new controller", context.tag)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from actors.core.controller import brokers
+from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from messages.cluster import Leadership, TopicPartition
@@ -37,7 +38,7 @@ def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flo
         if known:
             yield from refresh(context, known)
         if changes.partitions:
-            yield from brokers.announce(context, partitions=known)
+            yield from announce(context, partitions=known)
     except AskFailed as error:
         log.error("%s ISR changes could not be read: %s", context.tag, passing(error))
     if changes.names:
