@@ -21,7 +21,7 @@ R = TypeVar("R")
 E = TypeVar("E")
 R_co = TypeVar("R_co", covariant=True)
 
-SLICE = 2_000
+SLICE = 1_000
 """So many items a flow works on, and so many questions it has out, before others of the node get their turn."""
 
 

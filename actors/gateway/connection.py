@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from actors.gateway.limits import Allowance, MemoryPool, PeerLog
-from actors.gateway.workbench import Workbench
+from actors.gateway.workbench import Workbench, letting_go
 from messages.apis import API_BY_KEY, API_BY_REQUEST
 from messages.errors import CLUSTER_AUTHORIZATION_FAILED
 from messages.network import ClientPart, ClientRequest, ClientResponse
@@ -227,9 +227,12 @@ class Connection(asyncio.Protocol):
         if header is None or header.correlation_id != response.correlation_id or self._transport.is_closing():
             return
         self._under_way = None
-        self._work(
-            encoding_response(header, joined(parts, response.response)), lambda frame: self._answer(header, frame)
-        )
+
+        def answer(frame: bytes) -> None:
+            self._answer(header, frame)
+            self._gateway.bench.begin(letting_go(parts), lambda _: None)
+
+        self._work(encoding_response(header, joined(parts, response.response)), answer)
 
     def _answer(self, header: RequestHeader, frame: bytes) -> None:
         """Send an answer that was written, and go on with the next request."""

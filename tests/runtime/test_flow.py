@@ -12,6 +12,7 @@ from thespian.actors import Actor, ActorAddress, ActorExitRequest, WakeupMessage
 
 from actors.runtime import FlowActor
 from messages.conversation import (
+    SLICE,
     Answer,
     Ask,
     AskFailed,
@@ -314,7 +315,7 @@ def test_many_questions_at_once_are_answered_in_the_order_asked() -> None:
 
 def test_many_questions_go_out_in_windows_and_the_order_stays() -> None:
     desk = Desk()
-    keys = [f"k{number}" for number in range(4_321)]
+    keys = [f"k{number}" for number in range(2 * SLICE + 321)]
     pairs = [(desk.oracle_address, Lookup(key)) for key in keys]
 
     def event(clerk: Clerk) -> Generator[Any, Any, None]:
@@ -327,7 +328,7 @@ def test_many_questions_go_out_in_windows_and_the_order_stays() -> None:
         desk.answer(windows[-1] - 1)
         assert len(desk.oracle.asked) == 1, "the next window waits for the last answer of this one"
         desk.answer()
-    assert windows == [2_000, 2_000, 321]
+    assert windows == [SLICE, SLICE, 321]
     assert desk.clerk.log == [tuple(key.upper() for key in keys)]
 
 

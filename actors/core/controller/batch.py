@@ -20,7 +20,7 @@ from itertools import chain
 
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext
 from actors.core.controller.instructions import SendRequest
-from actors.core.controller.slicing import Pauses, drop
+from actors.core.controller.slicing import MOVES, Pauses, drop
 from messages.cluster import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -229,7 +229,7 @@ class RequestBatch:
             return
         all_online = context.all_online()
         made = yield from in_slices(
-            lambda part: self._metadata_states(part, all_online), tuple(self._metadata_partitions)
+            lambda part: self._metadata_states(part, all_online), tuple(self._metadata_partitions), MOVES
         )
         states = tuple(chain.from_iterable(made))
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())

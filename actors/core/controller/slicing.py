@@ -13,7 +13,7 @@ from messages.conversation import SLICE, Flow, Pause, in_slices, slices
 
 E = TypeVar("E")
 
-MOVES = 1_000
+MOVES = 500
 """So many partitions or replicas are moved at a time: some 10 microseconds each."""
 
 

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from actors.core.controller import deletion_plan, elections, partition_state_machine
+from actors.core.controller.slicing import MOVES
 from actors.core.controller.states import PartitionState, Row
 from actors.core.controller.validation import inconsistencies
 from messages.cluster import ConfigEntry, TopicPartition
@@ -286,14 +287,14 @@ def test_of_many_illegal_moves_the_first_are_told(caplog: pytest.LogCaptureFixtu
 
 
 def test_many_partitions_are_moved_in_slices() -> None:
-    """5,000 partitions: five questions, a pause between two, one request."""
+    """5,000 partitions: as many questions as slices, a pause between two, one request."""
     scene = Scene(5)
     partitions = scene.assign("t", *[(5,)] * 5_000)
     for target in (S.NEW, S.ONLINE):
         scene.pauses = 0
         scene.run(partition_state_machine.move_partitions(scene.context, partitions, target))
-        assert scene.pauses >= 4
-    assert [len(question.states) for question in scene.asked] == [1_000] * 5
+        assert scene.pauses >= 5_000 // MOVES - 1
+    assert [len(question.states) for question in scene.asked] == [MOVES] * (5_000 // MOVES)
     assert scene.receivers(LeaderAndIsrRequest) == [5]
 
 
