@@ -107,7 +107,7 @@ class Status(NamedTuple):
             (len(self.unreadable), f"cannot be read: {', '.join(self.unreadable)}"),
         ]
         silent = [id for id, scraped in self.scraped.items() if scraped.not_recording]
-        found += [(True, f"node {id} records nothing: {self.scraped[id].not_recording}") for id in silent]
+        found += [(True, f"node {id}: {self.scraped[id].not_recording}") for id in silent]
         failing = [(id, *event) for id, scraped in self.scraped.items() for event in scraped.failed_events]
         found += [(True, f"node {id} cannot handle {event} (raised {times}x)") for id, event, times in failing]
         return [words for wrong, words in found if wrong]
@@ -251,7 +251,9 @@ def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> Scraped:
         return Scraped(missing=f"{_metrics(node)} does not answer: {error}")
     failed = [sample.labels.get("reason") for sample in samples if sample.name == TRACE_FAILED and sample.value]
     events = [(sample.labels["event"], int(sample.value)) for sample in samples if sample.name == FAILED_EVENTS]
-    return Scraped(tuple(_queues(samples)), (failed[0] or "see its log") if failed else "", tuple(events))
+    return Scraped(
+        tuple(_queues(samples)), (failed[0] or "it records nothing, as its log says") if failed else "", tuple(events)
+    )
 
 
 def may_be_asked(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bool:

@@ -141,7 +141,7 @@ def _watch(cluster: LocalCluster, stopping: threading.Event, restart: bool) -> i
         if look % LOOKS_PER_TRACE == 0:
             for id, reason in (found := cluster.not_recording()).items():
                 if id not in not_recording:
-                    _complain(f"node {id} records nothing, so it cannot be replayed: {reason}")
+                    _complain(f"node {id}: {reason}")
             not_recording = found
     return 0
 

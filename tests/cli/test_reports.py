@@ -215,7 +215,7 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
         out = capsys.readouterr().out
         said = shown(capsys)
     assert out.startswith(
-        "Health: offline partitions: 2; not yet led: 1; under-replicated: 1; node 0 records nothing: the disk is full; "
+        "Health: offline partitions: 2; not yet led: 1; under-replicated: 1; node 0: the disk is full; "
         "node 0 cannot handle TopicChange (raised 3x)\n"
         "Controller: node 1, epoch 1\nTopics: 1, 1 to delete\n"
         "Partitions: online 2, offline 2, under-replicated 1, not yet led 1\n"
