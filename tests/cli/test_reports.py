@@ -247,6 +247,23 @@ def test_a_healthy_cluster_is_said_to_be(ask: Any, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out.startswith("Health: good\nController: node 0, epoch 1\n")
 
 
+def test_a_watch_looks_again_until_it_is_interrupted(
+    ask: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        ask(Elect(len(slept), len(slept) - 1))
+        if len(slept) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(status.time, "sleep", sleep)
+    assert run(["status", "--zookeeper", "memory", "--watch", "7", "--json"]) == 130
+    assert slept == [7, 7]
+    assert [json.loads(line)["controller"] for line in capsys.readouterr().out.splitlines()] == [None, 1]
+
+
 def test_torn_registrations_cost_only_themselves_and_steer_no_terminal(
     ask: Any, tree: MemoryZooKeeper, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -114,7 +114,10 @@ def test_a_cluster_in_the_background(tmp_path: Path) -> None:
     """Detached, one node killed and started again by its number, stopped by its folder."""
     place = tmp_path / "a cluster, süß"
     options = ("--dir", str(place), "--brokers", "1", "--port", "0", "--detach")
-    ready = run_ours("up", *options, "--override", "num.partitions=4", "--override", "trace.dir=/dev/null/none")
+    overrides = ("--override", "num.partitions=4", "--override", "trace.dir=/dev/null/none")
+    for name in ("messages", "click"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current folder')\n")
+    ready = run_ours("up", *options, *overrides, cwd=tmp_path)
     assert ready.returncode == 0, ready.stderr
     described = json.loads((place / "cluster.json").read_text())
     cluster = psutil.Process(described["pid"])

@@ -81,7 +81,7 @@ class Running:
         return self.process.wait(timeout)
 
 
-def run_ours(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def run_ours(*arguments: str, timeout: float = 120, cwd: Path = HOUSE) -> subprocess.CompletedProcess[str]:
     """Run one of our commands to its end."""
     return subprocess.run(
         [*OURS, *arguments],
@@ -89,7 +89,7 @@ def run_ours(*arguments: str, timeout: float = 120) -> subprocess.CompletedProce
         capture_output=True,
         text=True,
         timeout=timeout,
-        cwd=HOUSE,
+        cwd=cwd,
         stdin=subprocess.DEVNULL,
     )
 
