@@ -34,8 +34,8 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.wire import encode_request
-from tests.broker.gateways import eventually, run_with_gateway, turns
 from tests.broker.harness import CONTROLLER, ServedBroker, alive, codes, known, order
+from tests.gateway.gateways import eventually, run_with_gateway, turns
 from tests.waiting import until
 from tests.wire_client import WireClient
 

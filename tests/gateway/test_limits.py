@@ -42,8 +42,8 @@ from messages.wire.bindings import BINDINGS
 from messages.wire.compiler import compile_reader
 from messages.wire.layout import Schema
 from messages.wire.primitives import varint
-from tests.broker.gateways import eventually, run_with_gateway
 from tests.broker.harness import order
+from tests.gateway.gateways import eventually, run_with_gateway
 
 TWO = (Endpoint("INTERNAL", "127.0.0.1", 0), Endpoint("CLIENTS", "127.0.0.1", 0))
 PARTITION = TopicPartition("t", 0)
