@@ -413,7 +413,7 @@ class _Writer(_Code):
     def compile(self, kind: type) -> Any:
         self.emit("def code(message):")
         self.depth = 1
-        self.emit("left = SLICE", "if not left: yield", "out = []", "add = out.append")
+        self.emit("left = SLICE", "if not left: yield", "joined = 0", "out = []", "add = out.append")
         self.struct(self.class_of(kind), self.layout.fields, "message")
         self.emit("return out")
         return self.finish(f"write {kind.__name__}")
@@ -461,7 +461,7 @@ class _Writer(_Code):
             self.emit(f"add({self.kept_row(element, field, item)})")
         else:
             self.struct(element, field.fields, item)
-        self.step()
+        self.step("out[joined:] = [b''.join(out[joined:])]", "joined = len(out)")
         self.depth -= 2 if field.nullable else 1
 
     def groups(self, kind: _Class, field: Field, grouped: tuple[str, str], value: str) -> None:
