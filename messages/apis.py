@@ -11,6 +11,25 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from messages.broker import METADATA_CACHE
+from messages.data_requests import (
+    DeletedRecords,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    EpochEnd,
+    FetchedPartition,
+    FetchRequest,
+    FetchResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListedOffset,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    ProducedPartition,
+    ProduceRequest,
+    ProduceResponse,
+)
 from messages.errors import NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.requests import (
     ApiVersionRange,
@@ -34,6 +53,8 @@ from messages.vocabulary import Message
 REQUEST_HANDLER = "request_handler"
 REPLICA_MANAGER = "replica_manager"
 CONTROLLER = "controller"
+PARTITIONS = "partition_requests"
+PRODUCER_IDS = "producer_ids"
 """Who answers, beside METADATA_CACHE: on any broker, but the controller only on the node that is it."""
 
 
@@ -44,6 +65,7 @@ class Api(NamedTuple):
     with where who answers is not here; NONE: nobody then answers, and the connection is closed.
     `advertised`: clients are told of it. The broker-to-broker APIs never are: their versions are fixed by the
     configured inter.broker.protocol.version (broker.md 4.1). `control`: only controllers and brokers may send it.
+    `carries_records`: most of it is record batches, of which the trace keeps the headers.
     """
 
     key: int
@@ -57,6 +79,7 @@ class Api(NamedTuple):
     elsewhere: int = NONE
     advertised: bool = True
     control: bool = False
+    carries_records: bool = False
 
 
 def _refuse_metadata(request: MetadataRequest, code: int) -> MetadataResponse:
@@ -78,7 +101,30 @@ def _each(request: LeaderAndIsrRequest | StopReplicaRequest, code: int) -> tuple
     return tuple([PartitionError(state.partition, code) for state in request.partition_states])
 
 
+def _refuse_produce(request: ProduceRequest, code: int) -> ProduceResponse:
+    return ProduceResponse(tuple([ProducedPartition(part.partition, code) for part in request.partitions]))
+
+
+def _refuse_fetch(request: FetchRequest, code: int) -> FetchResponse:
+    return FetchResponse(tuple([FetchedPartition(part.partition, code) for part in request.partitions]))
+
+
+def _refuse_list_offsets(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
+    return ListOffsetsResponse(tuple([ListedOffset(query.partition, code) for query in request.partitions]))
+
+
+def _refuse_epoch_ends(request: OffsetForLeaderEpochRequest, code: int) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(tuple([EpochEnd(query.partition, code) for query in request.partitions]))
+
+
+def _refuse_delete_records(request: DeleteRecordsRequest, code: int) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(tuple([DeletedRecords(part.partition, code) for part in request.partitions]))
+
+
 APIS: tuple[Api, ...] = (
+    Api(0, "Produce", 3, 8, ProduceRequest, ProduceResponse, PARTITIONS, _refuse_produce, carries_records=True),
+    Api(1, "Fetch", 4, 11, FetchRequest, FetchResponse, PARTITIONS, _refuse_fetch, carries_records=True),
+    Api(2, "ListOffsets", 1, 5, ListOffsetsRequest, ListOffsetsResponse, PARTITIONS, _refuse_list_offsets),
     Api(3, "Metadata", 0, 9, MetadataRequest, MetadataResponse, METADATA_CACHE, _refuse_metadata),
     Api(
         *(4, "LeaderAndIsr", 0, 7, LeaderAndIsrRequest, LeaderAndIsrResponse, REPLICA_MANAGER, _refuse_leader_and_isr),
@@ -102,6 +148,17 @@ APIS: tuple[Api, ...] = (
         elsewhere=STALE_CONTROLLER_EPOCH,
         advertised=False,
         control=True,
+    ),
+    Api(
+        *(21, "DeleteRecords", 0, 2, DeleteRecordsRequest, DeleteRecordsResponse, PARTITIONS, _refuse_delete_records),
+    ),
+    Api(
+        *(22, "InitProducerId", 0, 3, InitProducerIdRequest, InitProducerIdResponse, PRODUCER_IDS),
+        refusal=lambda request, code: InitProducerIdResponse(code),
+    ),
+    Api(
+        *(23, "OffsetForLeaderEpoch", 0, 3, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, PARTITIONS),
+        refusal=_refuse_epoch_ends,
     ),
     Api(
         *(18, "ApiVersions", 0, 3, ApiVersionsRequest, ApiVersionsResponse, REQUEST_HANDLER),

@@ -9,9 +9,10 @@ from typing import ClassVar
 
 from thespian.actors import ActorAddress
 
-from messages.cluster import TopicPartition
+from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import Done, Question
 from messages.network import ClientRequest
+from messages.partition import LogSettings
 from messages.parts import UpdateMetadataPart
 from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataRequest
 from messages.vocabulary import Message, message
@@ -40,10 +41,12 @@ class ForwardedPart:
 
 @message
 class HostPartition:
-    """First mail of PartitionActor: which replica it is."""
+    """First mail of PartitionActor: which replica it is, how its topic is configured, and who writes its ISR."""
 
     partition: TopicPartition
     broker_id: int
+    settings: LogSettings
+    isr_keeper: ActorAddress
 
 
 @message
@@ -83,6 +86,7 @@ class RoleTaken:
 
     `changed`: the role is news, as Kafka's makeLeader and makeFollower return it. `leads`, `under_replicated` and
     `has_log` tell how the partition stands now, whatever the code. `storage_error`: the disk's own words, with code 56.
+    Where its log ends, its high watermark and the newest leader epoch in it are for the fetcher of a follower.
     """
 
     error_code: int
@@ -91,6 +95,9 @@ class RoleTaken:
     under_replicated: bool
     has_log: bool
     storage_error: str = ""
+    log_end: int = 0
+    high_watermark: int = 0
+    latest_epoch: int = -1
 
 
 @message
@@ -108,6 +115,14 @@ class PartitionStopped:
     error_code: int
     deleted: str = ""
     storage_error: str = ""
+
+
+@message
+class LogFailed:
+    """To the replica manager: the disk failed under this partition's log; `storage_error` are its words."""
+
+    partition: TopicPartition
+    storage_error: str
 
 
 @message
@@ -151,6 +166,7 @@ class GetAliveBrokers(Question["AliveBrokers"]):
 
 @message
 class AliveBrokers:
-    """Ids of the brokers that the last UpdateMetadata named, ascending."""
+    """Ids of the brokers that the last UpdateMetadata named, ascending; where each is reached by brokers, if it is."""
 
     ids: tuple[int, ...]
+    endpoints: tuple[Endpoint | None, ...] = ()

@@ -78,7 +78,10 @@ class ClientRequest:
 
 @message
 class ClientResponse:
-    """To a listener: the response to `ClientRequest(connection, correlation_id)`."""
+    """To a listener: the response to `ClientRequest(connection, correlation_id)`.
+
+    None says that the request gets none, as a produce with acks=0, and that the next one may be taken.
+    """
 
     connection: int
     correlation_id: int

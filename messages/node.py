@@ -45,6 +45,32 @@ class NodeSettings:
     queued_max_request_bytes: int = -1
     trace_client_request_max_bytes: int = 4194304
     trace_client_bytes_per_second: int = 4194304
+    log_segment_bytes: int = 1073741824
+    log_roll_ms: int | None = None
+    log_roll_hours: int = 168
+    log_index_size_max_bytes: int = 10485760
+    log_index_interval_bytes: int = 4096
+    log_retention_ms: int | None = None
+    log_retention_minutes: int | None = None
+    log_retention_hours: int = 168
+    log_retention_bytes: int = -1
+    log_retention_check_interval_ms: int = 300000
+    log_initial_task_delay_ms: int = 30000
+    log_flush_offset_checkpoint_interval_ms: int = 60000
+    log_cleanup_policy: str = "delete"
+    log_message_timestamp_type: str = "CreateTime"
+    log_message_timestamp_difference_max_ms: int = 2**63 - 1
+    message_max_bytes: int = 1048588
+    min_insync_replicas: int = 1
+    num_replica_fetchers: int = 1
+    replica_lag_time_max_ms: int = 30000
+    replica_fetch_wait_max_ms: int = 500
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_max_bytes: int = 1048576
+    replica_fetch_response_max_bytes: int = 10485760
+    replica_fetch_backoff_ms: int = 1000
+    replica_socket_timeout_ms: int = 30000
+    replica_high_watermark_checkpoint_interval_ms: int = 5000
     trace_dir: str = ""
     trace_max_bytes: int = 1 << 30
     trace_free_bytes: int = 64 << 20
@@ -87,6 +113,9 @@ class StartReplicaManager:
     bridge: ActorAddress
     metadata_cache: ActorAddress
     metrics: ActorAddress
+    isr_keeper: ActorAddress
+    fetcher_manager: ActorAddress
+    partition_requests: ActorAddress
 
 
 @message
@@ -107,10 +136,44 @@ class ReplicaManagerFailed:
 
 @message
 class StartMetadataCache:
-    """First mail of MetadataCacheActor. `cluster_id` is what Metadata answers name."""
+    """First mail of MetadataCacheActor. `cluster_id` is what Metadata answers name.
+
+    `partition_requests` is told which brokers are alive, where the node is a broker.
+    """
 
     settings: NodeSettings
     cluster_id: str
+    partition_requests: ActorAddress | None = None
+
+
+@message
+class StartPartitionRequests:
+    """First mail of PartitionRequestsActor."""
+
+    metadata_cache: ActorAddress
+
+
+@message
+class StartIsrKeeper:
+    """First mail of IsrKeeperActor."""
+
+    bridge: ActorAddress
+
+
+@message
+class StartProducerIds:
+    """First mail of ProducerIdsActor."""
+
+    broker_id: int
+    bridge: ActorAddress
+
+
+@message
+class StartFetcherManager:
+    """First mail of ReplicaFetcherManagerActor."""
+
+    settings: NodeSettings
+    network: ActorAddress
 
 
 @message
@@ -121,6 +184,8 @@ class StartRequestHandler:
     metadata_cache: ActorAddress
     replica_manager: ActorAddress | None
     controller: ActorAddress | None
+    partition_requests: ActorAddress | None = None
+    producer_ids: ActorAddress | None = None
 
 
 @message

@@ -56,7 +56,7 @@ _EVERYTHING = "clocks durations files sockets chance threads processes code"
 ROOMS: dict[str, Room] = {
     # values
     "messages": Room("", others="attrs msgspec"),
-    "messages.wire": Room("messages", others="attrs kafka.protocol crc32c"),
+    "messages.wire": Room("messages", others="attrs kafka.protocol crc32c cramjam"),
     "messages.trace": Room("messages", others="attrs msgspec zstandard", touches="files durations code"),
     # rules
     "actors.core": Room("messages", others="attrs"),
@@ -65,11 +65,11 @@ ROOMS: dict[str, Room] = {
     # actors
     "actors": Room(""),
     "actors.controller": Room(f"{_ACTORS} actors.core.controller", others="thespian", touches="durations"),
-    "actors.broker": Room(f"{_ACTORS} actors.core.broker actors.storage", others="thespian", touches="durations"),
+    "actors.broker": Room(f"{_ACTORS} actors.core.broker actors.storage", others="attrs thespian", touches="durations"),
     "actors.gateway": Room(
         "messages messages.wire actors.runtime", others="thespian", touches="sockets threads files durations"
     ),
-    "actors.storage": Room("messages.wire", others="crc32c", touches="files"),
+    "actors.storage": Room("messages.wire", others="attrs crc32c", touches="files"),
     "actors.runtime": Room("messages messages.trace", others="thespian zstandard", touches=_EVERYTHING),
     # ZooKeeper
     "zk_bridge": Room("messages actors.runtime", others="thespian"),
@@ -96,6 +96,8 @@ ROOMS: dict[str, Room] = {
 
 ADDRESS = "a message may carry the address of who is to be answered: of Thespian the messages know that value alone"
 
+HEADERS = "a batch is a header, which is a value, and a body: the log takes and gives both"
+
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.broker", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.channel", "thespian.actors.ActorAddress"): ADDRESS,
@@ -105,6 +107,12 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.trace.codec", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.trace.names", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.trace.thespian", "thespian.actors"): "Thespian's own messages are recorded like ours",
+    ("messages.partition", "thespian.actors.ActorAddress"): ADDRESS,
+    ("actors.storage.logs", "messages.records"): HEADERS,
+    ("actors.storage.log.log", "messages.records"): HEADERS,
+    ("actors.storage.log.segment", "messages.records"): HEADERS,
+    ("actors.storage.log.producers", "messages.records"): HEADERS,
+    ("messages.trace.codec", "thespian.actors"): "Thespian's own messages are recorded like ours",
     ("actors.gateway.store", "zk_bridge.store"): "the gateway to ZooKeeper stands before a store: its Protocol",
     ("actors.gateway.metrics", "prometheus_client"): "one owner of the library that serves the metrics",
     ("actors.storage.log_directories", "messages.cluster.MAX_LOG_NAME"): "how long a log's name may be is said once",

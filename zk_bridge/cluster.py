@@ -7,6 +7,7 @@ import logging
 from messages.conversation import BadZnode, Done
 from messages.store import (
     ANY_VERSION,
+    BAD_VERSION,
     CONNECTION_LOSS,
     CREATE,
     CREATE_EPHEMERAL,
@@ -14,6 +15,7 @@ from messages.store import (
     NO_NODE,
     NODE_EXISTS,
     OK,
+    SET,
     WriteOp,
 )
 from messages.zookeeper import (
@@ -25,12 +27,17 @@ from messages.zookeeper import (
     NoCluster,
     NodeRegistration,
     Nodes,
+    ProducerIds,
     RegisterNode,
+    TakeProducerIds,
 )
 from zk_bridge import paths, znodes
 from zk_bridge.conversations import Conversation, Starter, WhoAmI, children_of, create_missing, data_of, transact
 
 logger = logging.getLogger(__name__)
+
+PRODUCER_IDS_AT_ONCE = 1000
+"""A broker's block of producer ids."""
 
 
 def ensure_paths(question: EnsurePaths) -> Conversation:
@@ -56,6 +63,25 @@ def find_cluster_id(question: FindClusterId) -> Conversation:
     if node.code != OK:
         return NoCluster()
     return ClusterId(znodes.decode_cluster_id(paths.CLUSTER_ID, node.data))
+
+
+def take_producer_ids(question: TakeProducerIds) -> Conversation:
+    """Take the block after the last, however often another broker was quicker.
+
+    A write whose answer was lost may have been ours: then a block stays unused, which harms nobody.
+    """
+    while True:
+        (node,) = yield from data_of((paths.PRODUCER_IDS,))
+        if node.code != OK:
+            yield from create_missing((paths.PRODUCER_IDS,))
+            continue
+        start = znodes.decode_producer_ids(paths.PRODUCER_IDS, node.data)
+        end = start + PRODUCER_IDS_AT_ONCE
+        data = znodes.encode_producer_ids(question.broker_id, start, end)
+        take = WriteOp(SET, paths.PRODUCER_IDS, data, node.version)
+        reply = yield from transact((take,), CONNECTION_LOSS, BAD_VERSION, NO_NODE)
+        if reply.code == OK:
+            return ProducerIds(start, end)
 
 
 def register_node(question: RegisterNode) -> Conversation:
@@ -96,5 +122,6 @@ ANSWERS: dict[type, Starter] = {
     FindClusterId: find_cluster_id,
     GetClusterId: get_cluster_id,
     RegisterNode: register_node,
+    TakeProducerIds: take_producer_ids,
     GetNodes: get_nodes,
 }

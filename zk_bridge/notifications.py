@@ -19,6 +19,7 @@ from messages.zookeeper import (
     GetLogDirEvents,
     IsrChanges,
     LogDirEvents,
+    NotifyIsrChange,
     NotifyLogDirFailure,
 )
 from zk_bridge import paths, znodes
@@ -53,11 +54,21 @@ def get_log_dir_events(question: GetLogDirEvents) -> Conversation:
 def notify_log_dir_failure(question: NotifyLogDirFailure) -> Conversation:
     """Leave word that a broker lost a log directory. Leaving it twice does no harm: the controller looks twice."""
     event = WriteOp(CREATE_SEQUENTIAL, paths.LOG_DIR_EVENT_PREFIX, znodes.encode_log_dir_event(question.broker_id))
+    return (yield from _notify(paths.LOG_DIR_EVENTS, event))
+
+
+def notify_isr_change(question: NotifyIsrChange) -> Conversation:
+    """Leave word that leaders changed their ISR. Leaving it twice does no harm: the controller looks twice."""
+    change = WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, znodes.encode_isr_change(question.partitions))
+    return (yield from _notify(paths.ISR_CHANGES, change))
+
+
+def _notify(parent: str, note: WriteOp) -> Conversation:
     while True:
-        reply = yield from transact((event,), NO_NODE)
+        reply = yield from transact((note,), NO_NODE)
         if reply.code == OK:
             return Done()
-        yield from create_missing((paths.LOG_DIR_EVENTS,))
+        yield from create_missing((parent,))
 
 
 def delete_isr_change_notifications(question: DeleteIsrChangeNotifications) -> Conversation:
@@ -91,6 +102,7 @@ def _notifications(parent: str, prefix: str, decode: Callable[[str, bytes | None
 ANSWERS: dict[type, Starter] = {
     GetIsrChangeNotifications: get_isr_change_notifications,
     DeleteIsrChangeNotifications: delete_isr_change_notifications,
+    NotifyIsrChange: notify_isr_change,
     NotifyLogDirFailure: notify_log_dir_failure,
     GetLogDirEvents: get_log_dir_events,
     DeleteLogDirEvents: delete_log_dir_events,

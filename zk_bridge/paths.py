@@ -13,6 +13,7 @@ CONTROLLER = events.ControllerChange.watch.path
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER = "/cluster"
 CLUSTER_ID = "/cluster/id"
+PRODUCER_IDS = "/latest_producer_id_block"
 BROKER_IDS = events.BrokerChange.watch.path
 TOPICS = events.TopicChange.watch.path
 TOPIC_CONFIGS = "/config/topics"
@@ -34,7 +35,7 @@ PERSISTENT = (
     DELETE_TOPICS,
     "/brokers/seqid",
     ISR_CHANGES,
-    "/latest_producer_id_block",
+    PRODUCER_IDS,
     LOG_DIR_EVENTS,
     TOPIC_CONFIGS,
     "/config/clients",

@@ -18,6 +18,7 @@ from messages.broker import AliveBrokers, Forwarded, GetAliveBrokers, MergeMetad
 from messages.conversation import Done, Flow, in_turns
 from messages.network import ClientPart, ClientResponse, CloseClient
 from messages.node import StartMetadataCache
+from messages.partition import AreKnown, Known
 from messages.parts import MetadataPart
 from messages.requests import MetadataResponse
 from messages.vocabulary import Message
@@ -38,6 +39,9 @@ class MetadataCacheActor(FlowActor, Answerer):
         self._cache = MetadataCache()
         self._cluster_id = ""
         self._validates = False
+        self._inter_broker_listener = ""
+        self._partition_requests: ActorAddress | None = None
+        self._told = AliveBrokers(())
         self._prepared_of: ClusterView | None = None
         self._prepared: dict[tuple[str, int], Prepared] = {}
         """Answers about all topics of one view, by listener and version."""
@@ -46,6 +50,8 @@ class MetadataCacheActor(FlowActor, Answerer):
         """The cluster's id, which every answer names."""
         self._cluster_id = message.cluster_id
         self._validates = message.settings.validate_state
+        self._inter_broker_listener = message.settings.inter_broker_listener_name
+        self._partition_requests = message.partition_requests
 
     def answer(self, question: Message) -> Message:
         """A question of the replica manager."""
@@ -57,10 +63,29 @@ class MetadataCacheActor(FlowActor, Answerer):
                 self._cache.merge(request, begins)
                 if self._validates:
                     check(view_disagreements(self._cache.view))
+                self._tell_alive()
                 return Done()
             case GetAliveBrokers():
-                return AliveBrokers(tuple(self._cache.view.brokers))
+                return self._alive()
         raise TypeError(f"{type(question).__name__} is no question for the metadata cache")
+
+    def _alive(self) -> AliveBrokers:
+        view = self._cache.view
+        endpoints = view.endpoints(self._inter_broker_listener)
+        return AliveBrokers(tuple(view.brokers), tuple(endpoints.get(broker) for broker in view.brokers))
+
+    def _tell_alive(self) -> None:
+        """Tell who decides on ISRs which brokers are alive, when that changes."""
+        alive = self._alive()
+        if self._partition_requests is not None and alive != self._told:
+            self._told = alive
+            self.send(self._partition_requests, alive)
+
+    def receiveMsg_AreKnown(self, message: AreKnown, sender: ActorAddress) -> None:
+        """Partitions that are not hosted here: are they anywhere?"""
+        topics = self._cache.view.topics
+        known = tuple(partition in topics.get(topic, ()) for topic, partition in message.partitions)
+        self.send(sender, Known(message.request, known))
 
     def flow(self, message: Message) -> Flow[None] | None:
         """A client's Metadata request."""

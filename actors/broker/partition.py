@@ -1,16 +1,25 @@
-"""PartitionActor: one hosted partition. It keeps the replica's role and owns the directory of its log.
+"""PartitionActor: one hosted partition. It keeps the replica's role, and is the only one who touches its log.
 
-The rules are `actors.core.broker.partition`'s. A disk error makes the order fail with code 56 and leaves the role as it
-was; what becomes of the log directory is the replica manager's to decide.
+Rule 1: orders of the replica manager are obeyed by the rules of `actors.core.broker.partition`, data by those of
+        `leader`, or as the leader says. Nothing here waits: what must wait is in the leader's state.
+Rule 2: whoever asks is answered, also when the role changes meanwhile or the disk fails.
+Rule 3: a disk error makes the order or request fail with code 56; the replica manager is told, and takes the whole log
+        directory offline.
+Rule 4: readers see what was true before they came: a follower learns the high watermark that its own fetch moves by its
+        next (broker.md 3.5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
-from thespian.actors import ActorAddress
+import attrs
+from thespian.actors import ActorAddress, WakeupMessage
 
+from actors.core.broker.leader import Advanced, Leader, Release, WriteIsr
 from actors.core.broker.partition import (
+    FOLLOWER,
     Partition,
     is_superseded,
     make_follower,
@@ -18,35 +27,118 @@ from actors.core.broker.partition import (
     role_verdict,
     stop_verdict,
 )
+from actors.core.broker.produce import acks_verdict, epoch_verdict, produce_verdict
 from actors.runtime import Answerer
 from actors.storage.log_directories import deleted_path
 from messages.broker import (
     BecomeFollower,
     BecomeLeader,
     HostPartition,
+    LogFailed,
     LogPlace,
     PartitionStopped,
     RoleTaken,
     StopPartition,
 )
-from messages.errors import KAFKA_STORAGE_ERROR, NONE
+from messages.data_requests import (
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    DeletedRecords,
+    EpochEnd,
+    FetchedPartition,
+    ListedOffset,
+    ProducedPartition,
+    RecordError,
+)
+from messages.errors import (
+    CORRUPT_MESSAGE,
+    FENCED_LEADER_EPOCH,
+    INVALID_RECORD,
+    KAFKA_STORAGE_ERROR,
+    LEADER_NOT_AVAILABLE,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_NOT_AVAILABLE,
+    OFFSET_OUT_OF_RANGE,
+    POLICY_VIOLATION,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_LEADER_EPOCH,
+)
+from messages.partition import (
+    AppendBatch,
+    BatchAppended,
+    ChangeIsr,
+    Configure,
+    EpochEndFound,
+    ExpireLog,
+    FindEpochEnd,
+    FindOffset,
+    IsrChanged,
+    LogGrew,
+    LogRead,
+    LogSettings,
+    LogTrimmed,
+    OffsetFound,
+    ReadLog,
+    Reconcile,
+    Replicate,
+    Replicated,
+    Restart,
+    TrimLog,
+    WatchLog,
+)
 from messages.requests import LeaderAndIsrPartitionState
 from messages.vocabulary import Message
 
 Transition = Callable[[Partition, LeaderAndIsrPartitionState], tuple[Partition, bool]]
 
+LOOK = "look at the in-sync replicas"
+TIME_IS_UP = "somebody's time is up"
+
+FOLLOWERS_SERVE_SINCE = 11
+"""The Fetch version from which consumers may read from followers."""
+NOT_AVAILABLE_SINCE = 5
+"""The ListOffsets version that knows OFFSET_NOT_AVAILABLE."""
+
 
 class PartitionActor(Answerer):
-    """Answers every Ask of the replica manager; see the module."""
+    """One replica of one partition; see the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()
         self._known: Partition
+        self._settings: LogSettings
+        self._manager: ActorAddress
+        self._isr_keeper: ActorAddress
         self._log_path = ""
+        self._log_start = 0
+        self._log_end = 0
+        self._latest_epoch = -1
+        self._high_watermark = 0
+        self._leader: Leader | None = None
+        self._watches: list[tuple[ActorAddress, WatchLog]] = []
+        self._trims: list[tuple[ActorAddress, TrimLog, float]] = []
+        """Who waits for all replicas' logs to begin at an offset, and until when."""
+        self._alarms: dict[str, float] = {}
+        """When which wake-up comes."""
 
     def receiveMsg_HostPartition(self, message: HostPartition, sender: ActorAddress) -> None:
         """Which replica this is."""
         self._known = Partition(message.partition, message.broker_id)
+        self._settings = message.settings
+        self._manager, self._isr_keeper = sender, message.isr_keeper
+
+    def receiveMsg_Configure(self, message: Configure, sender: ActorAddress) -> None:
+        """The topic's configuration changed."""
+        self._settings = message.settings
+        if self._log_path:
+            self.port("logs").configure(self._log_path, _log_config(self._settings))
+        if self._leader is not None:
+            self._leader.configured(self._settings.lag, self._settings.min_insync_replicas, self.now)
+            self._carry_out(self._leader)
+
+    # ------------------------------------------------------------------------------------------------ orders
 
     def answer(self, question: Message) -> Message:
         """Obey one order of the replica manager."""
@@ -61,41 +153,451 @@ class PartitionActor(Answerer):
 
     def _take_role(self, order: LeaderAndIsrPartitionState, log: LogPlace | None, transition: Transition) -> RoleTaken:
         error_code, storage_error, changed = role_verdict(self._known, order), "", False
-        if error_code == NONE and (transition is _await_leader or not is_superseded(self._known, order)):
-            error_code, storage_error = self._open_log(log)
-        if error_code == NONE:
-            self._known, changed = transition(self._known, order)
+        before = self._known
+        try:
+            if error_code == NONE and (transition is _await_leader or not is_superseded(self._known, order)):
+                error_code = self._open_log(log)
+            if error_code == NONE:
+                self._known, changed = transition(self._known, order)
+                if self._known is not before:
+                    self._enter_role(order)
+        except OSError as error:
+            error_code, storage_error = KAFKA_STORAGE_ERROR, error.strerror or str(error)
         known = self._known
-        return RoleTaken(error_code, changed, known.leads, known.under_replicated, self._log_path != "", storage_error)
+        return RoleTaken(
+            error_code,
+            changed,
+            known.leads,
+            known.under_replicated,
+            self._log_path != "",
+            storage_error,
+            self._log_end,
+            self._high_watermark,
+            self._latest_epoch,
+        )
 
-    def _open_log(self, log: LogPlace | None) -> tuple[int, str]:
-        """Make sure that there is a log. (error code, the disk's words)"""
+    def _enter_role(self, order: LeaderAndIsrPartitionState) -> None:
+        """The role is taken over: begin, renew or end the leadership."""
+        known = self._known
+        if not known.leads:
+            self._end_leadership()
+            return
+        self.port("logs").begin_epoch(self._log_path, known.leader_epoch)
+        self._latest_epoch = known.leader_epoch
+        if self._leader is None:
+            self._leader = Leader(
+                known.broker_id,
+                known.leader_epoch,
+                order.replicas,
+                order.isr,
+                order.zk_version,
+                self._log_start,
+                self._log_end,
+                self._high_watermark,
+                self._settings.lag,
+                self._settings.min_insync_replicas,
+                self.now,
+            )
+        else:
+            self._leader.renew(known.leader_epoch, order.replicas, order.isr, order.zk_version, self.now)
+        self._carry_out(self._leader)
+        self._tell_watchers()
+
+    def _end_leadership(self) -> None:
+        leader, self._leader = self._leader, None
+        if leader is not None:
+            leader.end()
+            self._carry_out(leader)
+        self._refuse_trims()
+        self._tell_watchers()
+
+    def _open_log(self, place: LogPlace | None) -> int:
+        """Make sure that there is a log. Raises OSError."""
         if self._log_path:
-            return NONE, ""
-        if log is None:
-            return KAFKA_STORAGE_ERROR, ""
-        if log.missing:
-            try:
-                self.port("disk").make_directory(log.path, False)
-            except OSError as error:
-                return KAFKA_STORAGE_ERROR, error.strerror or str(error)
-        self._log_path = log.path
-        return NONE, ""
+            return NONE
+        if place is None:
+            return KAFKA_STORAGE_ERROR
+        opened = self.port("logs").open(place.path, place.missing, _log_config(self._settings))
+        self._log_start, self._log_end, self._latest_epoch, high_watermark = opened
+        self._high_watermark = min(max(high_watermark, self._log_start), self._log_end)
+        self._log_path = place.path
+        return NONE
 
     def _stop(self, leader_epoch: int, delete: bool) -> PartitionStopped:
         error_code = stop_verdict(self._known, leader_epoch)
-        if error_code != NONE or not delete:
+        if error_code != NONE:
             return PartitionStopped(error_code)
+        if not delete:
+            if self._leader is not None:
+                self._leader.end()
+                self._carry_out(self._leader)
+            self._tell_watchers()
+            return PartitionStopped(NONE)
+        self._end_leadership()
         path, self._log_path = self._log_path, ""
         self._known = Partition(self._known.partition, self._known.broker_id)
         if not path:
             return PartitionStopped(NONE)
         deleted = deleted_path(path, self.port("random").uuid_hex())
         try:
+            self.port("logs").close(path, True)
             renamed = self.port("disk").rename(path, deleted)
         except OSError as error:
             return PartitionStopped(KAFKA_STORAGE_ERROR, storage_error=error.strerror or str(error))
         return PartitionStopped(NONE, deleted if renamed else "")
+
+    # ------------------------------------------------------------------------------------------------ producers
+
+    def receiveMsg_AppendBatch(self, message: AppendBatch, sender: ActorAddress) -> None:
+        """Append, and answer now or when it is committed."""
+        result = self._append(message, sender)
+        if result is not None:
+            self.send(sender, BatchAppended(message.request, message.index, result))
+
+    def _append(self, message: AppendBatch, sender: ActorAddress) -> ProducedPartition | None:
+        part, leader = message.part, self._leader
+        if leader is None:
+            return ProducedPartition(part.partition, NOT_LEADER_OR_FOLLOWER)
+        error_code = acks_verdict(message.acks) or leader.may_append(message.acks)
+        if error_code != NONE:
+            return ProducedPartition(part.partition, error_code)
+        refusal = produce_verdict(part.records, message.version, self._settings, self.port("time").wall_ms())
+        if refusal.error_code != NONE:
+            return ProducedPartition(part.partition, refusal.error_code, error_message=refusal.message)
+        [header] = part.records.batches
+        logs = self.port("logs")
+        if self._settings.compacted and (bare := logs.first_without_key(part.records.body)) >= 0:
+            text = "Compacted topic cannot accept message without key"
+            return ProducedPartition(
+                part.partition, INVALID_RECORD, record_errors=(RecordError(bare, text),), error_message=text
+            )
+        try:
+            error_code, first, _, append_time, end, duplicate = logs.append(
+                self._log_path, part.records.body, header, self._known.leader_epoch, self._settings.append_time
+            )
+        except OSError as error:
+            self._log_failed(error)
+            return ProducedPartition(part.partition, KAFKA_STORAGE_ERROR)
+        if error_code != NONE:
+            return ProducedPartition(part.partition, error_code, log_start_offset=self._log_start)
+        if not duplicate:
+            self._log_end = end
+            leader.appended(end, self.now)
+        result = ProducedPartition(part.partition, NONE, first, append_time, self._log_start)
+        if message.acks == -1:
+            waiting = (sender, message.request, message.index, result)
+            leader.wait(waiting, first + header.last_offset_delta + 1, self.now + message.timeout)
+        self._carry_out(leader)
+        return result if message.acks != -1 else None
+
+    # ------------------------------------------------------------------------------------------------ readers
+
+    def receiveMsg_ReadLog(self, message: ReadLog, sender: ActorAddress) -> None:
+        """Read, and take a follower's fetch as news of how far it is."""
+        self.send(sender, LogRead(message.request, message.index, self._read(message), self._limit(message.replica_id)))
+
+    def _read(self, message: ReadLog) -> FetchedPartition:
+        part, leader = message.part, self._leader
+        tp, follower = part.partition, message.replica_id != CONSUMER
+        error_code = epoch_verdict(part.current_leader_epoch, self._known.leader_epoch)
+        if error_code == NONE and leader is None:
+            served = not follower and self._known.role == FOLLOWER and message.version >= FOLLOWERS_SERVE_SINCE
+            error_code = NONE if served else NOT_LEADER_OR_FOLLOWER
+        if error_code == NONE and follower and leader is not None and message.replica_id not in leader.followers:
+            error_code = UNKNOWN_LEADER_EPOCH  # as 3.9.1 says to a replica that is not assigned
+        if error_code != NONE:
+            return FetchedPartition(tp, error_code)
+        limit = self._limit(message.replica_id)
+        before = (self._high_watermark, self._high_watermark, self._log_start)
+        offset, leader_end = part.fetch_offset, self._log_end
+        if not self._log_start <= offset <= self._log_end:
+            return FetchedPartition(tp, OFFSET_OUT_OF_RANGE)
+        if offset >= limit:
+            result = FetchedPartition(tp, NONE, *before)
+        else:
+            try:
+                error_code, body = self.port("logs").read(
+                    self._log_path,
+                    offset,
+                    min(part.partition_max_bytes, message.max_bytes),
+                    limit,
+                    message.at_least_one,
+                )
+            except OSError as error:
+                self._log_failed(error)
+                return FetchedPartition(tp, KAFKA_STORAGE_ERROR)
+            if error_code != NONE:
+                return FetchedPartition(tp, error_code)
+            result = FetchedPartition(tp, NONE, *before, body=body)
+        if follower and leader is not None:
+            leader.fetched(message.replica_id, offset, part.log_start_offset, leader_end, self.now, alive=message.alive)
+            self._carry_out(leader)
+            self._look_at_trims()
+        return result
+
+    def _limit(self, replica_id: int) -> int:
+        """Up to where a reader may read: a follower everything, a consumer what is committed."""
+        return self._high_watermark if replica_id == CONSUMER else self._log_end
+
+    def receiveMsg_WatchLog(self, message: WatchLog, sender: ActorAddress) -> None:
+        """Tell the sender once that there is more."""
+        if (self._leader is None and self._known.role != FOLLOWER) or self._has_more(message):
+            self.send(sender, LogGrew(self._known.partition, message.committed))
+        else:
+            self._watches.append((sender, message))
+
+    def _has_more(self, watch: WatchLog) -> bool:
+        return (self._high_watermark if watch.committed else self._log_end) > watch.offset
+
+    def _tell_watchers(self, only_satisfied: bool = False) -> None:
+        waiting, self._watches = self._watches, []
+        for watcher, watch in waiting:
+            if only_satisfied and not self._has_more(watch):
+                self._watches.append((watcher, watch))
+            else:
+                self.send(watcher, LogGrew(self._known.partition, watch.committed))
+
+    def receiveMsg_FindOffset(self, message: FindOffset, sender: ActorAddress) -> None:
+        """Where the log begins, ends, or reaches a time (broker.md 3.8)."""
+        self.send(sender, OffsetFound(message.request, message.index, self._find_offset(message)))
+
+    def _find_offset(self, message: FindOffset) -> ListedOffset:
+        query, leader = message.query, self._leader
+        tp, consumer = query.partition, message.replica_id == CONSUMER
+        error_code = epoch_verdict(query.current_leader_epoch, self._known.leader_epoch)
+        if error_code == NONE and leader is None:
+            error_code = NOT_LEADER_OR_FOLLOWER
+        if error_code != NONE or leader is None:
+            return ListedOffset(tp, error_code)
+        epoch = self._known.leader_epoch
+        limit = self._high_watermark if consumer else self._log_end
+        behind = consumer and self._high_watermark < leader.epoch_start
+        not_available = OFFSET_NOT_AVAILABLE if message.version >= NOT_AVAILABLE_SINCE else LEADER_NOT_AVAILABLE
+        if query.timestamp == EARLIEST:
+            return ListedOffset(tp, NONE, -1, self._log_start, epoch)
+        if query.timestamp == LATEST:
+            return ListedOffset(tp, not_available) if behind else ListedOffset(tp, NONE, -1, limit, epoch)
+        try:
+            found = self.port("logs").find_time(self._log_path, query.timestamp, limit)
+        except OSError as error:
+            self._log_failed(error)
+            return ListedOffset(tp, KAFKA_STORAGE_ERROR)
+        if found[1] < 0 and behind:
+            return ListedOffset(tp, not_available)
+        return ListedOffset(tp, NONE, *found)
+
+    def receiveMsg_FindEpochEnd(self, message: FindEpochEnd, sender: ActorAddress) -> None:
+        """Where a leader epoch ends."""
+        query = message.query
+        error_code = epoch_verdict(query.current_leader_epoch, self._known.leader_epoch)
+        if error_code == NONE and self._leader is None:
+            error_code = NOT_LEADER_OR_FOLLOWER
+        result = EpochEnd(query.partition, error_code)
+        if error_code == NONE:
+            result = EpochEnd(query.partition, NONE, *self.port("logs").epoch_end(self._log_path, query.leader_epoch))
+        self.send(sender, EpochEndFound(message.request, message.index, result))
+
+    # ------------------------------------------------------------------------------------------------ trimming
+
+    def receiveMsg_TrimLog(self, message: TrimLog, sender: ActorAddress) -> None:
+        """Begin the log later, and answer when all live replicas have followed (broker.md 9.7 row 95)."""
+        offset = self._high_watermark if message.offset == -1 else message.offset
+        error_code = NONE
+        if self._leader is None:
+            error_code = NOT_LEADER_OR_FOLLOWER
+        elif not self._settings.deleting:
+            error_code = POLICY_VIOLATION
+        elif not 0 <= offset <= self._high_watermark:
+            error_code = OFFSET_OUT_OF_RANGE
+        else:
+            try:
+                self._log_start = self.port("logs").advance_start(self._log_path, offset)
+            except OSError as error:
+                self._log_failed(error)
+                error_code = KAFKA_STORAGE_ERROR
+        if error_code != NONE:
+            self._trimmed(sender, message, error_code)
+            return
+        self._trims.append((sender, message, self.now + message.timeout))
+        self._look_at_trims()
+
+    def _look_at_trims(self) -> None:
+        if not self._trims or self._leader is None:
+            return
+        low = min((f.start for f in self._leader.followers.values()), default=self._log_start)
+        low, waiting, self._trims = min(low, self._log_start), self._trims, []
+        for sender, trim, deadline in waiting:
+            if low >= (self._log_start if trim.offset == -1 else trim.offset):
+                self._trimmed(sender, trim, NONE, low)
+            elif deadline <= self.now:
+                self._trimmed(sender, trim, REQUEST_TIMED_OUT)
+            else:
+                self._trims.append((sender, trim, deadline))
+                self._wake(TIME_IS_UP, deadline)
+
+    def _refuse_trims(self) -> None:
+        waiting, self._trims = self._trims, []
+        for sender, trim, _ in waiting:
+            self._trimmed(sender, trim, NOT_LEADER_OR_FOLLOWER)
+
+    def _trimmed(self, sender: ActorAddress, trim: TrimLog, error_code: int, low: int = -1) -> None:
+        self.send(sender, LogTrimmed(trim.request, trim.index, DeletedRecords(self._known.partition, error_code, low)))
+
+    def receiveMsg_ExpireLog(self, message: ExpireLog, sender: ActorAddress) -> None:
+        """Drop old segments, never above the high watermark; a follower too (broker.md 5.5)."""
+        if self._log_path:
+            try:
+                self._log_start, _ = self.port("logs").expire(self._log_path, self._high_watermark)
+            except OSError as error:
+                self._log_failed(error)
+
+    # ------------------------------------------------------------------------------------------------ following
+
+    def receiveMsg_Replicate(self, message: Replicate, sender: ActorAddress) -> None:
+        """Append what the leader sent, byte for byte, and take over how far it is (broker.md 4.5)."""
+        if message.leader_epoch != self._known.leader_epoch or self._leader is not None:
+            self._replicated(sender, message.leader_epoch, FENCED_LEADER_EPOCH)
+            return
+        logs, error_code = self.port("logs"), NONE
+        try:
+            if message.body.size:
+                if message.fetch_offset != self._log_end:
+                    self._replicated(sender, message.leader_epoch, CORRUPT_MESSAGE)
+                    return
+                error_code, self._log_end = logs.replicate(self._log_path, message.body)
+            if message.log_start > self._log_start and message.log_start <= self._log_end:
+                self._log_start = logs.advance_start(self._log_path, message.log_start)
+        except OSError as error:
+            self._log_failed(error)
+            error_code = KAFKA_STORAGE_ERROR
+        self._move_high_watermark(min(max(message.high_watermark, self._log_start), self._log_end))
+        self._replicated(sender, message.leader_epoch, error_code)
+
+    def receiveMsg_Reconcile(self, message: Reconcile, sender: ActorAddress) -> None:
+        """Cut the log where it and the leader's part (broker.md 4.4, the table)."""
+        if message.leader_epoch != self._known.leader_epoch or self._leader is not None:
+            self._replicated(sender, message.leader_epoch, FENCED_LEADER_EPOCH)
+            return
+        ask, error_code = -1, NONE
+        try:
+            target, ask = self._parting(message)
+            if target < self._log_end:
+                self._log_start, self._log_end = self.port("logs").truncate(self._log_path, target)
+                self._move_high_watermark(min(self._high_watermark, self._log_end))
+        except OSError as error:
+            self._log_failed(error)
+            error_code = KAFKA_STORAGE_ERROR
+        self._replicated(sender, message.leader_epoch, error_code, ask)
+
+    def _parting(self, said: Reconcile) -> tuple[int, int]:
+        """(where to cut, which epoch to ask about next or -1)."""
+        if said.end < 0:
+            return said.otherwise, -1
+        if said.epoch < 0:
+            return said.end, -1
+        own_epoch, own_end = self.port("logs").epoch_end(self._log_path, said.epoch)
+        if own_epoch == said.epoch:
+            return min(said.end, own_end), -1
+        if 0 <= own_epoch < said.epoch:
+            return own_end, own_epoch
+        return said.end, -1
+
+    def receiveMsg_Restart(self, message: Restart, sender: ActorAddress) -> None:
+        """Nothing of our log is in the leader's any more."""
+        if message.leader_epoch != self._known.leader_epoch or self._leader is not None:
+            self._replicated(sender, message.leader_epoch, FENCED_LEADER_EPOCH)
+            return
+        error_code = NONE
+        try:
+            self._log_start, self._log_end = self.port("logs").restart(self._log_path, message.offset)
+            self._move_high_watermark(message.offset)
+        except OSError as error:
+            self._log_failed(error)
+            error_code = KAFKA_STORAGE_ERROR
+        self._replicated(sender, message.leader_epoch, error_code)
+
+    def _replicated(self, sender: ActorAddress, leader_epoch: int, error_code: int, ask: int = -1) -> None:
+        self.send(sender, Replicated(self._known.partition, leader_epoch, error_code, self._log_end, ask))
+
+    # ------------------------------------------------------------------------------------------------ leading
+
+    def receiveMsg_IsrChanged(self, message: IsrChanged, sender: ActorAddress) -> None:
+        """The outcome of a write of the ISR."""
+        leader = self._leader
+        if leader is not None and message.leader_epoch == leader.leader_epoch:
+            leader.isr_written(message.number, message.zk_version if message.zk_version >= 0 else None, self.now)
+            self._carry_out(leader)
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
+        """Time has passed."""
+        self._alarms.pop(message.payload, None)
+        leader = self._leader
+        if leader is None:
+            return
+        if message.payload == LOOK:
+            leader.tick(self.now)
+        else:
+            leader.expire(self.now)
+            self._look_at_trims()
+        self._carry_out(leader)
+
+    def _carry_out(self, leader: Leader) -> None:
+        """Do what the leader's state wants done."""
+        self._move_high_watermark(leader.high_watermark)
+        for step in leader.take():
+            match step:
+                case Release(waiting, error_code):
+                    sender, request, index, result = waiting
+                    self.send(sender, BatchAppended(request, index, attrs.evolve(result, error_code=error_code)))
+                case WriteIsr(number, isr, zk_version):
+                    known = self._known
+                    self.send(
+                        self._isr_keeper,
+                        ChangeIsr(
+                            known.partition,
+                            number,
+                            known.broker_id,
+                            known.leader_epoch,
+                            known.controller_epoch,
+                            isr,
+                            zk_version,
+                        ),
+                    )
+                case Advanced():
+                    self._tell_watchers(only_satisfied=True)
+        if leader is self._leader:
+            if leader.needs_look(self.now):
+                half = self._settings.lag / 2
+                self._wake(LOOK, (self.now // half + 1) * half)
+            if leader.next_deadline is not None:
+                self._wake(TIME_IS_UP, leader.next_deadline)
+
+    def _move_high_watermark(self, offset: int) -> None:
+        if offset != self._high_watermark:
+            self._high_watermark = offset
+            self.port("logs").note_high_watermark(self._log_path, offset)
+            self._tell_watchers(only_satisfied=True)
+
+    def _wake(self, what: str, at: float) -> None:
+        if self._alarms.get(what, at + 1) > at:
+            self._alarms[what] = at
+            self.wakeupAfter(timedelta(seconds=max(at - self.now, 0.0)), what)
+
+    def _log_failed(self, error: OSError) -> None:
+        """Rule 3."""
+        self.send(self._manager, LogFailed(self._known.partition, error.strerror or str(error)))
+
+
+def _log_config(settings: LogSettings) -> tuple[int, ...]:
+    """The fields of storage's LogConfig, in order."""
+    return (
+        settings.segment_bytes,
+        settings.segment_ms,
+        settings.segment_index_bytes,
+        settings.index_interval_bytes,
+        settings.retention_ms if settings.deleting else -1,
+        settings.retention_bytes if settings.deleting else -1,
+    )
 
 
 def _await_leader(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:

@@ -17,12 +17,13 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.broker.partition import PartitionActor
+from actors.core.broker.log_settings import log_settings
 from actors.core.broker.replica_manager import (
     Census,
     ControllerResponse,
@@ -36,24 +37,37 @@ from actors.core.broker.validation import check, log_disagreements, replica_disa
 from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, deleted_path
 from messages.broker import (
+    AliveBrokers,
     BecomeFollower,
     BecomeLeader,
     Forwarded,
     ForwardedPart,
     GetAliveBrokers,
     HostPartition,
+    LogFailed,
     LogPlace,
     MergeMetadata,
     RemoveDeletedLogs,
+    RoleTaken,
     StageMetadata,
     StopPartition,
 )
-from messages.cluster import TopicPartition
+from messages.cluster import ConfigEntry, TopicPartition
 from messages.conversation import Ask, AskFailed, Failure, Flow, Pause, ask, ask_all, in_slices, in_turns, slices
 from messages.errors import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientPart, ClientResponse
 from messages.node import BrokerEpoch, NodeSettings, ReplicaManagerFailed, ReplicaManagerStarted, StartReplicaManager
+from messages.partition import (
+    ExpireLog,
+    FollowedPartition,
+    FollowLeader,
+    Hosting,
+    KeepLogs,
+    LogSettings,
+    PartitionsHosted,
+    Unfollow,
+)
 from messages.parts import cut, entries_of, let_go
 from messages.requests import (
     LeaderAndIsrPartitionState,
@@ -64,7 +78,7 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.vocabulary import Message
-from messages.zookeeper import GetControllerEpoch, NotifyLogDirFailure
+from messages.zookeeper import GetControllerEpoch, GetTopicConfigs, NotifyLogDirFailure
 
 _log = logging.getLogger("kafka_actors.replica_manager")
 
@@ -82,6 +96,11 @@ UNAWAITED = 0
 """The id of a question whose answer is dropped: the shell's own begin at 1."""
 
 RoleOrder = BecomeLeader | BecomeFollower
+Taken = tuple[ActorAddress, LeaderAndIsrPartitionState, RoleTaken]
+"""A partition's actor, the order, and how it was obeyed."""
+
+HIGH_WATERMARKS, RECOVERY_POINTS, RETENTION = "high watermarks", "recovery points", "retention"
+"""What is done for logs from time to time."""
 
 
 class ReplicaManagerActor(FlowActor):
@@ -104,6 +123,14 @@ class ReplicaManagerActor(FlowActor):
         self._offline = 0
         self._census = Census()
         self._published: tuple[Gauge, ...] = ()
+        self._isr_keeper: ActorAddress
+        self._fetcher_manager: ActorAddress
+        self._partition_requests: ActorAddress
+        self._topics: dict[str, LogSettings] = {}
+        """How the topics of hosted partitions are configured."""
+        self._news: list[Hosting] = []
+        """What has changed in where partitions are, to be told."""
+        self._housekeeping = False
         self._doomed: deque[tuple[float, str]] = deque()
         """(when due, path) of deleted logs, soonest first."""
 
@@ -115,6 +142,9 @@ class ReplicaManagerActor(FlowActor):
         self._metrics = message.metrics
         self._node = sender
         self.peers = {"metadata_cache": message.metadata_cache, "bridge": message.bridge}
+        self._isr_keeper = message.isr_keeper
+        self._fetcher_manager = message.fetcher_manager
+        self._partition_requests = message.partition_requests
         directories = LogDirectories(settings.log_dirs, settings.node_id, message.cluster_id)
         try:
             leftovers = directories.load(self.port("disk"))
@@ -153,6 +183,7 @@ class ReplicaManagerActor(FlowActor):
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         """The node stops: others may have the log directories."""
         if self._directories is not None:
+            self.port("logs").close_all()
             self._directories.unlock(self.port("disk"))
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
@@ -170,6 +201,12 @@ class ReplicaManagerActor(FlowActor):
                 return None
             case WakeupMessage(payload=RemoveDeletedLogs()):
                 self._remove_deleted_logs()
+                return None
+            case WakeupMessage(payload=KeepLogs(what)):
+                return self._keep_logs(what)
+            case LogFailed(partition, storage_error):
+                if self._directories is not None:
+                    return self._handle_log_failure(partition, storage_error, self._directories)
                 return None
         return super().flow(message)
 
@@ -209,6 +246,7 @@ class ReplicaManagerActor(FlowActor):
         if self._settings.validate_state:
             self._validate(directories)
         self._respond(forwarded, answer(request, NONE, errors))
+        self._tell_news()
         self._publish()
         yield from let_go(self._parts)
 
@@ -279,16 +317,55 @@ class ReplicaManagerActor(FlowActor):
             len(orders.leading),
             len(orders.following),
         )
+        yield from self._read_configs((*orders.leading, *orders.following))
+        if orders.leading:
+            self.send(self._fetcher_manager, Unfollow(tuple(orders.leading)))
         for window in slices(tuple(orders.leading.values()), ORDERS_AT_ONCE):
             yield from self._take_roles(window, BecomeLeader, directories, errors)
-        if not orders.following:
+        if orders.following:
+            brokers = yield from ask(GetAliveBrokers())
+            alive = frozenset(brokers.ids)
+            for window in slices(tuple(orders.following.values()), ORDERS_AT_ONCE):
+                taken = yield from self._take_roles(
+                    window, lambda order, log: BecomeFollower(order, log, order.leader in alive), directories, errors
+                )
+                self._follow(taken, brokers)
+        self._keep_house()
+
+    def _read_configs(self, partitions: Iterable[TopicPartition]) -> Flow[None]:
+        """Learn how topics are configured of which nothing is hosted yet; by default where nobody can say."""
+        new = tuple(dict.fromkeys(topic for topic, _ in partitions if topic not in self._topics))
+        if not new:
             return
-        brokers = yield from ask(GetAliveBrokers())
-        alive = frozenset(brokers.ids)
-        for window in slices(tuple(orders.following.values()), ORDERS_AT_ONCE):
-            yield from self._take_roles(
-                window, lambda order, log: BecomeFollower(order, log, order.leader in alive), directories, errors
-            )
+        overrides: dict[str, tuple[ConfigEntry, ...]] = {}
+        try:
+            read = yield from ask(GetTopicConfigs(new))
+            overrides = {topic: entries for topic, entries, _ in read.topics}
+        except AskFailed as error:
+            _log.error("[Broker id=%d] topics begin with default settings: %s", self._settings.node_id, error)
+        for topic in new:
+            self._topics[topic] = log_settings(self._settings, topic, overrides.get(topic, ()))
+
+    def _follow(self, taken: Sequence[Taken], brokers: AliveBrokers) -> None:
+        """Fetch from the leaders of these partitions, whose role is news."""
+        endpoints = dict(zip(brokers.ids, brokers.endpoints, strict=True))
+        by_leader: dict[int, list[FollowedPartition]] = {}
+        for actor, order, result in taken:
+            if result.changed and endpoints.get(order.leader) is not None:
+                by_leader.setdefault(order.leader, []).append(
+                    FollowedPartition(
+                        order.partition,
+                        actor,
+                        order.leader_epoch,
+                        result.log_end,
+                        result.high_watermark,
+                        result.latest_epoch,
+                    )
+                )
+        for leader, partitions in by_leader.items():
+            endpoint = endpoints[leader]
+            assert endpoint is not None
+            self.send(self._fetcher_manager, FollowLeader(leader, endpoint, tuple(partitions)))
 
     def _take_roles(
         self,
@@ -296,8 +373,12 @@ class ReplicaManagerActor(FlowActor):
         become: Callable[[LeaderAndIsrPartitionState, LogPlace | None], RoleOrder],
         directories: LogDirectories,
         errors: list[PartitionError],
-    ) -> Flow[None]:
-        """Have partitions obey these orders. A log that cannot be made in one directory is made in another."""
+    ) -> Flow[list[Taken]]:
+        """Have partitions obey these orders. A log that cannot be made in one directory is made in another.
+
+        Returns those that did.
+        """
+        taken: list[Taken] = []
         placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None]] = []
         for order in orders:
             error_code = name_verdict(order.partition)
@@ -306,6 +387,7 @@ class ReplicaManagerActor(FlowActor):
                 placed.append((actor, order, _log_place(directories, order.partition, order.is_new)))
             else:
                 errors.append(PartitionError(order.partition, error_code or KAFKA_STORAGE_ERROR))
+        self._tell_news()
         if not placed:
             yield Pause()
         while placed:
@@ -327,6 +409,7 @@ class ReplicaManagerActor(FlowActor):
                 if result.error_code == KAFKA_STORAGE_ERROR:
                     self._take_offline(partition)
                 else:
+                    taken.append((actor, order, result))
                     self._census.count(partition, result.leads, result.under_replicated)
             for directory, storage_error in failures.items():
                 yield from self._handle_log_dir_failure(directory, storage_error, directories)
@@ -334,13 +417,16 @@ class ReplicaManagerActor(FlowActor):
                 (actor, order, _log_place(directories, order.partition, is_new=True))  # that it may be made was decided
                 for actor, order, _ in placed
             ]
+        return taken
 
     def _host(self, partition: TopicPartition) -> ActorAddress | None:
         """The partition's actor, made where there is none yet; None while it is offline."""
         if partition not in self._hosted:
             actor = self.createActor(PartitionActor)
-            self.send(actor, HostPartition(partition, self._settings.node_id))
+            settings = self._topics[partition.topic]
+            self.send(actor, HostPartition(partition, self._settings.node_id, settings, self._isr_keeper))
             self._hosted[partition] = actor
+            self._news.append(Hosting(partition, actor))
         return self._hosted[partition]
 
     # ------------------------------------------------------------------------------------------------ StopReplica
@@ -396,6 +482,7 @@ class ReplicaManagerActor(FlowActor):
                 errors.append(PartitionError(partition, KAFKA_STORAGE_ERROR if storage_error else NONE))
         if not pairs:
             yield Pause()
+        self.send(self._fetcher_manager, Unfollow(tuple(order.partition for order in asked)))
         results = yield from ask_all(pairs)
         for order, result in zip(asked, results, strict=True):
             partition = order.partition
@@ -404,8 +491,9 @@ class ReplicaManagerActor(FlowActor):
                 continue
             error_code, storage_error = result.error_code, result.storage_error
             if error_code == NONE and order.delete_partition:
-                self._dismiss(partition)
+                self._dismiss(partition, gone=True)
                 del self._hosted[partition]
+                self._topics.pop(partition.topic, None)  # made again, it may be configured otherwise
                 if result.deleted:
                     directories.forget(partition)
                     self._doom(result.deleted)
@@ -459,10 +547,67 @@ class ReplicaManagerActor(FlowActor):
             self._hosted[partition] = None
             self._offline += 1
 
-    def _dismiss(self, partition: TopicPartition) -> None:
+    def _dismiss(self, partition: TopicPartition, gone: bool = False) -> None:
         """Let the partition's actor go."""
         self.send(self._hosted[partition], ActorExitRequest())
         self._census.strike(partition)
+        self._news.append(Hosting(partition, None, gone))
+
+    def _tell_news(self) -> None:
+        """Tell those who send data to partitions where they are now."""
+        news, self._news = tuple(self._news), []
+        lost = tuple(partition for partition, actor, _ in news if actor is None)
+        if lost:
+            self.send(self._fetcher_manager, Unfollow(lost))
+        if news:
+            self.send(self._partition_requests, PartitionsHosted(news))
+
+    # ------------------------------------------------------------------------------------------------ keeping logs
+
+    def _keep_house(self) -> None:
+        """Begin with what is done from time to time, once the controller has said what is hosted (broker.md 1.2)."""
+        if not self._housekeeping:
+            self._housekeeping = True
+            delay = self._settings.log_initial_task_delay_ms
+            for what, every in self._intervals().items():
+                first = every if what == HIGH_WATERMARKS else min(every, delay)
+                self.wakeupAfter(timedelta(milliseconds=first), KeepLogs(what))
+
+    def _intervals(self) -> dict[str, int]:
+        settings = self._settings
+        return {
+            HIGH_WATERMARKS: settings.replica_high_watermark_checkpoint_interval_ms,
+            RECOVERY_POINTS: settings.log_flush_offset_checkpoint_interval_ms,
+            RETENTION: settings.log_retention_check_interval_ms,
+        }
+
+    def _keep_logs(self, what: str) -> Flow[None]:
+        """Write checkpoints, or have partitions drop what is too old."""
+        try:
+            if what == HIGH_WATERMARKS:
+                self.port("logs").checkpoint_high_watermarks()
+            elif what == RECOVERY_POINTS:
+                self.port("logs").checkpoint()
+            else:
+                actors = tuple(actor for actor in self._hosted.values() if actor is not None)
+                yield from in_slices(self._expire, actors, ORDERS_AT_ONCE)
+        except OSError as error:
+            _log.error("[Broker id=%d] a checkpoint could not be written: %s", self._settings.node_id, error)
+        self.wakeupAfter(timedelta(milliseconds=self._intervals()[what]), KeepLogs(what))
+
+    def _expire(self, actors: Sequence[ActorAddress]) -> None:
+        for actor in actors:
+            self.send(actor, ExpireLog())
+
+    def _handle_log_failure(
+        self, partition: TopicPartition, storage_error: str, directories: LogDirectories
+    ) -> Flow[None]:
+        """The disk failed under a partition that was reading or writing (rule 3)."""
+        path = directories.find(partition)
+        if path is not None:
+            yield from self._handle_log_dir_failure(path.rpartition("/")[0], storage_error, directories)
+            self._tell_news()
+            self._publish()
 
     # ------------------------------------------------------------------------------------------------ deleted logs
 

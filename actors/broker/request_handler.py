@@ -16,6 +16,8 @@ from messages.apis import (
     ADVERTISED,
     API_BY_REQUEST,
     CONTROLLER,
+    PARTITIONS,
+    PRODUCER_IDS,
     REPLICA_MANAGER,
     REQUEST_HANDLER,
 )
@@ -61,6 +63,8 @@ class RequestHandlerActor(Dispatcher):
             METADATA_CACHE: message.metadata_cache,
             REPLICA_MANAGER: message.replica_manager,
             CONTROLLER: message.controller,
+            PARTITIONS: message.partition_requests,
+            PRODUCER_IDS: message.producer_ids,
         }
 
     def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:

@@ -151,14 +151,15 @@ class Connection(asyncio.Protocol):
     def _is_too_large(self, size: int, head: bytes) -> bool:
         """Refuse a client's request of more bytes than may go to the record."""
         most = self._gateway.settings.trace_client_request_max_bytes
-        if size <= most or self._is_of_the_cluster(int.from_bytes(head[:2], "big")):
+        if size <= most or self._is_exempt(int.from_bytes(head[:2], "big")):
             return False
         self.refuse(f"a request of {size} bytes, {most} are allowed (trace.client.request.max.bytes)")
         return True
 
-    def _is_of_the_cluster(self, key: int) -> bool:
-        """Whether it is a controller or a broker that sends requests with this key here."""
-        return self._trusted and key in API_BY_KEY and API_BY_KEY[key].control
+    def _is_exempt(self, key: int) -> bool:
+        """Whether a request may be as large as it is: it is the cluster's own, or of its records only headers are kept."""
+        api = API_BY_KEY.get(key)
+        return api is not None and (api.carries_records or (api.control and self._trusted))
 
     def _throttled(self) -> bool:
         """Whether the connection has used up its allowance; it goes on when that has grown."""
@@ -181,7 +182,7 @@ class Connection(asyncio.Protocol):
         self._work(decoding_request(frame), self._submit)
 
     def _charge(self, size: int, key: int) -> None:
-        if not self._is_of_the_cluster(key):
+        if not self._is_exempt(key):
             self._allowance.use(size, asyncio.get_running_loop().time())
 
     def _work(self, steps: Steps[T], then: Callable[[T], None]) -> None:
@@ -227,6 +228,9 @@ class Connection(asyncio.Protocol):
         if header is None or header.correlation_id != response.correlation_id or self._transport.is_closing():
             return
         self._under_way = None
+        if response.response is None:
+            self._done()
+            return
 
         def answer(frame: bytes) -> None:
             self._answer(header, frame)
@@ -239,6 +243,9 @@ class Connection(asyncio.Protocol):
         self._gateway.active(self)
         self._charge(len(frame), header.api_key)
         self._transport.write(frame)
+        self._done()
+
+    def _done(self) -> None:
         self._busy = False
         self._go_on()
 

@@ -22,6 +22,7 @@ from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.runtime import Clock, LocalBase, Scheduler, local_system
 from actors.runtime.recorder import Recorder
 from actors.storage.disk import DiskPort
+from actors.storage.logs import LogsPort
 from messages.events import CONTROLLER_EVENTS
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
 from messages.vocabulary import Message
@@ -105,6 +106,7 @@ class Node:
         base = self.base
         base.ports |= {
             "disk": DiskPort(),
+            "logs": LogsPort(TimePort().wall_ms),
             "time": TimePort(),
             "random": RandomPort(),
             "process": ProcessPort(*self.metrics.served_at),

@@ -16,7 +16,11 @@ from typing import ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
+from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
+from actors.broker.isr_keeper import IsrKeeperActor
 from actors.broker.metadata_cache import MetadataCacheActor
+from actors.broker.partition_requests import PartitionRequestsActor
+from actors.broker.producer_ids import ProducerIdsActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from actors.broker.request_handler import RequestHandlerActor
 from actors.controller.controller import ControllerActor
@@ -37,8 +41,12 @@ from messages.node import (
     ServeClients,
     StartBridge,
     StartController,
+    StartFetcherManager,
+    StartIsrKeeper,
     StartMetadataCache,
     StartNode,
+    StartPartitionRequests,
+    StartProducerIds,
     StartReplicaManager,
     StartRequestHandler,
     StopNode,
@@ -82,6 +90,8 @@ class NodeActor(FlowActor):
         self._metadata_cache: ActorAddress | None = None
         self._controller: ActorAddress | None = None
         self._replica_manager: ActorAddress | None = None
+        self._partition_requests: ActorAddress | None = None
+        self._producer_ids: ActorAddress | None = None
         self._shutdown_attempts = 0
         self._leaving = False
         """Whether a try at controlled shutdown is under way."""
@@ -158,14 +168,30 @@ class NodeActor(FlowActor):
         cluster = yield from ask(GetClusterId(proposed=self.port("random").cluster_id()))
         self._cluster_id = cluster.id
         start = self._start
-        self._metadata_cache = self.createActor(MetadataCacheActor)
-        self.send(self._metadata_cache, StartMetadataCache(start.settings, cluster.id))
+        metadata_cache = self._metadata_cache = self.createActor(MetadataCacheActor)
         if "broker" in start.settings.roles:
+            self._partition_requests = self.createActor(PartitionRequestsActor)
+        self.send(metadata_cache, StartMetadataCache(start.settings, cluster.id, self._partition_requests))
+        if self._partition_requests is not None:
+            self.send(self._partition_requests, StartPartitionRequests(metadata_cache))
+            self._producer_ids = self.createActor(ProducerIdsActor)
+            self.send(self._producer_ids, StartProducerIds(start.settings.node_id, self.peers["bridge"]))
+            isr_keeper = self.createActor(IsrKeeperActor)
+            self.send(isr_keeper, StartIsrKeeper(self.peers["bridge"]))
+            fetcher_manager = self.createActor(ReplicaFetcherManagerActor)
+            self.send(fetcher_manager, StartFetcherManager(start.settings, start.network))
             self._replica_manager = self.createActor(ReplicaManagerActor)
             self.send(
                 self._replica_manager,
                 StartReplicaManager(
-                    start.settings, cluster.id, self.peers["bridge"], self._metadata_cache, start.metrics
+                    start.settings,
+                    cluster.id,
+                    self.peers["bridge"],
+                    metadata_cache,
+                    start.metrics,
+                    isr_keeper,
+                    fetcher_manager,
+                    self._partition_requests,
                 ),
             )
         else:
@@ -191,7 +217,14 @@ class NodeActor(FlowActor):
         handler = self.createActor(RequestHandlerActor)
         self.send(
             handler,
-            StartRequestHandler(start.settings, self._metadata_cache, self._replica_manager, self._controller),
+            StartRequestHandler(
+                start.settings,
+                self._metadata_cache,
+                self._replica_manager,
+                self._controller,
+                self._partition_requests,
+                self._producer_ids,
+            ),
         )
         self.send(start.listener, ServeClients(handler))
         if self._controller is not None:

@@ -95,6 +95,10 @@ OLDEST_PROTOCOL, NEWEST_PROTOCOL = (0, 8, 0), (2, 6)
 
 TEXT = Kind("text without control characters", _text)
 BOOLEAN = Kind("true or false", _boolean)
+CLEANUP = Kind("delete, compact, or both", lambda text: ",".join(_choices("delete", "compact").parse(text)))
+TIMESTAMP_TYPE = Kind(
+    "CreateTime or LogAppendTime", {"CreateTime": "CreateTime", "LogAppendTime": "LogAppendTime"}.__getitem__
+)
 PORT = _integer(0, 65535)
 
 SETTINGS: tuple[Setting, ...] = (
@@ -146,6 +150,42 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max.connections.per.ip", _integer(0), "2147483647", "max_connections_per_ip"),
     Setting("connections.max.idle.ms", _integer(-1, LONG_MAX), "600000", "connections_max_idle_ms"),
     Setting("queued.max.request.bytes", _integer(-1, LONG_MAX), "-1", "queued_max_request_bytes"),
+    Setting("log.segment.bytes", _integer(14), "1073741824", "log_segment_bytes"),
+    Setting("log.roll.ms", _integer(1, LONG_MAX), None, "log_roll_ms"),
+    Setting("log.roll.hours", _integer(1), "168", "log_roll_hours"),
+    Setting("log.index.size.max.bytes", _integer(4), "10485760", "log_index_size_max_bytes"),
+    Setting("log.index.interval.bytes", _integer(0), "4096", "log_index_interval_bytes"),
+    Setting("log.retention.ms", _integer(-1, LONG_MAX), None, "log_retention_ms"),
+    Setting("log.retention.minutes", _integer(-1), None, "log_retention_minutes"),
+    Setting("log.retention.hours", _integer(-1), "168", "log_retention_hours"),
+    Setting("log.retention.bytes", _integer(-1, LONG_MAX), "-1", "log_retention_bytes"),
+    Setting("log.retention.check.interval.ms", _integer(1, LONG_MAX), "300000", "log_retention_check_interval_ms"),
+    Setting("log.initial.task.delay.ms", _integer(0, LONG_MAX), "30000", "log_initial_task_delay_ms"),
+    Setting("log.flush.offset.checkpoint.interval.ms", _integer(0), "60000", "log_flush_offset_checkpoint_interval_ms"),
+    Setting("log.cleanup.policy", CLEANUP, "delete", "log_cleanup_policy"),
+    Setting("log.message.timestamp.type", TIMESTAMP_TYPE, "CreateTime", "log_message_timestamp_type"),
+    Setting(
+        "log.message.timestamp.difference.max.ms",
+        _integer(0, LONG_MAX),
+        "9223372036854775807",
+        "log_message_timestamp_difference_max_ms",
+    ),
+    Setting("message.max.bytes", _integer(0), "1048588", "message_max_bytes"),
+    Setting("min.insync.replicas", _integer(1), "1", "min_insync_replicas"),
+    Setting("num.replica.fetchers", _integer(1), "1", "num_replica_fetchers"),
+    Setting("replica.lag.time.max.ms", _integer(1, LONG_MAX), "30000", "replica_lag_time_max_ms"),
+    Setting("replica.fetch.wait.max.ms", _integer(0), "500", "replica_fetch_wait_max_ms"),
+    Setting("replica.fetch.min.bytes", _integer(0), "1", "replica_fetch_min_bytes"),
+    Setting("replica.fetch.max.bytes", _integer(0), "1048576", "replica_fetch_max_bytes"),
+    Setting("replica.fetch.response.max.bytes", _integer(0), "10485760", "replica_fetch_response_max_bytes"),
+    Setting("replica.fetch.backoff.ms", _integer(0), "1000", "replica_fetch_backoff_ms"),
+    Setting("replica.socket.timeout.ms", _integer(1), "30000", "replica_socket_timeout_ms"),
+    Setting(
+        "replica.high.watermark.checkpoint.interval.ms",
+        _integer(1, LONG_MAX),
+        "5000",
+        "replica_high_watermark_checkpoint_interval_ms",
+    ),
     Setting("trace.dir", TEXT, None),
     Setting("trace.client.request.max.bytes", _integer(1), "4194304", "trace_client_request_max_bytes"),
     Setting("trace.client.bytes.per.second", _integer(1, LONG_MAX), "4194304", "trace_client_bytes_per_second"),
@@ -182,9 +222,9 @@ KNOWN = frozenset(
     alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.create.topics.enable
     auto.include.jmx.reporter auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms
     broker.session.timeout.ms client.quota.callback.class compression.gzip.level compression.lz4.level
-    compression.type compression.zstd.level connection.failed.authentication.delay.ms
-    connections.max.reauth.ms control.plane.listener.name controller.listener.names
-    controller.quorum.append.linger.ms controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
+    compression.type compression.zstd.level connection.failed.authentication.delay.ms connections.max.reauth.ms
+    control.plane.listener.name controller.listener.names controller.quorum.append.linger.ms
+    controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
     controller.quorum.retry.backoff.ms controller.quorum.voters controller.quota.window.num
     controller.quota.window.size.seconds create.topic.policy.class.name delegation.token.expiry.check.interval.ms
@@ -196,53 +236,44 @@ KNOWN = frozenset(
     group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms group.consumer.session.timeout.ms
     group.coordinator.append.linger.ms group.coordinator.new.enable group.coordinator.rebalance.protocols
     group.coordinator.threads group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size
-    group.min.session.timeout.ms group.share.delivery.count.limit group.share.enable
-    group.share.heartbeat.interval.ms group.share.max.groups group.share.max.heartbeat.interval.ms
-    group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms group.share.max.size
-    group.share.min.heartbeat.interval.ms group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms
-    group.share.partition.max.record.locks group.share.record.lock.duration.ms group.share.session.timeout.ms
-    initial.broker.registration.timeout.ms kafka.metrics.polling.interval.secs kafka.metrics.reporters
-    leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage log.cleaner.backoff.ms
-    log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms log.cleaner.enable
-    log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
-    log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms
-    log.cleaner.threads log.cleanup.policy log.dir.failure.timeout.ms log.flush.interval.messages
-    log.flush.interval.ms log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms
-    log.flush.start.offset.checkpoint.interval.ms log.index.interval.bytes log.index.size.max.bytes
-    log.initial.task.delay.ms log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable
-    log.message.format.version log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
-    log.message.timestamp.difference.max.ms log.message.timestamp.type log.preallocate log.retention.bytes
-    log.retention.check.interval.ms log.retention.hours log.retention.minutes log.retention.ms log.roll.hours
-    log.roll.jitter.hours log.roll.jitter.ms log.roll.ms log.segment.bytes max.connection.creation.rate
-    max.connections.per.ip.overrides
-    max.incremental.fetch.session.cache.slots max.request.partition.size.limit message.max.bytes metadata.log.dir
+    group.min.session.timeout.ms group.share.delivery.count.limit group.share.enable group.share.heartbeat.interval.ms
+    group.share.max.groups group.share.max.heartbeat.interval.ms group.share.max.record.lock.duration.ms
+    group.share.max.session.timeout.ms group.share.max.size group.share.min.heartbeat.interval.ms
+    group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms group.share.partition.max.record.locks
+    group.share.record.lock.duration.ms group.share.session.timeout.ms initial.broker.registration.timeout.ms
+    kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
+    leader.imbalance.per.broker.percentage log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size
+    log.cleaner.delete.retention.ms log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+    log.cleaner.io.max.bytes.per.second log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
+    log.cleaner.min.compaction.lag.ms log.cleaner.threads log.dir.failure.timeout.ms log.flush.interval.messages
+    log.flush.interval.ms log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms
+    log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable log.message.format.version
+    log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.preallocate log.roll.jitter.hours
+    log.roll.jitter.ms max.connection.creation.rate max.connections.per.ip.overrides
+    max.incremental.fetch.session.cache.slots max.request.partition.size.limit metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
-    metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
-    metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
-    metrics.recording.level metrics.sample.window.ms min.insync.replicas num.io.threads num.network.threads
-    num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
+    metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
+    metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
+    num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
     offset.metadata.max.bytes offsets.commit.required.acks offsets.commit.timeout.ms offsets.load.buffer.size
     offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
     offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes
     password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
-    password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret
-    principal.builder.class producer.id.expiration.check.interval.ms producer.id.expiration.ms
-    producer.purgatory.purge.interval.requests queued.max.requests quota.window.num
-    quota.window.size.seconds remote.fetch.max.wait.ms remote.log.index.file.cache.total.size.bytes
-    remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
-    remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
-    remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
-    remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
-    remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms
-    remote.log.manager.task.retry.backoff.ms remote.log.manager.task.retry.jitter
-    remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
-    remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path
-    remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name
-    remote.log.reader.max.pending.tasks remote.log.reader.threads remote.log.storage.manager.class.name
-    remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix remote.log.storage.system.enable
-    replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
-    replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
-    replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+    password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret principal.builder.class
+    producer.id.expiration.check.interval.ms producer.id.expiration.ms producer.purgatory.purge.interval.requests
+    queued.max.requests quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms
+    remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
+    remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
+    remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
+    remote.log.manager.fetch.max.bytes.per.second remote.log.manager.fetch.quota.window.num
+    remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.task.interval.ms
+    remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
+    remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size
+    remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
+    remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
+    remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
+    remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
+    remote.log.storage.system.enable replica.selector.class replica.socket.receive.buffer.bytes
     replication.quota.window.num replication.quota.window.size.seconds sasl.client.callback.handler.class
     sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
     sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
@@ -256,14 +287,13 @@ KNOWN = frozenset(
     sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
     sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
     security.providers server.max.startup.time.ms socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms socket.listen.backlog.size socket.receive.buffer.bytes
-    socket.send.buffer.bytes ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth
-    ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
-    ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
-    ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
-    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
-    ssl.truststore.password ssl.truststore.type telemetry.max.bytes
-    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+    socket.connection.setup.timeout.ms socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes
+    ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
+    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm
+    ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
+    ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
+    ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
+    telemetry.max.bytes transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
     transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
     transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.num.partitions
     transaction.state.log.replication.factor transaction.state.log.segment.bytes transactional.id.expiration.ms
@@ -273,8 +303,8 @@ KNOWN = frozenset(
     zookeeper.ssl.client.enable zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols
     zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location zookeeper.ssl.keystore.password
     zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable zookeeper.ssl.protocol zookeeper.ssl.truststore.location
-    zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type
-    quota.consumer.default quota.producer.default super.users allow.everyone.if.no.acl.found zookeeper.sync.time.ms
+    zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type quota.consumer.default quota.producer.default
+    super.users allow.everyone.if.no.acl.found zookeeper.sync.time.ms
     """.split()
 )
 """What Kafka 3.9, or 2.6 before it, or its authorizer knows, and we do not act on."""

@@ -1,6 +1,7 @@
 """Ports: the only door through which an actor does or learns what is not a message.
 
-Rule 1: a call's arguments and result are str, int, bool, None or tuples of those; it fails with OSError only.
+Rule 1: a call's arguments and result are str, int, bool, None, bodies of record batches, or tuples of those; it fails
+        with OSError only. A body is noted by size and checksum: in replay it has no bytes.
 Rule 2: live, the call goes to the object of that name and is noted on the running delivery.
 Rule 3: in replay, it is answered from the record; a call that differs from the record ends the replay at once, by an
 exception that neither an actor's `except Exception` nor the failure policy can swallow.
@@ -12,6 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from actors.runtime.delivery import Effect
+from messages.records import Body
+
+BODY = "record batches"
+"""How a body begins where it is kept."""
 
 
 class EffectDiverged(BaseException):
@@ -44,22 +49,24 @@ class Ports(dict[str, Any]):
         """Make a call, or have it answered by the record. Raises OSError, and EffectDiverged."""
         if self.recorded is not None:
             return self._answer(port, method, args, next(self.recorded, None))
+        noted = _noted(args)
         try:
             result = getattr(self[port], method)(*args)
         except OSError as error:
-            self.made.append(Effect(port, method, args, None, f"{error.errno or 0} {error.strerror or error}"))
+            self.made.append(Effect(port, method, noted, None, f"{error.errno or 0} {error.strerror or error}"))
             raise
-        self.made.append(Effect(port, method, args, result, ""))
+        self.made.append(Effect(port, method, noted, _noted(result), ""))
         return result
 
     def _answer(self, port: str, method: str, args: tuple[Any, ...], recorded: Effect | None) -> Any:
+        args = _noted(args)
         if recorded is None or (recorded.port, recorded.method, recorded.args) != (port, method, args):
             raise EffectDiverged((port, method, args), recorded)
         self.made.append(recorded._replace(args=args))
         if recorded.error:
             number, _, text = recorded.error.partition(" ")
             raise OSError(int(number), text)
-        return recorded.result
+        return _remembered(recorded.result)
 
 
 class Port:
@@ -79,3 +86,21 @@ class Port:
             return self._ports.call(self._name, method, args)
 
         return call
+
+
+def _noted(value: Any) -> Any:
+    """An argument or result as it is kept: a body as (BODY, size, checksum), everything else as it is (rule 1)."""
+    if value.__class__ is Body:
+        return BODY, value.size, value.crc
+    if isinstance(value, tuple) and any(entry.__class__ is Body for entry in value):
+        return tuple([_noted(entry) for entry in value])
+    return value
+
+
+def _remembered(value: Any) -> Any:
+    """What `noted` kept, with bodies that have no bytes."""
+    if isinstance(value, tuple):
+        if len(value) == 3 and value[0] == BODY:
+            return Body(value[1], value[2])
+        return tuple([_remembered(entry) for entry in value])
+    return value

@@ -15,6 +15,21 @@ Rule 5: Metadata's "all topics" is null from v1 on and an empty list in v0, wher
 from __future__ import annotations
 
 from messages.cluster import Endpoint
+from messages.data_requests import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    FetchedPartition,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from messages.records import Body, Records
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -29,6 +44,7 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.wire.compiler import Binding
+from messages.wire.record_batch import body_of, read_records
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Kafka's security protocols; the index is the id on the wire."""
@@ -90,7 +106,37 @@ def _topics_read(version: int, topics: tuple[str, ...] | None) -> tuple[str, ...
     return topics or None if version == 0 else topics
 
 
+def _records(records: bytes | None) -> Records:
+    return read_records(records)
+
+
+def _produced_bytes(part: ProducePartition) -> bytes:
+    return bytes(part.records.body.data)
+
+
+def _body(records: bytes | None) -> Body:
+    return body_of(records or b"")
+
+
+def _fetched_bytes(fetched: FetchedPartition) -> bytes:
+    return bytes(fetched.body.data)
+
+
 BINDINGS: dict[type, Binding] = {
+    ProduceRequest: Binding(gathered={"partitions": ("topic_data.partition_data",)}),
+    ProducePartition: Binding(written={"records": _produced_bytes}, read={"records": _records}),
+    ProduceResponse: Binding(gathered={"partitions": ("responses.partition_responses",)}),
+    FetchRequest: Binding(
+        gathered={"partitions": ("topics.partitions",), "forgotten": ("forgotten_topics_data.partitions",)}
+    ),
+    FetchResponse: Binding(gathered={"partitions": ("responses.partitions",)}),
+    FetchedPartition: Binding(written={"records": _fetched_bytes}, read={"body": _body}),
+    ListOffsetsRequest: Binding(gathered={"partitions": ("topics.partitions",)}),
+    ListOffsetsResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
+    OffsetForLeaderEpochRequest: Binding(gathered={"partitions": ("topics.partitions",)}),
+    OffsetForLeaderEpochResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
+    DeleteRecordsRequest: Binding(gathered={"partitions": ("topics.partitions",)}),
+    DeleteRecordsResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
     LeaderAndIsrRequest: Binding(
         gathered={"partition_states": ("ungrouped_partition_states", "topic_states.partition_states")},
     ),

@@ -102,8 +102,11 @@ class _Class:
         return self.binding.renamed.get(attribute, (attribute,)) + tuple(name for name in arrays if "." not in name)
 
     def attribute(self, field: str) -> str | None:
-        """The attribute that is the field."""
-        return next((name for name in self.hints if field in self.fields(name)), None)
+        """The attribute that is the field. A TopicPartition is never one: it is two (rule 2)."""
+        return next(
+            (name for name, hint in self.hints.items() if hint is not TopicPartition and field in self.fields(name)),
+            None,
+        )
 
     def grouped(self, field: str) -> tuple[str, str] | None:
         """The attribute whose elements are grouped in the array `field`, and their array within."""
@@ -512,7 +515,8 @@ class _Writer(_Code):
                 run.append((_FIXED[field.type], source))
             else:
                 self.pack(run, pieces)
-                pieces.append(self.framed(field, source))
+                nested = field.array and bool(field.fields)
+                pieces.append(self.nested(kind, field, source) if nested else self.framed(field, source))
         if tagged:
             run.append(("B", "0"))
         self.pack(run, pieces)
@@ -524,6 +528,17 @@ class _Writer(_Code):
             pack = self.refer(layout.pack, "pack_" + layout.format[1:].replace("?", "z"))
             pieces.append(f"{pack}({', '.join(source for _, source in run)})")
             run.clear()
+
+    def nested(self, kind: _Class, field: Field, source: str) -> str:
+        """The expression of an array of structs inside a row."""
+        attribute = kind.attribute(field.name)
+        element = self.class_of(None if attribute is None else kind.element(attribute))
+        item = self.fresh("item")
+        made = self.row(element, _present(field.fields), item, self.flexible)
+        made = f"{self.count(source)} + b''.join([{made} for {item} in {source}])"
+        if field.nullable:
+            made = f"({primitives.null('array', self.flexible)!r} if {source} is None else {made})"
+        return made
 
     def framed(self, field: Field, source: str) -> str:
         """The expression of a field of no fixed size."""

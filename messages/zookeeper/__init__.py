@@ -29,7 +29,9 @@ from messages.zookeeper.cluster import (
     NoCluster,
     NodeRegistration,
     Nodes,
+    ProducerIds,
     RegisterNode,
+    TakeProducerIds,
 )
 from messages.zookeeper.controller import (
     ControllerEpochIs,
@@ -48,6 +50,7 @@ from messages.zookeeper.notifications import (
     GetLogDirEvents,
     IsrChanges,
     LogDirEvents,
+    NotifyIsrChange,
     NotifyLogDirFailure,
 )
 from messages.zookeeper.partition_states import (
@@ -120,11 +123,14 @@ __all__ = [
     "NodeRegistration",
     "Nodes",
     "NotElected",
+    "NotifyIsrChange",
     "NotifyLogDirFailure",
     "PartitionStateRead",
     "PartitionStates",
     "RegisterBroker",
+    "ProducerIds",
     "RegisterNode",
+    "TakeProducerIds",
     "RegistrationRefused",
     "RequestTopicDeletion",
     "ResignController",

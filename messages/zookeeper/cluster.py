@@ -37,6 +37,21 @@ class ClusterId:
 
 
 @message
+class TakeProducerIds(BridgeQuestion["ProducerIds"]):
+    """Broker: take the next block of /latest_producer_id_block. -> ProducerIds"""
+
+    broker_id: int
+
+
+@message
+class ProducerIds:
+    """Producer ids from `start` on, up to but without `end`, which nobody else has."""
+
+    start: int
+    end: int
+
+
+@message
 class RegisterNode(BridgeQuestion[Done]):
     """Create ephemeral /kafka-actors/nodes/N: where this node's metrics are served, which roles it has. -> Done
 

@@ -30,6 +30,13 @@ class DeleteIsrChangeNotifications(BridgeQuestion[Done]):
 
 
 @message
+class NotifyIsrChange(BridgeQuestion[Done]):
+    """Broker: create /isr_change_notification/isr_change_N, which makes the controller read these states. -> Done"""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@message
 class NotifyLogDirFailure(BridgeQuestion[Done]):
     """Broker: create /log_dir_event_notification/log_dir_event_N, which makes the controller look. -> Done"""
 

@@ -41,14 +41,16 @@ class CreatePartitionStates(BridgeQuestion["WriteResults"]):
 
 @message
 class UpdatePartitionStates(BridgeQuestion["WriteResults"]):
-    """Set state of each, conditional on the zk_version its state carries, fenced. -> WriteResults, same order
+    """Set state of each, conditional on the zk_version its state carries, fenced if a controller asks.
+
+    -> WriteResults, same order.
 
     After a lost answer or a BadVersion the batch is re-read once: what already holds our data at version + 1 counts
     as OK, a different version as BAD_VERSION, the rest is sent again.
     """
 
     states: tuple[Leadership, ...]
-    epoch_zk_version: int
+    epoch_zk_version: int | None
 
 
 class WriteResult(NamedTuple):

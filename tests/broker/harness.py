@@ -15,15 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from thespian.actors import ActorAddress
 
+from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
+from actors.broker.isr_keeper import IsrKeeperActor
 from actors.broker.metadata_cache import MetadataCacheActor
+from actors.broker.partition_requests import PartitionRequestsActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from actors.broker.request_handler import RequestHandlerActor
 from actors.gateway.listener import ListenerGateway
 from actors.node.ports import TimePort
 from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
 from actors.storage.disk import DiskPort
-from messages.cluster import Endpoint, TopicPartition
+from actors.storage.logs import LogsPort
+from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.conversation import Answer, Ask, Failure
 from messages.metrics import Gauges
 from messages.network import ClientPart, ClientRequest, ClientResponse
@@ -31,7 +36,10 @@ from messages.node import (
     BrokerEpoch,
     NodeSettings,
     ServeClients,
+    StartFetcherManager,
+    StartIsrKeeper,
     StartMetadataCache,
+    StartPartitionRequests,
     StartReplicaManager,
     StartRequestHandler,
 )
@@ -51,7 +59,7 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.vocabulary import Message
-from messages.zookeeper import ControllerEpochIs, GetControllerEpoch
+from messages.zookeeper import ControllerEpochIs, GetControllerEpoch, GetTopicConfigs, TopicConfig, TopicConfigs
 
 CLUSTER_ID = "qOCh2TuhQcqxRBXk3PZ8Ng"
 CONTROLLER = 100
@@ -75,22 +83,34 @@ class FaultyDisk(DiskPort):
     def __init__(self) -> None:
         self.faults: dict[str, int] = {}
 
-    def _check(self, path: str) -> None:
+    def check(self, path: str) -> None:
         for prefix, number in self.faults.items():
             if path.startswith(prefix):
                 raise OSError(number, os.strerror(number), path)
 
     def make_directory(self, path: str, parents: bool = False) -> bool:
-        self._check(path)
+        self.check(path)
         return super().make_directory(path, parents)
 
     def rename(self, path: str, target: str) -> bool:
-        self._check(path)
+        self.check(path)
         return super().rename(path, target)
 
     def list_directories(self, path: str) -> tuple[str, ...]:
-        self._check(path)
+        self.check(path)
         return super().list_directories(path)
+
+
+class FaultyLogs(LogsPort):
+    """The logs on that disk: to open and to close one fails where the disk does."""
+
+    def __init__(self, disk: FaultyDisk) -> None:
+        super().__init__(TimePort().wall_ms)
+        self._disk = disk
+
+    def open(self, path: str, is_new: bool, config: tuple[int, ...]) -> tuple[int, int, int, int]:
+        self._disk.check(path)
+        return super().open(path, is_new, config)
 
 
 def order(topic: str, number: int = 0, leader: int = 0, epoch: int = 0, **fields: Any) -> LeaderAndIsrPartitionState:
@@ -136,7 +156,12 @@ class Broker:
         self.settings = settings(*log_dirs, **fields)
         self.clock = VirtualClock() if clock is None else clock
         self.disk = FaultyDisk()
-        ports = {"disk": self.disk, "random": CountingRandom(), "time": TimePort()}
+        ports = {
+            "disk": self.disk,
+            "logs": FaultyLogs(self.disk),
+            "random": CountingRandom(),
+            "time": TimePort(),
+        }
         self.base = LocalBase(clock=self.clock, observer=observer, ports=ports)
         self.system = local_system(self.base)
         self.gauges: dict[str, float] = {}
@@ -154,12 +179,26 @@ class Broker:
         """What was asked of ZooKeeper."""
         self.elected: int | None = MAX_EPOCH
         """What /controller_epoch holds, by default more than anybody says; None while ZooKeeper is away."""
+        self.configs: dict[str, tuple[ConfigEntry, ...]] = {}
+        """What ZooKeeper says of topics' configurations."""
         self._bridge = self.base.outsider("bridge", self._asked)
+        self.transmitted: list[Message] = []
+        """What fetchers sent to other brokers."""
+        self.network = self.base.outsider("network", lambda message, sender: self.transmitted.append(message))
         self.cache = self.system.createActor(MetadataCacheActor)
         self.manager = self.system.createActor(ReplicaManagerActor)
         self.handler = self.system.createActor(RequestHandlerActor)
-        self.base.inject(self.cache, StartMetadataCache(self.settings, CLUSTER_ID))
-        self.base.inject(self.handler, StartRequestHandler(self.settings, self.cache, self.manager, None))
+        self.partition_requests = self.system.createActor(PartitionRequestsActor)
+        self.isr_keeper = self.system.createActor(IsrKeeperActor)
+        self.fetcher_manager = self.system.createActor(ReplicaFetcherManagerActor)
+        self.base.inject(self.cache, StartMetadataCache(self.settings, CLUSTER_ID, self.partition_requests))
+        self.base.inject(self.partition_requests, StartPartitionRequests(self.cache))
+        self.base.inject(self.isr_keeper, StartIsrKeeper(self._bridge))
+        self.base.inject(self.fetcher_manager, StartFetcherManager(self.settings, self.network))
+        self.base.inject(
+            self.handler,
+            StartRequestHandler(self.settings, self.cache, self.manager, None, self.partition_requests),
+        )
         self._correlation_id = 0
         if start:
             self.start()
@@ -176,8 +215,12 @@ class Broker:
             parts, self.parts = self.parts, []
             self.answers.append(attrs.evolve(message, response=joined(parts, message.response)))
 
-    def _asked(self, message: Ask, sender: Any) -> None:
-        if isinstance(message.question, GetControllerEpoch):
+    def _asked(self, message: Ask, sender: ActorAddress) -> None:
+        """Answer what is asked of the epoch and of topics' configurations; note everything else."""
+        if isinstance(message.question, GetTopicConfigs):
+            configs = [TopicConfig(topic, self.configs.get(topic, ())) for topic in message.question.topics]
+            self.base.inject(sender, Answer(message.id, TopicConfigs(tuple(configs))), self._bridge)
+        elif isinstance(message.question, GetControllerEpoch):
             away = Failure("ConnectionLoss", "ZooKeeper is away")
             result = away if self.elected is None else ControllerEpochIs(self.elected)
             self.base.inject(sender, Answer(message.id, result), self._bridge)
@@ -186,7 +229,16 @@ class Broker:
 
     def start(self) -> None:
         """Start the replica manager."""
-        start = StartReplicaManager(self.settings, CLUSTER_ID, self._bridge, self.cache, self._metrics)
+        start = StartReplicaManager(
+            self.settings,
+            CLUSTER_ID,
+            self._bridge,
+            self.cache,
+            self._metrics,
+            self.isr_keeper,
+            self.fetcher_manager,
+            self.partition_requests,
+        )
         self.base.inject(self.manager, start, self._node)
 
     def run(self) -> None:

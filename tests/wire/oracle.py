@@ -37,6 +37,7 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.wire import RequestHeader
+from tests.wire import data_samples
 
 Body = dict[str, Any]
 
@@ -47,6 +48,7 @@ _MODULES = {
     6: "update_metadata",
     7: "controlled_shutdown",
     18: "api_versions",
+    **data_samples.MODULES,
 }
 _PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -156,6 +158,9 @@ def _endpoint(endpoint: Endpoint) -> Body:
 
 def request_body(request: Any) -> Body:
     """kio's fields of `request` (also those that the version lacks)."""
+    about_data = data_samples.words(request)
+    if about_data is not None:
+        return about_data
     match request:
         case LeaderAndIsrRequest(_, controller, controller_epoch, broker_epoch, states, live):
             return {
@@ -244,6 +249,9 @@ def request_body(request: Any) -> Body:
 
 def response_body(response: Any, version: int) -> Body:
     """kio's fields of `response` (also those that the version lacks)."""
+    about_data = data_samples.words(response)
+    if about_data is not None:
+        return about_data
     match response:
         case LeaderAndIsrResponse(code, errors) | StopReplicaResponse(code, errors):
             listed = [

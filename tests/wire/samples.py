@@ -35,6 +35,7 @@ from messages.requests import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from tests.wire import data_samples
 
 METADATA, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, API_VERSIONS = 3, 4, 5, 6, 7, 18
 
@@ -143,6 +144,11 @@ RESPONSES: dict[int, st.SearchStrategy[Any]] = {
 }
 
 
+_data_requests, _data_responses = data_samples.samples(int16, int32, int64, texts, error_codes, partitions, several)
+REQUESTS |= _data_requests
+RESPONSES |= _data_responses
+
+
 def by_topic(states: Iterable[Any]) -> tuple[Any, ...]:
     """`states` in the order in which grouping by topic leaves them: topics as first seen, the rest as it was."""
     first: dict[str, int] = {}
@@ -188,7 +194,7 @@ def request_as_read(request: Any) -> Any:
             return attrs.evolve(request, allow_auto_topic_creation=True)
         case ApiVersionsRequest() if version < 3:
             return ApiVersionsRequest(version)
-    return request
+    return data_samples.as_read(request, version, by_topic)
 
 
 def _broker_as_read(broker: UpdateMetadataBroker, version: int) -> UpdateMetadataBroker:
@@ -226,4 +232,4 @@ def response_as_read(response: Any, version: int) -> Any:
             return MetadataResponse(
                 brokers, cluster_id if version >= 2 else None, controller_id if version >= 1 else -1, topics
             )
-    return response
+    return data_samples.as_read(response, version, by_topic)

@@ -8,7 +8,14 @@ Rule 3: whatever else a znode holds, reading it raises BadZnode, which names the
 from __future__ import annotations
 
 from zk_bridge.znodes.brokers import decode_broker, encode_broker, is_broker_id, registration_version
-from zk_bridge.znodes.cluster import decode_cluster_id, decode_node, encode_cluster_id, encode_node
+from zk_bridge.znodes.cluster import (
+    decode_cluster_id,
+    decode_node,
+    decode_producer_ids,
+    encode_cluster_id,
+    encode_node,
+    encode_producer_ids,
+)
 from zk_bridge.znodes.controller import (
     decode_controller,
     decode_controller_epoch,
@@ -51,7 +58,9 @@ __all__ = [
     "encode_controller_epoch",
     "encode_isr_change",
     "encode_log_dir_event",
+    "decode_producer_ids",
     "encode_node",
+    "encode_producer_ids",
     "encode_state",
     "encode_topic",
     "is_broker_id",

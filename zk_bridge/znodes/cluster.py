@@ -17,6 +17,19 @@ def decode_cluster_id(path: str, data: bytes | None) -> str:
     return read
 
 
+def encode_producer_ids(broker_id: int, start: int, end: int) -> bytes:
+    """/latest_producer_id_block; its offsets are text, and its end is in the block."""
+    return encode({"version": 1, "broker": broker_id, "block_start": str(start), "block_end": str(end - 1)})
+
+
+def decode_producer_ids(path: str, data: bytes | None) -> int:
+    """The first id after the block in /latest_producer_id_block; 0 where there never was one."""
+    if data is None:
+        return 0
+    end: int = naming(path, data, lambda data: int(decimal(member(parse(data), "block_end", str))))
+    return end + 1
+
+
 def encode_node(node: NodeRegistration) -> bytes:
     """/kafka-actors/nodes/N, ours alone."""
     return encode(

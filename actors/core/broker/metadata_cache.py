@@ -71,18 +71,18 @@ class ClusterView:
 
     def describe(self, names: Iterable[str], listener: str, version: int) -> tuple[MetadataTopic, ...]:
         """These topics for a client on `listener`."""
-        endpoints = self._endpoints(listener)
+        endpoints = self.endpoints(listener)
         return tuple([self._topic(name, endpoints, version) for name in names])
 
     def answer(self, topics: tuple[MetadataTopic, ...], cluster_id: str, listener: str) -> MetadataResponse:
         """The response that tells a client on `listener` of these topics, and of the cluster."""
         brokers = tuple(
             MetadataBroker(id, endpoint.host, endpoint.port, self.brokers[id].rack)
-            for id, endpoint in self._endpoints(listener).items()
+            for id, endpoint in self.endpoints(listener).items()
         )
         return MetadataResponse(brokers, cluster_id, self.controller_id, topics)
 
-    def _endpoints(self, listener: str) -> dict[int, Endpoint]:
+    def endpoints(self, listener: str) -> dict[int, Endpoint]:
         """The live brokers that have this listener, by id."""
         return {
             id: endpoint

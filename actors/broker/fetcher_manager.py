@@ -1,0 +1,133 @@
+"""ReplicaFetcherManagerActor: which fetcher follows which partition (broker.md 4.3).
+
+Rule 1: a fetcher serves one leader and one fetcher id, which a partition's name alone decides. It is made when it is
+        needed, and ended when it follows nothing.
+Rule 2: a leader that is reached elsewhere now gets new fetchers; what the old ones followed was ordered anew, too, or
+        is ordered by the controller when it hears of the move.
+"""
+
+from __future__ import annotations
+
+from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited
+
+from actors.broker.replica_fetcher import ReplicaFetcherActor
+from actors.runtime import Dispatcher
+from messages.cluster import Endpoint, TopicPartition
+from messages.node import NodeSettings, StartFetcherManager
+from messages.partition import Follow, FollowedPartition, FollowLeader, StartFetcher, Unfollow
+
+Key = tuple[int, int]
+"""(leader, fetcher id)."""
+
+
+class ReplicaFetcherManagerActor(Dispatcher):
+    """One per broker; see the module's rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings: NodeSettings
+        self._network: ActorAddress
+        self._fetchers: dict[Key, tuple[ActorAddress, Endpoint]] = {}
+        self._made = 0
+        self._followed: dict[TopicPartition, Key] = {}
+        self._loads: dict[Key, int] = {}
+
+    def receiveMsg_StartFetcherManager(self, message: StartFetcherManager, sender: ActorAddress) -> None:
+        """Learn how to fetch."""
+        self._settings, self._network = message.settings, message.network
+
+    def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
+        """A fetcher left as it was told to."""
+
+    def receiveMsg_FollowLeader(self, message: FollowLeader, sender: ActorAddress) -> None:
+        """Divide the partitions among the leader's fetchers."""
+        self._unfollow(tuple(followed.partition for followed in message.partitions))
+        by_fetcher: dict[int, list[FollowedPartition]] = {}
+        for followed in message.partitions:
+            number = fetcher_id(followed.partition, self._settings.num_replica_fetchers)
+            by_fetcher.setdefault(number, []).append(followed)
+        for number, partitions in by_fetcher.items():
+            key = message.leader_id, number
+            fetcher = self._fetcher(key, message.endpoint)
+            for followed in partitions:
+                self._followed[followed.partition] = key
+            self._loads[key] = self._loads.get(key, 0) + len(partitions)
+            self.send(fetcher, Follow(tuple(partitions)))
+        self._end_idle()
+
+    def receiveMsg_Unfollow(self, message: Unfollow, sender: ActorAddress) -> None:
+        """Let go of partitions that are led here now, stopped, or gone."""
+        self._unfollow(message.partitions)
+        self._end_idle()
+
+    def _unfollow(self, partitions: tuple[TopicPartition, ...]) -> None:
+        by_fetcher: dict[Key, list[TopicPartition]] = {}
+        for partition in partitions:
+            key = self._followed.pop(partition, None)
+            if key is not None:
+                by_fetcher.setdefault(key, []).append(partition)
+        for key, left in by_fetcher.items():
+            self._loads[key] -= len(left)
+            self.send(self._fetchers[key][0], Unfollow(tuple(left)))
+
+    def _fetcher(self, key: Key, endpoint: Endpoint) -> ActorAddress:
+        known = self._fetchers.get(key)
+        if known is not None and known[1] == endpoint:
+            return known[0]
+        if known is not None:
+            self._end(key)
+        settings, (leader_id, number) = self._settings, key
+        self._made += 1
+        fetcher = self.createActor(ReplicaFetcherActor)
+        self._fetchers[key] = fetcher, endpoint
+        self.send(
+            fetcher,
+            StartFetcher(
+                settings.node_id,
+                leader_id,
+                number,
+                endpoint,
+                f"fetcher-{leader_id}-{number}-{self._made}",
+                self._network,
+                settings.replica_socket_timeout_ms / 1000,
+                settings.replica_fetch_wait_max_ms / 1000,
+                settings.replica_fetch_min_bytes,
+                settings.replica_fetch_response_max_bytes,
+                settings.replica_fetch_max_bytes,
+                settings.replica_fetch_backoff_ms / 1000,
+            ),
+        )
+        return fetcher
+
+    def _end_idle(self) -> None:
+        for key, load in list(self._loads.items()):
+            if not load:
+                self._end(key)
+
+    def _end(self, key: Key) -> None:
+        """End a fetcher, and forget what it followed."""
+        fetcher, _ = self._fetchers.pop(key)
+        self._loads.pop(key, None)
+        for partition in [partition for partition, of in self._followed.items() if of == key]:
+            del self._followed[partition]
+        self.send(fetcher, ActorExitRequest())
+
+
+def fetcher_id(partition: TopicPartition, fetchers: int) -> int:
+    """Which of a leader's fetchers follows a partition: Kafka's rule, by Java's hash of its topic."""
+    hashed = _as_int32(31 * java_hash(partition.topic) + partition.partition)
+    return (0 if hashed == -(1 << 31) else abs(hashed)) % fetchers
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode."""
+    data = text.encode("utf-16-be")
+    value = 0
+    for place in range(0, len(data), 2):
+        value = (31 * value + (data[place] << 8 | data[place + 1])) & 0xFFFFFFFF
+    return _as_int32(value)
+
+
+def _as_int32(value: int) -> int:
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value

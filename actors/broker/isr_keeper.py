@@ -1,0 +1,113 @@
+"""IsrKeeperActor: the one through whom leaders change in-sync replicas in ZooKeeper (broker.md 3.3, 3.4).
+
+Rule 1: leaders' changes are gathered while a write is under way, and written together. Each stands for itself: the
+        znode must have the version that its leader knows.
+Rule 2: a leader is told the outcome: the new version, or -1 where the write was refused. While nobody knows, because
+        the session was lost, it is told nothing, and the write is tried again: it must count whom ZooKeeper may have
+        admitted (broker.md 3.3; what is written already is found to be ours).
+Rule 3: the controller hears of changes by a notification: when they have been quiet for 5 s, or the last notification
+        is more than 60 s ago; looked at every 2.5 s. One notification names every partition once.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from thespian.actors import ActorAddress, WakeupMessage
+
+from actors.runtime import FlowActor
+from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
+from messages.conversation import AskFailed, Flow, ask
+from messages.node import StartIsrKeeper
+from messages.partition import ChangeIsr, IsrChanged, WriteIsrChanges
+from messages.store import OK
+from messages.vocabulary import Message
+from messages.zookeeper import NotifyIsrChange, UpdatePartitionStates
+
+log = logging.getLogger("kafka.cluster.Partition")
+
+LOOK_SECONDS = 2.5
+QUIET_SECONDS = 5.0
+LONGEST_SECONDS = 60.0
+AGAIN_SECONDS = 1.0
+
+REFUSED = -1
+
+
+class IsrKeeperActor(FlowActor):
+    """One per broker; see the module's rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wanted: list[tuple[ActorAddress, ChangeIsr]] = []
+        self._changed: dict[TopicPartition, None] = {}
+        self._last_change = 0.0
+        self._last_notification = 0.0
+        self._looking = False
+
+    def receiveMsg_StartIsrKeeper(self, message: StartIsrKeeper, sender: ActorAddress) -> None:
+        """Learn who writes to ZooKeeper; both clocks of rule 3 start now."""
+        self.peers = {"bridge": message.bridge}
+        self._last_change = self._last_notification = self.now
+
+    def receiveMsg_ChangeIsr(self, message: ChangeIsr, sender: ActorAddress) -> None:
+        """A leader wants another ISR (rule 1)."""
+        self._wanted.append((sender, message))
+        if len(self._wanted) == 1:
+            self.send(self.myAddress, WriteIsrChanges())
+
+    def flow(self, message: Message) -> Flow[None] | None:
+        """Write what is wanted, or look whether the controller is to be told."""
+        match message:
+            case WriteIsrChanges() | WakeupMessage(payload=WriteIsrChanges()):
+                return self._write()
+            case WakeupMessage():
+                self._looking = False
+                return self._look()
+        return super().flow(message)
+
+    def _write(self) -> Flow[None]:
+        wanted, self._wanted = self._wanted, []
+        states = tuple(
+            Leadership(
+                change.partition,
+                LeaderIsrAndControllerEpoch(
+                    change.leader, change.leader_epoch, change.isr, change.controller_epoch, change.zk_version
+                ),
+            )
+            for _, change in wanted
+        )
+        try:
+            written = yield from ask(UpdatePartitionStates(states, None))
+        except AskFailed as error:
+            log.warning("%d changes of in-sync replicas have to be written again: %s", len(wanted), error)
+            self._wanted = wanted + self._wanted
+            self.wakeupAfter(timedelta(seconds=AGAIN_SECONDS), WriteIsrChanges())
+            return
+        for (leader, change), result in zip(wanted, written.results, strict=True):
+            version = result.zk_version if result.code == OK else REFUSED
+            self.send(leader, IsrChanged(change.leader_epoch, change.number, version))
+            if result.code == OK:
+                self._changed[change.partition] = None
+                self._last_change = self.now
+        self._look_later()
+
+    def _look(self) -> Flow[None]:
+        """Rule 3."""
+        quiet = self._last_change + QUIET_SECONDS < self.now
+        if self._changed and (quiet or self._last_notification + LONGEST_SECONDS < self.now):
+            partitions, self._changed = tuple(self._changed), {}
+            try:
+                yield from ask(NotifyIsrChange(partitions))
+                self._last_notification = self.now
+            except AskFailed as error:
+                log.warning("The controller could not be told of in-sync replicas: %s", error)
+                self._changed = dict.fromkeys(partitions) | self._changed
+        self._look_later()
+
+    def _look_later(self) -> None:
+        """Look at the next multiple of 2.5 s, as long as there is anything to be told."""
+        if self._changed and not self._looking:
+            self._looking = True
+            self.wakeupAfter(timedelta(seconds=LOOK_SECONDS - self.now % LOOK_SECONDS))

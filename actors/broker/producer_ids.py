@@ -1,0 +1,57 @@
+"""ProducerIdsActor: ids for idempotent producers, from blocks that brokers take in ZooKeeper (broker.md 7.4).
+
+Rule 1: a block belongs to one broker, and is used up before the next is taken; what a stop leaves of it is never used.
+Rule 2: a producer that names a transaction is not served here: that is its coordinator's.
+"""
+
+from __future__ import annotations
+
+from thespian.actors import ActorAddress
+
+from actors.runtime import FlowActor
+from messages.broker import Forwarded
+from messages.conversation import AskFailed, Flow, ask
+from messages.data_requests import InitProducerIdResponse
+from messages.errors import COORDINATOR_NOT_AVAILABLE, NONE, NOT_COORDINATOR
+from messages.network import ClientResponse
+from messages.node import StartProducerIds
+from messages.vocabulary import Message
+from messages.zookeeper import TakeProducerIds
+
+
+class ProducerIdsActor(FlowActor):
+    """One per broker; see the module's rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._broker_id = -1
+        self._next = 0
+        self._end = 0
+
+    def receiveMsg_StartProducerIds(self, message: StartProducerIds, sender: ActorAddress) -> None:
+        """Learn who takes blocks."""
+        self._broker_id = message.broker_id
+        self.peers = {"bridge": message.bridge}
+
+    def flow(self, message: Message) -> Flow[None] | None:
+        """A client's InitProducerId."""
+        return self._serve(message) if isinstance(message, Forwarded) else super().flow(message)
+
+    def _serve(self, forwarded: Forwarded) -> Flow[None]:
+        request = forwarded.request
+        if request.request.transactional_id is not None:
+            response = InitProducerIdResponse(NOT_COORDINATOR)
+        else:
+            response = yield from self._give()
+        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+
+    def _give(self) -> Flow[InitProducerIdResponse]:
+        """The next id, epoch 0."""
+        if self._next == self._end:
+            try:
+                block = yield from ask(TakeProducerIds(self._broker_id))
+            except AskFailed:
+                return InitProducerIdResponse(COORDINATOR_NOT_AVAILABLE)
+            self._next, self._end = block.start, block.end
+        self._next += 1
+        return InitProducerIdResponse(NONE, self._next - 1, 0)

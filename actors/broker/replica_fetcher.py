@@ -1,0 +1,137 @@
+"""ReplicaFetcherActor: follows partitions of one leader over one connection, by `actors.core.broker.fetcher`.
+
+One request is under way at a time, and the next goes out when its answer has been dealt with: by that the connection
+waits at the leader where there is nothing to be had, and a poll that brings nothing costs the partitions nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
+
+from actors.core.broker.fetcher import Fetcher, FetchSettings, Order
+from actors.runtime import Dispatcher
+from messages.cluster import TopicPartition
+from messages.data_requests import FetchResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
+from messages.errors import NONE
+from messages.network import CloseConnection, Received, Transmit, TransmitFailed
+from messages.partition import Follow, Replicated, StartFetcher, Unfollow
+
+log = logging.getLogger("kafka.server.ReplicaFetcherThread")
+
+
+class ReplicaFetcherActor(Dispatcher):
+    """One per (leader, fetcher id); see the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start: StartFetcher
+        self._fetcher: Fetcher
+        self._actors: dict[TopicPartition, ActorAddress] = {}
+        self._correlation_id = 0
+        self._awaited: int | None = None
+        self._alarm: float | None = None
+
+    def receiveMsg_StartFetcher(self, message: StartFetcher, sender: ActorAddress) -> None:
+        """Learn whom to fetch from, and how."""
+        self._start = message
+        self._fetcher = Fetcher(
+            FetchSettings(
+                message.broker_id,
+                message.max_wait,
+                message.min_bytes,
+                message.max_bytes,
+                message.partition_max_bytes,
+                message.backoff,
+            )
+        )
+
+    def receiveMsg_Follow(self, message: Follow, sender: ActorAddress) -> None:
+        """Follow these partitions from now on."""
+        for partition, actor, leader_epoch, log_end, high_watermark, epoch in message.partitions:
+            self._actors[partition] = actor
+            self._fetcher.follow(partition, leader_epoch, log_end, high_watermark, epoch)
+        self._go_on()
+
+    def receiveMsg_Unfollow(self, message: Unfollow, sender: ActorAddress) -> None:
+        """Follow these no longer."""
+        self._fetcher.unfollow(message.partitions)
+        for partition in message.partitions:
+            self._actors.pop(partition, None)
+
+    def receiveMsg_Received(self, message: Received, sender: ActorAddress) -> None:
+        """The leader's answer."""
+        if message.correlation_id != self._awaited:
+            return
+        self._awaited = None
+        fetcher = self._fetcher
+        match message.response:
+            case FetchResponse(partitions, error_code) if error_code == NONE:
+                self._send(fetcher.fetched(partitions, self.now))
+            case OffsetForLeaderEpochResponse(partitions):
+                self._send(fetcher.epochs_ended(partitions, self.now))
+            case ListOffsetsResponse(partitions):
+                self._send(fetcher.offsets_listed(partitions, self.now))
+            case _:
+                fetcher.unanswered(self.now)
+        self._go_on()
+
+    def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
+        """No answer: pause."""
+        if message.correlation_id == self._awaited:
+            self._awaited = None
+            log.warning(
+                "[ReplicaFetcher replicaId=%d, leaderId=%d, fetcherId=%d] Error in fetch: %s",
+                self._start.broker_id,
+                self._start.leader_id,
+                self._start.fetcher_id,
+                message.reason,
+            )
+            self._fetcher.unanswered(self.now)
+            self._go_on()
+
+    def receiveMsg_Replicated(self, message: Replicated, sender: ActorAddress) -> None:
+        """A partition is ready for more."""
+        self._fetcher.replicated(message, self.now)
+        self._go_on()
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
+        """A backoff is over."""
+        self._alarm = None
+        self._go_on()
+
+    def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
+        """Nothing is followed from this leader any more."""
+        self.send(self._start.network, CloseConnection(self._start.channel))
+
+    def _send(self, orders: list[Order]) -> None:
+        for partition, message in orders:
+            actor = self._actors.get(partition)
+            if actor is not None:
+                self.send(actor, message)
+
+    def _go_on(self) -> None:
+        """Ask what is due, if nothing is under way."""
+        fetcher, start = self._fetcher, self._start
+        if self._awaited is not None or not fetcher.settled:
+            return
+        orders = fetcher.without_epochs(self.now)
+        if orders:
+            self._send(orders)
+            return
+        request = fetcher.next_request(self.now)
+        if request is None:
+            due = fetcher.next_time()
+            if due is not None and due > self.now and (self._alarm is None or due < self._alarm):
+                self._alarm = due
+                self.wakeupAfter(timedelta(seconds=due - self.now))
+            return
+        self._correlation_id += 1
+        self._awaited = self._correlation_id
+        client = f"broker-{start.broker_id}-fetcher-{start.fetcher_id}"
+        self.send(
+            start.network,
+            Transmit(start.channel, start.endpoint, self._correlation_id, client, request, start.timeout),
+        )

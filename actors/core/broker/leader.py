@@ -1,0 +1,308 @@
+"""The leader's side of a partition: followers, in-sync replicas, high watermark, and who waits (broker.md 3).
+
+Rule 1 (followers): of each other replica we know the end of its log, which is where it last fetched from, and when it
+        was last caught up: it had then all that the leader had, now or at its previous fetch.
+Rule 2 (shrink): out of the ISR goes who is behind, and was last caught up more than `lag` ago. Who is not behind stays,
+        however silent. The leader always stays.
+Rule 3 (expand): into the ISR comes a live replica that has reached the high watermark and the start of this leader's
+        epoch.
+Rule 4 (writes): the ISR is ZooKeeper's. One write is under way at a time; until its outcome is known the high watermark
+        counts the union of old and new ISR, and `min.insync.replicas` the confirmed one. An answer counts only for the
+        write that it answers, under the epoch that asked.
+Rule 5 (high watermark): the least end among the ISR and those caught up within `lag`. It never falls, and does not move
+        while the ISR is smaller than it must be (Kafka >= 3.7).
+Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or its time is up. It is told
+        once. Nothing waits longer than this leadership.
+
+Nothing here waits or asks: every method takes what happened and the time; `take()` gives what is to
+be done about it, in order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+
+from messages.errors import (
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+)
+
+UNKNOWN = -1
+"""A follower's log end before its first fetch."""
+
+NEVER = float("-inf")
+
+
+@attrs.define
+class Follower:
+    """What the leader knows of one other replica (rule 1). Times on the node's clock, in seconds."""
+
+    end: int = UNKNOWN
+    start: int = UNKNOWN
+    caught_up_at: float = NEVER
+    leader_end_before: int = 0
+    fetched_at: float = NEVER
+
+
+@attrs.frozen
+class Waiter:
+    """A produce that waits for the high watermark to reach `offset`; `token` is whose it is."""
+
+    token: Any
+    offset: int
+    deadline: float
+
+
+@attrs.frozen
+class Release:
+    """To do: tell the waiter how it ended."""
+
+    token: Any
+    error_code: int
+
+
+@attrs.frozen
+class WriteIsr:
+    """To do: write this ISR to ZooKeeper, if the znode still has `zk_version`. `number` comes back with the outcome."""
+
+    number: int
+    isr: tuple[int, ...]
+    zk_version: int
+
+
+@attrs.frozen
+class Advanced:
+    """To do: tell those who wait for records that there are more (to followers), or more that are committed."""
+
+    high_watermark_moved: bool
+
+
+ToDo = Release | WriteIsr | Advanced
+
+
+class Leader:
+    """One leadership of one partition, from the order that made us leader to the next order."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        leader_epoch: int,
+        replicas: Sequence[int],
+        isr: Sequence[int],
+        zk_version: int,
+        log_start: int,
+        log_end: int,
+        high_watermark: int,
+        lag: float,
+        min_isr: int,
+        now: float,
+    ) -> None:
+        self.broker_id = broker_id
+        self.leader_epoch = leader_epoch
+        self.epoch_start = log_end
+        self.replicas = tuple(replicas)
+        self.isr = tuple(isr)
+        self.zk_version = zk_version
+        self.log_start = log_start
+        self.log_end = log_end
+        self.high_watermark = min(max(high_watermark, log_start), log_end)
+        self.lag = lag
+        self.min_isr = min_isr
+        self.followers: dict[int, Follower] = {}
+        self._writing: WriteIsr | None = None
+        self._writes = 0
+        self._waiting: deque[Waiter] = deque()
+        """In the order of their offsets, which is that of their appends."""
+        self._to_do: list[ToDo] = []
+        self._adopt(replicas, now, fresh=True)
+        self._advance(now)
+
+    # ------------------------------------------------------------------------------------------------ to see
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """The confirmed ISR, and whom a write under way would add (rule 4)."""
+        writing = self._writing.isr if self._writing is not None else ()
+        return (*self.isr, *(replica for replica in writing if replica not in self.isr))
+
+    @property
+    def required_isr(self) -> int:
+        """How many in-sync replicas an acks=all produce needs: not more than there are replicas."""
+        return min(self.min_isr, len(self.replicas))
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When the first waiter's time is up."""
+        return min((waiter.deadline for waiter in self._waiting), default=None)
+
+    def needs_look(self, now: float) -> bool:
+        """Whether time alone may change anything: somebody is behind who counts."""
+        return any(
+            follower.end != self.log_end and (replica in self.isr or now - follower.caught_up_at <= self.lag)
+            for replica, follower in self.followers.items()
+        )
+
+    @property
+    def waiting(self) -> int:
+        """How many produces wait."""
+        return len(self._waiting)
+
+    def take(self) -> list[ToDo]:
+        """What is to be done since it was last asked, in order."""
+        taken, self._to_do = self._to_do, []
+        return taken
+
+    # ------------------------------------------------------------------------------------------------ orders
+
+    def renew(
+        self, leader_epoch: int, replicas: Sequence[int], isr: Sequence[int], zk_version: int, now: float
+    ) -> None:
+        """The controller made us leader again, in a new epoch: what is known of followers stays (broker.md 1.5)."""
+        self.leader_epoch = leader_epoch
+        self.epoch_start = self.log_end
+        self.isr, self.zk_version = tuple(isr), zk_version
+        self._writing = None
+        self._adopt(replicas, now, fresh=False)
+        self._advance(now)
+
+    def end(self, error_code: int = NOT_LEADER_OR_FOLLOWER) -> None:
+        """This leadership is over: whoever waits is told so."""
+        self._release(self._waiting, error_code)
+        self._waiting.clear()
+        self._writing = None
+
+    def _adopt(self, replicas: Sequence[int], now: float, fresh: bool) -> None:
+        self.replicas = tuple(replicas)
+        known, self.followers = self.followers, {}
+        for replica in replicas:
+            if replica != self.broker_id:
+                follower = self.followers[replica] = known.get(replica) or Follower()
+                follower.caught_up_at = now if replica in self.isr else NEVER
+                follower.leader_end_before = self.epoch_start
+                follower.fetched_at = now
+                if fresh:
+                    follower.end = follower.start = UNKNOWN
+
+    # ------------------------------------------------------------------------------------------------ events
+
+    def may_append(self, acks: int) -> int:
+        """NONE, or why a produce is refused before anything is appended."""
+        return NOT_ENOUGH_REPLICAS if acks == -1 and len(self.isr) < self.required_isr else NONE
+
+    def appended(self, log_end: int, now: float) -> None:
+        """The log grew to `log_end`."""
+        self.log_end = log_end
+        moved = self._advance(now)
+        if not moved:
+            self._to_do.append(Advanced(high_watermark_moved=False))
+
+    def wait(self, token: Any, offset: int, deadline: float) -> None:
+        """An acks=all produce ends before `offset`: release it now if that is committed, else when it is (rule 6)."""
+        waiter = Waiter(token, offset, deadline)
+        if offset <= self.high_watermark:
+            self._release((waiter,), self._code_of_commit())
+        else:
+            self._waiting.append(waiter)
+
+    def fetched(self, replica: int, offset: int, start: int, leader_end: int, now: float, alive: bool = True) -> None:
+        """A follower fetched from `offset` when our log ended at `leader_end`; its own log begins at `start`.
+
+        Unknown replicas are nobody's followers: see `followers` first.
+        """
+        follower = self.followers[replica]
+        if offset >= leader_end:
+            follower.caught_up_at = max(follower.caught_up_at, now)
+        elif offset >= follower.leader_end_before:
+            follower.caught_up_at = max(follower.caught_up_at, follower.fetched_at)
+        grew = offset != follower.end
+        follower.end, follower.start = offset, start
+        follower.leader_end_before, follower.fetched_at = leader_end, now
+        if alive:
+            self._maybe_expand(replica)
+        if grew:
+            self._advance(now)
+
+    def tick(self, now: float) -> None:
+        """Time has passed: look for those who lag behind (rule 2)."""
+        if self._writing is not None:
+            return
+        out = [replica for replica in self.isr if replica != self.broker_id and self._is_out_of_sync(replica, now)]
+        if out:
+            self._write(tuple(replica for replica in self.isr if replica not in out))
+        self._advance(now)
+
+    def expire(self, now: float) -> None:
+        """Release those whose time is up; what they wrote stays in the log."""
+        late = [waiter for waiter in self._waiting if waiter.deadline <= now]
+        if late:
+            self._waiting = deque(waiter for waiter in self._waiting if waiter.deadline > now)
+            self._release(late, REQUEST_TIMED_OUT)
+
+    def isr_written(self, number: int, zk_version: int | None, now: float) -> None:
+        """The outcome of a write: the znode's new version, or None where it was refused (rule 4)."""
+        writing = self._writing
+        if writing is None or writing.number != number:
+            return
+        self._writing = None
+        if zk_version is not None:
+            self.isr, self.zk_version = writing.isr, zk_version
+        self._advance(now)
+
+    def configured(self, lag: float, min_isr: int, now: float) -> None:
+        """The topic's configuration changed."""
+        self.lag, self.min_isr = lag, min_isr
+        self._advance(now)
+
+    # ------------------------------------------------------------------------------------------------ rules
+
+    def _is_out_of_sync(self, replica: int, now: float) -> bool:
+        follower = self.followers.get(replica)
+        if follower is None:
+            return True
+        return follower.end != self.log_end and now - follower.caught_up_at > self.lag
+
+    def _maybe_expand(self, replica: int) -> None:
+        """Rule 3."""
+        end = self.followers[replica].end
+        if self._writing is None and replica not in self.isr and end >= max(self.high_watermark, self.epoch_start):
+            self._write((*self.isr, replica))
+
+    def _write(self, isr: tuple[int, ...]) -> None:
+        self._writes += 1
+        self._writing = WriteIsr(self._writes, isr, self.zk_version)
+        self._to_do.append(self._writing)
+
+    def _advance(self, now: float) -> bool:
+        """Rule 5. Whether the high watermark moved; then those who waited for it are released."""
+        if len(self.isr) < self.required_isr:
+            return False
+        counted = self.maximal_isr
+        ends = (
+            follower.end
+            for replica, follower in self.followers.items()
+            if replica in counted or now - follower.caught_up_at <= self.lag
+        )
+        candidate = min(ends, default=self.log_end)
+        candidate = min(candidate, self.log_end)
+        if candidate <= self.high_watermark:
+            return False
+        self.high_watermark = candidate
+        self._to_do.append(Advanced(high_watermark_moved=True))
+        done = []
+        while self._waiting and self._waiting[0].offset <= candidate:
+            done.append(self._waiting.popleft())
+        self._release(done, self._code_of_commit())
+        return True
+
+    def _code_of_commit(self) -> int:
+        return NONE if len(self.isr) >= self.required_isr else NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def _release(self, waiters: Iterable[Waiter], error_code: int) -> None:
+        self._to_do += [Release(waiter.token, error_code) for waiter in waiters]

@@ -1,0 +1,71 @@
+"""What a topic's configuration means for its partitions: its overrides, and the broker's defaults for the rest.
+
+Rule: an override that Kafka would not take is ignored with a line in the log; znodes are written by anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from actors.core.topic_config import InvalidConfig, check_config
+from messages.cluster import ConfigEntry
+from messages.node import NodeSettings
+from messages.partition import LogSettings
+
+log = logging.getLogger("kafka.server.ConfigHandler")
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+
+def default_settings(node: NodeSettings) -> LogSettings:
+    """Those of a topic without overrides. The finer unit wins where a time is said in several."""
+    return log_settings(node, "", ())
+
+
+def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry]) -> LogSettings:
+    """Those of `topic`."""
+    said = {entry.name: entry.value.strip() for entry in overrides if _is_valid(topic, entry)}
+
+    def number(name: str, default: int) -> int:
+        return int(said.get(name, default))
+
+    cleanup = said.get("cleanup.policy", node.log_cleanup_policy).replace(" ", "").split(",")
+    timestamp_type = said.get("message.timestamp.type", node.log_message_timestamp_type)
+    return LogSettings(
+        segment_bytes=number("segment.bytes", node.log_segment_bytes),
+        segment_ms=number("segment.ms", _first(node.log_roll_ms, node.log_roll_hours * HOUR_MS)),
+        segment_index_bytes=number("segment.index.bytes", node.log_index_size_max_bytes),
+        index_interval_bytes=number("index.interval.bytes", node.log_index_interval_bytes),
+        retention_ms=number("retention.ms", _retention_ms(node)),
+        retention_bytes=number("retention.bytes", node.log_retention_bytes),
+        max_message_bytes=number("max.message.bytes", node.message_max_bytes),
+        min_insync_replicas=number("min.insync.replicas", node.min_insync_replicas),
+        append_time=timestamp_type == "LogAppendTime",
+        timestamp_difference_max_ms=number(
+            "message.timestamp.difference.max.ms", node.log_message_timestamp_difference_max_ms
+        ),
+        compacted="compact" in cleanup,
+        deleting="delete" in cleanup,
+        lag=node.replica_lag_time_max_ms / 1000,
+    )
+
+
+def _retention_ms(node: NodeSettings) -> int:
+    minutes = node.log_retention_minutes
+    said = _first(node.log_retention_ms, node.log_retention_hours * HOUR_MS if minutes is None else minutes * MINUTE_MS)
+    return max(said, -1)
+
+
+def _first(said: int | None, otherwise: int) -> int:
+    return otherwise if said is None else said
+
+
+def _is_valid(topic: str, entry: ConfigEntry) -> bool:
+    try:
+        check_config(entry)
+    except InvalidConfig as error:
+        log.warning("the configuration of topic %s: %s; it is ignored", topic, error)
+        return False
+    return True

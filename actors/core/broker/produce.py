@@ -1,0 +1,85 @@
+"""What a leader takes from producers, and what it refuses, by a batch's header alone (broker.md 3.6, 5.2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from messages.cluster import NO_EPOCH
+from messages.errors import (
+    CORRUPT_MESSAGE,
+    FENCED_LEADER_EPOCH,
+    INVALID_RECORD,
+    INVALID_REQUIRED_ACKS,
+    INVALID_TIMESTAMP,
+    MESSAGE_TOO_LARGE,
+    NONE,
+    RECORD_LIST_TOO_LARGE,
+    UNKNOWN_LEADER_EPOCH,
+    UNSUPPORTED_COMPRESSION_TYPE,
+)
+from messages.partition import LogSettings
+from messages.records import LOG_APPEND_TIME_BIT, NO_PRODUCER_ID, NO_TIMESTAMP, Records
+
+ZSTD = 4
+ZSTD_SINCE = 7
+"""The Produce version from which producers may use zstd."""
+
+ACKS = (-1, 0, 1)
+
+
+class Refusal(NamedTuple):
+    """Why a batch is not appended; NONE where it is. The text is for version 8 and later."""
+
+    error_code: int
+    message: str | None = None
+
+
+TAKEN = Refusal(NONE)
+
+
+def acks_verdict(acks: int) -> int:
+    """NONE, or 21 for an `acks` that nobody knows."""
+    return NONE if acks in ACKS else INVALID_REQUIRED_ACKS
+
+
+def produce_verdict(records: Records, version: int, settings: LogSettings, now_ms: int) -> Refusal:
+    """Whether what a producer sent to a partition may be appended: the first rule that it breaks."""
+    if records.error_code not in (NONE, CORRUPT_MESSAGE):
+        return Refusal(records.error_code, "Produce requests hold record batches of format 2")
+    if len(records.batches) != 1:
+        return Refusal(INVALID_RECORD, "Produce requests hold exactly one record batch per partition")
+    [header] = records.batches
+    if header.codec == ZSTD and version < ZSTD_SINCE:
+        return Refusal(UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs version {ZSTD_SINCE} of Produce")
+    if header.base_offset != 0:
+        return Refusal(INVALID_RECORD, f"The base offset is {header.base_offset}, it should be 0")
+    if header.size > settings.max_message_bytes:
+        return Refusal(
+            MESSAGE_TOO_LARGE, f"The batch has {header.size} bytes, the topic takes {settings.max_message_bytes}"
+        )
+    if header.size > settings.segment_bytes:
+        return Refusal(RECORD_LIST_TOO_LARGE, f"The batch has {header.size} bytes, a segment {settings.segment_bytes}")
+    if records.error_code != NONE:
+        return Refusal(records.error_code, "The checksum does not fit the batch")
+    if header.is_control:
+        return Refusal(INVALID_RECORD, "Control batches are not for producers")
+    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
+        return Refusal(
+            INVALID_RECORD, f"{header.record_count} records, but the last offset delta is {header.last_offset_delta}"
+        )
+    if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
+        return Refusal(INVALID_RECORD, "A producer id without a sequence number")
+    if header.attributes & LOG_APPEND_TIME_BIT:
+        return Refusal(INVALID_TIMESTAMP, "Producers do not set the time of the append")
+    limit = settings.timestamp_difference_max_ms
+    timed = not settings.append_time and header.max_timestamp != NO_TIMESTAMP
+    if timed and max(abs(now_ms - header.max_timestamp), abs(now_ms - header.first_timestamp)) > limit:
+        return Refusal(INVALID_TIMESTAMP, f"A record's time is more than {limit} ms from now")
+    return TAKEN
+
+
+def epoch_verdict(named: int, local: int) -> int:
+    """NONE, or that a request names a leader epoch that is over (74), or not known here yet (75)."""
+    if named in (NO_EPOCH, local):
+        return NONE
+    return FENCED_LEADER_EPOCH if named < local else UNKNOWN_LEADER_EPOCH

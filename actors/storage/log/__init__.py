@@ -1,0 +1,19 @@
+"""A partition's log on disk, in Kafka's own files (broker.md 5): Apache's brokers and tools can read them."""
+
+from actors.storage.log.checkpoint import Checkpoint, DamagedCheckpoint
+from actors.storage.log.handles import Handles
+from actors.storage.log.log import Appended, Log, LogConfig, OffsetOutOfRange, Read
+from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence
+
+__all__ = [
+    "Appended",
+    "Checkpoint",
+    "DamagedCheckpoint",
+    "Handles",
+    "InvalidProducerEpoch",
+    "Log",
+    "LogConfig",
+    "OffsetOutOfRange",
+    "OutOfOrderSequence",
+    "Read",
+]

@@ -1,0 +1,71 @@
+"""Kafka's checkpoint files: a version, a count, then a line per entry (broker.md 5.1).
+
+A file is written beside the old one and renamed over it, so that a crash leaves the one or the other, never a torn one.
+What does not add up is damage, and named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+VERSION = 0
+
+
+class DamagedCheckpoint(ValueError):
+    """A checkpoint file that does not say what it should; the text names file and line."""
+
+
+class Checkpoint:
+    """One checkpoint file of `width` columns: names first, the last `numbers` of them whole numbers."""
+
+    def __init__(self, path: str, names: int, numbers: int) -> None:
+        self.path = path
+        self._names = names
+        self._width = names + numbers
+
+    def read(self) -> list[tuple[str | int, ...]]:
+        """The entries, none where there is no file. Raises DamagedCheckpoint, OSError."""
+        try:
+            text = Path(self.path).read_bytes().decode(errors="replace")
+        except FileNotFoundError:
+            return []
+        lines = text.splitlines()
+        if len(lines) < 2 or lines[0].strip() != str(VERSION):
+            raise DamagedCheckpoint(f"{self.path}: line 1 should be {VERSION}, the version")
+        entries = [self._entry(number, line) for number, line in enumerate(lines[2:], 3) if line.strip()]
+        if lines[1].strip() != str(len(entries)):
+            raise DamagedCheckpoint(f"{self.path}: line 2 says {lines[1].strip()} entries, there are {len(entries)}")
+        return entries
+
+    def write(self, entries: Iterable[tuple[str | int, ...]], durable: bool = True) -> None:
+        """Replace the file. Raises OSError."""
+        lines = [" ".join(map(str, entry)) for entry in entries]
+        replace_file(self.path, "".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode(), durable)
+
+    def _entry(self, number: int, line: str) -> tuple[str | int, ...]:
+        parts = line.split()
+        try:
+            if len(parts) != self._width:
+                raise ValueError
+            return (*parts[: self._names], *(int(part) for part in parts[self._names :]))
+        except ValueError:
+            raise DamagedCheckpoint(f"{self.path}: line {number} is no entry: {line!r}") from None
+
+
+def replace_file(path: str, data: bytes, durable: bool = True) -> None:
+    """Write a small file so that a kill leaves the old one or the new one; if `durable`, a crash of the machine too.
+
+    Never through a link. Raises OSError.
+    """
+    draft = f"{path}.tmp"
+    Path(draft).unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(descriptor, data)
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    Path(draft).replace(path)

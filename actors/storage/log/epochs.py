@@ -1,0 +1,87 @@
+"""Which leader epoch began at which offset: by it a follower finds where its log and its leader's part (broker.md 4.6).
+
+Rule 1: epochs and start offsets only grow. An epoch assigned where a later one, or the same offset, stood already
+        drops what it contradicts.
+Rule 2: an epoch is in the file before the first record of it is in the log. What a crash costs beside is found in
+        the batches, which carry their epochs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from actors.storage.log.checkpoint import Checkpoint
+
+FILE = "leader-epoch-checkpoint"
+UNDEFINED = -1
+
+
+class EpochStart(NamedTuple):
+    """A leader epoch and its first offset."""
+
+    epoch: int
+    start: int
+
+
+class LeaderEpochs:
+    """The epochs of one log, in its folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._file = Checkpoint(f"{folder}/{FILE}", 0, 2)
+        self._entries: list[EpochStart] = []
+        self._saved: list[EpochStart] = []
+
+    @property
+    def entries(self) -> tuple[EpochStart, ...]:
+        """All epochs, oldest first."""
+        return tuple(self._entries)
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, -1 where there is none."""
+        return self._entries[-1].epoch if self._entries else UNDEFINED
+
+    def load(self) -> None:
+        """Read the file. Raises DamagedCheckpoint, OSError."""
+        self._entries = [EpochStart(int(epoch), int(start)) for epoch, start in self._file.read()]
+        self._saved = self._entries
+
+    def save(self) -> None:
+        """Write the file if something changed. Raises OSError."""
+        if self._saved is not self._entries:
+            self._file.write(self._entries, durable=False)
+            self._saved = self._entries
+
+    def assign(self, epoch: int, start: int) -> None:
+        """The records from `start` on are of `epoch`. Raises ValueError for a negative epoch."""
+        if epoch < 0:
+            raise ValueError(f"leader epoch {epoch}")
+        last = self._entries[-1] if self._entries else None
+        if last is None or epoch != last.epoch or start < last.start:
+            kept = [entry for entry in self._entries if entry.epoch < epoch and entry.start < start]
+            self._replace([*kept, EpochStart(epoch, start)])
+
+    def truncate_from_end(self, offset: int) -> None:
+        """The log ends at `offset` now."""
+        self._replace([entry for entry in self._entries if entry.start < offset])
+
+    def truncate_from_start(self, offset: int) -> None:
+        """The log begins at `offset` now: the epoch of its first record begins there."""
+        earlier = [entry for entry in self._entries if entry.start <= offset]
+        if earlier:
+            kept = [entry for entry in self._entries if entry.start > offset]
+            self._replace([EpochStart(earlier[-1].epoch, offset), *kept])
+
+    def end_offset_for(self, epoch: int, log_end: int) -> EpochStart:
+        """(the largest epoch up to `epoch`, the offset where the next begins); (-1, -1) where that is not known."""
+        if epoch == UNDEFINED or not self._entries or epoch > self.latest:
+            return EpochStart(UNDEFINED, UNDEFINED)
+        if epoch == self.latest:
+            return EpochStart(epoch, log_end)
+        later = next(entry for entry in self._entries if entry.epoch > epoch)
+        earlier = [entry.epoch for entry in self._entries if entry.epoch <= epoch]
+        return EpochStart(earlier[-1] if earlier else epoch, later.start)
+
+    def _replace(self, entries: list[EpochStart]) -> None:
+        if entries != self._entries:
+            self._entries = entries

@@ -1,0 +1,136 @@
+"""The two indexes of a segment: from offsets to positions, and from times to offsets (broker.md 5.4).
+
+Rule 1: offsets are relative to the segment's base. Entries only grow: in offset and position here, in time and offset
+        there.
+Rule 2: the files are exactly as long as their entries. Java's brokers preallocate them with zeros: an entry of zeros
+        behind the first ends a file that is read.
+Rule 3: an index is an aid: what is missing or damaged is made anew from the log (`segment.recover`).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from array import array
+from bisect import bisect_right
+from pathlib import Path
+from typing import NamedTuple
+
+OFFSET_ENTRY = struct.Struct(">ii")
+TIME_ENTRY = struct.Struct(">qi")
+
+
+class OffsetIndex:
+    """Relative offsets (of the last record of a batch) with the position of the batch's first byte."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._offsets = array("i")
+        self._positions = array("i")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def last_offset(self) -> int:
+        """The last entry's relative offset, -1 where there is none."""
+        return self._offsets[-1] if self._offsets else -1
+
+    def load(self) -> None:
+        """Read the file; nothing where there is none. Raises OSError."""
+        self._offsets, self._positions = array("i"), array("i")
+        for offset, position in OFFSET_ENTRY.iter_unpack(_whole_entries(self.path, OFFSET_ENTRY.size)):
+            if position == 0 or offset <= self.last_offset:
+                break
+            self._offsets.append(offset)
+            self._positions.append(position)
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry, in memory and in the file; nothing if it is not beyond the last. Raises OSError."""
+        if offset > self.last_offset:
+            self._offsets.append(offset)
+            self._positions.append(position)
+            _append(self.path, OFFSET_ENTRY.pack(offset, position), (len(self._offsets) - 1) * OFFSET_ENTRY.size)
+
+    def position_before(self, offset: int) -> int:
+        """The position of a batch that begins at or before the relative `offset`: where to search from."""
+        at = bisect_right(self._offsets, offset)
+        return self._positions[at - 1] if at else 0
+
+    def truncate(self, offset: int) -> None:
+        """Drop the entries from the relative `offset` on. Raises OSError."""
+        at = bisect_right(self._offsets, offset - 1)
+        if at < len(self._offsets):
+            del self._offsets[at:], self._positions[at:]
+            _cut(self.path, at * OFFSET_ENTRY.size)
+
+
+class TimeEntry(NamedTuple):
+    """The largest time so far (ms), and the relative offset of the batch that has it."""
+
+    timestamp: int
+    offset: int
+
+
+class TimeIndex:
+    """The largest time up to a batch, with the relative offset of the batch that has it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._entries: list[TimeEntry] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def last(self) -> TimeEntry:
+        """The last entry; (-1, -1) where there is none."""
+        return self._entries[-1] if self._entries else TimeEntry(-1, -1)
+
+    def load(self) -> None:
+        """Read the file; nothing where there is none. Raises OSError."""
+        self._entries = []
+        for entry in map(TimeEntry._make, TIME_ENTRY.iter_unpack(_whole_entries(self.path, TIME_ENTRY.size))):
+            if entry.timestamp <= self.last.timestamp or (self._entries and entry.offset <= self.last.offset):
+                break
+            self._entries.append(entry)
+
+    def append(self, timestamp: int, offset: int) -> None:
+        """Add an entry if it is later than the last. Raises OSError."""
+        if timestamp > self.last.timestamp and offset > self.last.offset:
+            self._entries.append(TimeEntry(timestamp, offset))
+            _append(self.path, TIME_ENTRY.pack(timestamp, offset), (len(self._entries) - 1) * TIME_ENTRY.size)
+
+    def offset_before(self, timestamp: int) -> int:
+        """The relative offset to search from for the first record of `timestamp` or later."""
+        at = bisect_right(self._entries, timestamp - 1, key=lambda entry: entry.timestamp)
+        return self._entries[at - 1].offset if at else 0
+
+    def truncate(self, offset: int) -> None:
+        """Drop the entries from the relative `offset` on. Raises OSError."""
+        at = bisect_right(self._entries, offset - 1, key=lambda entry: entry.offset)
+        if at < len(self._entries):
+            del self._entries[at:]
+            _cut(self.path, at * TIME_ENTRY.size)
+
+
+def _whole_entries(path: str, size: int) -> bytes:
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        return b""
+    return data[: len(data) - len(data) % size]
+
+
+def _append(path: str, entry: bytes, position: int) -> None:
+    """Write an entry at its place: a file that Java's broker left longer is cut there by the next `_cut`."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.pwrite(descriptor, entry, position)
+    finally:
+        os.close(descriptor)
+
+
+def _cut(path: str, size: int) -> None:
+    if Path(path).exists():
+        os.truncate(path, size)

@@ -1,0 +1,420 @@
+"""Log: the records of one partition on disk, in segments (broker.md 5).
+
+Rule 1: offsets only grow. `start` is the first offset that is served, `end` the one that the next record gets; both
+        move only here.
+Rule 2: what a leader appends is stamped with offset and leader epoch; what a follower appends is the leader's, byte for
+        byte. A batch is appended whole, or not at all.
+Rule 3: a new segment begins where the next batch would make this one too large or too old, or its index is full.
+Rule 4: whole segments go, oldest first, never one that holds an offset at or above the high watermark. Their files are
+        renamed at once and removed later.
+Rule 5: after a clean stop the log is taken as it lies. After any other, every segment that holds offsets from the
+        recovery point on is recovered; what follows a damaged batch is dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import attrs
+
+from actors.storage.log.checkpoint import DamagedCheckpoint
+from actors.storage.log.epochs import EpochStart, LeaderEpochs
+from actors.storage.log.handles import Handles
+from actors.storage.log.producers import Batch, Producers
+from actors.storage.log.segment import MAX_RELATIVE, Place, Segment
+from messages.records import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
+from messages.wire.record_batch import stamped, whole_batches
+
+log = logging.getLogger("kafka.log")
+
+DELETED = ".deleted"
+LEFTOVERS = (".cleaned", ".swap", DELETED, ".tmp")
+
+_SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex)")
+
+
+class OffsetOutOfRange(Exception):
+    """An offset before the log's start or beyond its end (code 1)."""
+
+
+@attrs.frozen
+class LogConfig:
+    """What a topic's configuration says of its logs; names as in Kafka, sizes in bytes, times in ms, -1: no limit."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 60 * 60 * 1000
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    retention_bytes: int = -1
+
+
+class Appended(NamedTuple):
+    """What became of a batch: its offsets, and its time (ms) where the log gives one. `duplicate`: it was there."""
+
+    first_offset: int
+    last_offset: int
+    append_time: int = NO_TIMESTAMP
+    duplicate: bool = False
+
+
+class Read(NamedTuple):
+    """Bytes of the log: whole batches, the last perhaps cut. The first may begin before the offset asked for."""
+
+    data: bytes
+    first_is_cut: bool = False
+
+
+class Log:
+    """The log in `folder`. Open it with `load`. Every method may raise OSError."""
+
+    def __init__(self, folder: str, handles: Handles, config: LogConfig) -> None:
+        self.folder = folder
+        self.config = config
+        self.start = 0
+        self.end = 0
+        self.recovery_point = 0
+        self.epochs = LeaderEpochs(folder)
+        self.producers = Producers(folder)
+        self._handles = handles
+        self._segments: list[Segment] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """The base offsets of the segments, ascending."""
+        return tuple(segment.base_offset for segment in self._segments)
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is appended to."""
+        return self._segments[-1]
+
+    # ------------------------------------------------------------------------------------------------ opening, closing
+
+    def begin(self) -> None:
+        """Begin in a folder that is made here, and in which nothing is."""
+        Path(self.folder).mkdir()
+        self._segments = [self._segment(0)]
+
+    def load(self, clean: bool, recovery_point: int = 0, start: int = 0) -> None:
+        """Take over what is in the folder (rule 5).
+
+        `recovery_point` and `start` are what the checkpoints say.
+        """
+        self._sweep()
+        try:
+            self.epochs.load()
+        except DamagedCheckpoint as damage:
+            log.warning("%s: the epochs are found in the batches again", damage)
+            clean, recovery_point = False, 0
+        bases = sorted({int(name[1]) for name in self._file_names() if name[2] == "log"})
+        self._segments = [self._segment(base) for base in bases]
+        self.end = self._load_segments() if clean else self._recover_segments(recovery_point)
+        if not self._segments:
+            self._segments = [self._segment(start)]
+            self.end = start
+        self.start = max(start, self._segments[0].base_offset)
+        if self.end < self.start:
+            self.restart(self.start)
+        self.recovery_point = min(max(recovery_point, self.start), self.end) if not clean else self.end
+        self.epochs.truncate_from_end(self.end)
+        self.epochs.truncate_from_start(self.start)
+        if clean:
+            self._load_producers(self.end, missing_is_none=True)
+
+    def close(self) -> None:
+        """Make everything durable and close the files; the caller writes the checkpoints and the marker."""
+        self.flush()
+        self.active.close_for_writing()
+        self._snapshot()
+        self.epochs.save()
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Close the files as they are: the directory is lost, or about to be renamed."""
+        self._handles.close_below(self.folder)
+
+    def flush(self) -> None:
+        """Make durable what was appended since the recovery point, which moves to the end."""
+        if self.recovery_point < self.end:
+            for segment in self._segments:
+                if segment is self.active or self._end_of(segment) > self.recovery_point:
+                    segment.flush()
+            self.recovery_point = self.end
+
+    def _load_segments(self) -> int:
+        end = 0
+        for segment in self._segments:
+            end = segment.load()
+        return end
+
+    def _recover_segments(self, recovery_point: int) -> int:
+        """Recover what is in doubt; the producers are rebuilt from the newest snapshot before it."""
+        end = self._segments[0].base_offset if self._segments else 0
+        doubtful = 0
+        for number, segment in enumerate(self._segments):
+            if number + 1 < len(self._segments) and self._segments[number + 1].base_offset <= recovery_point:
+                end = segment.load()
+                doubtful = number + 1
+        if self._segments:
+            self._load_producers(self._segments[doubtful].base_offset, missing_is_none=False)
+        for number in range(doubtful, len(self._segments)):
+            segment = self._segments[number]
+            before = Path(segment.path).stat().st_size
+            end = segment.base_offset
+            for header in segment.recover():
+                end = header.next_offset
+                if header.leader_epoch > self.epochs.latest:
+                    self.epochs.assign(header.leader_epoch, header.base_offset)
+                self.producers.add(header)
+            if segment.size < before:
+                log.warning("%s: %d bytes after offset %d are damaged and dropped", segment.path, before, end)
+                self._drop(self._segments[number + 1 :])
+                del self._segments[number + 1 :]
+                break
+        return end
+
+    def _load_producers(self, offset: int, missing_is_none: bool) -> None:
+        """The producers as of `offset`: the newest usable snapshot up to it, and what was appended since."""
+        self.producers.clear()
+        since = None
+        for snapshot in reversed(self.producers.snapshots()):
+            if snapshot <= offset and self.producers.load_snapshot(snapshot):
+                since = snapshot
+                break
+        if since is None and missing_is_none:
+            return
+        for place in self._places(since or self.start, offset):
+            self.producers.add(place.header)
+
+    def _places(self, offset: int, end: int) -> Iterator[Place]:
+        for segment in self._segments:
+            if self._end_of(segment) > offset and segment.base_offset < end:
+                yield from (place for place in segment.batches() if offset <= place.header.base_offset < end)
+
+    def _sweep(self) -> None:
+        """Remove what an unfinished deletion or a cut write left."""
+        folder = Path(self.folder)
+        names = sorted(entry.name for entry in folder.iterdir())
+        for name in names:
+            match = _SEGMENT_FILE.fullmatch(name)
+            orphan = match is not None and match[2] != "log" and f"{match[1]}.log" not in names
+            if orphan or name.endswith(LEFTOVERS):
+                (folder / name).unlink()
+
+    def _file_names(self) -> Iterator[re.Match[str]]:
+        for entry in Path(self.folder).iterdir():
+            match = _SEGMENT_FILE.fullmatch(entry.name)
+            if match is not None:
+                yield match
+
+    def _segment(self, base_offset: int) -> Segment:
+        config = self.config
+        return Segment(self.folder, base_offset, self._handles, config.index_interval_bytes, config.segment_index_bytes)
+
+    def _end_of(self, segment: Segment) -> int:
+        """The offset after the segment's last, or where the next begins."""
+        at = self._segments.index(segment) + 1
+        return self._segments[at].base_offset if at < len(self._segments) else self.end
+
+    # ------------------------------------------------------------------------------------------------ appending
+
+    def append_as_leader(
+        self, body: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int, append_time: bool = False
+    ) -> Appended:
+        """Append a client's batch, which has been checked (rule 2). Raises InvalidProducerEpoch, OutOfOrderSequence.
+
+        `append_time`: the topic's records carry the time of their append.
+        """
+        if header.producer_id != NO_PRODUCER_ID:
+            known: Batch | None = self.producers.check(header)
+            if known is not None:
+                return Appended(known.first_offset, known.last_offset, known.timestamp, duplicate=True)
+        stamp_time = now_ms if append_time else None
+        pieces = stamped(body, header, self.end, leader_epoch, stamp_time)
+        stored = header._replace(base_offset=self.end, leader_epoch=leader_epoch)
+        if stamp_time is not None:
+            stored = stored._replace(max_timestamp=stamp_time)
+        self._append(pieces, stored, now_ms)
+        return Appended(stored.base_offset, stored.last_offset, NO_TIMESTAMP if stamp_time is None else stamp_time)
+
+    def append_as_follower(self, data: memoryview, now_ms: int) -> None:
+        """Append what the leader sent, whole batches only (rule 2). Raises ValueError where offsets do not grow."""
+        for position, header in whole_batches(data):
+            if header.base_offset < self.end:
+                if self.end == self.start and header.next_offset > self.end:
+                    self.restart(header.base_offset)
+                else:
+                    raise ValueError(f"{self.folder}: offset {header.base_offset} comes after {self.end}")
+            if header.leader_epoch > self.epochs.latest:
+                self.epochs.assign(header.leader_epoch, header.base_offset)
+            self._append((data[position : position + header.size],), header, now_ms)
+
+    def _append(self, pieces: tuple[bytes | memoryview, ...], header: BatchHeader, now_ms: int) -> None:
+        if self._must_roll(header, now_ms):
+            self.roll(header.base_offset)
+        self.epochs.save()
+        self.active.append(pieces, header)
+        self.producers.add(header)
+        self.end = header.next_offset
+
+    def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
+        """Rule 3."""
+        active, config = self.active, self.config
+        if not active.size:
+            return header.last_offset - active.base_offset > MAX_RELATIVE
+        if active.size + header.size > config.segment_bytes or active.index_full:
+            return True
+        newest = header.max_timestamp if header.max_timestamp != NO_TIMESTAMP else now_ms
+        old = active.first_timestamp != NO_TIMESTAMP and newest - active.first_timestamp > config.segment_ms
+        return old or header.last_offset - active.base_offset > MAX_RELATIVE
+
+    def roll(self, base_offset: int) -> None:
+        """Begin a new segment; the finished one is made durable by the next flush."""
+        self.active.close_for_writing()
+        self._segments.append(self._segment(base_offset))
+        self._snapshot()
+
+    def _snapshot(self) -> None:
+        if len(self.producers):
+            self.producers.write_snapshot(self.end)
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def read(self, offset: int, max_bytes: int, limit: int, at_least_one: bool = False) -> Read:
+        """Batches from the one that holds `offset`, up to `max_bytes` and to the offset `limit`, of one segment.
+
+        `at_least_one`: the first batch comes whole even if it is larger. Raises OffsetOutOfRange.
+        """
+        if not self.start <= offset <= self.end:
+            raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not in [{self.start}, {self.end}]")
+        place_in = self._find(offset) if offset < limit else None
+        if place_in is None:
+            return Read(b"")
+        segment, place = place_in
+        end = segment.size
+        if limit < self._end_of(segment):
+            beyond = segment.find(limit)
+            end = beyond.position if beyond is not None else end
+        size = end - place.position
+        if size > max_bytes:
+            size = max(max_bytes, place.header.size) if at_least_one else max_bytes
+        data = segment.read(place.position, size)
+        return Read(data, len(data) < place.header.size)
+
+    def _find(self, offset: int) -> tuple[Segment, Place] | None:
+        """The batch that holds `offset`, or the first after it."""
+        for segment in self._segments_from(offset):
+            place = segment.find(offset)
+            if place is not None:
+                return segment, place
+        return None
+
+    def _segments_from(self, offset: int) -> list[Segment]:
+        first = 0
+        for number in range(len(self._segments) - 1, -1, -1):
+            if self._segments[number].base_offset <= offset:
+                first = number
+                break
+        return self._segments[first:]
+
+    def batch_for_time(self, timestamp: int) -> tuple[BatchHeader, bytes] | None:
+        """The first batch with a record of `timestamp` (ms) or later, and its bytes; None where there is none."""
+        for segment in self._segments:
+            place = segment.find_time(timestamp, self.start)
+            if place is not None:
+                return place.header, segment.read(place.position, place.header.size)
+        return None
+
+    def end_offset_for(self, epoch: int) -> EpochStart:
+        """See `LeaderEpochs.end_offset_for`."""
+        return self.epochs.end_offset_for(epoch, self.end)
+
+    # ------------------------------------------------------------------------------------------------ cutting
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop everything from `offset` on; nothing where the log ends before it (rule 1)."""
+        if offset >= self.end:
+            return
+        if offset <= self._segments[0].base_offset:
+            self.restart(offset)
+            return
+        doomed = [segment for segment in self._segments if segment.base_offset >= offset]
+        if doomed:
+            self._drop(doomed)
+            del self._segments[-len(doomed) :]
+        self.active.truncate(offset)
+        self.end = offset
+        self.start = min(self.start, self.end)
+        self.recovery_point = min(self.recovery_point, self.end)
+        self.epochs.truncate_from_end(self.end)
+        self.epochs.save()
+        self._rewind_producers()
+
+    def restart(self, offset: int) -> None:
+        """Drop everything and begin anew at `offset`."""
+        self._drop(self._segments)
+        self._segments = [self._segment(offset)]
+        self.start = self.end = self.recovery_point = offset
+        self.epochs.truncate_from_end(0)
+        self.epochs.save()
+        self._rewind_producers()
+
+    def _rewind_producers(self) -> None:
+        self.producers.remove_snapshots(0, self.end)
+        self._load_producers(self.end, missing_is_none=False)
+
+    def advance_start(self, offset: int) -> None:
+        """The log begins at `offset` from now on; what lies before it is removed segment by segment."""
+        if offset > self.start:
+            self.start = offset
+            self.epochs.truncate_from_start(offset)
+
+    def expire(self, high_watermark: int, now_ms: int) -> int:
+        """Remove old segments by time, size and start (rule 4). How many."""
+        gone = 0
+        while self._segments and self._expired(self._segments[0], high_watermark, now_ms):
+            if len(self._segments) == 1:
+                if not self.active.size:
+                    break
+                self.roll(self.end)
+            self._drop([self._segments.pop(0)])
+            self.advance_start(self._segments[0].base_offset)
+            gone += 1
+        if gone:
+            self.producers.remove_snapshots(self.start, self.end)
+        return gone
+
+    def _expired(self, segment: Segment, high_watermark: int, now_ms: int) -> bool:
+        end, config = self._end_of(segment), self.config
+        if end > high_watermark or (segment is self.active and not segment.size):
+            return False
+        if end <= self.start and segment is not self.active:
+            return True
+        timed = config.retention_ms >= 0 and segment.max_timestamp >= 0
+        if timed and now_ms - segment.max_timestamp > config.retention_ms:
+            return True
+        return config.retention_bytes >= 0 and self.size - segment.size >= config.retention_bytes
+
+    def _drop(self, segments: list[Segment]) -> None:
+        """Take segments' files out of the log's names; they are removed by `remove_deleted`."""
+        for segment in segments:
+            segment.close()
+            for path in segment.files:
+                if Path(path).exists():
+                    Path(path).replace(path + DELETED)
+
+    def remove_deleted(self) -> None:
+        """Remove the files of segments that were dropped."""
+        for entry in list(Path(self.folder).iterdir()):
+            if entry.name.endswith(DELETED):
+                entry.unlink(missing_ok=True)

@@ -1,0 +1,194 @@
+"""What a log remembers of its idempotent producers: to know a batch that comes again, or too early (broker.md 5.3).
+
+Rule 1: of each producer id the epoch and the last five batches are kept.
+Rule 2: a batch of the same epoch whose first and last sequence are those of a kept one is a duplicate: it is not
+        appended, and is answered with the offsets of the first.
+Rule 3: an older epoch is refused; a newer one begins at sequence 0; within an epoch each batch follows the last. A
+        producer that is not known may begin anywhere.
+Rule 4: who has written nothing for a week is forgotten.
+Rule 5: a snapshot holds the state before its offset. It is an aid: what is missing or damaged is rebuilt from the log.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+import crc32c as checksums
+
+from actors.storage.log.checkpoint import replace_file
+from messages.records import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
+
+KEPT_BATCHES = 5
+EXPIRATION_MS = 7 * 24 * 60 * 60 * 1000
+NAME = re.compile(r"([0-9]{20})\.snapshot")
+
+_VERSION = 1
+_HEAD = struct.Struct(">hI")
+_COUNT = struct.Struct(">i")
+_ENTRY = struct.Struct(">qhiqiqiq")
+_CRC_FROM = _HEAD.size
+
+
+class InvalidProducerEpoch(Exception):
+    """A batch of an epoch that a newer one has replaced (code 47)."""
+
+
+class OutOfOrderSequence(Exception):
+    """A batch that does not follow its producer's last one (code 45)."""
+
+
+class Batch(NamedTuple):
+    """A batch as it is remembered. `timestamp` in ms."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class _Producer:
+    """One producer id: its epoch and its last batches, newest last."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_of_transaction")
+
+    def __init__(self, epoch: int, coordinator_epoch: int = -1, first_of_transaction: int = -1) -> None:
+        self.epoch = epoch
+        self.batches: deque[Batch] = deque(maxlen=KEPT_BATCHES)
+        self.coordinator_epoch = coordinator_epoch
+        self.first_of_transaction = first_of_transaction
+
+
+class Producers:
+    """The producers of one log, in its folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._producers: dict[int, _Producer] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._producers.clear()
+
+    def check(self, header: BatchHeader) -> Batch | None:
+        """Rules 2 and 3 for a batch of a client: the one that it repeats, None if it is to be appended.
+
+        Raises InvalidProducerEpoch, OutOfOrderSequence.
+        """
+        known = self._producers.get(header.producer_id)
+        if known is None:
+            return None
+        if header.producer_epoch < known.epoch:
+            raise InvalidProducerEpoch(
+                f"producer {header.producer_id} has epoch {known.epoch}, the batch {header.producer_epoch}"
+            )
+        if header.producer_epoch > known.epoch:
+            if header.base_sequence != 0:
+                raise OutOfOrderSequence(f"a new epoch begins with sequence {header.base_sequence}")
+            return None
+        sequences = (header.base_sequence, header.last_sequence)
+        for batch in known.batches:
+            if (batch.first_sequence, batch.last_sequence) == sequences:
+                return batch
+        if known.batches:
+            expected = (known.batches[-1].last_sequence + 1) & 0x7FFFFFFF
+            if known.batches[-1].last_sequence != NO_SEQUENCE and header.base_sequence != expected:
+                raise OutOfOrderSequence(
+                    f"producer {header.producer_id}: sequence {header.base_sequence} where {expected} is due"
+                )
+        return None
+
+    def add(self, header: BatchHeader) -> None:
+        """The batch has been appended."""
+        if header.producer_id == NO_PRODUCER_ID or header.is_control:
+            return
+        known = self._producers.get(header.producer_id)
+        if known is None or known.epoch != header.producer_epoch:
+            known = self._producers[header.producer_id] = _Producer(header.producer_epoch)
+        known.batches.append(
+            Batch(
+                header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp
+            )
+        )
+
+    def expire(self, now_ms: int) -> None:
+        """Rule 4."""
+        for producer_id, known in list(self._producers.items()):
+            if not known.batches or now_ms - known.batches[-1].timestamp >= EXPIRATION_MS:
+                del self._producers[producer_id]
+
+    # ------------------------------------------------------------------------------------------------ snapshots
+
+    def snapshots(self) -> list[int]:
+        """The offsets of the snapshots there are, ascending."""
+        names = (NAME.fullmatch(entry.name) for entry in Path(self._folder).iterdir())
+        return sorted(int(name[1]) for name in names if name)
+
+    def write_snapshot(self, offset: int) -> None:
+        """Write the state as that before `offset`. Raises OSError."""
+        entries = []
+        for producer_id, known in self._producers.items():
+            last = known.batches[-1] if known.batches else Batch(NO_SEQUENCE, NO_SEQUENCE, -1, -1, -1)
+            entries.append(
+                _ENTRY.pack(
+                    producer_id,
+                    known.epoch,
+                    last.last_sequence,
+                    last.last_offset,
+                    last.last_offset - last.first_offset,
+                    last.timestamp,
+                    known.coordinator_epoch,
+                    known.first_of_transaction,
+                )
+            )
+        rest = _COUNT.pack(len(entries)) + b"".join(entries)
+        replace_file(self._path(offset), _HEAD.pack(_VERSION, checksums.crc32c(rest)) + rest)
+
+    def load_snapshot(self, offset: int) -> bool:
+        """Take over a snapshot; False, and nobody known, where it is damaged. Raises OSError."""
+        self._producers.clear()
+        data = Path(self._path(offset)).read_bytes()
+        try:
+            version, crc = _HEAD.unpack_from(data)
+            rest = data[_CRC_FROM:]
+            (count,) = _COUNT.unpack_from(rest)
+            if version != _VERSION or checksums.crc32c(rest) != crc:
+                return False
+            for entry in _ENTRY.iter_unpack(rest[_COUNT.size : _COUNT.size + count * _ENTRY.size]):
+                self._restore(*entry)
+        except struct.error:
+            self._producers.clear()
+            return False
+        return True
+
+    def remove_snapshots(self, keep_from: int, keep_to: int) -> None:
+        """Remove the snapshots before `keep_from` and beyond `keep_to`. Raises OSError."""
+        for offset in self.snapshots():
+            if not keep_from <= offset <= keep_to:
+                Path(self._path(offset)).unlink(missing_ok=True)
+
+    def _restore(
+        self,
+        producer_id: int,
+        epoch: int,
+        last_sequence: int,
+        last_offset: int,
+        delta: int,
+        timestamp: int,
+        coordinator_epoch: int,
+        first_of_transaction: int,
+    ) -> None:
+        known = self._producers[producer_id] = _Producer(epoch, coordinator_epoch, first_of_transaction)
+        if last_offset >= 0:
+            first_sequence = (last_sequence - delta) & 0x7FFFFFFF if last_sequence >= 0 else last_sequence
+            known.batches.append(Batch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
+
+    def _path(self, offset: int) -> str:
+        return f"{self._folder}/{offset:020d}.snapshot"

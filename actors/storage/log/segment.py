@@ -1,0 +1,240 @@
+"""A segment: a stretch of a log in one file, with its two indexes (broker.md 5.4).
+
+Rule 1: batches lie one behind the other, as they came. The file's end is the segment's size: what lies behind it, a
+        write that was not finished, is overwritten by the next.
+Rule 2: an index entry is made before a batch is counted, whenever more than `index.interval.bytes` have been appended
+        since the last.
+Rule 3: what a stop left in doubt is walked through batch by batch, each checked by its checksum; the first that is cut
+        or damaged ends the segment, and the indexes are made anew.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from actors.storage.log.handles import Handles
+from actors.storage.log.index import OffsetIndex, TimeIndex
+from messages.records import NO_TIMESTAMP, BatchHeader
+from messages.wire import WireError
+from messages.wire.record_batch import HEADER, has_valid_crc, read_header
+
+RECENT = 512
+"""Batches at the end whose positions are remembered: consumers and followers mostly read there."""
+
+MAX_RELATIVE = 2**31 - 1
+_READ_AHEAD = 1 << 20
+
+
+class Place(NamedTuple):
+    """Where a batch lies: its header and the position of its first byte."""
+
+    position: int
+    header: BatchHeader
+
+
+class Segment:
+    """One segment of the log in `folder`, from `base_offset` on. Every method may raise OSError."""
+
+    def __init__(self, folder: str, base_offset: int, handles: Handles, index_interval: int, max_index: int) -> None:
+        self.base_offset = base_offset
+        self.path = f"{folder}/{base_offset:020d}.log"
+        self.size = 0
+        self.first_timestamp = NO_TIMESTAMP
+        """Of the first batch: from it the segment's age is counted."""
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = -1
+        self.offsets = OffsetIndex(f"{folder}/{base_offset:020d}.index")
+        self.times = TimeIndex(f"{folder}/{base_offset:020d}.timeindex")
+        self._handles = handles
+        self._index_interval = index_interval
+        self._max_index = max_index
+        self._since_entry = 0
+        self._recent_offsets: list[int] = []
+        self._recent_positions: list[int] = []
+
+    @property
+    def files(self) -> tuple[str, str, str]:
+        """The paths of the segment's files, whether they exist or not."""
+        return self.path, self.offsets.path, self.times.path
+
+    @property
+    def index_full(self) -> bool:
+        """Whether an index has no room for another entry (`segment.index.bytes`)."""
+        return 8 * len(self.offsets) + 8 > self._max_index or 12 * len(self.times) + 12 > self._max_index
+
+    # ------------------------------------------------------------------------------------------------ writing
+
+    def append(self, pieces: Sequence[bytes | memoryview], header: BatchHeader) -> None:
+        """Append one batch, its header as it is stored. What could not be written whole has not happened."""
+        descriptor = self._handles.get(self.path, create=True)
+        written = os.pwritev(descriptor, pieces, self.size)
+        if written != header.size:
+            os.ftruncate(descriptor, self.size)
+            raise OSError(28, "No space left on device")
+        self._count(header)
+
+    def _count(self, header: BatchHeader) -> None:
+        """The batch lies at the end of the file: index it (rule 2), remember it."""
+        relative = header.last_offset - self.base_offset
+        if self.first_timestamp == NO_TIMESTAMP:
+            self.first_timestamp = header.max_timestamp
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        if self._since_entry > self._index_interval:
+            self.offsets.append(relative, self.size)
+            if self.max_timestamp_offset >= 0:
+                self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+            self._since_entry = 0
+        self._since_entry += header.size
+        self._recent_offsets.append(header.base_offset)
+        self._recent_positions.append(self.size)
+        if len(self._recent_offsets) >= 2 * RECENT:
+            del self._recent_offsets[:RECENT], self._recent_positions[:RECENT]
+        self.size += header.size
+
+    def close_for_writing(self) -> None:
+        """No more is appended here: the last entry of the time index names the largest time."""
+        if self.max_timestamp_offset >= 0:
+            self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+
+    def flush(self) -> None:
+        """Make what was appended durable."""
+        if self.size:
+            os.fsync(self._handles.get(self.path))
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def batches(self, position: int = 0, end: int | None = None, checked: bool = False) -> Iterator[Place]:
+        """The batches from `position` to `end` (None: the segment's); stops before the first that is cut or damaged.
+
+        `checked`: as damaged counts one whose checksum is wrong, too.
+        """
+        end = self.size if end is None else end
+        at_once = _READ_AHEAD if checked else HEADER.size
+        data, start = b"", position
+        while position < end:
+            if position + HEADER.size > start + len(data):
+                start, data = position, self._pread(position, at_once)
+            try:
+                header = read_header(data, position - start)
+            except WireError:
+                return
+            if position + header.size > end:
+                return
+            if checked:
+                if position + header.size > start + len(data):
+                    start, data = position, self._pread(position, max(header.size, at_once))
+                if not has_valid_crc(data, position - start, header):
+                    return
+            yield Place(position, header)
+            position += header.size
+
+    def read(self, position: int, size: int) -> bytes:
+        """Bytes of the file, fewer at the segment's end."""
+        return self._pread(position, min(size, self.size - position))
+
+    def _pread(self, position: int, size: int) -> bytes:
+        return os.pread(self._handles.get(self.path), size, position)
+
+    def find(self, offset: int) -> Place | None:
+        """The batch with `offset`, or the first after it; None where all are before it."""
+        if self._recent_offsets and offset >= self._recent_offsets[0]:
+            at = bisect_right(self._recent_offsets, offset) - 1
+            position = self._recent_positions[at]
+        else:
+            position = self.offsets.position_before(offset - self.base_offset)
+        for place in self.batches(position):
+            if place.header.last_offset >= offset:
+                return place
+        return None
+
+    def find_time(self, timestamp: int, from_offset: int) -> Place | None:
+        """The first batch from `from_offset` on whose largest time is `timestamp` or later."""
+        if timestamp > self.max_timestamp:
+            return None
+        relative = self.times.offset_before(timestamp)
+        for place in self.batches(self.offsets.position_before(relative)):
+            if place.header.max_timestamp >= timestamp and place.header.last_offset >= from_offset:
+                return place
+        return None
+
+    # ------------------------------------------------------------------------------------------------ opening, cutting
+
+    def load(self) -> int:
+        """Take over a segment that was closed in order: indexes as they are, the end by walking from the last entry.
+
+        Returns the next offset.
+        """
+        self.size = Path(self.path).stat().st_size
+        self.offsets.load()
+        self.times.load()
+        end, last_position = self.base_offset, 0
+        start = self.offsets.position_before(MAX_RELATIVE)
+        if self.size:
+            first = next(self.batches(0), None)
+            self.first_timestamp = first.header.max_timestamp if first else NO_TIMESTAMP
+        if len(self.times):
+            self.max_timestamp = self.times.last.timestamp
+            self.max_timestamp_offset = self.times.last.offset + self.base_offset
+        for position, header in self.batches(start):
+            end, last_position = header.next_offset, position + header.size
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+            self._recent_offsets.append(header.base_offset)
+            self._recent_positions.append(position)
+        self._since_entry = last_position - start
+        self.size = max(last_position, start)
+        return end
+
+    def recover(self) -> Iterator[BatchHeader]:
+        """Rule 3. Yields the header of each good batch; afterwards the file ends behind the last of them."""
+        size = Path(self.path).stat().st_size
+        for path in (self.offsets.path, self.times.path):
+            Path(path).unlink(missing_ok=True)
+        self._forget()
+        end = self.base_offset
+        for _, header in self.batches(0, size, checked=True):
+            if header.base_offset < end or header.last_offset - self.base_offset > MAX_RELATIVE:
+                break
+            self._count(header)
+            end = header.next_offset
+            yield header
+        if self.size < size:
+            os.truncate(self.path, self.size)
+
+    def truncate(self, offset: int) -> None:
+        """Drop the batches that hold `offset` or what comes after it."""
+        place = self.find(offset)
+        if place is None:
+            return
+        os.ftruncate(self._handles.get(self.path), place.position)
+        relative = place.header.base_offset - self.base_offset
+        self.offsets.truncate(relative)
+        self.times.truncate(relative)
+        self._recent_offsets.clear()
+        self._recent_positions.clear()
+        self.size = place.position
+        self._since_entry = self.size - self.offsets.position_before(MAX_RELATIVE)
+        self.max_timestamp, last = self.times.last
+        self.max_timestamp_offset = last + self.base_offset if last >= 0 else -1
+        for _, header in self.batches(self.offsets.position_before(MAX_RELATIVE)):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        if not self.size:
+            self.first_timestamp = NO_TIMESTAMP
+
+    def close(self) -> None:
+        """Close the file."""
+        self._handles.close(self.path)
+
+    def _forget(self) -> None:
+        self.offsets, self.times = OffsetIndex(self.offsets.path), TimeIndex(self.times.path)
+        self.size = self._since_entry = 0
+        self.first_timestamp = self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = -1
+        self._recent_offsets.clear()
+        self._recent_positions.clear()

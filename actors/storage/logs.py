@@ -1,0 +1,278 @@
+"""The logs of a broker as a port: what partitions do to their records, each call one effect.
+
+Actors call it as `self.port("logs").append(...)`; a log is named by its directory's path. Arguments and results are
+text, numbers, truth values, tuples of them, and bodies of batches, which are recorded by size and checksum. Errors are
+OSError alone; what else may go wrong is an error code in the result.
+
+Rule 1: a log is opened when its partition is first needed. What its directory's checkpoints say of logs that nobody has
+        opened stays in them.
+Rule 2: checkpoints are written when they are due and something changed, never for each change (broker.md 5.1).
+Rule 3: the marker of a clean stop is taken away at the start, and written when every log of the directory is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from actors.storage.log import (
+    Checkpoint,
+    Handles,
+    InvalidProducerEpoch,
+    Log,
+    LogConfig,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+)
+from actors.storage.log.checkpoint import DamagedCheckpoint
+from actors.storage.log_directories import parse_name
+from messages.records import EMPTY, BatchHeader, Body
+from messages.wire.compression import records
+from messages.wire.record_batch import body_of, read_header
+
+CLEAN_MARKER = ".kafka_cleanshutdown"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+
+NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 0, 1, 2, 45, 47
+"""Kafka's error codes for what may go wrong here."""
+
+Partition = tuple[str, int]
+Points = dict[Partition, int]
+
+
+class _Directory:
+    """What is known of one log directory: whether it was closed in order, and its three checkpoints."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        marker = Path(path, CLEAN_MARKER)
+        self.clean = marker.exists()
+        marker.unlink(missing_ok=True)
+        self.recovery_points = self._read(RECOVERY_POINTS)
+        self.log_starts = self._read(LOG_STARTS)
+        self.high_watermarks = self._read(HIGH_WATERMARKS)
+        self._written: dict[str, Points] = {}
+
+    def _read(self, name: str) -> Points:
+        try:
+            entries = Checkpoint(f"{self.path}/{name}", 1, 2).read()
+        except DamagedCheckpoint:
+            return {}
+        return {(str(topic), int(partition)): int(offset) for topic, partition, offset in entries}
+
+    def write(self, name: str, points: Points) -> None:
+        if self._written.get(name) != points:
+            Checkpoint(f"{self.path}/{name}", 1, 2).write((*key, offset) for key, offset in points.items())
+            self._written[name] = dict(points)
+
+
+class LogsPort:
+    """The logs in the log directories of this process. `wall_ms` tells the time (ms)."""
+
+    def __init__(self, wall_ms: Callable[[], int]) -> None:
+        self._wall_ms = wall_ms
+        self._handles = Handles()
+        self._logs: dict[str, Log] = {}
+        self._directories: dict[str, _Directory] = {}
+
+    # ------------------------------------------------------------------------------------------------ life
+
+    def open(self, path: str, is_new: bool, config: tuple[int, ...]) -> tuple[int, int, int, int]:
+        """Open the log at `path`, which is made here if it `is_new`; `config` are the fields of LogConfig.
+
+        (start, end, latest leader epoch, checkpointed high watermark)
+        """
+        directory, partition = self._place(path)
+        log = self._logs.get(path)
+        if log is None:
+            log = Log(path, self._handles, LogConfig(*config))
+            if is_new:
+                log.begin()
+            else:
+                log.load(
+                    directory.clean, directory.recovery_points.get(partition, 0), directory.log_starts.get(partition, 0)
+                )
+            self._logs[path] = log
+        return log.start, log.end, log.epochs.latest, directory.high_watermarks.get(partition, 0)
+
+    def configure(self, path: str, config: tuple[int, ...]) -> None:
+        """The topic's configuration changed."""
+        self._logs[path].config = LogConfig(*config)
+
+    def close(self, path: str, forget: bool) -> None:
+        """Close the log as it is: its directory is about to be renamed, or is lost. `forget` its checkpoints, too."""
+        directory, partition = self._place(path)
+        log = self._logs.pop(path, None)
+        if log is not None:
+            log.close_files()
+        if forget:
+            for points in (directory.recovery_points, directory.log_starts, directory.high_watermarks):
+                points.pop(partition, None)
+
+    def close_all(self) -> None:
+        """Close every log in order, write the checkpoints and the markers of a clean stop (rule 3).
+
+        A directory that fails gets no marker: its logs are recovered at the next start.
+        """
+        failed: set[str] = set()
+        for path, log in self._logs.items():
+            parent = os.path.split(path)[0]
+            try:
+                log.close()
+            except OSError:
+                failed.add(parent)
+        for directory in self._directories.values():
+            if directory.path not in failed:
+                try:
+                    self._checkpoint(directory)
+                    Path(directory.path, CLEAN_MARKER).touch()
+                except OSError:
+                    continue
+        self._logs.clear()
+        self._handles.close_all()
+
+    # ------------------------------------------------------------------------------------------------ records
+
+    def append(
+        self, path: str, body: Body, header: tuple[int, ...], leader_epoch: int, append_time: bool
+    ) -> tuple[int, ...]:
+        """Append a producer's batch, which has been checked, as the leader of `leader_epoch`.
+
+        (error code, first offset, last offset, time of the append or -1, log end, whether it was there already)
+        """
+        log = self._logs[path]
+        try:
+            done = log.append_as_leader(
+                memoryview(body.data), BatchHeader._make(header), leader_epoch, self._wall_ms(), append_time
+            )
+        except OutOfOrderSequence:
+            return OUT_OF_ORDER_SEQUENCE, -1, -1, -1, log.end, False
+        except InvalidProducerEpoch:
+            return INVALID_PRODUCER_EPOCH, -1, -1, -1, log.end, False
+        return NONE, done.first_offset, done.last_offset, done.append_time, log.end, done.duplicate
+
+    def replicate(self, path: str, body: Body) -> tuple[int, int]:
+        """Append what the leader sent, byte for byte. (error code, log end)"""
+        log = self._logs[path]
+        try:
+            log.append_as_follower(memoryview(body.data), self._wall_ms())
+        except ValueError:
+            return CORRUPT_MESSAGE, log.end
+        return NONE, log.end
+
+    def read(self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> tuple[int, Body]:
+        """Batches from the one with `offset` on, below the offset `limit`. (error code, their bytes)"""
+        try:
+            data = self._logs[path].read(offset, max_bytes, limit, at_least_one).data
+        except OffsetOutOfRange:
+            return OFFSET_OUT_OF_RANGE, EMPTY
+        return NONE, body_of(data)
+
+    def first_without_key(self, body: Body) -> int:
+        """The place of the first record of a batch that has no key, -1 where all have one, or none can be read."""
+        data = memoryview(body.data)
+        try:
+            return next((n for n, record in enumerate(records(data, read_header(data))) if not record.has_key), -1)
+        except ValueError:
+            return -1
+
+    def find_time(self, path: str, timestamp: int, limit: int) -> tuple[int, int, int]:
+        """The first record of `timestamp` (ms) or later, below the offset `limit`: (its time, offset, leader epoch).
+
+        (-1, -1, -1) where there is none. Where a batch cannot be decompressed, its first record stands for all.
+        """
+        log = self._logs[path]
+        found = log.batch_for_time(timestamp)
+        if found is None:
+            return -1, -1, -1
+        header, data = found
+        place = header.first_timestamp, header.base_offset
+        with contextlib.suppress(ValueError, StopIteration):
+            place = next((r.timestamp, r.offset) for r in records(data, header) if r.timestamp >= timestamp)
+        return (*place, header.leader_epoch) if log.start <= place[1] < limit else (-1, -1, -1)
+
+    def begin_epoch(self, path: str, epoch: int) -> None:
+        """This broker leads from the log's end on, in `epoch`, whether or not it appends anything."""
+        log = self._logs[path]
+        log.epochs.assign(epoch, log.end)
+
+    def epoch_end(self, path: str, epoch: int) -> tuple[int, int]:
+        """(the largest leader epoch up to `epoch`, where the next begins); (-1, -1) where that is not known."""
+        return tuple(self._logs[path].end_offset_for(epoch))  # type: ignore[return-value]
+
+    def truncate(self, path: str, offset: int) -> tuple[int, int]:
+        """Drop everything from `offset` on. (start, end)"""
+        log = self._logs[path]
+        log.truncate_to(offset)
+        return log.start, log.end
+
+    def restart(self, path: str, offset: int) -> tuple[int, int]:
+        """Drop everything and begin at `offset`. (start, end)"""
+        log = self._logs[path]
+        log.restart(offset)
+        return log.start, log.end
+
+    def advance_start(self, path: str, offset: int) -> int:
+        """The log begins at `offset` now. Its start."""
+        log = self._logs[path]
+        log.advance_start(offset)
+        return log.start
+
+    # ------------------------------------------------------------------------------------------------ housekeeping
+
+    def note_high_watermark(self, path: str, offset: int) -> None:
+        """Remember the high watermark for the next checkpoint; nothing is written yet (rule 2)."""
+        directory, partition = self._place(path)
+        directory.high_watermarks[partition] = offset
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write those checkpoints of high watermarks that changed."""
+        for directory in self._directories.values():
+            directory.write(HIGH_WATERMARKS, directory.high_watermarks)
+
+    def checkpoint(self) -> None:
+        """Make the logs durable as far as they go, and write recovery points and log starts."""
+        for log in self._logs.values():
+            log.flush()
+        for directory in self._directories.values():
+            self._checkpoint(directory)
+
+    def expire(self, path: str, high_watermark: int) -> tuple[int, int]:
+        """Remove old segments. (start, how many)"""
+        log = self._logs[path]
+        gone = log.expire(high_watermark, self._wall_ms())
+        return log.start, gone
+
+    def sizes(self, directory: str) -> tuple[tuple[str, int, int], ...]:
+        """(topic, partition, bytes) of every open log in the directory."""
+        return tuple((*partition, log.size) for partition, log in self._logs_in(directory))
+
+    def _checkpoint(self, directory: _Directory) -> None:
+        for partition, log in self._logs_in(directory.path):
+            directory.recovery_points[partition] = log.recovery_point
+            if log.start > log.segments[0]:
+                directory.log_starts[partition] = log.start
+            else:
+                directory.log_starts.pop(partition, None)
+        directory.write(RECOVERY_POINTS, directory.recovery_points)
+        directory.write(LOG_STARTS, directory.log_starts)
+        directory.write(HIGH_WATERMARKS, directory.high_watermarks)
+
+    def _logs_in(self, directory: str) -> Iterator[tuple[Partition, Log]]:
+        for path, log in self._logs.items():
+            parent, name = os.path.split(path)
+            if parent == directory:
+                topic, partition, _ = parse_name(name)
+                yield (topic, partition), log
+
+    def _place(self, path: str) -> tuple[_Directory, Partition]:
+        parent, name = os.path.split(path)
+        directory = self._directories.get(parent)
+        if directory is None:
+            directory = self._directories[parent] = _Directory(parent)
+        topic, partition, _ = parse_name(name)
+        return directory, (topic, partition)

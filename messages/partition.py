@@ -1,0 +1,359 @@
+"""Mail of partitions: what is asked of one hosted partition by those who append, read and replicate.
+
+A partition never waits, and answers every one of these to its sender: at once, or when what it waits for has happened,
+or its time is up. `request` and `index` are the asker's, and come back with the answer. Times are in seconds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from thespian.actors import ActorAddress
+
+from messages.cluster import Endpoint, TopicPartition
+from messages.data_requests import (
+    DeletedRecords,
+    EpochEnd,
+    EpochQuery,
+    FetchedPartition,
+    FetchPartition,
+    ListedOffset,
+    OffsetQuery,
+    ProducedPartition,
+    ProducePartition,
+)
+from messages.records import Body
+from messages.vocabulary import message
+
+
+@message
+class LogSettings:
+    """What a topic's configuration says of its partitions, defaults filled in: bytes, ms, -1 for no limit.
+
+    `append_time`: records carry the time of their append. `lag` in seconds.
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 60 * 60 * 1000
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    retention_bytes: int = -1
+    max_message_bytes: int = 1048588
+    min_insync_replicas: int = 1
+    append_time: bool = False
+    timestamp_difference_max_ms: int = 2**63 - 1
+    compacted: bool = False
+    deleting: bool = True
+    lag: float = 30.0
+
+
+class Hosting(NamedTuple):
+    """Where a partition is hosted: its actor; None where it is offline, or not hosted at all any more (`gone`)."""
+
+    partition: TopicPartition
+    actor: ActorAddress | None
+    gone: bool = False
+
+
+@message
+class PartitionsHosted:
+    """From the replica manager to those who send data to partitions: what has changed in where they are."""
+
+    changes: tuple[Hosting, ...]
+
+
+@message
+class AreKnown:
+    """To the metadata cache: are these partitions, which nobody hosts here, anywhere? -> Known"""
+
+    request: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@message
+class Known:
+    """What the metadata cache knows of AreKnown's partitions, in that order."""
+
+    request: int
+    known: tuple[bool, ...]
+
+
+@message
+class Configure:
+    """The topic's configuration changed."""
+
+    settings: LogSettings
+
+
+# ---------------------------------------------------------------------------------------------------- producers
+
+
+@message
+class AppendBatch:
+    """Append a producer's batch. -> BatchAppended, with acks -1 once it is committed or `timeout` is over."""
+
+    request: int
+    index: int
+    part: ProducePartition
+    acks: int
+    version: int
+    timeout: float
+
+
+@message
+class BatchAppended:
+    """What became of AppendBatch."""
+
+    request: int
+    index: int
+    result: ProducedPartition
+
+
+# ---------------------------------------------------------------------------------------------------- readers
+
+
+@message
+class ReadLog:
+    """Read for a consumer (`replica_id` -1) or a follower. -> LogRead, at once.
+
+    `max_bytes` bounds the answer; `at_least_one`: the first batch comes whole even if it is larger. `alive`: the
+    follower is a live broker, and may come into the ISR.
+    """
+
+    request: int
+    index: int
+    part: FetchPartition
+    replica_id: int
+    version: int
+    isolation_level: int
+    max_bytes: int
+    at_least_one: bool
+    alive: bool = True
+
+
+@message
+class LogRead:
+    """What ReadLog found, and up to which offset there was anything to be read."""
+
+    request: int
+    index: int
+    result: FetchedPartition
+    limit: int
+
+
+@message
+class WatchLog:
+    """Tell me once when there is more than up to `offset`: committed, or at all. -> LogGrew"""
+
+    offset: int
+    committed: bool
+
+
+@message
+class LogGrew:
+    """What was watched for has come, or the partition's role has changed: read again."""
+
+    partition: TopicPartition
+    committed: bool
+
+
+@message
+class FindOffset:
+    """Where does the partition begin, end, or reach a time? -> OffsetFound"""
+
+    request: int
+    index: int
+    query: OffsetQuery
+    replica_id: int
+    version: int
+
+
+@message
+class OffsetFound:
+    """What FindOffset found."""
+
+    request: int
+    index: int
+    result: ListedOffset
+
+
+@message
+class FindEpochEnd:
+    """Where does a leader epoch end? -> EpochEndFound"""
+
+    request: int
+    index: int
+    query: EpochQuery
+
+
+@message
+class EpochEndFound:
+    """What FindEpochEnd found."""
+
+    request: int
+    index: int
+    result: EpochEnd
+
+
+@message
+class TrimLog:
+    """Drop everything before `offset` (-1: the high watermark), here and on all live replicas. -> LogTrimmed"""
+
+    request: int
+    index: int
+    offset: int
+    timeout: float
+
+
+@message
+class LogTrimmed:
+    """What became of TrimLog."""
+
+    request: int
+    index: int
+    result: DeletedRecords
+
+
+# ---------------------------------------------------------------------------------------------------- ISR
+
+
+@message
+class ExpireLog:
+    """Drop what the topic's retention allows to be dropped."""
+
+
+@message
+class KeepLogs:
+    """The replica manager to itself, later: what is done for logs from time to time."""
+
+    what: str
+
+
+@message
+class ChangeIsr:
+    """To the ISR's keeper: write this ISR, if the znode still has `zk_version`. -> IsrChanged"""
+
+    partition: TopicPartition
+    number: int
+    leader: int
+    leader_epoch: int
+    controller_epoch: int
+    isr: tuple[int, ...]
+    zk_version: int
+
+
+@message
+class WriteIsrChanges:
+    """The ISR's keeper to itself: write what has been gathered."""
+
+
+@message
+class IsrChanged:
+    """What became of ChangeIsr `number`: the znode's new version, or -1 where it was refused."""
+
+    leader_epoch: int
+    number: int
+    zk_version: int
+
+
+# ---------------------------------------------------------------------------------------------------- followers
+
+
+@message
+class Replicate:
+    """To a follower: records that its leader of `leader_epoch` sent from `fetch_offset` on. -> Replicated"""
+
+    leader_epoch: int
+    fetch_offset: int
+    body: Body
+    high_watermark: int
+    log_start: int
+
+
+@message
+class Reconcile:
+    """To a follower: the leader says that `epoch` ends at `end` (-1: it knows neither). -> Replicated
+
+    `otherwise` is where to cut a log that has no epochs, or whose leader knows none: the high watermark of when the
+    follower began.
+    """
+
+    leader_epoch: int
+    epoch: int
+    end: int
+    otherwise: int
+
+
+@message
+class Restart:
+    """To a follower: the leader's log begins at `offset`, beyond our end: begin there with nothing. -> Replicated"""
+
+    leader_epoch: int
+    offset: int
+
+
+@message
+class Replicated:
+    """How a follower stands: where to go on, and which epoch to ask the leader about, -1 where none.
+
+    `error_code` 74: it follows in another epoch by now; 2: what came is damaged; 56: the disk failed.
+    """
+
+    partition: TopicPartition
+    leader_epoch: int
+    error_code: int
+    log_end: int
+    ask_epoch: int = -1
+
+
+@message
+class StartFetcher:
+    """First mail of ReplicaFetcherActor: who fetches, from whom, over which connection, and how much at a time."""
+
+    broker_id: int
+    leader_id: int
+    fetcher_id: int
+    endpoint: Endpoint
+    channel: str
+    network: ActorAddress
+    timeout: float
+    max_wait: float
+    min_bytes: int
+    max_bytes: int
+    partition_max_bytes: int
+    backoff: float
+
+
+class FollowedPartition(NamedTuple):
+    """A partition to follow: its actor, and how its log stands. `epoch` is the newest in the log, -1 for none."""
+
+    partition: TopicPartition
+    actor: ActorAddress
+    leader_epoch: int
+    log_end: int
+    high_watermark: int
+    epoch: int
+
+
+@message
+class FollowLeader:
+    """To the fetchers' manager: follow these, all led by one broker, from where their logs are."""
+
+    leader_id: int
+    endpoint: Endpoint
+    partitions: tuple[FollowedPartition, ...]
+
+
+@message
+class Follow:
+    """To a fetcher: follow these, which took over their roles just now."""
+
+    partitions: tuple[FollowedPartition, ...]
+
+
+@message
+class Unfollow:
+    """To the fetchers' manager, and by it to a fetcher: follow these no longer."""
+
+    partitions: tuple[TopicPartition, ...]

@@ -1,0 +1,125 @@
+"""Record batches as values: a header that rules read, and a body that nobody but the disk and the socket looks into.
+
+Rule: the body never crosses a mailbox as a copy and never enters the trace: it is written there as its size and
+checksum, and compares by them, so that a replay without the bytes takes the same decisions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import attrs
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Compression codecs by the number in a batch's attributes."""
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before a batch's records (format 2, broker.md 5.2), field by field. Times in ms."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    first_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch: `length` counts what follows it."""
+        return self.length + 12
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the batch's last record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record; it wraps at 2^31 (broker.md 5.3)."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def codec(self) -> int:
+        """The number of the compression codec."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_control(self) -> bool:
+        """Written by a transaction's coordinator, not by a producer."""
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction."""
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+
+class _Bytes:
+    """What a body carries beside its fields: its slot is no field, takes no part in equality, and no trace shows it."""
+
+    __slots__ = ("_data",)
+    _data: bytes | memoryview
+
+    @property
+    def data(self) -> bytes | memoryview:
+        """The bytes. AttributeError in a replay."""
+        return self._data
+
+
+@attrs.frozen
+class Body(_Bytes):
+    """The bytes of one or more batches, as they came from a socket or a file: looked into by nobody on the way.
+
+    Two bodies are equal if their sizes and checksums are. In a replay there is no `data`: the trace has the summary.
+    """
+
+    size: int
+    crc: int
+
+
+def body(data: bytes | memoryview, crc: int) -> Body:
+    """A body of these bytes, whose CRC-32C is `crc`."""
+    made = Body(len(data), crc)
+    object.__setattr__(made, "_data", data)
+    return made
+
+
+EMPTY = body(b"", 0)
+"""No batches."""
+
+
+class Records(NamedTuple):
+    """What a producer sent to one partition: the headers of its batches, and their bytes.
+
+    `error_code` is what the border found before anybody looked at the headers: no batch of format 2 (87), or a checksum
+    that does not fit (2).
+    """
+
+    batches: tuple[BatchHeader, ...]
+    body: Body
+    error_code: int = 0

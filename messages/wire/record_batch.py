@@ -1,0 +1,108 @@
+"""Record batches of format 2 as bytes: reading headers, checking, and what a leader writes into them (broker.md 5.2).
+
+Rule 1: a batch's CRC covers all from its attributes on. Base offset and leader epoch lie before it, so that a leader
+        stamps them without computing it anew.
+Rule 2: the records are never looked at: what is stored and served is what the producer sent.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from crc32c import crc32c
+
+from messages.errors import CORRUPT_MESSAGE, INVALID_RECORD
+from messages.records import EMPTY, LOG_APPEND_TIME_BIT, BatchHeader, Body, Records, body
+from messages.wire.errors import MalformedFrame
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+STAMP = struct.Struct(">qii")
+"""What lies before the magic byte: base offset, length, leader epoch."""
+MAGIC = 2
+MAGIC_AT = 16
+CRC_FROM = 21
+LOG_OVERHEAD = 12
+"""Bytes before those that `length` counts."""
+
+_SIZE = struct.Struct(">qi")
+_CRC_AT = 17
+
+
+def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
+    """The header of the batch at `position`. Raises MalformedFrame if it is cut, or of another format than 2."""
+    if len(data) - position < HEADER.size:
+        raise MalformedFrame(f"a record batch cut after {len(data) - position} bytes")
+    header = BatchHeader._make(HEADER.unpack_from(data, position))
+    if header.magic != MAGIC:
+        raise MalformedFrame(f"a record batch of format {header.magic}")
+    if header.length < HEADER.size - LOG_OVERHEAD:
+        raise MalformedFrame(f"a record batch of length {header.length}")
+    return header
+
+
+def whole_batches(data: bytes | memoryview) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each batch that is there whole; what is cut at the end is left out."""
+    position, end = 0, len(data)
+    while end - position >= HEADER.size:
+        header = read_header(data, position)
+        if end - position < header.size:
+            return
+        yield position, header
+        position += header.size
+
+
+def body_of(data: bytes | memoryview) -> Body:
+    """Bytes as a body."""
+    return body(data, crc32c(data)) if data else EMPTY
+
+
+def read_records(data: bytes | memoryview | None) -> Records:
+    """What a producer sent, as far as it has to be looked into to know what it is."""
+    whole = body_of(data or b"")
+    headers: list[BatchHeader] = []
+    position = 0
+    try:
+        while position < whole.size:
+            header = read_header(whole.data, position)
+            if header.size > whole.size - position:
+                return Records(tuple(headers), whole, CORRUPT_MESSAGE)
+            headers.append(header)
+            if not has_valid_crc(whole.data, position, header):
+                return Records(tuple(headers), whole, CORRUPT_MESSAGE)
+            position += header.size
+    except MalformedFrame:
+        return Records(tuple(headers), whole, INVALID_RECORD)
+    return Records(tuple(headers), whole)
+
+
+def has_valid_crc(data: bytes | memoryview, position: int, header: BatchHeader) -> bool:
+    """Does the checksum fit the batch at `position`?"""
+    return crc32c(memoryview(data)[position + CRC_FROM : position + header.size]) == header.crc
+
+
+def stamped(
+    batch: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int, append_time: int | None = None
+) -> tuple[bytes, memoryview]:
+    """The batch as the leader stores it, in two pieces: what is new, and the rest of the producer's own bytes.
+
+    `append_time` (ms): the topic's records carry the time of their append; the checksum is computed anew.
+    """
+    if append_time is None:
+        return STAMP.pack(base_offset, header.length, leader_epoch), batch[STAMP.size :]
+    rest = batch[HEADER.size : header.size]
+    fresh = header._replace(
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        attributes=header.attributes | LOG_APPEND_TIME_BIT,
+        max_timestamp=append_time,
+    )
+    head = bytearray(HEADER.pack(*fresh))
+    struct.pack_into(">I", head, _CRC_AT, crc32c(rest, crc32c(head[CRC_FROM:])))
+    return bytes(head), rest
+
+
+def batch_size(data: bytes | memoryview, position: int = 0) -> tuple[int, int]:
+    """(base offset, bytes of the whole batch) by its first twelve bytes."""
+    base_offset, length = _SIZE.unpack_from(data, position)
+    return base_offset, length + LOG_OVERHEAD

@@ -1,0 +1,285 @@
+"""The leader's side of a partition by its rules: whole rows of broker.md 9.3 and 9.5, and what holds in any life."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.core.broker.leader import NEVER, UNKNOWN, Advanced, Leader, Release, WriteIsr
+from messages.errors import (
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+)
+
+LAG = 30.0
+
+
+def leader(
+    *isr: int,
+    replicas: tuple[int, ...] = (),
+    end: int = 0,
+    high_watermark: int = 0,
+    min_isr: int = 1,
+    now: float = 0.0,
+    epoch: int = 5,
+) -> Leader:
+    return Leader(1, epoch, replicas or isr, isr, 7, 0, end, high_watermark, LAG, min_isr, now)
+
+
+def writes(of: Leader) -> list[tuple[int, ...]]:
+    return [step.isr for step in of.take() if isinstance(step, WriteIsr)]
+
+
+def releases(of: Leader) -> dict[object, int]:
+    return {step.token: step.error_code for step in of.take() if isinstance(step, Release)}
+
+
+def number(of: Leader) -> int:
+    [write] = [step for step in of.take() if isinstance(step, WriteIsr)]
+    return write.number
+
+
+# ------------------------------------------------------------------------------------------------ becoming leader
+
+
+def test_row_8_to_10_where_the_high_watermark_begins() -> None:
+    assert leader(1, 2, end=6, high_watermark=4).high_watermark == 4
+    assert leader(1, 2, end=6, high_watermark=9).high_watermark == 6
+    assert leader(1, end=6).high_watermark == 6
+
+
+def test_row_11_what_is_known_of_followers_at_first() -> None:
+    new = leader(1, 2, replicas=(1, 2, 3), end=6, now=10.0)
+    assert (new.followers[2].end, new.followers[2].start, new.followers[2].caught_up_at) == (UNKNOWN, UNKNOWN, 10.0)
+    assert new.followers[3].caught_up_at == NEVER
+
+
+def test_row_12_a_leader_again_keeps_its_followers_ends() -> None:
+    again = leader(1, 2, end=6)
+    again.fetched(2, 6, 0, 6, 1.0)
+    again.appended(9, 2.0)
+    again.renew(6, (1, 2), (1, 2), 8, 3.0)
+    assert (again.followers[2].end, again.epoch_start, again.high_watermark) == (6, 9, 6)
+
+
+# ------------------------------------------------------------------------------------------------ shrink and expand
+
+
+def test_row_57_who_never_fetched_goes_after_the_lag() -> None:
+    slow = leader(1, 2, end=10)
+    slow.tick(30.0)
+    assert writes(slow) == []
+    slow.tick(30.001)
+    one = number(slow)
+    assert slow.high_watermark == 0
+    slow.isr_written(one, 8, 31.0)
+    assert (slow.isr, slow.zk_version, slow.high_watermark) == ((1,), 8, 10)
+
+
+def test_row_58_a_refused_write_changes_nothing() -> None:
+    slow = leader(1, 2, end=10)
+    slow.tick(31.0)
+    slow.isr_written(number(slow), None, 32.0)
+    assert (slow.isr, slow.zk_version, slow.high_watermark) == ((1, 2), 7, 0)
+
+
+def test_row_59_who_is_not_behind_stays_however_silent() -> None:
+    idle = leader(1, 2, end=10)
+    idle.fetched(2, 10, 0, 10, 1.0)
+    idle.tick(10_000.0)
+    assert writes(idle) == []
+
+
+def test_row_60_who_reached_the_end_of_before_was_caught_up_then() -> None:
+    busy = leader(1, 2, end=10)
+    busy.fetched(2, 0, 0, 10, 20.0)
+    busy.appended(15, 21.0)
+    busy.fetched(2, 10, 0, 15, 40.0)
+    assert busy.followers[2].caught_up_at == 20.0
+    busy.tick(50.0)
+    assert writes(busy) == []
+    busy.tick(50.1)
+    assert writes(busy) == [(1,)]
+
+
+@pytest.mark.parametrize(("last", "out_at"), [(0.0, 45.0), (-0.001, 30.0), (0.001, 45.0)])
+def test_the_looks_are_half_a_lag_apart(last: float, out_at: float) -> None:
+    """Last caught up at `last`, looked at every 15 s."""
+    slow = leader(1, 2, end=10, now=last)
+    looks = [15.0 * look for look in range(1, 6)]
+    found = []
+    for look in looks:
+        slow.tick(look)
+        found += [look] if writes(slow) else []
+    assert found[0] == out_at
+
+
+def test_row_62_and_63_who_has_caught_up_comes_in() -> None:
+    grown = leader(1, replicas=(1, 2), end=10)
+    assert grown.high_watermark == 10
+    grown.fetched(2, 3, 0, 10, 1.0)
+    assert writes(grown) == []
+    grown.fetched(2, 10, 0, 10, 2.0)
+    refused = number(grown)
+    grown.isr_written(refused, None, 3.0)
+    assert (grown.isr, grown.followers[2].end) == ((1,), 10)
+    grown.fetched(2, 10, 0, 10, 4.0)
+    grown.isr_written(number(grown), 8, 5.0)
+    assert grown.isr == (1, 2)
+
+
+def test_row_64_the_start_of_the_epoch_must_be_reached() -> None:
+    new = leader(1, 3, replicas=(1, 2, 3), end=10, high_watermark=4)
+    new.fetched(2, 4, 0, 10, 1.0)
+    assert writes(new) == []
+    new.fetched(2, 10, 0, 10, 2.0)
+    assert writes(new) == [(1, 3, 2)]
+
+
+def test_a_replica_that_is_not_alive_stays_out() -> None:
+    grown = leader(1, replicas=(1, 2), end=10)
+    grown.fetched(2, 10, 0, 10, 2.0, alive=False)
+    assert writes(grown) == []
+
+
+def test_one_write_at_a_time_and_an_answer_counts_for_its_own_only() -> None:
+    slow = leader(1, 2, 3, end=10)
+    slow.tick(31.0)
+    first = number(slow)
+    slow.tick(40.0)
+    slow.fetched(2, 10, 0, 10, 41.0)
+    assert writes(slow) == []
+    slow.isr_written(first + 1, 9, 42.0)
+    assert slow.isr == (1, 2, 3)
+    slow.renew(6, (1, 2, 3), (1, 2, 3), 12, 43.0)
+    slow.isr_written(first, 9, 44.0)
+    assert (slow.isr, slow.zk_version) == ((1, 2, 3), 12)
+
+
+def test_a_write_under_way_counts_for_the_high_watermark_but_not_for_the_minimum() -> None:
+    grown = leader(1, replicas=(1, 2), end=10, min_isr=2, high_watermark=10)
+    grown.fetched(2, 10, 0, 10, 100.0)
+    write = number(grown)
+    assert grown.may_append(-1) == NOT_ENOUGH_REPLICAS
+    assert grown.may_append(1) == NONE
+    grown.isr_written(write, 8, 101.0)
+    assert grown.may_append(-1) == NONE
+    grown.appended(12, 200.0)
+    assert grown.high_watermark == 10
+    grown.fetched(2, 12, 0, 12, 201.0)
+    assert grown.high_watermark == 12
+
+
+# ------------------------------------------------------------------------------------------------ high watermark
+
+
+def test_row_68_who_was_caught_up_lately_holds_it_back() -> None:
+    held = leader(1, replicas=(1, 2), end=10)
+    held.fetched(2, 10, 0, 10, 1.0, alive=False)
+    held.appended(20, 2.0)
+    assert held.high_watermark == 10
+    held.tick(31.0)
+    assert held.high_watermark == 10
+    held.tick(31.1)
+    assert held.high_watermark == 20
+
+
+def test_a_leader_alone_of_one_replica_needs_no_more_than_itself() -> None:
+    alone = leader(1, min_isr=2)
+    assert alone.may_append(-1) == NONE
+    alone.appended(3, 1.0)
+    assert alone.high_watermark == 3
+
+
+# ------------------------------------------------------------------------------------------------ waiting
+
+
+def test_a_produce_waits_for_the_high_watermark_or_its_deadline_or_the_end() -> None:
+    shared = leader(1, 2)
+    shared.appended(5, 0.0)
+    for token, offset, deadline in (("a", 3, 10.0), ("b", 5, 1.0), ("c", 5, 10.0)):
+        shared.wait(token, offset, deadline)
+    assert (releases(shared), shared.next_deadline) == ({}, 1.0)
+    shared.fetched(2, 3, 0, 5, 0.5)
+    assert releases(shared) == {"a": NONE}
+    shared.expire(1.0)
+    assert releases(shared) == {"b": REQUEST_TIMED_OUT}
+    shared.end()
+    assert releases(shared) == {"c": NOT_LEADER_OR_FOLLOWER}
+    assert shared.waiting == 0
+    shared.wait("d", 3, 10.0)
+    assert releases(shared) == {"d": NONE}
+
+
+def test_row_33_below_the_minimum_nothing_is_committed_and_waiting_ends_by_time() -> None:
+    """As of Kafka 3.7: the high watermark stays, so the answer is that the time is up."""
+    shared = leader(1, 2, min_isr=2)
+    shared.appended(5, 0.0)
+    shared.wait("a", 5, 60.0)
+    shared.tick(31.0)
+    shared.isr_written(number(shared), 8, 32.0)
+    assert (shared.high_watermark, releases(shared)) == (0, {})
+    shared.expire(60.0)
+    assert releases(shared) == {"a": REQUEST_TIMED_OUT}
+
+
+# ------------------------------------------------------------------------------------------------ any life
+
+
+@given(st.data())
+def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(data: st.DataObject) -> None:
+    now, replicas = 0.0, (1, 2, 3)
+    any_leader = leader(1, 2, 3, min_isr=data.draw(st.integers(1, 3)))
+    ends = {2: 0, 3: 0}
+    in_zookeeper = {1, 2, 3}
+    open_writes: list[WriteIsr] = []
+    waiting: set[object] = set()
+    released: list[object] = []
+    for token in range(data.draw(st.integers(1, 40))):
+        now += data.draw(st.sampled_from((0.0, 0.5, 16.0, 31.0)))
+        before = any_leader.high_watermark
+        match data.draw(st.sampled_from(("append", "fetch", "tick", "write", "lose", "expire", "renew"))):
+            case "append":
+                any_leader.appended(any_leader.log_end + data.draw(st.integers(1, 3)), now)
+                if any_leader.may_append(-1) == NONE:
+                    any_leader.wait(token, any_leader.log_end, now + 20.0)
+                    waiting.add(token)
+            case "fetch":
+                replica = data.draw(st.sampled_from((2, 3)))
+                ends[replica] = data.draw(st.integers(ends[replica], any_leader.log_end))
+                any_leader.fetched(replica, ends[replica], 0, any_leader.log_end, now)
+            case "tick":
+                any_leader.tick(now)
+            case "write" if open_writes:
+                write = open_writes.pop()
+                in_zookeeper = set(write.isr)
+                any_leader.isr_written(write.number, write.zk_version + 1, now)
+            case "lose" if open_writes:
+                any_leader.isr_written(open_writes.pop().number, None, now)
+            case "expire":
+                any_leader.expire(now)
+            case "renew":
+                open_writes.clear()
+                any_leader.renew(any_leader.leader_epoch + 1, replicas, sorted(in_zookeeper), 50, now)
+        for step in any_leader.take():
+            match step:
+                case WriteIsr():
+                    assert not open_writes
+                    open_writes.append(step)
+                case Release(token, code):
+                    released.append(token)
+                    assert code in (NONE, REQUEST_TIMED_OUT)
+                case Advanced():
+                    pass
+        assert before <= any_leader.high_watermark <= any_leader.log_end
+        assert any_leader.broker_id in any_leader.isr
+        if any_leader.high_watermark > before:
+            possible = in_zookeeper | {r for write in open_writes for r in write.isr}
+            for replica in possible - {1}:
+                assert ends[replica] >= any_leader.high_watermark, "elected, it would lack acknowledged records"
+    any_leader.end()
+    released += [step.token for step in any_leader.take() if isinstance(step, Release)]
+    assert sorted(map(str, released)) == sorted(map(str, waiting)), "everybody is told, once"

@@ -1,0 +1,43 @@
+"""Record batches made by kafka-python's own builder, for tests of logs."""
+
+from __future__ import annotations
+
+import struct
+
+from crc32c import crc32c
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from messages.records import BatchHeader
+from messages.wire.record_batch import HEADER, read_header
+
+
+def batch(
+    *values: bytes,
+    timestamp: int = 1_000,
+    producer: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """A batch of format 2 with these values, its records one ms apart."""
+    builder = DefaultRecordBatchBuilder(2, 0, False, producer, epoch, sequence, 1 << 30)
+    for offset, value in enumerate(values):
+        builder.append(offset, timestamp + offset, None, value, [])
+    data = bytearray(builder.build())
+    struct.pack_into(">q", data, 0, base_offset)
+    struct.pack_into(">i", data, 12, leader_epoch)
+    return bytes(data)
+
+
+def header_of(data: bytes) -> BatchHeader:
+    """The first batch's header."""
+    return read_header(data)
+
+
+def with_header(data: bytes, **fields: int) -> bytes:
+    """The batch with other header fields, and a checksum that fits them."""
+    header = read_header(data)._replace(**fields)
+    changed = bytearray(HEADER.pack(*header) + data[HEADER.size :])
+    struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
+    return bytes(changed)

@@ -1,0 +1,378 @@
+"""A partition's log against a model of it, its files against what Kafka expects of them (broker.md 5, 9.7)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from actors.storage.log import (
+    Appended,
+    Handles,
+    InvalidProducerEpoch,
+    Log,
+    LogConfig,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+)
+from messages.wire.record_batch import whole_batches
+from tests.storage.batches import batch, header_of
+
+NOW = 2_000
+SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=100)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "t-0")
+
+
+def opened(folder: str, clean: bool = True, config: LogConfig = SMALL, **checkpoints: int) -> Log:
+    log = Log(folder, Handles(), config)
+    if not Path(folder).exists():
+        log.begin()
+        return log
+    log.load(clean, **checkpoints)
+    return log
+
+
+def append(log: Log, *values: bytes, leader_epoch: int = 0, **fields: int) -> Appended:
+    data = batch(*values, **fields)
+    return log.append_as_leader(memoryview(data), header_of(data), leader_epoch, NOW)
+
+
+def filled(folder: str, count: int = 40, **fields: int) -> Log:
+    log = opened(folder)
+    for number in range(count):
+        append(log, b"x" * 20, b"y%d" % number, timestamp=1000 + number * 10, **fields)
+    return log
+
+
+def offsets(log: Log, limit: int | None = None) -> list[int]:
+    """The base offsets of all batches, read from the start on."""
+    found, offset, end = [], log.start, log.end if limit is None else limit
+    while offset < end:
+        data = log.read(offset, 300, end, at_least_one=True).data
+        if not data:
+            break  # a gap up to the end, as a truncation in the middle of a batch leaves it
+        for _, header in whole_batches(data):
+            found.append(header.base_offset)
+            offset = header.next_offset
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ reading and writing
+
+
+def test_what_is_appended_is_read_back_from_every_offset(folder: str) -> None:
+    log = filled(folder)
+    assert (log.start, log.end) == (0, 80)
+    assert len(log.segments) > 3
+    for offset in range(80):
+        header = header_of(log.read(offset, 1, 80, at_least_one=True).data)
+        assert header.base_offset <= offset <= header.last_offset
+
+
+def test_a_read_ends_at_the_limit_and_never_in_another_segment(folder: str) -> None:
+    log = filled(folder)
+    for limit in range(0, 81, 2):
+        assert offsets(log, limit) == list(range(0, limit, 2))
+    assert log.read(4, 1000, 4).data == b""
+    with pytest.raises(OffsetOutOfRange):
+        log.read(81, 1000, 81)
+
+
+def test_a_batch_larger_than_asked_comes_whole_only_if_one_must(folder: str) -> None:
+    log = filled(folder, 2)
+    size = header_of(log.read(0, 1 << 20, 4).data).size
+    assert len(log.read(0, 10, 4).data) == 10
+    assert log.read(0, 10, 4).first_is_cut
+    assert len(log.read(0, 10, 4, at_least_one=True).data) == size
+
+
+def test_a_leader_stamps_offset_and_epoch_and_nothing_else(folder: str) -> None:
+    log = filled(folder, 3)
+    data = batch(b"a", b"b")
+    log.append_as_leader(memoryview(data), header_of(data), 72, NOW)
+    stored = log.read(6, 1 << 20, 8).data
+    assert stored[16:] == data[16:]
+    assert (header_of(stored).base_offset, header_of(stored).leader_epoch) == (6, 72)
+
+
+def test_the_time_of_the_append_is_stamped_with_a_checksum_that_fits(folder: str) -> None:
+    log = opened(folder)
+    data = batch(b"a", b"b")
+    assert log.append_as_leader(memoryview(data), header_of(data), 0, NOW, append_time=True) == (0, 1, NOW, False)
+    [place] = log.active.batches(checked=True)
+    assert place.header.max_timestamp == NOW
+    assert place.header.attributes & 8
+
+
+def test_a_follower_keeps_every_byte_and_drops_what_is_cut(folder: str) -> None:
+    log = opened(folder)
+    first = batch(b"a", b"b", base_offset=7, leader_epoch=3)
+    second = batch(b"c", base_offset=12, leader_epoch=5)
+    log.append_as_follower(memoryview(first + second + first[:30]), NOW)
+    assert log.read(7, 1 << 20, 13).data == first + second
+    assert (log.start, log.end) == (0, 13)
+    assert log.epochs.entries == ((3, 7), (5, 12))
+    with pytest.raises(ValueError, match="comes after 13"):
+        log.append_as_follower(memoryview(second), NOW)
+
+
+def test_times_are_found_in_whichever_segment_they_are(folder: str) -> None:
+    log = filled(folder)
+    for number in range(40):
+        found = log.batch_for_time(1000 + number * 10)
+        assert found is not None
+        assert found[0].base_offset == 2 * number
+    assert log.batch_for_time(1000 + 40 * 10) is None
+
+
+# ------------------------------------------------------------------------------------------------ producers
+
+
+def test_a_producer_repeats_skips_and_falls_behind(folder: str) -> None:
+    """broker.md 9.3 rows 38 to 41."""
+    log = opened(folder)
+    for sequence in range(6):
+        append(log, b"a", producer=9, epoch=1, sequence=sequence)
+    assert append(log, b"a", producer=9, epoch=1, sequence=5) == (5, 5, 1000, True)
+    assert append(log, b"a", producer=9, epoch=1, sequence=1).first_offset == 1
+    for wrong in (0, 7):
+        with pytest.raises(OutOfOrderSequence):
+            append(log, b"a", producer=9, epoch=1, sequence=wrong)
+    with pytest.raises(InvalidProducerEpoch):
+        append(log, b"a", producer=9, epoch=0, sequence=6)
+    with pytest.raises(OutOfOrderSequence):
+        append(log, b"a", producer=9, epoch=2, sequence=6)
+    assert append(log, b"a", producer=9, epoch=2, sequence=0).first_offset == 6
+    assert append(log, b"a", producer=17, epoch=0, sequence=17).first_offset == 7
+    assert log.end == 8
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_producers_survive_a_restart(folder: str, clean: bool) -> None:
+    log = opened(folder)
+    for sequence in range(40):
+        append(log, b"a" * 30, producer=9, epoch=1, sequence=sequence)
+    if clean:
+        log.close()
+    log = opened(folder, clean)
+    assert append(log, b"a" * 30, producer=9, epoch=1, sequence=39) == (39, 39, 1000, True)
+    assert append(log, b"a", producer=9, epoch=1, sequence=40).first_offset == 40
+
+
+# ------------------------------------------------------------------------------------------------ cutting
+
+
+def test_a_truncation_takes_segments_indexes_and_epochs_along(folder: str) -> None:
+    log = filled(folder)
+    log.epochs.assign(1, 0)
+    log.epochs.assign(4, 50)
+    for target in (79, 60, 51, 30, 2):
+        log.truncate_to(target)
+        assert log.end == target
+        assert offsets(log) == list(range(0, target - 1, 2))
+        assert all(entry.start < target for entry in log.epochs.entries)
+    log.truncate_to(5)
+    assert log.end == 2
+    log.restart(100)
+    assert (log.start, log.end, log.segments) == (100, 100, (100,))
+    assert append(log, b"a").first_offset == 100
+
+
+def test_old_segments_go_by_time_but_none_above_the_high_watermark(folder: str) -> None:
+    log = filled(folder)
+    segments = log.segments
+    log.config = LogConfig(segment_bytes=1000, retention_ms=1)
+    assert log.expire(segments[2], 10**6) == 2
+    assert (log.start, log.segments) == (segments[2], segments[2:])
+    log.expire(log.end, 10**6)
+    assert (log.start, log.end, log.segments) == (80, 80, (80,))
+    assert log.expire(log.end, 10**9) == 0
+
+
+def test_old_segments_go_by_size_and_by_start(folder: str) -> None:
+    log = filled(folder)
+    segments = log.segments
+    log.config = LogConfig(segment_bytes=1000, retention_ms=-1, retention_bytes=log.size - 1500)
+    assert log.expire(log.end, 0) == 1
+    log.config = LogConfig(retention_ms=-1)
+    log.advance_start(segments[3] + 1)
+    assert log.expire(log.end, 0) == 2
+    assert (log.start, log.segments[0]) == (segments[3] + 1, segments[3])
+    assert any(entry.name.endswith(".deleted") for entry in Path(folder).iterdir())
+    log.remove_deleted()
+    assert not any(entry.name.endswith(".deleted") for entry in Path(folder).iterdir())
+
+
+# ------------------------------------------------------------------------------------------------ stopping, starting
+
+
+def test_a_clean_stop_is_taken_over_as_it_lies(folder: str) -> None:
+    filled(folder).close()
+    log = opened(folder)
+    assert (log.start, log.end) == (0, 80)
+    assert offsets(log) == list(range(0, 80, 2))
+    assert append(log, b"z").first_offset == 80
+
+
+def test_a_start_beyond_the_end_begins_anew(folder: str) -> None:
+    filled(folder).close()
+    log = opened(folder, start=500)
+    assert (log.start, log.end) == (500, 500)
+
+
+def test_every_cut_of_the_last_segment_recovers_what_was_whole(folder: str, tmp_path: Path) -> None:
+    log = filled(folder, 9)
+    log.flush()
+    last = Path(log.active.path)
+    data = last.read_bytes()
+    ends = [place.position + place.header.size for place in log.active.batches()]
+    base = log.active.base_offset
+    for cut in range(len(data) + 1):
+        copy = tmp_path / f"cut-{cut}" / "t-0"
+        shutil.copytree(folder, copy)
+        (copy / last.name).write_bytes(data[:cut])
+        again = opened(str(copy), clean=False)
+        whole = sum(end <= cut for end in ends)
+        assert again.end == base + 2 * whole
+        assert offsets(again) == list(range(0, again.end, 2))
+        assert append(again, b"z").first_offset == again.end - 1
+        shutil.rmtree(copy.parent)
+
+
+@pytest.mark.parametrize("spoil", ["flip", "junk", "indexes", "no indexes", "orphan"])
+def test_a_recovery_trusts_only_checksums(folder: str, spoil: str) -> None:
+    log = filled(folder)
+    log.flush()
+    files = sorted(Path(folder).glob("*.log"))
+    indexes = {file: file.read_bytes() for file in Path(folder).glob("*.index")}
+    expected = 80
+    if spoil == "flip":
+        data = bytearray(files[1].read_bytes())
+        data[len(data) // 2] ^= 1
+        files[1].write_bytes(data)
+        expected = None
+    elif spoil == "junk":
+        with files[-1].open("ab") as file:
+            file.write(b"\xff" * 500)
+    elif spoil == "indexes":
+        for file in Path(folder).glob("*index"):
+            file.write_bytes(b"\x01" * 777)
+    elif spoil == "no indexes":
+        for file in Path(folder).glob("*index"):
+            file.unlink()
+    else:
+        (Path(folder) / f"{900:020d}.index").write_bytes(b"12345678")
+    again = opened(folder, clean=False)
+    if expected is None:
+        assert int(files[1].stem) <= again.end < int(files[2].stem)
+        assert again.segments[-1] == int(files[1].stem)
+    else:
+        assert again.end == expected
+        assert {file: file.read_bytes() for file in Path(folder).glob("*.index")} == indexes
+    assert offsets(again) == list(range(0, again.end, 2))
+    assert not (Path(folder) / f"{900:020d}.index").exists()
+
+
+def test_segments_before_the_recovery_point_are_not_read_again(folder: str) -> None:
+    log = filled(folder)
+    log.flush()
+    first = Path(sorted(Path(folder).glob("*.log"))[0])
+    data = bytearray(first.read_bytes())
+    data[80] ^= 1
+    first.write_bytes(data)
+    again = opened(folder, clean=False, recovery_point=log.segments[1])
+    assert again.end == 80
+
+
+class LogLife(RuleBasedStateMachine):
+    """Any life of a log: what the model holds is what is read, from every offset, before and after every restart."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.place = TemporaryDirectory()
+        self.log = opened(self.place.name + "/t-0")
+        self.model: list[tuple[int, int]] = []  # (base, next) of each batch
+        self.start = self.end = 0
+
+    @rule(sizes=st.lists(st.integers(0, 60), min_size=1, max_size=4), time=st.integers(0, 5000))
+    def appends(self, sizes: list[int], time: int) -> None:
+        append(self.log, *(b"v" * size for size in sizes), timestamp=time)
+        self.model.append((self.end, self.end + len(sizes)))
+        self.end += len(sizes)
+
+    @precondition(lambda self: self.end > self.start)
+    @rule(data=st.data())
+    def truncates(self, data: st.DataObject) -> None:
+        self.end = data.draw(st.integers(self.start, self.end))
+        self.log.truncate_to(self.end)
+        self.model = [batch for batch in self.model if batch[1] <= self.end]
+
+    @rule(data=st.data())
+    def moves_its_start(self, data: st.DataObject) -> None:
+        self.start = data.draw(st.integers(self.start, self.end))
+        self.log.advance_start(self.start)
+        self.log.expire(self.end, 0)
+
+    @rule(clean=st.booleans())
+    def restarts(self, clean: bool) -> None:
+        if clean:
+            self.log.close()
+        else:
+            self.log.close_files()
+        self.log = opened(self.place.name + "/t-0", clean, start=self.start)
+        last = self.model[-1][1] if self.model else self.start
+        self.end = max(last, self.start) if last < self.end else self.end
+
+    @invariant()
+    def is_as_the_model_says(self) -> None:
+        if not hasattr(self, "log"):
+            return
+        assert (self.log.start, self.log.end) == (self.start, self.end)
+        expected = [base for base, following in self.model if following > self.start]
+        found, offset = [], self.start
+        while offset < self.end:
+            data = self.log.read(offset, 200, self.end, at_least_one=True).data
+            if not data:
+                break
+            for _, header in whole_batches(data):
+                found.append(header.base_offset)
+                offset = header.next_offset
+        assert found == expected
+
+    def teardown(self) -> None:
+        if hasattr(self, "place"):
+            self.place.cleanup()
+
+
+TestLogLife = LogLife.TestCase
+
+
+# ------------------------------------------------------------------------------------------------ beside Apache
+
+
+@pytest.mark.apache
+def test_kafkas_own_tool_reads_the_files_without_a_complaint(folder: str, apache_jars: Path) -> None:
+    """broker.md 9.7 row 101: every batch, every index entry, every producer snapshot."""
+    log = opened(folder, config=LogConfig(segment_bytes=20_000, index_interval_bytes=500))
+    for number in range(200):
+        append(log, b"x" * 90, b"y", timestamp=10**12 + number, producer=7, epoch=0, sequence=2 * number)
+    log.close()
+    logs = sorted(Path(folder).glob("*.log"))
+    files = [str(file) for kind in ("log", "index", "timeindex", "snapshot") for file in Path(folder).glob(f"*.{kind}")]
+    assert len(logs) == 2
+    command = ["java", "-cp", f"{apache_jars}/*", "kafka.tools.DumpLogSegments", "--files", ",".join(files)]
+    said = subprocess.run([*command, "--deep-iteration"], capture_output=True, text=True, check=True)
+    assert said.stdout.count("| offset: ") == 400
+    assert "producerId: 7 producerEpoch: 0" in said.stdout
+    assert "lastSequence: 399 lastOffset: 399 offsetDelta: 1" in said.stdout
+    for complaint in ("mismatch", "non-consecutive", "not valid", "isvalid: false", "Exception"):
+        assert complaint not in said.stdout + said.stderr
