@@ -112,7 +112,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("actors.storage.log.log", "messages.records"): HEADERS,
     ("actors.storage.log.segment", "messages.records"): HEADERS,
     ("actors.storage.log.producers", "messages.records"): HEADERS,
-    ("messages.trace.codec", "thespian.actors"): "Thespian's own messages are recorded like ours",
     ("actors.gateway.store", "zk_bridge.store"): "the gateway to ZooKeeper stands before a store: its Protocol",
     ("actors.gateway.metrics", "prometheus_client"): "one owner of the library that serves the metrics",
     ("actors.storage.log_directories", "messages.cluster.MAX_LOG_NAME"): "how long a log's name may be is said once",

@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def _is_exempt(self, key: int) -> bool:
-        """Whether a request may be as large as it is: it is the cluster's own, or of its records only headers are kept."""
+        """Whether a request may be of any size: it is the cluster's own, or of its records only headers are kept."""
         api = API_BY_KEY.get(key)
         return api is not None and (api.carries_records or (api.control and self._trusted))
 

@@ -102,11 +102,18 @@ class FaultyDisk(DiskPort):
 
 
 class FaultyLogs(LogsPort):
-    """The logs on that disk: to open and to close one fails where the disk does."""
+    """The logs on that disk: to open one fails where the disk does, to append below the `faults` of its own."""
 
     def __init__(self, disk: FaultyDisk) -> None:
         super().__init__(TimePort().wall_ms)
         self._disk = disk
+        self.faults: dict[str, int] = {}
+
+    def append(self, path: str, *args: Any) -> tuple[int, ...]:
+        for prefix, number in self.faults.items():
+            if path.startswith(prefix):
+                raise OSError(number, os.strerror(number), path)
+        return super().append(path, *args)
 
     def open(self, path: str, is_new: bool, config: tuple[int, ...]) -> tuple[int, int, int, int]:
         self._disk.check(path)
@@ -156,9 +163,10 @@ class Broker:
         self.settings = settings(*log_dirs, **fields)
         self.clock = VirtualClock() if clock is None else clock
         self.disk = FaultyDisk()
+        self.logs = FaultyLogs(self.disk)
         ports = {
             "disk": self.disk,
-            "logs": FaultyLogs(self.disk),
+            "logs": self.logs,
             "random": CountingRandom(),
             "time": TimePort(),
         }
@@ -211,7 +219,7 @@ class Broker:
         self.raw.append(message)
         if isinstance(message, ClientPart):
             self.parts.append(message.part)
-        else:
+        elif isinstance(message, ClientResponse) and message.response is not None:
             parts, self.parts = self.parts, []
             self.answers.append(attrs.evolve(message, response=joined(parts, message.response)))
 
@@ -263,9 +271,7 @@ class Broker:
         """Send a request, run, and give the response."""
         id = self.post(request, listener)
         self.run()
-        answer = self.answers[-1]
-        assert isinstance(answer, ClientResponse), answer
-        assert answer.correlation_id == id
+        [answer] = [answer for answer in self.answers if answer.correlation_id == id]
         return answer.response
 
     def lead(self, *orders: LeaderAndIsrPartitionState, epoch: int = 1, broker_epoch: int = -1) -> LeaderAndIsrResponse:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
+from actors.broker.isr_keeper import IsrKeeperActor
 from actors.broker.metadata_cache import MetadataCacheActor
+from actors.broker.partition_requests import PartitionRequestsActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from actors.broker.request_handler import RequestHandlerActor
 from actors.runtime import VirtualClock
@@ -14,7 +17,14 @@ from actors.runtime.replayer import replay_directory
 from messages.errors import KAFKA_STORAGE_ERROR
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, codes, known, order, settings
 
-ACTORS = (MetadataCacheActor, ReplicaManagerActor, RequestHandlerActor)
+ACTORS = (
+    IsrKeeperActor,
+    MetadataCacheActor,
+    PartitionRequestsActor,
+    ReplicaFetcherManagerActor,
+    ReplicaManagerActor,
+    RequestHandlerActor,
+)
 
 
 def test_a_brokers_life_replays_exactly(tmp_path: Path) -> None:

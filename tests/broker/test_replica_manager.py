@@ -32,6 +32,7 @@ from tests.broker.harness import (
     NO_SPACE,
     Broker,
     FaultyDisk,
+    FaultyLogs,
     alive,
     codes,
     known,
@@ -324,10 +325,10 @@ def test_a_removed_log_directory_has_failed_when_a_log_in_it_is_deleted(broker: 
 class Sabotage(FaultyDisk):
     """A disk whose driver has a bug: what it raises is no OSError."""
 
-    def make_directory(self, path: str, parents: bool = False) -> bool:
+    def check(self, path: str) -> None:
         if path.endswith("/bad-0"):
             raise ZeroDivisionError
-        return super().make_directory(path, parents)
+        super().check(path)
 
     def rename(self, path: str, target: str) -> bool:
         if path.endswith("/worse-0"):
@@ -336,14 +337,15 @@ class Sabotage(FaultyDisk):
 
 
 def test_a_partition_that_raises_costs_its_own_code_and_no_time(broker: Broker, data: Path) -> None:
-    broker.base.ports["disk"] = Sabotage()
+    sabotage = Sabotage()
+    broker.base.ports |= {"disk": sabotage, "logs": FaultyLogs(sabotage)}
     began = broker.clock.now()
     answer = broker.lead(order("a"), order("bad"), order("worse"), order("z"))
     assert codes(answer) == {"a-0": NONE, "bad-0": UNKNOWN_SERVER_ERROR, "worse-0": NONE, "z-0": NONE}
     answer = broker.stop(("a", 0, 0, True), ("worse", 0, 0, True))
     assert codes(answer) == {"a-0": NONE, "worse-0": UNKNOWN_SERVER_ERROR}
     assert broker.clock.now() == began
-    broker.base.ports["disk"] = broker.disk
+    broker.base.ports |= {"disk": broker.disk, "logs": FaultyLogs(broker.disk)}
     assert codes(broker.lead(order("bad", epoch=1))) == {"bad-0": NONE}
     assert "bad-0" in logs(data)
 

@@ -1,0 +1,375 @@
+"""Records through a whole broker on virtual time: the rows of broker.md 9.3 and 9.4 that need no second broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.runtime import VirtualClock
+from messages.cluster import ConfigEntry, TopicPartition
+from messages.data_requests import (
+    EARLIEST,
+    LATEST,
+    DeletedRecords,
+    DeleteRecordsRequest,
+    EpochEnd,
+    EpochQuery,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    OffsetQuery,
+    ProducedPartition,
+    ProducePartition,
+    ProduceRequest,
+    RecordError,
+    TrimmedPartition,
+)
+from messages.errors import (
+    CORRUPT_MESSAGE,
+    FENCED_LEADER_EPOCH,
+    INVALID_RECORD,
+    INVALID_REQUIRED_ACKS,
+    KAFKA_STORAGE_ERROR,
+    MESSAGE_TOO_LARGE,
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_NOT_AVAILABLE,
+    OFFSET_OUT_OF_RANGE,
+    OUT_OF_ORDER_SEQUENCE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_COMPRESSION_TYPE,
+)
+from messages.network import CloseClient
+from messages.wire.record_batch import read_records, whole_batches
+from tests.broker.harness import IO_ERROR, Broker, alive, known, order
+from tests.storage.batches import batch, header_of, with_header
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    broker = Broker(tmp_path)
+    broker.run()
+    yield broker
+    broker.base.shutdown()
+
+
+def produce(broker: Broker, data: bytes, acks: int = 1, version: int = 8, partition: TopicPartition = T0) -> Any:
+    """One partition's answer."""
+    part = ProducePartition(partition, read_records(data))
+    [result] = broker.ask(ProduceRequest(version, None, acks, 30_000, (part,))).partitions
+    return result
+
+
+def wait_for_produce(broker: Broker, data: bytes, timeout_ms: int = 30_000) -> int:
+    """A produce with acks=all that is not awaited: its correlation id."""
+    id = broker.post(ProduceRequest(8, None, -1, timeout_ms, (ProducePartition(T0, read_records(data)),)))
+    broker.run()
+    return id
+
+
+def fetch_request(*parts: FetchPartition, replica: int = -1, version: int = 11, **fields: Any) -> FetchRequest:
+    defaults = {"max_wait_ms": 0, "min_bytes": 1}
+    return FetchRequest(version, replica, partitions=parts, **{**defaults, **fields})
+
+
+def fetch(broker: Broker, offset: int, epoch: int = -1, **fields: Any) -> FetchedPartition:
+    """One partition's answer, at once."""
+    [result] = broker.ask(fetch_request(FetchPartition(T0, offset, 1 << 20, epoch), **fields)).partitions
+    return result
+
+
+def offsets_of(fetched: FetchedPartition) -> list[int]:
+    return [header.base_offset for _, header in whole_batches(fetched.body.data)] if fetched.body.size else []
+
+
+def answered(broker: Broker, id: int) -> Any:
+    """The answer to a request that was posted; None while it waits."""
+    return next((answer.response for answer in broker.answers if answer.correlation_id == id), None)
+
+
+def lead(broker: Broker, *others: int, epoch: int = 0, **fields: Any) -> None:
+    """Lead t-0 with these other replicas in sync."""
+    replicas = (0, *others)
+    broker.update(known("t", epoch=epoch), live=(alive(0), *(alive(other, 1) for other in others)))
+    broker.lead(order("t", epoch=epoch, **{"replicas": replicas, "isr": replicas, "zk_version": epoch, **fields}))
+
+
+def skip(broker: Broker, seconds: float) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    broker.base.simulate(clock.now() + seconds)
+
+
+# ------------------------------------------------------------------------------------------------ producers
+
+
+def test_what_is_produced_is_fetched(broker: Broker) -> None:
+    lead(broker)
+    for number, acks in enumerate((1, -1, 1)):
+        assert produce(broker, batch(b"a", b"b"), acks) == ProducedPartition(T0, NONE, 2 * number, -1, 0)
+    result = fetch(broker, 0)
+    assert (offsets_of(result), result.high_watermark, result.log_start_offset) == ([0, 2, 4], 6, 0)
+    assert offsets_of(fetch(broker, 3)) == [2, 4]
+    assert offsets_of(fetch(broker, 6)) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "version", "code"),
+    [
+        (batch(b"a", base_offset=5), 8, INVALID_RECORD),
+        (batch(b"a") + batch(b"b"), 8, INVALID_RECORD),
+        (b"", 8, INVALID_RECORD),
+        (batch(b"a")[:16] + b"\x01" + batch(b"a")[17:], 8, INVALID_RECORD),
+        (with_header(batch(b"a"), attributes=32, producer_id=1, producer_epoch=0), 8, INVALID_RECORD),
+        (with_header(batch(b"a", b"b"), last_offset_delta=5), 8, INVALID_RECORD),
+        (batch(b"a")[:-1] + b"\x07", 8, CORRUPT_MESSAGE),
+        (batch(b"a" * 600), 8, MESSAGE_TOO_LARGE),
+        (with_header(batch(b"a"), attributes=4), 6, UNSUPPORTED_COMPRESSION_TYPE),
+        (with_header(batch(b"a"), attributes=4), 7, NONE),
+    ],
+)
+def test_row_35_a_bad_batch_is_refused_and_nothing_appended(
+    broker: Broker, data: bytes, version: int, code: int
+) -> None:
+    broker.configs["t"] = (ConfigEntry("max.message.bytes", "500"),)
+    lead(broker)
+    assert produce(broker, data, version=version).error_code == code
+    assert fetch(broker, 0).high_watermark == (1 if code == NONE else 0)
+
+
+def test_row_36_a_compacted_topic_wants_keys(broker: Broker) -> None:
+    broker.configs["t"] = (ConfigEntry("cleanup.policy", "compact"),)
+    lead(broker)
+    result = produce(broker, batch(b"a", b"b"))
+    assert result.error_code == INVALID_RECORD
+    assert result.record_errors == (RecordError(0, "Compacted topic cannot accept message without key"),)
+
+
+def test_row_31_acks_are_0_1_or_all(broker: Broker) -> None:
+    lead(broker)
+    assert produce(broker, batch(b"a"), acks=2).error_code == INVALID_REQUIRED_ACKS
+
+
+def test_row_32_too_few_in_sync_replicas_refuse_acks_all_only(broker: Broker) -> None:
+    broker.configs["t"] = (ConfigEntry("min.insync.replicas", "2"),)
+    lead(broker, 1, isr=(0,))
+    assert produce(broker, batch(b"a"), acks=-1).error_code == NOT_ENOUGH_REPLICAS
+    assert produce(broker, batch(b"a"), acks=1) == ProducedPartition(T0, NONE, 0, -1, 0)
+
+
+def test_row_34_acks_all_waits_for_the_isr_or_its_time(broker: Broker) -> None:
+    lead(broker, 1)
+    late = wait_for_produce(broker, batch(b"a"), timeout_ms=1_000)
+    good = wait_for_produce(broker, batch(b"b"), timeout_ms=9_000)
+    assert answered(broker, late) is None
+    assert fetch(broker, 0).high_watermark == 0
+    skip(broker, 1.0)
+    [result] = answered(broker, late).partitions
+    assert (result.error_code, answered(broker, good)) == (REQUEST_TIMED_OUT, None)
+    assert fetch(broker, 2, replica=1).high_watermark == 0, "what was before this fetch"
+    [result] = answered(broker, good).partitions
+    assert (result.error_code, result.base_offset) == (NONE, 1)
+    assert offsets_of(fetch(broker, 0)) == [0, 1]
+
+
+def test_row_15_who_waits_hears_when_the_leader_goes(broker: Broker) -> None:
+    lead(broker, 1)
+    waiting = wait_for_produce(broker, batch(b"a"))
+    broker.lead(order("t", leader=1, epoch=1, isr=(1, 0), replicas=(0, 1), zk_version=1))
+    assert answered(broker, waiting).partitions[0].error_code == NOT_LEADER_OR_FOLLOWER
+
+
+def test_row_39_a_gap_in_the_sequence_is_refused(broker: Broker) -> None:
+    lead(broker)
+    for sequence, code in ((0, NONE), (2, OUT_OF_ORDER_SEQUENCE), (1, NONE), (1, NONE)):
+        data = batch(b"a", producer=5, epoch=0, sequence=sequence)
+        assert produce(broker, data).error_code == code
+    assert fetch(broker, 0).high_watermark == 2
+
+
+def test_row_42_who_does_not_lead_says_so_and_who_knows_nothing_too(broker: Broker) -> None:
+    broker.update(known("t", leader=1), live=(alive(1),))
+    assert produce(broker, batch(b"a")).error_code == NOT_LEADER_OR_FOLLOWER
+    other = TopicPartition("nowhere", 0)
+    assert produce(broker, batch(b"a"), partition=other).error_code == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_row_44_acks_0_is_never_answered_and_a_failure_closes(broker: Broker) -> None:
+    lead(broker)
+    id = broker.post(ProduceRequest(8, None, 0, 1_000, (ProducePartition(T0, read_records(batch(b"a"))),)))
+    broker.run()
+    assert broker.raw[-1].correlation_id == id
+    assert broker.raw[-1].response is None
+    broker.post(ProduceRequest(8, None, 0, 1_000, (ProducePartition(T0, read_records(b"")),)))
+    broker.run()
+    assert isinstance(broker.raw[-1], CloseClient)
+
+
+# ------------------------------------------------------------------------------------------------ readers
+
+
+def test_row_45_leader_epochs_are_compared_first(broker: Broker) -> None:
+    lead(broker, epoch=5)
+    produce(broker, batch(b"a"))
+    for epoch, code in ((4, FENCED_LEADER_EPOCH), (6, UNKNOWN_LEADER_EPOCH), (5, NONE), (-1, NONE)):
+        assert fetch(broker, 0, epoch).error_code == code
+        [ended] = broker.ask(OffsetForLeaderEpochRequest(3, -1, (EpochQuery(T0, 5, epoch),))).partitions
+        assert ended == (EpochEnd(T0, code, 5, 1) if code == NONE else EpochEnd(T0, code))
+        [listed] = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(T0, LATEST, epoch),))).partitions
+        assert listed.error_code == code
+
+
+def test_row_47_offsets_beyond_the_log_are_out_of_range(broker: Broker) -> None:
+    lead(broker)
+    produce(broker, batch(b"a"))
+    assert fetch(broker, 2) == FetchedPartition(T0, OFFSET_OUT_OF_RANGE)
+    assert fetch(broker, -1).error_code == OFFSET_OUT_OF_RANGE
+
+
+def test_row_48_a_fetch_takes_no_more_than_it_may_but_always_something(broker: Broker) -> None:
+    lead(broker)
+    for _ in range(5):
+        produce(broker, batch(b"x" * 100))
+    size = header_of(batch(b"x" * 100)).size
+    assert offsets_of(fetch(broker, 0, max_bytes=2 * size + 5)) == [0, 1]
+    assert offsets_of(fetch(broker, 0, max_bytes=5)) == [0]
+
+
+def test_row_53_followers_serve_consumers_of_version_11(broker: Broker) -> None:
+    broker.update(known("t", leader=1), live=(alive(0), alive(1, 1)))
+    broker.lead(order("t", leader=1, replicas=(1, 0), isr=(1, 0)))
+    assert fetch(broker, 0, version=10).error_code == NOT_LEADER_OR_FOLLOWER
+    assert fetch(broker, 0, version=11).error_code == NONE
+
+
+def test_row_54_a_new_leader_does_not_name_offsets_that_may_fall(broker: Broker) -> None:
+    lead(broker, 1)
+    produce(broker, batch(b"a", b"b", b"c"))
+    lead(broker, 1, epoch=1)
+    for replica, timestamp, expected in (
+        (-1, LATEST, (OFFSET_NOT_AVAILABLE, -1)),
+        (1, LATEST, (NONE, 3)),
+        (-1, EARLIEST, (NONE, 0)),
+        (-1, 10**12, (OFFSET_NOT_AVAILABLE, -1)),
+    ):
+        [listed] = broker.ask(ListOffsetsRequest(5, replica, (OffsetQuery(T0, timestamp),))).partitions
+        assert (listed.error_code, listed.offset) == expected
+    fetch(broker, 3, replica=1)
+    [listed] = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(T0, LATEST),))).partitions
+    assert (listed.error_code, listed.offset, listed.leader_epoch) == (NONE, 3, 1)
+
+
+def test_a_time_is_found_to_the_record(broker: Broker) -> None:
+    lead(broker)
+    produce(broker, batch(b"a", b"b", b"c", timestamp=1000))
+    produce(broker, batch(b"d", timestamp=2000))
+    for timestamp, expected in ((0, (1000, 0)), (1001, (1001, 1)), (1003, (2000, 3)), (2001, (-1, -1))):
+        [listed] = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(T0, timestamp),))).partitions
+        assert (listed.timestamp, listed.offset) == expected
+
+
+def test_row_56_a_fetch_waits_for_bytes_that_come_or_for_its_time(broker: Broker) -> None:
+    lead(broker, 1)
+    part = FetchPartition(T0, 0, 1 << 20)
+    consumer = broker.post(fetch_request(part, max_wait_ms=5_000))
+    follower = broker.post(fetch_request(part, replica=1, max_wait_ms=5_000))
+    broker.run()
+    assert (answered(broker, consumer), answered(broker, follower)) == (None, None)
+    produce(broker, batch(b"a"))
+    assert offsets_of(answered(broker, follower).partitions[0]) == [0], "appended"
+    assert answered(broker, consumer) is None, "not committed"
+    fetch(broker, 1, replica=1)
+    assert offsets_of(answered(broker, consumer).partitions[0]) == [0], "committed"
+    idle = broker.post(fetch_request(FetchPartition(T0, 1, 1 << 20), max_wait_ms=5_000))
+    skip(broker, 4.9)
+    assert answered(broker, idle) is None
+    skip(broker, 0.1)
+    assert answered(broker, idle).partitions[0].body.size == 0
+
+
+def test_min_bytes_is_a_total(broker: Broker) -> None:
+    broker.update(known("t"), known("t", 1), live=(alive(0),))
+    broker.lead(order("t"), order("t", 1))
+    size = header_of(batch(b"a")).size
+    parts = [FetchPartition(TopicPartition("t", number), 0, 1 << 20) for number in (0, 1)]
+    waiting = broker.post(fetch_request(*parts, max_wait_ms=60_000, min_bytes=2 * size))
+    broker.run()
+    produce(broker, batch(b"a"))
+    assert answered(broker, waiting) is None
+    produce(broker, batch(b"a"), partition=TopicPartition("t", 1))
+    assert [offsets_of(part) for part in answered(broker, waiting).partitions] == [[0], [0]]
+
+
+def test_row_16_who_waits_hears_when_the_role_changes(broker: Broker) -> None:
+    lead(broker, 1)
+    parts = FetchPartition(T0, 0, 1 << 20), FetchPartition(T0, 0, 1 << 20, 0)
+    old = broker.post(fetch_request(parts[0], version=10, max_wait_ms=60_000))
+    new = broker.post(fetch_request(parts[1], max_wait_ms=60_000))
+    broker.run()
+    broker.lead(order("t", leader=1, epoch=1, isr=(1, 0), replicas=(0, 1), zk_version=1))
+    assert answered(broker, old).partitions[0].error_code == NOT_LEADER_OR_FOLLOWER
+    assert answered(broker, new).partitions[0].error_code == FENCED_LEADER_EPOCH
+
+
+def test_an_idle_partition_that_is_polled_again_and_again_is_watched_once(broker: Broker) -> None:
+    lead(broker)
+    for _ in range(20):
+        broker.post(fetch_request(FetchPartition(T0, 0, 1 << 20), max_wait_ms=500))
+        skip(broker, 0.5)
+    partition = broker.base.instance_of(broker.base.instance_of(broker.manager)._hosted[T0])
+    assert len(partition._watches) == 1
+
+
+# ------------------------------------------------------------------------------------------------ trimming, disks
+
+
+def test_row_95_records_are_deleted_up_to_the_high_watermark_and_stay_so(broker: Broker, tmp_path: Path) -> None:
+    lead(broker)
+    for _ in range(3):
+        produce(broker, batch(b"a"))
+    for offset, expected in ((4, DeletedRecords(T0, OFFSET_OUT_OF_RANGE)), (2, DeletedRecords(T0, NONE, 2))):
+        [result] = broker.ask(DeleteRecordsRequest(2, (TrimmedPartition(T0, offset),), 1_000)).partitions
+        assert result == expected
+    assert fetch(broker, 1).error_code == OFFSET_OUT_OF_RANGE
+    assert fetch(broker, 2).log_start_offset == 2
+    broker.base.shutdown()
+    again = Broker(tmp_path)
+    again.run()
+    lead(again)
+    assert (fetch(again, 2).log_start_offset, fetch(again, 2).high_watermark) == (2, 3)
+    again.base.shutdown()
+
+
+def test_a_disk_that_fails_under_a_write_costs_its_directory(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "a", tmp_path / "b")
+    broker.run()
+    broker.update(known("t"), known("u"), live=(alive(0),))
+    broker.lead(order("t"), order("u"))
+    broken = next(path for path in (tmp_path / "a", tmp_path / "b") if (path / "t-0").exists())
+    broker.logs.faults[str(broken)] = IO_ERROR
+    assert produce(broker, batch(b"a")).error_code == KAFKA_STORAGE_ERROR
+    assert produce(broker, batch(b"a")).error_code == KAFKA_STORAGE_ERROR
+    assert produce(broker, batch(b"a"), partition=TopicPartition("u", 0)).error_code == NONE
+    assert broker.gauges["offlinereplicacount"] == 1
+    broker.base.shutdown()
+
+
+def test_what_is_old_goes_when_retention_looks(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, log_retention_check_interval_ms=1_000, log_segment_bytes=200, log_retention_ms=60_000)
+    broker.run()
+    lead(broker)
+    for _ in range(3):
+        produce(broker, batch(b"a" * 120, timestamp=1000))
+    skip(broker, 1.1)
+    assert (fetch(broker, 3).log_start_offset, fetch(broker, 0).error_code) == (3, OFFSET_OUT_OF_RANGE)
+    broker.base.shutdown()

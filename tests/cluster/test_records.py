@@ -1,0 +1,207 @@
+"""Records on three real nodes: clients of several makes, a kill -9 under load, logs that Kafka's own tool reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as Place
+from kazoo.client import KazooClient
+
+from tests.cluster.processes import OurNode, free_ports, run_ours
+from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+NODES = (0, 1, 2)
+QUICK = {"zookeeper__session__timeout__ms": 3000, "replica__lag__time__max__ms": 3000, "min__insync__replicas": 2}
+
+
+@attrs.define
+class Cluster:
+    """Three nodes, and what ZooKeeper says of them."""
+
+    place: Path
+    connect: str
+    ports: list[int]
+    zk: KazooClient
+    nodes: dict[int, OurNode]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def start(self, node: int) -> None:
+        """Start a node, and wait until it is registered."""
+        self.nodes[node] = OurNode(self.place / f"{node}", node, self.ports[node], self.connect, **QUICK)
+        until(lambda: self.zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered", timeout=30)
+
+    def create(self, topic: str, partitions: int) -> None:
+        done = run_ours(
+            *("topics", "--zookeeper", self.connect, "--create", "--topic", topic),
+            *("--partitions", str(partitions), "--replication-factor", "3"),
+        )
+        assert done.returncode == 0, done.stderr
+        until(lambda: self.in_sync(topic, partitions), what=f"{topic} is in sync", ignore=(Exception,))
+
+    def state(self, topic: str, partition: int) -> dict[str, Any]:
+        return json.loads(self.zk.get(f"/brokers/topics/{topic}/partitions/{partition}/state")[0])  # type: ignore[no-any-return]
+
+    def in_sync(self, topic: str, partitions: int) -> bool:
+        states = [self.state(topic, partition) for partition in range(partitions)]
+        return all(len(state["isr"]) == 3 and state["leader"] >= 0 for state in states)
+
+    def logs(self, topic: str, partition: int) -> set[str]:
+        """Checksums of the partition's log on each node: one where they are equal."""
+        found = set()
+        for node in NODES:
+            files = sorted((self.place / f"{node}" / "data" / f"{topic}-{partition}").glob("*.log"))
+            found.add(hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest())
+        return found
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    place = tmp_path_factory.mktemp("records")
+    server = EmbeddedZooKeeper(place / "zookeeper")
+    server.start()
+    zk = KazooClient(f"127.0.0.1:{server.port}")
+    zk.start(20)
+    made = Cluster(place, f"127.0.0.1:{server.port}", free_ports(3), zk, {})
+    try:
+        for node in NODES:
+            made.start(node)
+        yield made
+    finally:
+        for node in made.nodes.values():
+            node.kill()
+        zk.stop()
+        zk.close()
+        server.stop()
+
+
+def read_all(cluster: Cluster, topic: str, partitions: int) -> dict[int, list[tuple[int, bytes]]]:
+    """(offset, value) of every record, partition by partition, as librdkafka reads them."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "nobody", "enable.auto.commit": False})
+    found: dict[int, list[tuple[int, bytes]]] = {}
+    try:
+        for partition in range(partitions):
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            rows = found[partition] = []
+            deadline = time.monotonic() + 60
+            while (rows[-1][0] + 1 if rows else 0) < end and time.monotonic() < deadline:
+                rows += [(m.offset(), m.value()) for m in consumer.consume(1000, 0.5) if not m.error()]
+    finally:
+        consumer.close()
+    return found
+
+
+def test_what_librdkafka_writes_in_any_codec_kcat_reads(cluster: Cluster, kcat: str) -> None:
+    cluster.create("codecs", 1)
+    expected = []
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        settings = {"acks": "all", "enable.idempotence": True, "compression.type": codec}
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
+        for number in range(20):
+            expected.append(f"{codec} {number}".encode())
+            producer.produce("codecs", expected[-1])
+        assert producer.flush(30) == 0
+    command = ["kcat", "-C", "-b", cluster.bootstrap, "-t", "codecs", "-o", "beginning", "-e", "-q"]
+    read = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout.split(b"\n")[:-1]
+    assert read == expected
+
+
+def test_kafka_python_writes_reads_and_seeks_by_time(cluster: Cluster) -> None:
+    cluster.create("python", 1)
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), acks="all", linger_ms=0)
+    for number in range(5):
+        producer.send("python", f"{number}".encode(), timestamp_ms=1000 * number).get(30)
+    producer.close()
+    consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap.split(","), consumer_timeout_ms=20_000)
+    place = Place("python", 0)
+    consumer.assign([place])
+    assert consumer.offsets_for_times({place: 2500})[place].offset == 3
+    consumer.seek(place, 3)
+    assert [next(consumer).value for _ in range(2)] == [b"3", b"4"]
+    consumer.close()
+
+
+def test_no_acknowledged_record_is_lost_when_leaders_are_killed_and_frozen(cluster: Cluster) -> None:
+    cluster.create("kept", 3)
+    acknowledged: list[bytes] = []
+
+    def delivered(error: object, message: Message) -> None:
+        if error is None:
+            acknowledged.append(message.value())
+
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "message.timeout.ms": 120_000,
+            "reconnect.backoff.max.ms": 500,
+        }
+    )
+    sent = 0
+
+    def load(until_acknowledged: int) -> None:
+        nonlocal sent
+
+        def more() -> bool:
+            nonlocal sent
+            for _ in range(50):
+                producer.produce("kept", f"{sent}".encode(), key=f"{sent}".encode(), on_delivery=delivered)
+                sent += 1
+            producer.poll(0.05)
+            return len(acknowledged) >= until_acknowledged
+
+        until(more, what=f"{until_acknowledged} records acknowledged", timeout=90)
+
+    load(500)
+    dead = cluster.state("kept", 0)["leader"]
+    cluster.nodes[dead].kill()
+    until(lambda: cluster.state("kept", 0)["leader"] not in (dead, -1), what="another leader", timeout=60)
+    load(len(acknowledged) + 500)
+    until(lambda: not cluster.zk.exists(f"/brokers/ids/{dead}"), what="its session is over", timeout=30)
+    cluster.start(dead)
+    until(lambda: cluster.in_sync("kept", 3), what="in sync again", timeout=90)
+    frozen = cluster.state("kept", 1)["leader"]
+    cluster.nodes[frozen].send(signal.SIGSTOP)
+    until(lambda: cluster.state("kept", 1)["leader"] not in (frozen, -1), what="another leader", timeout=60)
+    load(len(acknowledged) + 500)
+    cluster.nodes[frozen].send(signal.SIGCONT)
+    until(lambda: cluster.in_sync("kept", 3), what="in sync again", timeout=90)
+    assert producer.flush(60) == 0
+    until(lambda: all(len(cluster.logs("kept", n)) == 1 for n in range(3)), what="equal logs", timeout=30)
+    rows = read_all(cluster, "kept", 3)
+    values = [value for partition in rows.values() for _, value in partition]
+    assert set(acknowledged) <= set(values)
+    assert len(values) == len(set(values)), "no record twice"
+    for partition in rows.values():
+        assert [offset for offset, _ in partition] == list(range(len(partition)))
+
+
+@pytest.mark.apache
+def test_kafkas_own_tool_reads_the_logs_and_the_record_replays(cluster: Cluster, apache_jars: Path) -> None:
+    for node in NODES:
+        assert cluster.nodes[node].stop() == 0
+    files = [str(file) for node in NODES for file in (cluster.place / f"{node}" / "data" / "kept-0").glob("*.*")]
+    files = [file for file in files if file.endswith((".log", ".index", ".timeindex", ".snapshot"))]
+    command = ["java", "-cp", f"{apache_jars}/*", "kafka.tools.DumpLogSegments", "--files", ",".join(files)]
+    said = subprocess.run([*command, "--deep-iteration"], capture_output=True, text=True, timeout=120, check=True)
+    for complaint in ("mismatch", "not valid", "isvalid: false", "Exception"):
+        assert complaint not in said.stdout + said.stderr
+    replayed = run_ours("replay", str(cluster.place), timeout=300)
+    assert replayed.returncode == 0, replayed.stdout
