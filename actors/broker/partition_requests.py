@@ -78,7 +78,6 @@ class _Pending:
     outstanding: int
     lost: list[int]
     """Places of partitions that nobody hosts here."""
-    refusal: Callable[[TopicPartition, int], Any]
     fetch: WaitingFetch | None = None
 
 
@@ -95,7 +94,7 @@ class PartitionRequestsActor(Dispatcher):
         self._watched: dict[tuple[TopicPartition, bool], list[int]] = {}
         """(partition, whether for committed records) -> the parked fetches that wait for it."""
         self._deadlines: list[tuple[float, int]] = []
-        self._alarm = float("inf")
+        self._alarm: float | None = None
 
     def receiveMsg_StartPartitionRequests(self, message: StartPartitionRequests, sender: ActorAddress) -> None:
         """Learn who knows where partitions are that nobody hosts here."""
@@ -130,7 +129,6 @@ class PartitionRequestsActor(Dispatcher):
             lambda number, index: AppendBatch(
                 number, index, request.partitions[index], request.acks, request.version, timeout
             ),
-            ProducedPartition,
         )
 
     def _list_offsets(self, forwarded: Forwarded, request: ListOffsetsRequest) -> None:
@@ -140,7 +138,6 @@ class PartitionRequestsActor(Dispatcher):
             lambda number, index: FindOffset(
                 number, index, request.partitions[index], request.replica_id, request.version
             ),
-            ListedOffset,
         )
 
     def _epoch_ends(self, forwarded: Forwarded, request: OffsetForLeaderEpochRequest) -> None:
@@ -148,7 +145,6 @@ class PartitionRequestsActor(Dispatcher):
             forwarded,
             [query.partition for query in request.partitions],
             lambda number, index: FindEpochEnd(number, index, request.partitions[index]),
-            EpochEnd,
         )
 
     def _delete_records(self, forwarded: Forwarded, request: DeleteRecordsRequest) -> None:
@@ -157,7 +153,6 @@ class PartitionRequestsActor(Dispatcher):
             forwarded,
             [trimmed.partition for trimmed in request.partitions],
             lambda number, index: TrimLog(number, index, request.partitions[index].offset, timeout),
-            DeletedRecords,
         )
 
     def _fetch(self, forwarded: Forwarded, request: FetchRequest) -> None:
@@ -170,7 +165,6 @@ class PartitionRequestsActor(Dispatcher):
             forwarded,
             [part.partition for part in request.partitions],
             lambda number, index: self._read_of(fetch, number, index),
-            FetchedPartition,
             fetch,
         )
 
@@ -193,13 +187,12 @@ class PartitionRequestsActor(Dispatcher):
         forwarded: Forwarded,
         partitions: Sequence[TopicPartition],
         question: Callable[[int, int], Message],
-        refusal: Callable[[TopicPartition, int], Any],
         fetch: WaitingFetch | None = None,
     ) -> None:
         """Ask every partition (rules 1, 2)."""
         self._requests += 1
-        number = self._requests
-        pending = _Pending(forwarded, [None] * len(partitions), len(partitions), [], refusal, fetch)
+        number, refusal = self._requests, _REFUSALS[type(forwarded.request.request)]
+        pending = _Pending(forwarded, [None] * len(partitions), len(partitions), [], fetch)
         self._pending[number] = pending
         for index, partition in enumerate(partitions):
             if partition not in self._hosted:
@@ -221,11 +214,12 @@ class PartitionRequestsActor(Dispatcher):
         pending = self._pending.get(message.request)
         if pending is None:
             return
-        partitions = _partitions(pending.forwarded.request.request)
+        request = pending.forwarded.request.request
+        partitions, refusal = _partitions(request), _REFUSALS[type(request)]
         lost, pending.lost = pending.lost, []
         for index, known in zip(lost, message.known, strict=True):
             code = NOT_LEADER_OR_FOLLOWER if known else UNKNOWN_TOPIC_OR_PARTITION
-            self._answered(message.request, index, pending.refusal(partitions[index], code))
+            self._answered(message.request, index, refusal(partitions[index], code))
 
     def receiveMsg_BatchAppended(self, message: BatchAppended, sender: ActorAddress) -> None:
         """A partition has appended."""
@@ -339,7 +333,7 @@ class PartitionRequestsActor(Dispatcher):
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Answer the fetches whose time is up, with what they have."""
-        self._alarm = float("inf")
+        self._alarm = None
         while self._deadlines and self._deadlines[0][0] <= self.now:
             _, number = heappop(self._deadlines)
             pending = self._pending.get(number)
@@ -349,7 +343,7 @@ class PartitionRequestsActor(Dispatcher):
             self._wake(self._deadlines[0][0])
 
     def _wake(self, at: float) -> None:
-        if at < self._alarm:
+        if self._alarm is None or at < self._alarm:
             self._alarm = at
             self.wakeupAfter(timedelta(seconds=max(at - self.now, 0.0)))
 
@@ -365,6 +359,15 @@ _BEGIN: dict[type, Callable[[PartitionRequestsActor, Forwarded, Any], None]] = {
     OffsetForLeaderEpochRequest: PartitionRequestsActor._epoch_ends,
     DeleteRecordsRequest: PartitionRequestsActor._delete_records,
 }
+
+_REFUSALS: dict[type, Callable[[TopicPartition, int], Any]] = {
+    ProduceRequest: ProducedPartition,
+    FetchRequest: FetchedPartition,
+    ListOffsetsRequest: ListedOffset,
+    OffsetForLeaderEpochRequest: EpochEnd,
+    DeleteRecordsRequest: DeletedRecords,
+}
+"""Request -> how one of its partitions is refused, with a code."""
 
 _RESPONSES: dict[type, Callable[[tuple[Any, ...]], Message]] = {
     ProduceRequest: ProduceResponse,

@@ -154,8 +154,7 @@ class FlowActor(Dispatcher):
             self._flow = self.flow(event[0])
         except Exception as error:
             self._fail(error)
-        if self._flow is not None:
-            self._advance(None, None)
+        self._advance(None, None)
 
     def _advance(self, value: Any, error: Exception | None) -> None:
         """Run the flow until it waits or ends; a follow-up takes its place in the same loop."""
@@ -166,6 +165,7 @@ class FlowActor(Dispatcher):
             self._flow = value = error = None
             if isinstance(outcome, Failed):
                 self._fail(outcome.error)
+        self._event = None
 
     def _step(self, step: Any) -> object:
         """What the flow yielded: send what is asked, or carry it out."""

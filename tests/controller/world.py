@@ -133,7 +133,14 @@ class EmptyDisk:
         """Given back."""
 
 
-PORTS = {"disk": EmptyDisk(), **dict.fromkeys(("time", "random", "process"), Machine())}
+class NoLogs:
+    """The port "logs" of such nodes."""
+
+    def close_all(self) -> None:
+        """There is none."""
+
+
+PORTS = {"disk": EmptyDisk(), "logs": NoLogs(), **dict.fromkeys(("time", "random", "process"), Machine())}
 
 
 class Node:

@@ -16,6 +16,7 @@ from actors.node.node import NodeActor
 from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.runtime import Delivery, local_system
 from actors.storage.disk import DiskPort
+from actors.storage.logs import LogsPort
 from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import Answer, Ask
 from messages.network import Received, Transmit, TransmitFailed
@@ -54,6 +55,7 @@ class Node:
         self.base = time.base(observer=self)
         self.base.ports |= {
             "disk": DiskPort(),
+            "logs": LogsPort(TimePort().wall_ms),
             "time": TimePort(),
             "random": RandomPort(),
             "process": ProcessPort("127.0.0.1", 1),

@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
+from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
+from actors.broker.isr_keeper import IsrKeeperActor
 from actors.broker.metadata_cache import MetadataCacheActor
 from actors.broker.partition import PartitionActor
+from actors.broker.partition_requests import PartitionRequestsActor
+from actors.broker.producer_ids import ProducerIdsActor
+from actors.broker.replica_fetcher import ReplicaFetcherActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from actors.broker.request_handler import RequestHandlerActor
 from actors.controller.channel import BrokerChannelActor
@@ -30,6 +35,11 @@ from zk_bridge.memory_store import MemoryStore
 ACTORS = {
     *(BrokerChannelActor, ControllerActor, MetadataCacheActor, NodeActor, PartitionActor, ReplicaManagerActor),
     *(RequestHandlerActor, TopicDeletionActor, ZkBridgeActor),
+    IsrKeeperActor,
+    PartitionRequestsActor,
+    ProducerIdsActor,
+    ReplicaFetcherActor,
+    ReplicaFetcherManagerActor,
 }
 
 

@@ -37,7 +37,8 @@ from messages.errors import (
 UNKNOWN = -1
 """A follower's log end before its first fetch."""
 
-NEVER = float("-inf")
+NEVER = -1e18
+"""Longer ago than any lag."""
 
 
 @attrs.define
