@@ -85,7 +85,7 @@ _log = logging.getLogger("kafka_actors.replica_manager")
 REMOVALS_AT_ONCE = 100
 """Directories removed in one turn, so that the deletion of a large topic does not hold up the controller's requests."""
 
-ORDERS_AT_ONCE = 100
+ORDERS_AT_ONCE = 50
 """Partitions that are worked on before others of the node get their turn: each takes mail, and an actor and a directory
 where it is new."""
 
