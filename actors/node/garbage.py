@@ -2,7 +2,7 @@
 
 Rule 1: reference counting frees nearly everything here at once. The collector is for the cycles that remain, errors
         with their tracebacks mostly, which are young when they become garbage.
-Rule 2: a collection looks at some ten thousand objects, which takes a few milliseconds: it waits for YOUNG of them, and
+Rule 2: a collection looks at some thousand objects, which takes a few milliseconds: it waits for YOUNG of them, and
         those that survived OFTEN such collections are looked at once more.
 Rule 3: what survives that as well is not looked at again (`gc.freeze`). Looking through a hundred thousand partitions
         takes half a second, and finds nothing. A cycle that becomes garbage when it is that old stays in memory.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 
-YOUNG = 5_000
+YOUNG = 2_000
 OFTEN = 2
 NEVER = 1_000_000_000
 
