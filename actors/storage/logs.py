@@ -7,7 +7,9 @@ OSError alone; what else may go wrong is an error code in the result.
 Rule 1: a log is opened when its partition is first needed. What its directory's checkpoints say of logs that nobody has
         opened stays in them.
 Rule 2: checkpoints are written when they are due and something changed, never for each change (broker.md 5.1).
-Rule 3: the marker of a clean stop is taken away at the start, and written when every log of the directory is closed.
+Rule 3: the marker of a clean stop is taken away at the start. It is written when every log of the directory was closed
+        in order: those that were opened now, and those that nobody opened by the marker that was there.
+Rule 4: files of segments that were dropped are removed at the next look for old ones.
 """
 
 from __future__ import annotations
@@ -116,9 +118,11 @@ class LogsPort:
     def close_all(self) -> None:
         """Close every log in order, write the checkpoints and the markers of a clean stop (rule 3).
 
-        A directory that fails gets no marker: its logs are recovered at the next start.
+        A directory that fails, or has logs that are still in doubt, gets no marker: they are recovered when it is
+        opened next.
         """
         failed: set[str] = set()
+        opened = set(self._logs)
         for path, log in self._logs.items():
             parent = os.path.split(path)[0]
             try:
@@ -129,7 +133,8 @@ class LogsPort:
             if directory.path not in failed:
                 try:
                     self._checkpoint(directory)
-                    Path(directory.path, CLEAN_MARKER).touch()
+                    if directory.clean or all(path in opened for path in _log_paths(directory.path)):
+                        Path(directory.path, CLEAN_MARKER).touch()
                 except OSError:
                     continue
         self._logs.clear()
@@ -244,6 +249,7 @@ class LogsPort:
     def expire(self, path: str, high_watermark: int) -> tuple[int, int]:
         """Remove old segments. (start, how many)"""
         log = self._logs[path]
+        log.remove_deleted()
         gone = log.expire(high_watermark, self._wall_ms())
         return log.start, gone
 
@@ -276,3 +282,11 @@ class LogsPort:
             directory = self._directories[parent] = _Directory(parent)
         topic, partition, _ = parse_name(name)
         return directory, (topic, partition)
+
+
+def _log_paths(directory: str) -> Iterator[str]:
+    """The paths of all logs in the directory, but for those that are being deleted."""
+    for entry in Path(directory).iterdir():
+        with contextlib.suppress(ValueError):
+            if entry.is_dir() and parse_name(entry.name)[2] != "delete":
+                yield str(entry)

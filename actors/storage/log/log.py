@@ -27,7 +27,7 @@ from actors.storage.log.handles import Handles
 from actors.storage.log.producers import Batch, Producers
 from actors.storage.log.segment import MAX_RELATIVE, Place, Segment
 from messages.records import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
-from messages.wire.record_batch import stamped, whole_batches
+from messages.wire.record_batch import has_valid_crc, stamped, whole_batches
 
 log = logging.getLogger("kafka.log")
 
@@ -82,6 +82,8 @@ class Log:
         self.producers = Producers(folder)
         self._handles = handles
         self._segments: list[Segment] = []
+        self._dropped: list[str] = []
+        """Files of dropped segments, to be removed."""
 
     @property
     def size(self) -> int:
@@ -177,7 +179,9 @@ class Log:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
                 self.producers.add(header)
             if segment.size < before:
-                log.warning("%s: %d bytes after offset %d are damaged and dropped", segment.path, before, end)
+                log.warning(
+                    "%s: %d bytes from offset %d on are damaged and dropped", segment.path, before - segment.size, end
+                )
                 self._drop(self._segments[number + 1 :])
                 del self._segments[number + 1 :]
                 break
@@ -248,8 +252,13 @@ class Log:
         return Appended(stored.base_offset, stored.last_offset, NO_TIMESTAMP if stamp_time is None else stamp_time)
 
     def append_as_follower(self, data: memoryview, now_ms: int) -> None:
-        """Append what the leader sent, whole batches only (rule 2). Raises ValueError where offsets do not grow."""
+        """Append what the leader sent, whole batches only (rule 2).
+
+        Raises ValueError where offsets do not grow, or a checksum is wrong; what came before stays.
+        """
         for position, header in whole_batches(data):
+            if not has_valid_crc(data, position, header):
+                raise ValueError(f"{self.folder}: the batch at offset {header.base_offset} does not fit its checksum")
             if header.base_offset < self.end:
                 if self.end == self.start and header.next_offset > self.end:
                     self.restart(header.base_offset)
@@ -412,9 +421,9 @@ class Log:
             for path in segment.files:
                 if Path(path).exists():
                     Path(path).replace(path + DELETED)
+                    self._dropped.append(path + DELETED)
 
     def remove_deleted(self) -> None:
-        """Remove the files of segments that were dropped."""
-        for entry in list(Path(self.folder).iterdir()):
-            if entry.name.endswith(DELETED):
-                entry.unlink(missing_ok=True)
+        """Remove the files of segments that were dropped. What a stop leaves of them is removed by `load`."""
+        while self._dropped:
+            Path(self._dropped.pop()).unlink(missing_ok=True)

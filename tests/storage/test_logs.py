@@ -1,0 +1,78 @@
+"""The port of logs over whole lives of a broker: checkpoints, the marker of a clean stop, files that are to go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from actors.storage.log import LogConfig
+from actors.storage.logs import CLEAN_MARKER, LogsPort
+from messages.wire.record_batch import body_of
+from tests.storage.batches import batch, header_of
+
+SMALL = attrs.astuple(LogConfig(segment_bytes=200, retention_ms=-1, retention_bytes=0))
+
+
+@pytest.fixture
+def port() -> LogsPort:
+    return LogsPort(lambda: 1_000)
+
+
+def append(port: LogsPort, path: str, value: bytes = b"x" * 60) -> None:
+    data = batch(value)
+    assert port.append(path, body_of(data), tuple(header_of(data)), 0, False)[0] == 0
+
+
+def filled(port: LogsPort, path: str, count: int = 3) -> None:
+    port.open(path, True, SMALL)
+    for _ in range(count):
+        append(port, path)
+
+
+def test_a_clean_stop_is_marked_and_the_mark_is_taken_away_at_the_start(port: LogsPort, tmp_path: Path) -> None:
+    filled(port, f"{tmp_path}/t-0")
+    assert not (tmp_path / CLEAN_MARKER).exists()
+    port.close_all()
+    assert (tmp_path / CLEAN_MARKER).exists()
+    again = LogsPort(lambda: 1_000)
+    assert again.open(f"{tmp_path}/t-0", False, SMALL)[:2] == (0, 3)
+    assert not (tmp_path / CLEAN_MARKER).exists()
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_a_log_that_nobody_opened_is_as_sound_as_it_was(port: LogsPort, tmp_path: Path, was_clean: bool) -> None:
+    """After a kill, a short life that opens one log of two must not vouch for the other."""
+    for name in ("t-0", "t-1", f"gone-0.{'0' * 32}-delete"):
+        filled(port, f"{tmp_path}/{name}")
+    if was_clean:
+        port.close_all()
+    with next((tmp_path / "t-1").glob("*2.log")).open("ab") as file:
+        file.write(b"torn")
+    short = LogsPort(lambda: 1_000)
+    short.open(f"{tmp_path}/t-0", False, SMALL)
+    short.close_all()
+    assert (tmp_path / CLEAN_MARKER).exists() is was_clean
+    last = LogsPort(lambda: 1_000)
+    last.open(f"{tmp_path}/t-0", False, SMALL)
+    assert last.open(f"{tmp_path}/t-1", False, SMALL)[1] == 3
+    last.close_all()
+    assert (tmp_path / CLEAN_MARKER).exists()
+
+
+def test_files_of_old_segments_are_removed_at_the_next_look(port: LogsPort, tmp_path: Path) -> None:
+    path = f"{tmp_path}/t-0"
+    filled(port, path)
+    assert port.expire(path, 3) == (3, 3)
+    assert list((tmp_path / "t-0").glob("*.deleted"))
+    assert port.expire(path, 3) == (3, 0)
+    assert not list((tmp_path / "t-0").glob("*.deleted"))
+
+
+def test_a_follower_takes_nothing_whose_checksum_is_wrong(port: LogsPort, tmp_path: Path) -> None:
+    path = f"{tmp_path}/t-0"
+    port.open(path, True, SMALL)
+    good, damaged = batch(b"a", leader_epoch=0), bytearray(batch(b"b", base_offset=1, leader_epoch=0))
+    damaged[-1] ^= 1
+    assert port.replicate(path, body_of(good + bytes(damaged))) == (2, 1)
