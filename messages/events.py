@@ -31,11 +31,14 @@ class ControllerState(enum.IntEnum):
     BROKER_CHANGE = 2
     TOPIC_CHANGE = 3
     TOPIC_DELETION = 4
+    AUTO_LEADER_BALANCE = 6
+    MANUAL_LEADER_BALANCE = 7
     CONTROLLED_SHUTDOWN = 8
     ISR_CHANGE = 9
     LEADER_AND_ISR_RESPONSE_RECEIVED = 10
     LOG_DIR_CHANGE = 11
     CONTROLLER_SHUTDOWN = 12
+    TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE = 14
     UPDATE_METADATA_RESPONSE_RECEIVED = 16
 
     @property
@@ -159,6 +162,34 @@ class TopicDeletion(Event):
 
     state = ControllerState.TOPIC_DELETION
     watch = Watch("/admin/delete_topics", (CHILDREN_CHANGED,))
+    generation: int = 0
+
+
+@message
+class PreferredReplicaLeaderElection(Event):
+    """/admin/preferred_replica_election was created, or may have been since it was last looked at."""
+
+    state = ControllerState.MANUAL_LEADER_BALANCE
+    watch = Watch("/admin/preferred_replica_election", (NODE_CREATED,))
+    generation: int = 0
+
+
+@message
+class AutoPreferredReplicaLeaderElection(Event):
+    """It is time to look whether leaderships have gone astray. A timer's."""
+
+    state = ControllerState.AUTO_LEADER_BALANCE
+
+
+@message
+class TopicUncleanLeaderElectionEnable(Event):
+    """The children of /config/changes changed: a topic may have been allowed to elect uncleanly.
+
+    Kafka's broker reads the notification and tells its controller of the topic; ours is told that there is one.
+    """
+
+    state = ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE
+    watch = Watch("/config/changes", (CHILDREN_CHANGED,))
     generation: int = 0
 
 

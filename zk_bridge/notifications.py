@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 def get_isr_change_notifications(question: GetIsrChangeNotifications) -> Conversation:
     """Partitions whose ISR their leaders have changed."""
-    names, found = yield from _notifications(paths.ISR_CHANGES, paths.ISR_CHANGE_PREFIX, znodes.decode_isr_change)
+    names, found = yield from _notifications(paths.ISR_CHANGES, paths.ISR_CHANGE_PREFIX, znodes.decode_partitions)
     return IsrChanges(names, tuple(dict.fromkeys(partition for each in found for partition in each)))
 
 
@@ -59,7 +59,7 @@ def notify_log_dir_failure(question: NotifyLogDirFailure) -> Conversation:
 
 def notify_isr_change(question: NotifyIsrChange) -> Conversation:
     """Leave word that leaders changed their ISR. Leaving it twice does no harm: the controller looks twice."""
-    change = WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, znodes.encode_isr_change(question.partitions))
+    change = WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, znodes.encode_partitions(question.partitions))
     return (yield from _notify(paths.ISR_CHANGES, change))
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from zk_bridge import brokers, cluster, controller, notifications, partition_states, topic_deletion, topics, watches
+from zk_bridge import (
+    brokers,
+    cluster,
+    controller,
+    leader_elections,
+    notifications,
+    partition_states,
+    topic_deletion,
+    topics,
+    watches,
+)
 from zk_bridge.conversations import Starter
 
 CONVERSATIONS: dict[type, Starter] = {
@@ -13,6 +23,7 @@ CONVERSATIONS: dict[type, Starter] = {
     **topics.ANSWERS,
     **partition_states.ANSWERS,
     **topic_deletion.ANSWERS,
+    **leader_elections.ANSWERS,
     **notifications.ANSWERS,
 }
 """Question -> the generator function that answers it."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import timedelta
 from typing import ClassVar, TypeVar
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
@@ -28,7 +27,7 @@ from actors.core.controller.gauges import FAILED_EVENTS, gauges
 from actors.core.controller.instructions import (
     CloseAllChannels,
     CloseChannel,
-    ElectLater,
+    Enqueue,
     OpenChannel,
     SendRequest,
 )
@@ -90,8 +89,9 @@ class ControllerActor(FlowActor):
     def flow(self, message: Message) -> Flow[None] | None:
         """The flow of an event; None for one that does not concern us (rule 2)."""
         if isinstance(message, WakeupMessage):
-            self.context.holding_back = False
             message = message.payload
+            if isinstance(message, Reelect):
+                self.context.holding_back = False
         if isinstance(message, Forwarded):
             return self._serve(message)
         if self._stopped or self._is_late(message):
@@ -257,8 +257,12 @@ class ControllerActor(FlowActor):
                 self.send(channel, part)
             self.send(channel, instruction.request)
 
-    def _elect_later(self, instruction: ElectLater) -> None:
-        self.wakeupAfter(timedelta(seconds=instruction.seconds), Reelect())
+    def _enqueue(self, instruction: Enqueue) -> None:
+        event, seconds = instruction.event, instruction.seconds
+        if seconds:
+            self.set_timer(type(event).__name__, seconds, event)
+        else:
+            self.send(self.myAddress, event)
 
     # ------------------------------------------------------------------------------------------------------- figures
 
@@ -281,6 +285,6 @@ _PERFORM: dict[type, Callable[[ControllerActor, Message], None]] = {
     OpenChannel: ControllerActor._open_channel,
     CloseChannel: ControllerActor._close_channel,
     CloseAllChannels: ControllerActor._close_all_channels,
-    ElectLater: ControllerActor._elect_later,
+    Enqueue: ControllerActor._enqueue,
     SendRequest: ControllerActor._send_request,
 }

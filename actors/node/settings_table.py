@@ -138,6 +138,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("validate.state", BOOLEAN, "false", "validate_state"),
     Setting("delete.topic.enable", BOOLEAN, "true", "delete_topic_enable"),
     Setting("unclean.leader.election.enable", BOOLEAN, "false", "unclean_leader_election_enable"),
+    Setting("auto.leader.rebalance.enable", BOOLEAN, "true", "auto_leader_rebalance_enable"),
+    Setting(
+        "leader.imbalance.check.interval.seconds",
+        _integer(1, LONG_MAX),
+        "300",
+        "leader_imbalance_check_interval_seconds",
+    ),
+    Setting("leader.imbalance.per.broker.percentage", _integer(0), "10", "leader_imbalance_per_broker_percentage"),
     Setting("controlled.shutdown.enable", BOOLEAN, "true", "controlled_shutdown_enable"),
     Setting("controlled.shutdown.max.retries", _integer(0), "3", "controlled_shutdown_max_retries"),
     Setting(
@@ -220,7 +228,7 @@ KNOWN = frozenset(
     """
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
     alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.create.topics.enable
-    auto.include.jmx.reporter auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms
+    auto.include.jmx.reporter background.threads broker.heartbeat.interval.ms
     broker.session.timeout.ms client.quota.callback.class compression.gzip.level compression.lz4.level
     compression.type compression.zstd.level connection.failed.authentication.delay.ms connections.max.reauth.ms
     control.plane.listener.name controller.listener.names controller.quorum.append.linger.ms
@@ -241,8 +249,7 @@ KNOWN = frozenset(
     group.share.max.session.timeout.ms group.share.max.size group.share.min.heartbeat.interval.ms
     group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms group.share.partition.max.record.locks
     group.share.record.lock.duration.ms group.share.session.timeout.ms initial.broker.registration.timeout.ms
-    kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
-    leader.imbalance.per.broker.percentage log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size
+    kafka.metrics.polling.interval.secs kafka.metrics.reporters log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size
     log.cleaner.delete.retention.ms log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
     log.cleaner.io.max.bytes.per.second log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
     log.cleaner.min.compaction.lag.ms log.cleaner.threads log.dir.failure.timeout.ms log.flush.interval.messages

@@ -43,6 +43,11 @@ from messages.zookeeper.controller import (
     NotElected,
     ResignController,
 )
+from messages.zookeeper.leader_elections import (
+    ForgetPreferredElections,
+    GetPreferredElections,
+    PreferredElections,
+)
 from messages.zookeeper.notifications import (
     DeleteIsrChangeNotifications,
     DeleteLogDirEvents,
@@ -102,6 +107,7 @@ __all__ = [
     "Elected",
     "EnsurePaths",
     "FindClusterId",
+    "ForgetPreferredElections",
     "ForgetTopicDeletions",
     "GetAssignments",
     "GetBroker",
@@ -114,6 +120,7 @@ __all__ = [
     "GetLogDirEvents",
     "GetNodes",
     "GetPartitionStates",
+    "GetPreferredElections",
     "GetTopicConfigs",
     "GetTopicDeletions",
     "GetTopics",
@@ -127,6 +134,7 @@ __all__ = [
     "NotifyLogDirFailure",
     "PartitionStateRead",
     "PartitionStates",
+    "PreferredElections",
     "RegisterBroker",
     "ProducerIds",
     "RegisterNode",

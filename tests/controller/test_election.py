@@ -65,7 +65,7 @@ def test_ch7_what_a_broker_sees_of_a_failover(world: World) -> None:
         assert world.zk.children(prefix).names == ()
     first.store.disconnect()  # it hears of nothing, and cannot write
     before = len(world.wire)
-    isr = znodes.encode_isr_change(())
+    isr = znodes.encode_partitions(())
     log_dir = znodes.encode_log_dir_event(1)
     world.zk.write((WriteOp(CREATE_SEQUENTIAL, f"{paths.ISR_CHANGES}/isr_change_", isr),), 0)
     world.zk.write((WriteOp(CREATE_SEQUENTIAL, f"{paths.LOG_DIR_EVENTS}/log_dir_event_", log_dir),), 0)

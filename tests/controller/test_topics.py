@@ -95,7 +95,7 @@ def test_ch5_isr_changes_are_read_told_and_removed(world: World) -> None:
     shrunk = znodes.encode_state(type(state)(1, 0, (1,), 1, 0))
     world.wire.clear()
     world.zk.write((WriteOp(SET, paths.partition_state(hurt), shrunk),), 0)
-    change = znodes.encode_isr_change((hurt, TopicPartition("gone", 0)))
+    change = znodes.encode_partitions((hurt, TopicPartition("gone", 0)))
     world.zk.write((WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, change),), 0)
     world.run()
     assert [to for to, _ in world.wire] == [1, 2]
@@ -109,7 +109,7 @@ def test_isr_changes_of_unknown_partitions_only_are_told_as_nothing(world: World
     """As by Kafka: a metadata request without partitions, which does no harm."""
     node = world.node(1)
     world.wire.clear()
-    change = znodes.encode_isr_change((TopicPartition("gone", 0),))
+    change = znodes.encode_partitions((TopicPartition("gone", 0),))
     world.zk.write((WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, change),), 0)
     world.run()
     assert [request.partition_states for request in world.sent(1, UpdateMetadataRequest)] == [()]

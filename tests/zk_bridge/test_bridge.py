@@ -15,6 +15,7 @@ from messages.events import (
     IsrChangeNotification,
     LogDirEventNotification,
     PartitionModifications,
+    PreferredReplicaLeaderElection,
     Reelect,
     SessionEstablished,
     SessionExpired,
@@ -49,6 +50,7 @@ from messages.zookeeper import (
     Elect,
     Elected,
     EnsurePaths,
+    ForgetPreferredElections,
     ForgetTopicDeletions,
     GetAssignments,
     GetBroker,
@@ -60,6 +62,7 @@ from messages.zookeeper import (
     GetLogDirEvents,
     GetNodes,
     GetPartitionStates,
+    GetPreferredElections,
     GetTopicConfigs,
     GetTopicDeletions,
     GetTopics,
@@ -69,6 +72,7 @@ from messages.zookeeper import (
     Nodes,
     NotElected,
     NotifyLogDirFailure,
+    PreferredElections,
     RegisterBroker,
     RegisterNode,
     RegistrationRefused,
@@ -348,6 +352,20 @@ def test_a_changed_configuration_leaves_a_notification(bridge: Bridged) -> None:
     assert znodes.decode_config_change("", data) == "topics/t"
 
 
+def test_a_request_for_preferred_leaders_is_read_told_and_forgotten(bridge: Bridged, admin: Bridged) -> None:
+    fence = controlled(bridge)
+    first, second = TopicPartition("t", 1), TopicPartition("t", 0)
+    assert bridge.ask(GetPreferredElections()) == PreferredElections(False)
+    for data, named in ((znodes.encode_partitions((first, second, first)), (first, second)), (b"{torn", ())):
+        admin.server.write((WriteOp(CREATE, "/admin/preferred_replica_election", data),), 0)
+        assert [type(event) for event in bridge.events()] == [PreferredReplicaLeaderElection]
+        assert bridge.ask(GetPreferredElections()) == PreferredElections(True, named)
+        assert bridge.ask(ForgetPreferredElections(fence)) == Done()
+        assert bridge.ask(GetPreferredElections()) == PreferredElections(False)
+    assert bridge.ask(ForgetPreferredElections(fence)) == Done()
+    assert bridge.ask(ForgetPreferredElections(fence + 1)).name == "ControllerMoved"
+
+
 def test_assignments_of_absent_topics_are_refused(bridge: Bridged) -> None:
     fence = controlled(bridge)
     answer = bridge.ask(SetAssignments((TopicAssignment("none", ()),), fence))
@@ -458,7 +476,7 @@ def test_torn_and_absent_states_are_told_apart(bridge: Bridged) -> None:
 def test_notifications_are_read_and_deleted(bridge: Bridged) -> None:
     fence = controlled(bridge)
     tp = TopicPartition("t", 0)
-    for data in (znodes.encode_isr_change((tp,)), b"torn", znodes.encode_isr_change((tp, TopicPartition("t", 1)))):
+    for data in (znodes.encode_partitions((tp,)), b"torn", znodes.encode_partitions((tp, TopicPartition("t", 1)))):
         bridge.server.write((WriteOp(CREATE_SEQUENTIAL, "/isr_change_notification/isr_change_", data),), 0)
     for data in (b"torn", znodes.encode_log_dir_event(3)):
         bridge.server.write((WriteOp(CREATE_SEQUENTIAL, "/log_dir_event_notification/log_dir_event_", data),), 0)

@@ -51,7 +51,7 @@ GOLDEN: list[tuple[Callable[[], bytes], bytes]] = [
     (lambda: znodes.encode_config((ConfigEntry("k", "v"),)), b'{"version":1,"config":{"k":"v"}}'),
     (lambda: znodes.encode_config_change("topics/T"), b'{"version":2,"entity_path":"topics/T"}'),
     (
-        lambda: znodes.encode_isr_change((TopicPartition("t", 0),)),
+        lambda: znodes.encode_partitions((TopicPartition("t", 0),)),
         b'{"version":1,"partitions":[{"topic":"t","partition":0}]}',
     ),
     (lambda: znodes.encode_log_dir_event(3), b'{"version":1,"broker":3,"event":1}'),
@@ -186,7 +186,7 @@ def test_configs_come_back(config: dict[str, str]) -> None:
 @given(st.lists(st.tuples(NAMES, BROKER_IDS)))
 def test_isr_changes_come_back(partitions: list[tuple[str, int]]) -> None:
     named = tuple(TopicPartition(*each) for each in partitions)
-    assert znodes.decode_isr_change("/i", znodes.encode_isr_change(named)) == named
+    assert znodes.decode_partitions("/i", znodes.encode_partitions(named)) == named
 
 
 def test_nodes_of_ours_come_back() -> None:
@@ -205,7 +205,7 @@ DECODERS: list[Callable[[str, bytes | None], Any]] = [
     znodes.decode_cluster_id,
     znodes.decode_config,
     znodes.decode_config_change,
-    znodes.decode_isr_change,
+    znodes.decode_partitions,
     znodes.decode_log_dir_event,
     znodes.decode_node,
 ]

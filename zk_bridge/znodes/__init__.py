@@ -23,10 +23,10 @@ from zk_bridge.znodes.controller import (
     encode_controller_epoch,
 )
 from zk_bridge.znodes.notifications import (
-    decode_isr_change,
     decode_log_dir_event,
-    encode_isr_change,
+    decode_partitions,
     encode_log_dir_event,
+    encode_partitions,
 )
 from zk_bridge.znodes.partition_states import decode_state, encode_state
 from zk_bridge.znodes.topics import (
@@ -45,7 +45,7 @@ __all__ = [
     "decode_config_change",
     "decode_controller",
     "decode_controller_epoch",
-    "decode_isr_change",
+    "decode_partitions",
     "decode_log_dir_event",
     "decode_node",
     "decode_state",
@@ -56,7 +56,7 @@ __all__ = [
     "encode_config_change",
     "encode_controller",
     "encode_controller_epoch",
-    "encode_isr_change",
+    "encode_partitions",
     "encode_log_dir_event",
     "decode_producer_ids",
     "encode_node",

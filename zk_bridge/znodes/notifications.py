@@ -1,4 +1,4 @@
-"""/isr_change_notification and /log_dir_event_notification."""
+"""/isr_change_notification, /log_dir_event_notification, and what names partitions in the same form."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from messages.cluster import TopicPartition
 from zk_bridge.znodes.reading import Torn, encode, member, naming, number_member, parse, shown, valid_text
 
 
-def encode_isr_change(partitions: tuple[TopicPartition, ...]) -> bytes:
-    """/isr_change_notification/isr_change_N."""
+def encode_partitions(partitions: tuple[TopicPartition, ...]) -> bytes:
+    """/isr_change_notification/isr_change_N, and /admin/preferred_replica_election."""
     return encode({"version": 1, "partitions": [{"topic": name, "partition": number} for name, number in partitions]})
 
 
-def decode_isr_change(path: str, data: bytes | None) -> tuple[TopicPartition, ...]:
-    """The partitions that a notification names."""
+def decode_partitions(path: str, data: bytes | None) -> tuple[TopicPartition, ...]:
+    """The partitions that such a node names."""
 
     def read(data: bytes | None) -> tuple[TopicPartition, ...]:
         found = []

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import attrs
 
-from actors.core.controller import brokers, notifications, responses, shutdown, topics
+from actors.core.controller import brokers, leader_balance, notifications, responses, shutdown, topics
 from actors.core.controller.context import ControllerContext
 from messages.conversation import Flow
 from messages.events import ControllerState
@@ -20,7 +20,13 @@ from messages.vocabulary import Message
 Handler = Callable[[ControllerContext, Message], Flow[None] | None]
 """An event's flow; None where it is done at once."""
 
-HANDLERS: dict[type, Handler] = {**brokers.EVENTS, **topics.EVENTS, **notifications.EVENTS, **responses.EVENTS}
+HANDLERS: dict[type, Handler] = {
+    **brokers.EVENTS,
+    **topics.EVENTS,
+    **leader_balance.EVENTS,
+    **notifications.EVENTS,
+    **responses.EVENTS,
+}
 """Event -> what the active controller does about it."""
 
 

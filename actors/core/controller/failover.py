@@ -19,6 +19,7 @@ import logging
 
 from actors.core.controller import (
     deletion_plan,
+    leader_balance,
     notifications,
     partition_state_machine,
     replica_state_machine,
@@ -26,11 +27,11 @@ from actors.core.controller import (
 )
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.instructions import CloseAllChannels, ElectLater, OpenChannel
+from actors.core.controller.instructions import CloseAllChannels, Enqueue, OpenChannel
 from actors.core.controller.slicing import drop
 from messages.cluster import NO_CONTROLLER
 from messages.conversation import AskFailed, ControllerMoved, Flow, SessionLost, ask
-from messages.events import EVENTS
+from messages.events import EVENTS, Reelect
 from messages.zookeeper import (
     ControllerIs,
     DeleteIsrChangeNotifications,
@@ -151,7 +152,7 @@ def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     except Exception as error:
         log.error("%s the term could not begin: %s", context.tag, error, exc_info=error)
         context.holding_back = True
-        yield ElectLater(HOLD_BACK_SECONDS)
+        yield Enqueue(Reelect(), HOLD_BACK_SECONDS)
         yield from give_up(context)
 
 
@@ -173,6 +174,7 @@ def _begin(context: ControllerContext) -> Flow[None]:
     yield from partition_state_machine.start(context)
     log.info("%s Ready to serve as the new controller", context.tag)
     yield from deletion_plan.resume(context)
+    yield from leader_balance.begin(context)
 
 
 def _load(context: ControllerContext) -> Flow[None]:

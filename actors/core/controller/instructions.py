@@ -9,6 +9,7 @@ import attrs
 
 from messages.cluster import Endpoint
 from messages.conversation import Instruction
+from messages.events import Event
 from messages.parts import Part
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 
@@ -34,10 +35,12 @@ class CloseAllChannels(Instruction):
 
 
 @attrs.frozen
-class ElectLater(Instruction):
-    """Stand for election again after so many seconds."""
+class Enqueue(Instruction):
+    """Put an event at the end of the queue, at once or after so many seconds; there it takes the place of an event
+    of its class that still waits for its time."""
 
-    seconds: float
+    event: Event
+    seconds: float = 0.0
 
 
 @attrs.frozen

@@ -205,6 +205,11 @@ def _choose(
     return choices
 
 
+def is_true(value: str) -> bool:
+    """What a boolean setting's text means; anything else than true is false."""
+    return value.strip().lower() == "true"
+
+
 def _unclean_allowed(
     context: ControllerContext, states: dict[TopicPartition, LeaderIsrAndControllerEpoch], failures: Failures
 ) -> Flow[dict[str, bool]]:
@@ -226,7 +231,7 @@ def _unclean_allowed(
         if readable:
             override = dict(entries).get(UNCLEAN_ELECTION)
             default = context.settings.unclean_leader_election_enable
-            allowed[topic] = default if override is None else override.strip().lower() == "true"
+            allowed[topic] = default if override is None else is_true(override)
     for partition in needy:
         if partition.topic not in allowed:
             failures[partition] = "the topic's configuration cannot be read"

@@ -25,10 +25,14 @@ from messages.store import BAD_VERSION, NO_NODE, NODE_EXISTS, OK
 from messages.zookeeper import (
     CreatePartitionStates,
     DeleteTopics,
+    ForgetPreferredElections,
     GetPartitionStates,
+    GetPreferredElections,
     GetTopicConfigs,
     PartitionStateRead,
     PartitionStates,
+    PreferredElections,
+    StartWatching,
     StopWatching,
     TopicConfig,
     TopicConfigs,
@@ -62,6 +66,8 @@ class Scene:
         self.record = DeletionRecord()
         self.znodes: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self.configs: dict[str, tuple[ConfigEntry, ...]] = {}
+        self.wanted: tuple[TopicPartition, ...] | None = None
+        """What /admin/preferred_replica_election names, if it is there."""
         self.raising: dict[type, Exception] = {}
         self.before_write: list[Callable[[], None]] = []
         self.asked: list[Any] = []
@@ -109,7 +115,12 @@ class Scene:
                 return WriteResults(tuple(self._update(*entry) for entry in states))
             case GetTopicConfigs(topics):
                 return TopicConfigs(tuple(TopicConfig(topic, self.configs.get(topic, ())) for topic in topics))
-            case StopWatching() | DeleteTopics():
+            case GetPreferredElections():
+                return PreferredElections(self.wanted is not None, self.wanted or ())
+            case ForgetPreferredElections():
+                self.wanted = None
+                return Done()
+            case StartWatching() | StopWatching() | DeleteTopics():
                 return Done()
         return planned(self.record, question)
 

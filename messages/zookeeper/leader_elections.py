@@ -1,0 +1,28 @@
+"""What admin tools ask of leaders: /admin/preferred_replica_election."""
+
+from __future__ import annotations
+
+from messages.cluster import TopicPartition
+from messages.conversation import Done
+from messages.vocabulary import message
+from messages.zookeeper.question import BridgeQuestion
+
+
+@message
+class GetPreferredElections(BridgeQuestion["PreferredElections"]):
+    """Read /admin/preferred_replica_election; arms PreferredReplicaLeaderElection. -> PreferredElections"""
+
+
+@message
+class PreferredElections:
+    """The partitions named there, each once, in order: none where it is torn. `requested`: is the node there?"""
+
+    requested: bool
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@message
+class ForgetPreferredElections(BridgeQuestion[Done]):
+    """Delete /admin/preferred_replica_election, fenced; an absent one is no error. -> Done"""
+
+    epoch_zk_version: int

@@ -1,0 +1,39 @@
+"""Conversations about elections that admin tools ask for (controller.md 2.2)."""
+
+from __future__ import annotations
+
+import logging
+
+from messages.conversation import BadZnode, Done
+from messages.store import NO_NODE
+from messages.zookeeper import ForgetPreferredElections, GetPreferredElections, PreferredElections
+from zk_bridge import paths, znodes
+from zk_bridge.conversations import Arm, Conversation, Starter, data_of, delete_present
+
+logger = logging.getLogger(__name__)
+
+
+def get_preferred_elections(question: GetPreferredElections) -> Conversation:
+    """Who wants which partitions led by their preferred replicas. A torn request names none."""
+    yield Arm(exists=(paths.PREFERRED_ELECTION,))
+    (node,) = yield from data_of((paths.PREFERRED_ELECTION,))
+    if node.code == NO_NODE:
+        return PreferredElections(False)
+    try:
+        found = znodes.decode_partitions(paths.PREFERRED_ELECTION, node.data)
+    except BadZnode as error:
+        logger.warning("A request for preferred leaders counts as empty: %s", error)
+        found = ()
+    return PreferredElections(True, tuple(dict.fromkeys(found)))
+
+
+def forget_preferred_elections(question: ForgetPreferredElections) -> Conversation:
+    """The request has been dealt with."""
+    yield from delete_present((paths.PREFERRED_ELECTION,), question.epoch_zk_version)
+    return Done()
+
+
+ANSWERS: dict[type, Starter] = {
+    GetPreferredElections: get_preferred_elections,
+    ForgetPreferredElections: forget_preferred_elections,
+}
