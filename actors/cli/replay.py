@@ -32,7 +32,8 @@ def command(directory: Path, node: int | None) -> int:
         raise Failed(str(error)) from error
     _show(report)
     if not report.runs:
-        raise Failed(f"{directory} holds no recorded run" + (f" of node {node}" if node is not None else ""))
+        what = "run that can be read" if report.unreadable else "recorded run"
+        raise Failed(f"{directory} holds no {what}" + (f" of node {node}" if node is not None else ""))
     return 0 if report.ok else FAILED
 
 

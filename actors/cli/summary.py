@@ -46,7 +46,8 @@ def command(directory: Path, json_file: Path | None) -> int:
         json_file.write_text(json.dumps(summary.as_dict(), indent=1) + "\n")
     _show(summary)
     if not summary.runs:
-        raise Failed(f"{directory} holds no recorded run")
+        what = "run that can be read" if summary.unreadable else "recorded run"
+        raise Failed(f"{directory} holds no {what}")
     return FAILED if summary.damage or summary.unreadable else 0
 
 

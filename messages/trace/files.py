@@ -3,7 +3,7 @@
 Rule 1: they are named by their run: RUN-000000.trace.zst, RUN-000001.trace.zst, ..., RUN.manifest.zst, and lie in one
         folder. Folders of many nodes' traces may be moved and copied together; a file that was renamed is not what its
         name says.
-Rule 2: they are readable by their owner only.
+Rule 2: they are readable by their owner only, and so is the folder, unless it is there and holds other things too.
 Rule 3: who writes a run holds a lock on its manifest: a reader can tell a node that was killed from one that runs.
 """
 
@@ -12,11 +12,15 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 SUFFIX = ".trace.zst"
 MANIFEST_SUFFIX = ".manifest.zst"
+UNNAMED_SUFFIX = ".new"
+"""What a file's name ends with until its header is written; a kill may leave one behind, of which no reader knows."""
 _SEGMENT = re.compile(r"(?P<run>.+)-(?P<number>\d{6,})" + re.escape(SUFFIX), re.DOTALL)
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
@@ -48,9 +52,17 @@ def parse_name(name: str) -> Named | None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder, for its owner only, where it is missing. Raises OSError."""
+    """Make the folder where it is missing, for its owner only; so becomes one that is there and holds nothing else.
+
+    Raises OSError.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    shared = mode & ~_FOLDER_MODE and not mode & stat.S_ISVTX
+    if shared and all(parse_name(path.name.removesuffix(UNNAMED_SUFFIX)) for path in folder.iterdir()):
+        with suppress(PermissionError):  # it is another's; the files are ours
+            folder.chmod(mode & _FOLDER_MODE)
 
 
 def create(path: Path) -> BinaryIO:

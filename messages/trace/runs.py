@@ -121,33 +121,21 @@ def _without_twin(run: Run, runs: list[Run]) -> Run:
 
 
 def _find_run(folder: Path, named: _Named) -> Run:
-    """Raises TraceError where not even a header can be read."""
+    """Raises TraceError where not even a header can be read, or it is of another schema version."""
     segments = {number: path for number, path in named.items() if number is not None}
     manifest = named.get(None)
     if manifest is None:
         first = segments[min(segments)]
         header, _ = read_header(first)
-        faults: tuple[str, ...] = (f"{folder / files.manifest_name(header.run)}: the manifest is missing",)
-        if header.schema_version != SCHEMA_VERSION:
-            faults = (str(_wrong_schema(first, header)),)
+        faults = (f"{folder / files.manifest_name(header.run)}: the manifest is missing",)
         return Run(header, folder, tuple(path for _, path in sorted(segments.items())), faults=faults)
     running = files.is_held(manifest)
     told = _Manifest(manifest)
     return told.run(segments, running)
 
 
-def _wrong_schema(path: Path, version: _Version | Header) -> WrongSchema:
-    return WrongSchema(
-        f"{path} was written with schema version {version.schema_version}, and this is version {SCHEMA_VERSION}: "
-        f"it takes the code that wrote it, {version.code_version}"
-    )
-
-
 def read_header(path: Path) -> tuple[Header, bytes]:
-    """The header of one file of a trace, of whichever schema version, and the digest of its frame.
-
-    Raises NotATrace, WrongSchema (a version whose header we do not understand), OSError.
-    """
+    """The header of one file of a trace, and the digest of its frame. Raises NotATrace, WrongSchema, OSError."""
     with path.open("rb") as stream:
         return _read_header(stream, path)
 
@@ -168,15 +156,15 @@ def _read_header(stream: BinaryIO, path: Path) -> tuple[Header, bytes]:
     except (StopIteration, ValueError, Damaged) as error:
         raise NotATrace(f"{path} has no readable header of a trace") from error
     try:
-        version = msgspec.json.decode(text, type=_Version)
-    except msgspec.MsgspecError as error:
-        raise NotATrace(f"{path} has no header of a trace") from error
-    try:
+        version, code_version = msgspec.structs.astuple(msgspec.json.decode(text, type=_Version))
+        if version != SCHEMA_VERSION:
+            raise WrongSchema(
+                f"{path} was written with schema version {version}, and this is version {SCHEMA_VERSION}: "
+                f"it takes the code that wrote it, {code_version}"
+            )
         return msgspec.json.decode(text, type=Header), digest
     except msgspec.MsgspecError as error:
-        if version.schema_version != SCHEMA_VERSION:
-            raise _wrong_schema(path, version) from error
-        raise NotATrace(f"{path} has a header that is none: {error}") from error
+        raise NotATrace(f"{path} has no header of a trace: {error}") from error
 
 
 class _Manifest:
@@ -189,9 +177,6 @@ class _Manifest:
         self.removed = 0
         self.ended: Ended | None = None
         self.header, _ = read_header(path)
-        if self.header.schema_version != SCHEMA_VERSION:
-            self.faults.append(str(_wrong_schema(path, self.header)))
-            return
         try:
             self._read()
         except Damaged as damage:
@@ -389,8 +374,6 @@ def segment_rows(content: bytes, path: Path) -> Iterator[tuple[Header, Record | 
     stream = io.BytesIO(content)
     try:
         header, _ = _read_header(stream, path)
-        if header.schema_version != SCHEMA_VERSION:
-            return
         stream.seek(0)
         for frame in read_frames(stream, path):
             if frame.kind == RECORDS:

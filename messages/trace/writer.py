@@ -59,7 +59,7 @@ class _Chain:
 
 def _begun(path: Path, header: Header, digest: bytes) -> _Chain:
     """A file that begins with the header, after the frame with that digest; it has its name once that is written."""
-    unnamed = path.with_name(path.name + ".new")
+    unnamed = path.with_name(path.name + files.UNNAMED_SUFFIX)
     chain = _Chain(files.create(unnamed), digest)
     try:
         files.hold(chain.file)
@@ -201,18 +201,20 @@ class RunWriter:
 
 
 def _older_runs(folder: Path) -> list[_Older]:
-    """The runs in the folder that nobody is writing, oldest first; of each the segments, then the manifest."""
-    runs: dict[str, list[Path]] = {}
+    """The runs in the folder that nobody is writing, oldest first; of each the segments, then the manifest.
+
+    A file without its name, which a kill left behind, belongs to its run.
+    """
+    runs: dict[str, list[tuple[bool, Path]]] = {}
     for path in sorted(folder.iterdir()):
-        name = files.parse_name(path.name)
+        name = files.parse_name(path.name.removesuffix(files.UNNAMED_SUFFIX))
         if name is not None:
-            runs.setdefault(name.run, []).append(path)
+            runs.setdefault(name.run, []).append((name.segment is None, path))
     found = []
-    for run, paths in runs.items():
-        manifest = folder / files.manifest_name(run)
-        if manifest in paths and files.is_held(manifest):
+    for each in runs.values():
+        if any(files.is_held(path) for is_manifest, path in each if is_manifest):
             continue
-        paths.sort(key=lambda path: path == manifest)
+        paths = [path for _, path in sorted(each)]
         states = [path.stat() for path in paths]
         found.append(
             _Older(max(state.st_mtime for state in states), sum(state.st_size for state in states), tuple(paths))

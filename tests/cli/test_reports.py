@@ -90,6 +90,17 @@ def test_nothing_to_replay_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFi
     assert run(["summary", str(tmp_path / "missing")]) == 2
 
 
+def test_a_run_of_another_schema_is_refused_by_its_version(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.runtime.recorder.SCHEMA_VERSION", 99)
+    Small(tmp_path / "trace").recorder.close()
+    assert run(["replay", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert "schema version 99" in out and "holds no run that can be read" in err
+    assert "damage" not in out + err
+
+
 def test_a_summary_in_tables_and_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from actors.runtime.recorder import Recorder
 from messages.trace.errors import NotATrace
 from messages.trace.files import SUFFIX
 from messages.trace.runs import KILLED, find_runs
@@ -135,6 +136,17 @@ def test_it_is_json(summary: Summary) -> None:
 def test_an_empty_folder_has_an_empty_summary(session: SparkSession, tmp_path: Path) -> None:
     empty = summarise(tmp_path, session)
     assert empty == Summary((), (), (), (), (), (), 0, ())
+
+
+def test_a_run_of_another_schema_is_refused_by_its_version(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.runtime.recorder.SCHEMA_VERSION", 99)
+    Recorder(tmp_path, node=0).close()
+    refused = summarise(tmp_path, session)
+    assert not refused.runs and not refused.damage
+    [why] = refused.unreadable
+    assert "schema version 99" in why
 
 
 def test_a_folder_that_is_not_there_is_named(session: SparkSession, tmp_path: Path) -> None:

@@ -72,6 +72,23 @@ def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_folder_that_is_there_is_closed_unless_others_use_it(tmp_path: Path) -> None:
+    for name in ("earlier", "shared", "sticky"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "earlier" / segment_name("node0-old", 0)).touch()
+    (tmp_path / "shared" / "notes.txt").touch()
+    (tmp_path / "earlier").chmod(0o755)
+    (tmp_path / "shared").chmod(0o755)
+    (tmp_path / "sticky").chmod(0o1777)
+    for name in ("earlier", "shared", "sticky"):
+        write(tmp_path / name, [1], header())
+    assert [mode(tmp_path / name) for name in ("earlier", "shared", "sticky")] == [0o700, 0o755, 0o1777]
+
+
 def test_how_a_run_ended_is_told_apart(tmp_path: Path) -> None:
     write(tmp_path / "a", [2], header(run="a"))
     write(tmp_path / "b", [2], header(run="b"), end=None)
@@ -154,16 +171,17 @@ def test_a_trace_of_the_first_schema_is_refused_by_name(tmp_path: Path) -> None:
     old = {**msgspec.to_builtins(header()), "schema_version": 1}
     (tmp_path / segment_name("node0-a", 0)).write_bytes(compress([msgspec.json.encode(old)]))
     write(tmp_path / "b", [1], header(run="b"))
-    good, old_one = find_runs(tmp_path).runs
-    assert not good.faults
-    [fault] = old_one.faults
-    assert "schema version 1" in fault and f"version {SCHEMA_VERSION}" in fault and "1+abc" in fault
+    found = find_runs(tmp_path)
+    assert [(run.header.run, run.faults) for run in found.runs] == [("b", ())]
+    [refusal] = found.unreadable
+    assert "schema version 1" in refusal and f"version {SCHEMA_VERSION}" in refusal and "1+abc" in refusal
 
 
 def test_a_trace_of_a_schema_to_come_is_refused_by_name(tmp_path: Path) -> None:
     write(tmp_path, [1], msgspec.structs.replace(header(), schema_version=SCHEMA_VERSION + 1))
-    [fault] = only_run(tmp_path).faults
-    assert f"schema version {SCHEMA_VERSION + 1}" in fault
+    assert not find_runs(tmp_path).runs
+    [refusal] = find_runs(tmp_path).unreadable
+    assert f"schema version {SCHEMA_VERSION + 1}" in refusal
 
 
 # ------------------------------------------------------------------------------------------------ bounds
@@ -198,6 +216,18 @@ def test_earlier_runs_go_first_and_whole(tmp_path: Path) -> None:
     )
     assert not any(run.faults for run in find_runs(tmp_path).runs)
     going_on.close()
+
+
+def test_what_a_kill_left_without_a_name_goes_with_its_run(tmp_path: Path) -> None:
+    left = [tmp_path / f"{segment_name('first', 1)}.new", tmp_path / f"{manifest_name('begun')}.new"]
+    write(tmp_path, [1], header(run="first"))
+    for path in left:
+        path.write_bytes(b"x" * 10_000)
+    write(tmp_path, [1], header(run="second"), max_bytes=100_000)
+    assert all(path.exists() for path in left)
+    write(tmp_path, [1], header(run="third"), max_bytes=8_000)
+    assert not any(path.exists() for path in left)
+    assert not any(run.faults for run in find_runs(tmp_path).runs)
 
 
 def test_space_that_is_to_be_left_alone_is_left_alone(tmp_path: Path) -> None:
