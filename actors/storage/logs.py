@@ -260,7 +260,7 @@ class LogsPort:
     def _checkpoint(self, directory: _Directory) -> None:
         for partition, log in self._logs_in(directory.path):
             directory.recovery_points[partition] = log.recovery_point
-            if log.start > log.segments[0]:
+            if log.start > log.first_base:
                 directory.log_starts[partition] = log.start
             else:
                 directory.log_starts.pop(partition, None)

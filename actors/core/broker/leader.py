@@ -20,7 +20,7 @@ be done about it, in order.
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -91,6 +91,21 @@ ToDo = Release | WriteIsr | Advanced
 class Leader:
     """One leadership of one partition, from the order that made us leader to the next order."""
 
+    __slots__ = (
+        *(
+            "_to_do",
+            "_waiting",
+            "_writes",
+            "_writing",
+            "broker_id",
+            "epoch_start",
+            "followers",
+            "high_watermark",
+            "isr",
+        ),
+        *("lag", "leader_epoch", "log_end", "log_start", "min_isr", "replicas", "zk_version"),
+    )
+
     def __init__(
         self,
         broker_id: int,
@@ -119,7 +134,7 @@ class Leader:
         self.followers: dict[int, Follower] = {}
         self._writing: WriteIsr | None = None
         self._writes = 0
-        self._waiting: deque[Waiter] = deque()
+        self._waiting: list[Waiter] = []
         """In the order of their offsets, which is that of their appends."""
         self._to_do: list[ToDo] = []
         self._adopt(replicas, now, fresh=True)
@@ -243,7 +258,7 @@ class Leader:
         """Release those whose time is up; what they wrote stays in the log."""
         late = [waiter for waiter in self._waiting if waiter.deadline <= now]
         if late:
-            self._waiting = deque(waiter for waiter in self._waiting if waiter.deadline > now)
+            self._waiting = [waiter for waiter in self._waiting if waiter.deadline > now]
             self._release(late, REQUEST_TIMED_OUT)
 
     def isr_written(self, number: int, zk_version: int | None, now: float) -> None:
@@ -296,10 +311,10 @@ class Leader:
             return False
         self.high_watermark = candidate
         self._to_do.append(Advanced(high_watermark_moved=True))
-        done = []
-        while self._waiting and self._waiting[0].offset <= candidate:
-            done.append(self._waiting.popleft())
-        self._release(done, self._code_of_commit())
+        if self._waiting:
+            done = bisect_right(self._waiting, candidate, key=lambda waiter: waiter.offset)
+            self._release(self._waiting[:done], self._code_of_commit())
+            del self._waiting[:done]
         return True
 
     def _code_of_commit(self) -> int:

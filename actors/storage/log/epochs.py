@@ -26,10 +26,16 @@ class EpochStart(NamedTuple):
 class LeaderEpochs:
     """The epochs of one log, in its folder."""
 
+    __slots__ = ("_entries", "_folder", "_saved")
+
     def __init__(self, folder: str) -> None:
-        self._file = Checkpoint(f"{folder}/{FILE}", 0, 2)
+        self._folder = folder
         self._entries: list[EpochStart] = []
         self._saved: list[EpochStart] = []
+
+    @property
+    def _file(self) -> Checkpoint:
+        return Checkpoint(f"{self._folder}/{FILE}", 0, 2)
 
     @property
     def entries(self) -> tuple[EpochStart, ...]:

@@ -66,6 +66,8 @@ class _Producer:
 class Producers:
     """The producers of one log, in its folder."""
 
+    __slots__ = ("_folder", "_producers")
+
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._producers: dict[int, _Producer] = {}
