@@ -106,7 +106,7 @@ def _topics_read(version: int, topics: tuple[str, ...] | None) -> tuple[str, ...
     return topics or None if version == 0 else topics
 
 
-def _records(records: bytes | None) -> Records:
+def _records(records: memoryview | None) -> Records:
     return read_records(records)
 
 
@@ -114,7 +114,7 @@ def _produced_bytes(part: ProducePartition) -> bytes:
     return bytes(part.records.body.data)
 
 
-def _body(records: bytes | None) -> Body:
+def _body(records: memoryview | None) -> Body:
     return body_of(records or b"")
 
 

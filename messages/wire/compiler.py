@@ -403,7 +403,7 @@ def _read_texts(data: bytes, position: int, compact: bool) -> tuple[tuple[str, .
 _READ: dict[tuple[str, bool], Callable[..., Any]] = {
     ("string", False): primitives.read_text,
     ("bytes", False): primitives.read_bytes,
-    ("records", False): primitives.read_bytes,
+    ("records", False): primitives.read_view,
     ("int32", True): primitives.read_ids,
     ("string", True): _read_texts,
 }

@@ -80,6 +80,14 @@ def read_ids(data: bytes, position: int, compact: bool) -> tuple[tuple[int, ...]
     return IDS[data[position:end]], end
 
 
+def read_view(data: bytes, position: int, compact: bool) -> tuple[memoryview | None, int]:
+    """The bytes at `position`, in place, and where they end: for records, which nobody copies."""
+    length, position = read_length(data, position, compact)
+    if length > len(data) - position:
+        raise ValueError("the frame ends inside a field")
+    return (None, position) if length < 0 else (memoryview(data)[position : position + length], position + length)
+
+
 def skip_tags(data: bytes, position: int) -> int:
     """Where the tagged fields at `position` end; what they say is ignored."""
     count, position = read_varint(data, position)
