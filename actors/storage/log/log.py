@@ -74,7 +74,8 @@ class Log:
     """The log in `folder`. Open it with `load`. Every method may raise OSError."""
 
     __slots__ = (
-        *("_handles", "_segments", "config", "end", "epochs", "folder", "producers", "recovery_point", "start"),
+        *("_dropped", "_handles", "_segments", "config", "end"),
+        *("epochs", "folder", "producers", "recovery_point", "start"),
     )
 
     def __init__(self, folder: str, handles: Handles, config: LogConfig) -> None:
@@ -146,6 +147,8 @@ class Log:
 
     def close(self) -> None:
         """Make everything durable and close the files; the caller writes the checkpoints and the marker."""
+        if not self._segments:
+            return  # nothing was ever written: one of a hundred thousand, perhaps
         self.flush()
         self.active.close_for_writing()
         self._snapshot()
