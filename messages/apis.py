@@ -10,6 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from messages.admin_requests import (
+    CreatedTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletedTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    GrownTopic,
+)
 from messages.broker import METADATA_CACHE
 from messages.data_requests import (
     DeletedRecords,
@@ -30,7 +41,7 @@ from messages.data_requests import (
     ProduceRequest,
     ProduceResponse,
 )
-from messages.errors import NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.errors import NONE, NOT_CONTROLLER, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.requests import (
     ApiVersionRange,
     ApiVersionsRequest,
@@ -121,6 +132,18 @@ def _refuse_delete_records(request: DeleteRecordsRequest, code: int) -> DeleteRe
     return DeleteRecordsResponse(tuple([DeletedRecords(part.partition, code) for part in request.partitions]))
 
 
+def _refuse_create_topics(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
+    return CreateTopicsResponse(tuple([CreatedTopic(topic.name, code) for topic in request.topics]))
+
+
+def _refuse_delete_topics(request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(tuple([DeletedTopic(name, code) for name in request.topics]))
+
+
+def _refuse_create_partitions(request: CreatePartitionsRequest, code: int) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(tuple([GrownTopic(topic.name, code) for topic in request.topics]))
+
+
 APIS: tuple[Api, ...] = (
     Api(0, "Produce", 3, 8, ProduceRequest, ProduceResponse, PARTITIONS, _refuse_produce, carries_records=True),
     Api(1, "Fetch", 4, 11, FetchRequest, FetchResponse, PARTITIONS, _refuse_fetch, carries_records=True),
@@ -159,6 +182,19 @@ APIS: tuple[Api, ...] = (
     Api(
         *(23, "OffsetForLeaderEpoch", 0, 3, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, PARTITIONS),
         refusal=_refuse_epoch_ends,
+    ),
+    Api(
+        *(19, "CreateTopics", 0, 5, CreateTopicsRequest, CreateTopicsResponse, CONTROLLER, _refuse_create_topics),
+        elsewhere=NOT_CONTROLLER,
+    ),
+    Api(
+        *(20, "DeleteTopics", 0, 4, DeleteTopicsRequest, DeleteTopicsResponse, CONTROLLER, _refuse_delete_topics),
+        elsewhere=NOT_CONTROLLER,
+    ),
+    Api(
+        *(37, "CreatePartitions", 0, 2, CreatePartitionsRequest, CreatePartitionsResponse, CONTROLLER),
+        refusal=_refuse_create_partitions,
+        elsewhere=NOT_CONTROLLER,
     ),
     Api(
         *(18, "ApiVersions", 0, 3, ApiVersionsRequest, ApiVersionsResponse, REQUEST_HANDLER),

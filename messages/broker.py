@@ -5,7 +5,7 @@ The replica manager asks; partitions and cache always answer (`messages.conversa
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from thespian.actors import ActorAddress
 
@@ -155,6 +155,31 @@ class MergeMetadata(Question[Done]):
     asks: ClassVar[str] = METADATA_CACHE
     request: UpdateMetadataRequest
     begins: bool
+
+
+class Expected(NamedTuple):
+    """What a topic is to be like: these of its partitions led by somebody, or, without any, the topic gone."""
+
+    topic: str
+    partitions: tuple[int, ...] = ()
+
+
+@message
+class AwaitTopics:
+    """Send the client this response once the topics are as expected here, or when the time is over: then with
+    REQUEST_TIMED_OUT for the others (Kafka's purgatory). The response lists its results by name under `topics`."""
+
+    forwarded: Forwarded
+    response: Message
+    expected: tuple[Expected, ...]
+    timeout_ms: int
+
+
+@message
+class WaitedLongEnough:
+    """Payload of the wake-up for an AwaitTopics, by its number."""
+
+    number: int
 
 
 @message

@@ -105,6 +105,7 @@ class StartController:
     bridge: ActorAddress
     network: ActorAddress
     metrics: ActorAddress
+    metadata_cache: ActorAddress
 
 
 @message

@@ -37,10 +37,10 @@ def get_topic_deletions(question: GetTopicDeletions) -> Conversation:
 
 def request_topic_deletion(question: RequestTopicDeletion) -> Conversation:
     """Ask the controller to delete a topic. After a lost answer a node that is there counts as ours."""
-    create = WriteOp(CREATE, paths.delete_topic(question.topic))
+    ops = (*fence(question.epoch_zk_version), WriteOp(CREATE, paths.delete_topic(question.topic)))
     lost = False
     while True:
-        reply = yield from transact((create,), CONNECTION_LOSS, NODE_EXISTS, NO_NODE)
+        reply = yield from transact(ops, CONNECTION_LOSS, NODE_EXISTS, NO_NODE)
         if reply.code == NODE_EXISTS and not lost:
             return TopicAlreadyMarkedForDeletion(question.topic)
         if reply.code == NO_NODE:

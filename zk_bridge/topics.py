@@ -93,13 +93,14 @@ def create_topic(question: CreateTopic) -> Conversation:
     name, partitions = question.topic
     config = WriteOp(CREATE, paths.topic_config(name), znodes.encode_config(question.config))
     topic = WriteOp(CREATE, paths.topic(name), znodes.encode_topic(partitions))
+    check = fence(question.epoch_zk_version)
     lost = False
     while True:
         old_config, old_topic = yield from data_of((config.path, topic.path))
         if old_topic.code == OK:
             return Done() if lost and old_topic.data == topic.data else TopicExists(name)
         write_config = config if old_config.code == NO_NODE else config._replace(kind=SET)
-        reply = yield from transact((write_config, topic), CONNECTION_LOSS, NODE_EXISTS, NO_NODE)
+        reply = yield from transact((*check, write_config, topic), CONNECTION_LOSS, NODE_EXISTS, NO_NODE)
         if reply.code == OK:
             return Done()
         lost = lost or reply.code == CONNECTION_LOSS

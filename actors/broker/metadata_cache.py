@@ -3,18 +3,35 @@
 Rule 1: the replica manager is answered at once. A client is answered in slices (actors.md 3), all of one view, which an
         UpdateMetadata that comes meanwhile does not touch.
 Rule 2: what clients that ask for all topics are told is made once per view, and sent to each as the same objects.
+Rule 3: clients that asked the controller of this node for topics are answered when they are to be seen here, or gone
+        (Kafka's purgatory); what has once been as expected need not stay so.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from thespian.actors import ActorAddress
+from thespian.actors import ActorAddress, WakeupMessage
 
-from actors.core.broker.metadata_cache import ClusterView, MetadataCache, asks_for_all, told_alike
+from actors.core.broker.metadata_cache import (
+    ClusterView,
+    MetadataCache,
+    asks_for_all,
+    is_as_expected,
+    timed_out,
+    told_alike,
+)
 from actors.core.broker.validation import check, view_disagreements
 from actors.runtime import Answerer, FlowActor
-from messages.broker import AliveBrokers, Forwarded, GetAliveBrokers, MergeMetadata, StageMetadata
+from messages.broker import (
+    AliveBrokers,
+    AwaitTopics,
+    Forwarded,
+    GetAliveBrokers,
+    MergeMetadata,
+    StageMetadata,
+    WaitedLongEnough,
+)
 from messages.conversation import Done, Flow, in_turns
 from messages.network import ClientPart, ClientResponse, CloseClient
 from messages.node import StartMetadataCache
@@ -31,6 +48,10 @@ class Prepared(NamedTuple):
     last: MetadataResponse
 
 
+def _timer(wait: int) -> str:
+    return f"wait-{wait}"
+
+
 class MetadataCacheActor(FlowActor, Answerer):
     """Takes over UpdateMetadata from the replica manager, and answers Metadata to clients; see the module's rules."""
 
@@ -45,6 +66,9 @@ class MetadataCacheActor(FlowActor, Answerer):
         self._prepared_of: ClusterView | None = None
         self._prepared: dict[tuple[str, int], Prepared] = {}
         """Answers about all topics of one view, by listener and version."""
+        self._waiting: dict[int, AwaitTopics] = {}
+        """Clients that wait, with what is not yet as expected."""
+        self._waits = 0
 
     def receiveMsg_StartMetadataCache(self, message: StartMetadataCache, sender: ActorAddress) -> None:
         """The cluster's id, which every answer names."""
@@ -64,6 +88,8 @@ class MetadataCacheActor(FlowActor, Answerer):
                 if self._validates:
                     check(view_disagreements(self._cache.view))
                 self._tell_alive()
+                for number in tuple(self._waiting):
+                    self._look(number)
                 return Done()
             case GetAliveBrokers():
                 return self._alive()
@@ -87,6 +113,33 @@ class MetadataCacheActor(FlowActor, Answerer):
         known = tuple(partition in topics.get(topic, ()) for topic, partition in message.partitions)
         self.send(sender, Known(message.request, known))
 
+    def receiveMsg_AwaitTopics(self, message: AwaitTopics, sender: ActorAddress) -> None:
+        """A client of the controller's waits (rule 3)."""
+        self._waits += 1
+        self._waiting[self._waits] = message
+        self._look(self._waits)
+        if self._waits in self._waiting:
+            seconds = max(0, message.timeout_ms) / 1000
+            self.set_timer(_timer(self._waits), seconds, WaitedLongEnough(self._waits))
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
+        """A client's time is over, if it still waits."""
+        waiting = self._waiting.pop(message.payload.number, None)
+        if waiting is not None:
+            self._respond(waiting.forwarded, timed_out(waiting.response, {each.topic for each in waiting.expected}))
+
+    def _look(self, number: int) -> None:
+        """Answer who waits for nothing any more."""
+        waiting = self._waiting[number]
+        view = self._cache.view
+        left = tuple(expected for expected in waiting.expected if not is_as_expected(view, expected))
+        if left:
+            self._waiting[number] = AwaitTopics(waiting.forwarded, waiting.response, left, waiting.timeout_ms)
+        else:
+            del self._waiting[number]
+            self.cancel_timer(_timer(number))
+            self._respond(waiting.forwarded, waiting.response)
+
     def flow(self, message: Message) -> Flow[None] | None:
         """A client's Metadata request."""
         return self._serve(message) if isinstance(message, Forwarded) else super().flow(message)
@@ -105,7 +158,11 @@ class MetadataCacheActor(FlowActor, Answerer):
             prepared = yield from self._prepare(forwarded, self._cache.view)
         for part in prepared.parts:
             self.send(forwarded.client, ClientPart(request.connection, part))
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, prepared.last))
+        self._respond(forwarded, prepared.last)
+
+    def _respond(self, forwarded: Forwarded, response: Message) -> None:
+        request = forwarded.request
+        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
     def _about_all(self, forwarded: Forwarded) -> Flow[Prepared]:
         """The answer about all topics (rule 2)."""

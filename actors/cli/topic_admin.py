@@ -97,7 +97,7 @@ class TopicView(NamedTuple):
 class TopicAdmin:
     """The actions of the command. `ask` asks ZooKeeper a question and returns its answer; `say` prints a line.
 
-    The actions raise TopicCommandFailed, and ValueError where a core rule refuses (its text is Kafka's too).
+    The actions raise TopicCommandFailed, and Refused where a core rule does (its text is Kafka's too).
     """
 
     def __init__(self, ask: Callable[[Message], Any], say: Callable[[str], None]) -> None:
@@ -173,7 +173,8 @@ class TopicAdmin:
         self._expect(topics, pattern, if_exists)
         proposed = parse_assignment(replica_assignment) if replica_assignment is not None else None
         for described in self._assignments(topics):
-            added = further_replicas(described, partitions, self._brokers(), proposed)
+            wanted = proposed[len(described.partitions) :] if proposed is not None else None
+            added = further_replicas(described, partitions, self._brokers(), wanted)
             whole = described.partitions + numbered(added, first=len(described.partitions))
             self._ask(SetAssignments((TopicAssignment(described.topic, whole),), epoch_zk_version=None))
 

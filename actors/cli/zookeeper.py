@@ -46,7 +46,7 @@ def address_of(address: str | None, directory: Path | None, bootstrap_server: st
     context = click.get_current_context(silent=True)
     if bootstrap_server is not None:
         raise click.UsageError(
-            "--bootstrap-server is not taken: brokers do not serve admin requests yet."
+            "--bootstrap-server is not taken: this command works on ZooKeeper."
             " Name the cluster by --zookeeper HOST:PORT, or by --dir",
             context,
         )

@@ -25,6 +25,7 @@ from actors.core.controller.events import HANDLERS, REQUESTS
 from actors.core.controller.failures import Consequence, consequence, name_of
 from actors.core.controller.gauges import FAILED_EVENTS, gauges
 from actors.core.controller.instructions import (
+    Awaited,
     CloseAllChannels,
     CloseChannel,
     Enqueue,
@@ -34,7 +35,7 @@ from actors.core.controller.instructions import (
 from actors.core.controller.validation import validate
 from actors.runtime import FlowActor, UnknownMessage
 from messages.apis import API_BY_REQUEST
-from messages.broker import Forwarded
+from messages.broker import AwaitTopics, Forwarded
 from messages.channel import StartChannel
 from messages.conversation import Flow
 from messages.errors import UNKNOWN_SERVER_ERROR
@@ -200,8 +201,13 @@ class ControllerActor(FlowActor):
         flow = self._checked(forwarded, served.flow(self.context, request))
         return self._observed(served.state, self._answer(forwarded, flow))
 
-    def _answer(self, forwarded: Forwarded, flow: Flow[Message]) -> Flow[None]:
-        self._respond(forwarded, (yield from flow))
+    def _answer(self, forwarded: Forwarded, flow: Flow[Message | Awaited]) -> Flow[None]:
+        result = yield from flow
+        if isinstance(result, Awaited):
+            waiting = AwaitTopics(forwarded, result.response, result.expected, result.timeout_ms)
+            self.send(self._start.metadata_cache, waiting)
+        else:
+            self._respond(forwarded, result)
 
     def _refuse(self, forwarded: Forwarded, error_code: int | None = None) -> None:
         """Answer with an error; without a code, that the controller is elsewhere."""

@@ -6,13 +6,17 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
+from messages.errors import INVALID_CONFIG
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 
 
-class InvalidConfig(ValueError):
-    """A topic cannot have this override; the text is what Kafka says."""
+class InvalidConfig(Refused):
+    """A topic cannot have this override."""
+
+    code = INVALID_CONFIG
 
 
 class Kind(NamedTuple):

@@ -8,14 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from actors.core.refusal import Refused
+from messages.errors import INVALID_TOPIC
+
 MAX_LENGTH = 249
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-class InvalidTopic(ValueError):
-    """No topic can be called so; the text is what Kafka says."""
+class InvalidTopic(Refused):
+    """No topic can be called so."""
+
+    code = INVALID_TOPIC
 
 
 def check_name(topic: str) -> None:

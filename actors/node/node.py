@@ -212,7 +212,10 @@ class NodeActor(FlowActor):
         if "controller" in start.settings.roles:
             self._controller = self.createActor(ControllerActor)
             self.send(
-                self._controller, StartController(start.settings, self.peers["bridge"], start.network, start.metrics)
+                self._controller,
+                StartController(
+                    *(start.settings, self.peers["bridge"], start.network, start.metrics, self._metadata_cache)
+                ),
             )
         handler = self.createActor(RequestHandlerActor)
         self.send(

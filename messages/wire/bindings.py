@@ -14,6 +14,7 @@ Rule 5: Metadata's "all topics" is null from v1 on and an empty list in v0, wher
 
 from __future__ import annotations
 
+from messages.admin_requests import CreatePartitionsResponse, DeleteTopicsRequest, DeleteTopicsResponse
 from messages.cluster import Endpoint
 from messages.data_requests import (
     DeleteRecordsRequest,
@@ -137,6 +138,9 @@ BINDINGS: dict[type, Binding] = {
     OffsetForLeaderEpochResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
     DeleteRecordsRequest: Binding(gathered={"partitions": ("topics.partitions",)}),
     DeleteRecordsResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
+    DeleteTopicsRequest: Binding(renamed={"topics": ("topic_names",)}),
+    DeleteTopicsResponse: Binding(renamed={"topics": ("responses",)}),
+    CreatePartitionsResponse: Binding(renamed={"topics": ("results",)}),
     LeaderAndIsrRequest: Binding(
         gathered={"partition_states": ("ungrouped_partition_states", "topic_states.partition_states")},
     ),

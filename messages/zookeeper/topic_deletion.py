@@ -17,9 +17,10 @@ class GetTopicDeletions(BridgeQuestion[TopicNames]):
 
 @message
 class RequestTopicDeletion(BridgeQuestion["Done | TopicAlreadyMarkedForDeletion"]):
-    """Admin: create /admin/delete_topics/T. -> Done | TopicAlreadyMarkedForDeletion"""
+    """Create /admin/delete_topics/T; fenced if the controller asks. -> Done | TopicAlreadyMarkedForDeletion"""
 
     topic: str
+    epoch_zk_version: int | None = None
 
 
 @message

@@ -57,10 +57,12 @@ class SetAssignments(BridgeQuestion[Done]):
 
 @message
 class CreateTopic(BridgeQuestion["Done | TopicExists"]):
-    """Admin: /config/topics/T (created or replaced), then /brokers/topics/T. -> Done | TopicExists"""
+    """/config/topics/T (created or replaced), then /brokers/topics/T; fenced if the controller asks. -> Done |
+    TopicExists"""
 
     topic: TopicAssignment
     config: tuple[ConfigEntry, ...] = ()
+    epoch_zk_version: int | None = None
 
 
 @message

@@ -202,7 +202,7 @@ def test_conditions_make_it_no_error(shell: Shell, line: str) -> None:
         ("--create --list", "Command must include exactly one action: --list, --describe, --create, --alter or --delete"),
         ("--list", "--zookeeper must be specified (or --dir, the folder of `kafka-actors up`)"),
         ("--zookeeper h --dir d --list", "--zookeeper and --dir both name the cluster; only one may"),
-        ("--bootstrap-server h:1 --list", "--bootstrap-server is not taken: brokers do not serve admin requests yet. Name the cluster by --zookeeper HOST:PORT, or by --dir"),
+        ("--bootstrap-server h:1 --list", "--bootstrap-server is not taken: this command works on ZooKeeper. Name the cluster by --zookeeper HOST:PORT, or by --dir"),
         ("--zookeeper h --create", 'Missing required argument "[topic]"'),
         ("--zookeeper h --delete", 'Missing required argument "[topic]"'),
         ("--zookeeper h --alter --topic t", 'Missing required argument "[partitions]"'),

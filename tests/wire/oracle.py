@@ -37,7 +37,7 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.wire import RequestHeader
-from tests.wire import data_samples
+from tests.wire import admin_samples, data_samples
 
 Body = dict[str, Any]
 
@@ -49,6 +49,7 @@ _MODULES = {
     7: "controlled_shutdown",
     18: "api_versions",
     **data_samples.MODULES,
+    **admin_samples.MODULES,
 }
 _PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -156,11 +157,16 @@ def _endpoint(endpoint: Endpoint) -> Body:
     }
 
 
+def _words(message: Any) -> Body | None:
+    """Of the messages that have a file of samples of their own."""
+    return admin_samples.words(message) if admin_samples.is_mine(message) else data_samples.words(message)
+
+
 def request_body(request: Any) -> Body:
     """kio's fields of `request` (also those that the version lacks)."""
-    about_data = data_samples.words(request)
-    if about_data is not None:
-        return about_data
+    elsewhere = _words(request)
+    if elsewhere is not None:
+        return elsewhere
     match request:
         case LeaderAndIsrRequest(_, controller, controller_epoch, broker_epoch, states, live):
             return {
@@ -249,9 +255,9 @@ def request_body(request: Any) -> Body:
 
 def response_body(response: Any, version: int) -> Body:
     """kio's fields of `response` (also those that the version lacks)."""
-    about_data = data_samples.words(response)
-    if about_data is not None:
-        return about_data
+    elsewhere = _words(response)
+    if elsewhere is not None:
+        return elsewhere
     match response:
         case LeaderAndIsrResponse(code, errors) | StopReplicaResponse(code, errors):
             listed = [

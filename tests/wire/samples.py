@@ -35,7 +35,7 @@ from messages.requests import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from tests.wire import data_samples
+from tests.wire import admin_samples, data_samples
 
 METADATA, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, API_VERSIONS = 3, 4, 5, 6, 7, 18
 
@@ -148,6 +148,10 @@ _data_requests, _data_responses = data_samples.samples(int16, int32, int64, text
 REQUESTS |= _data_requests
 RESPONSES |= _data_responses
 
+_admin_requests, _admin_responses = admin_samples.samples(int16, int32, texts, ids, error_codes, several)
+REQUESTS |= _admin_requests
+RESPONSES |= _admin_responses
+
 
 def by_topic(states: Iterable[Any]) -> tuple[Any, ...]:
     """`states` in the order in which grouping by topic leaves them: topics as first seen, the rest as it was."""
@@ -194,7 +198,13 @@ def request_as_read(request: Any) -> Any:
             return attrs.evolve(request, allow_auto_topic_creation=True)
         case ApiVersionsRequest() if version < 3:
             return ApiVersionsRequest(version)
-    return data_samples.as_read(request, version, by_topic)
+    return _of_other_files_as_read(request, version)
+
+
+def _of_other_files_as_read(message: Any, version: int) -> Any:
+    if admin_samples.is_mine(message):
+        return admin_samples.as_read(message, version)
+    return data_samples.as_read(message, version, by_topic)
 
 
 def _broker_as_read(broker: UpdateMetadataBroker, version: int) -> UpdateMetadataBroker:
@@ -232,4 +242,4 @@ def response_as_read(response: Any, version: int) -> Any:
             return MetadataResponse(
                 brokers, cluster_id if version >= 2 else None, controller_id if version >= 1 else -1, topics
             )
-    return data_samples.as_read(response, version, by_topic)
+    return _of_other_files_as_read(response, version)

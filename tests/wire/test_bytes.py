@@ -249,9 +249,12 @@ def test_supported_and_advertised() -> None:
         "UpdateMetadata": (6, 0, 8),
         "ControlledShutdown": (7, 0, 3),
         "ApiVersions": (18, 0, 3),
+        "CreateTopics": (19, 0, 5),
+        "DeleteTopics": (20, 0, 4),
         "DeleteRecords": (21, 0, 2),
         "InitProducerId": (22, 0, 3),
         "OffsetForLeaderEpoch": (23, 0, 3),
+        "CreatePartitions": (37, 0, 2),
     }
     control = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
     assert {ApiVersionRange(*span) for name, span in spans.items() if name not in control} == set(ADVERTISED)

@@ -10,10 +10,13 @@ Rule 5: what clients see is whole: of an UpdateMetadata in parts, nothing before
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+import attrs
+
 from actors.core.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
+from messages.broker import Expected
 from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_LEADER, Endpoint
 from messages.conversation import SLICE
 from messages.errors import (
@@ -22,6 +25,7 @@ from messages.errors import (
     LISTENER_NOT_FOUND,
     NONE,
     REPLICA_NOT_AVAILABLE,
+    REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.requests import (
@@ -34,6 +38,7 @@ from messages.requests import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
+from messages.vocabulary import Message
 
 LISTENERS_SINCE = 6
 """The Metadata version from which a leader without the client's listener has a code of its own."""
@@ -123,6 +128,22 @@ class ClusterView:
             isr,
             state.offline_replicas,
         )
+
+
+def is_as_expected(view: ClusterView, expected: Expected) -> bool:
+    """Does this view show the topic as somebody waits for it?"""
+    known = view.topics.get(expected.topic, {})
+    if not expected.partitions:
+        return not known
+    return all(number in known and known[number].leader >= 0 for number in expected.partitions)
+
+
+def timed_out(response: Message, late: Collection[str]) -> Message:
+    """The response, with REQUEST_TIMED_OUT for these topics, of which nothing else is told."""
+    results = (
+        type(result)(result.name, REQUEST_TIMED_OUT) if result.name in late else result for result in response.topics
+    )
+    return attrs.evolve(response, topics=tuple(results))
 
 
 class MetadataCache:

@@ -10,8 +10,18 @@ from collections.abc import Callable
 
 import attrs
 
-from actors.core.controller import brokers, leader_balance, notifications, responses, shutdown, topics
+from actors.core.controller import (
+    brokers,
+    leader_balance,
+    notifications,
+    responses,
+    shutdown,
+    topic_requests,
+    topics,
+)
 from actors.core.controller.context import ControllerContext
+from actors.core.controller.instructions import Awaited
+from messages.admin_requests import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from messages.conversation import Flow
 from messages.events import ControllerState
 from messages.requests import ControlledShutdownRequest
@@ -38,10 +48,13 @@ class Served:
     """
 
     state: ControllerState
-    flow: Callable[[ControllerContext, Message], Flow[Message]]
+    flow: Callable[[ControllerContext, Message], Flow[Message | Awaited]]
 
 
 REQUESTS: dict[type, Served] = {
     ControlledShutdownRequest: Served(ControllerState.CONTROLLED_SHUTDOWN, shutdown.controlled_shutdown),
+    CreateTopicsRequest: Served(ControllerState.IDLE, topic_requests.create_topics),
+    DeleteTopicsRequest: Served(ControllerState.IDLE, topic_requests.delete_topics),
+    CreatePartitionsRequest: Served(ControllerState.IDLE, topic_requests.create_partitions),
 }
-"""Request -> how it is answered."""
+"""Request -> how it is answered. Those of admin clients show as idle: Kafka answers them beside the event queue."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import attrs
 
+from messages.broker import Expected
 from messages.cluster import Endpoint
 from messages.conversation import Instruction
 from messages.events import Event
 from messages.parts import Part
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from messages.vocabulary import Message
 
 
 @attrs.frozen
@@ -41,6 +43,16 @@ class Enqueue(Instruction):
 
     event: Event
     seconds: float = 0.0
+
+
+@attrs.frozen
+class Awaited:
+    """No instruction, but what a request's flow may return: a response that the client gets only when the topics are
+    as expected in the metadata of this node, or after the time (`messages.broker.AwaitTopics`)."""
+
+    response: Message
+    expected: tuple[Expected, ...]
+    timeout_ms: int
 
 
 @attrs.frozen

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.core.refusal import Refused
+from messages.errors import INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR
 
-class InvalidAssignment(ValueError):
-    """Partitions cannot be assigned so; the text is what Kafka says."""
+
+class InvalidAssignment(Refused):
+    """Partitions cannot be assigned so."""
+
+    code = INVALID_REPLICA_ASSIGNMENT
 
 
 def assign(
@@ -24,11 +29,14 @@ def assign(
     """
     count = len(brokers)
     if partitions <= 0:
-        raise InvalidAssignment("Number of partitions must be larger than 0.")
+        raise InvalidAssignment("Number of partitions must be larger than 0.", INVALID_PARTITIONS)
     if replication_factor <= 0:
-        raise InvalidAssignment("Replication factor must be larger than 0.")
+        raise InvalidAssignment("Replication factor must be larger than 0.", INVALID_REPLICATION_FACTOR)
     if replication_factor > count:
-        raise InvalidAssignment(f"Replication factor: {replication_factor} larger than available brokers: {count}.")
+        raise InvalidAssignment(
+            f"Replication factor: {replication_factor} larger than available brokers: {count}.",
+            INVALID_REPLICATION_FACTOR,
+        )
     rounds_before = max(0, first_partition - 1) // count
     assigned = []
     for partition in range(first_partition, first_partition + partitions):

@@ -1,6 +1,6 @@
 """What may be asked of topics: names that are free, replicas of new partitions, of further ones (AdminZkClient).
 
-Rule 1: what is refused raises ValueError (InvalidTopic, InvalidAssignment, TopicRefused) with Kafka's words.
+Rule 1: what is refused raises Refused (InvalidTopic, InvalidAssignment, TopicRefused) with Kafka's words and code.
 Rule 2: chance is given in: `start` and `shift` are drawn by who asks.
 """
 
@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from actors.core.controller.replica_assignment import assign, extend
+from actors.core.controller.replica_assignment import InvalidAssignment, assign, extend
+from actors.core.refusal import Refused
 from actors.core.topic_name import check_name, collisions
 from messages.cluster import PartitionAssignment, ReplicaAssignment
+from messages.errors import (
+    INVALID_PARTITIONS,
+    INVALID_REPLICATION_FACTOR,
+    INVALID_TOPIC,
+    REASSIGNMENT_IN_PROGRESS,
+)
 from messages.zookeeper import TopicAssignment
 
 Replicas = tuple[int, ...]
 
 
-class TopicRefused(ValueError):
-    """A topic cannot be made or changed so; the text is what Kafka says."""
+class TopicRefused(Refused):
+    """A topic cannot be made or changed so."""
 
 
 def check_new_name(topic: str, existing: Collection[str]) -> None:
@@ -25,7 +32,7 @@ def check_new_name(topic: str, existing: Collection[str]) -> None:
     check_name(topic)
     colliding = collisions(topic, existing)
     if colliding:
-        raise TopicRefused(f"Topic '{topic}' collides with existing topics: {', '.join(colliding)}")
+        raise TopicRefused(f"Topic '{topic}' collides with existing topics: {', '.join(colliding)}", INVALID_TOPIC)
 
 
 def new_replicas(
@@ -33,47 +40,75 @@ def new_replicas(
 ) -> tuple[Replicas, ...]:
     """Replicas of each partition of a new topic on these brokers. Raises as `replica_assignment.assign`."""
     if not brokers:
-        raise TopicRefused(f"Replication factor: {replication_factor} larger than available brokers: 0.")
+        raise TopicRefused(
+            f"Replication factor: {replication_factor} larger than available brokers: 0.", INVALID_REPLICATION_FACTOR
+        )
     return assign(brokers, partitions, replication_factor, start, shift)
 
 
+def given_replicas(assignments: Sequence[tuple[int, Replicas]]) -> tuple[Replicas, ...]:
+    """Replicas of a new topic's partitions, as the asker wants them by number. Raises InvalidAssignment.
+
+    Kafka takes brokers that nobody has heard of: their replicas wait for them.
+    """
+    by_number = dict(assignments)
+    if len({len(replicas) for replicas in by_number.values()}) != 1:
+        raise InvalidAssignment("All partitions should have the same number of replicas")
+    for replicas in by_number.values():
+        if len(set(replicas)) != len(replicas):
+            raise InvalidAssignment(f"Duplicate replica assignment found: {', '.join(map(str, replicas))}")
+    if sorted(by_number) != list(range(len(assignments))):
+        raise InvalidAssignment("partitions should be a consecutive 0-based integer sequence")
+    return tuple(by_number[number] for number in range(len(by_number)))
+
+
 def further_replicas(
-    described: TopicAssignment, partitions: int, brokers: Sequence[int], proposed: Sequence[Replicas] | None
+    described: TopicAssignment, partitions: int, brokers: Sequence[int], added: Sequence[Replicas] | None
 ) -> Sequence[Replicas]:
     """Replicas of the partitions to add to a topic, which is to have `partitions` then.
 
-    `proposed` are replicas of all its partitions as the asker wants them, None where they are to be chosen. Raises
-    TopicRefused.
+    `added` are the replicas as the asker wants them, None where they are to be chosen. Raises TopicRefused, and
+    InvalidAssignment.
     """
     topic, existing = described
     if any(partition.assignment.adding or partition.assignment.removing for partition in existing):
-        raise TopicRefused(f"A partition reassignment is in progress for the topic '{topic}'.")
+        raise TopicRefused(
+            f"A partition reassignment is in progress for the topic '{topic}'.", REASSIGNMENT_IN_PROGRESS
+        )
     count = len(existing)
     if partitions == count:
-        raise TopicRefused(f"Topic already has {count} partitions.")
+        raise TopicRefused(f"Topic already has {count} partitions.", INVALID_PARTITIONS)
     if partitions < count:
-        raise TopicRefused(f"Topic currently has {count} partitions, which is higher than the requested {partitions}.")
+        raise TopicRefused(
+            f"Topic currently has {count} partitions, which is higher than the requested {partitions}.",
+            INVALID_PARTITIONS,
+        )
     partition_0 = dict(existing).get(0)
     if partition_0 is None:
         raise TopicRefused(
             f"Unexpected existing replica assignment for topic '{topic}', partition id 0 is missing. Add none, but"
             " delete the topic and create it anew."
         )
-    if proposed is None:
+    if added is None:
         return extend(brokers, partition_0.replicas, count, partitions - count)
-    added = proposed[count:]
     if len(added) != partitions - count:
-        raise TopicRefused(
+        raise InvalidAssignment(
             f"Increasing the number of partitions by {partitions - count} but {len(added)} assignments provided."
         )
     unknown = sorted({replica for replicas in added for replica in replicas} - set(brokers))
     if unknown:
-        raise TopicRefused(f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
+        raise InvalidAssignment(f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
+    for number, replicas in enumerate(added, count):
+        if len(set(replicas)) != len(replicas):
+            raise InvalidAssignment(
+                f"Duplicate brokers not allowed in replica assignment: {', '.join(map(str, replicas))} for partition"
+                f" id {number}."
+            )
     factor = len(partition_0.replicas)
     uneven = [at for at, replicas in enumerate(added, count) if len(replicas) != factor]
     if uneven:
         factors = [len(added[at - count]) for at in uneven]
-        raise TopicRefused(
+        raise InvalidAssignment(
             f"Inconsistent replication factor between partitions, partition 0 has {factor}"
             f" while partitions {uneven} have replication factors {factors}, respectively."
         )

@@ -1,0 +1,202 @@
+"""Admin clients make, delete and enlarge topics (broker.md 6.2, 6.4): CreateTopics, DeleteTopics, CreatePartitions.
+
+Rule 1: here the znodes are written, fenced; what follows from them are events of their own, as for anybody's znodes.
+        The client hears when the topics stand in the metadata of this node, or its time is over.
+Rule 2: each topic for itself: what is refused, or what ZooKeeper would not take, costs the others nothing.
+Rule 3: Kafka draws by chance where the replicas of a new topic begin. Here the count of known partitions decides: new
+        topics go round the brokers, and a replay needs to know nothing more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.failures import passing
+from actors.core.controller.instructions import Awaited
+from actors.core.controller.topic_admin import (
+    Replicas,
+    check_new_name,
+    further_replicas,
+    given_replicas,
+    new_replicas,
+    numbered,
+)
+from actors.core.refusal import Refused
+from actors.core.topic_config import check_config
+from messages.admin_requests import (
+    BY_DEFAULT,
+    CreatableTopic,
+    CreatedTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletedTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    GrowingTopic,
+    GrownTopic,
+)
+from messages.broker import Expected
+from messages.cluster import ConfigEntry
+from messages.conversation import AskFailed, Flow, ask
+from messages.errors import (
+    INVALID_REQUEST,
+    INVALID_TOPIC,
+    NONE,
+    TOPIC_ALREADY_EXISTS,
+    TOPIC_DELETION_DISABLED,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.vocabulary import Message
+from messages.zookeeper import (
+    CreateTopic,
+    GetAssignments,
+    RequestTopicDeletion,
+    SetAssignments,
+    TopicAssignment,
+    TopicExists,
+)
+
+log = logging.getLogger("kafka.server.AdminManager")
+
+DELETION_DISABLED_SINCE = 3
+"""The DeleteTopics version from which a cluster that deletes nothing has a code of its own."""
+
+
+def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> Flow[Message | Awaited]:
+    """Make topics, or only say whether they could be made."""
+    made: dict[str, int] = {}
+
+    def create(topic: CreatableTopic) -> Flow[CreatedTopic]:
+        replicas, configs = _planned(context, topic, made)
+        if not request.validate_only:
+            assignment = TopicAssignment(topic.name, numbered(replicas))
+            answer = yield from ask(CreateTopic(assignment, configs, context.epoch_zk_version))
+            if isinstance(answer, TopicExists):
+                raise _exists(topic.name)
+            made[topic.name] = len(replicas)
+        return CreatedTopic(topic.name, NONE, None, len(replicas), len(replicas[0]))
+
+    twice = _named_twice([topic.name for topic in request.topics])
+    results = []
+    for topic in request.topics:
+        if topic.name in twice:
+            results.append(CreatedTopic(topic.name, INVALID_REQUEST, "Found multiple entries for this topic."))
+        else:
+            results.append((yield from _result(context, CreatedTopic, topic.name, create(topic))))
+    expected = tuple(Expected(name, tuple(range(count))) for name, count in made.items())
+    return _awaited(CreateTopicsResponse(tuple(results)), expected, request.timeout_ms)
+
+
+def _planned(
+    context: ControllerContext, topic: CreatableTopic, made: dict[str, int]
+) -> tuple[tuple[Replicas, ...], tuple[ConfigEntry, ...]]:
+    """Replicas of each partition of a new topic, and its overrides. Raises Refused, in Kafka's order."""
+    if topic.name in context.topics:
+        raise _exists(topic.name)
+    without = [config.name for config in topic.configs if config.value is None]
+    if without:
+        raise Refused(f"Null value not supported for topic configs : {','.join(without)}")
+    if topic.assignments and (topic.num_partitions, topic.replication_factor) != (BY_DEFAULT, BY_DEFAULT):
+        raise Refused(
+            "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used at the same"
+            " time."
+        )
+    replicas = None if topic.assignments else _spread(context, topic, sum(made.values()))
+    check_new_name(topic.name, [*context.topics, *made])
+    if replicas is None:
+        replicas = given_replicas([(each.partition_index, each.broker_ids) for each in topic.assignments])
+    configs = {config.name: ConfigEntry(config.name, config.value or "") for config in topic.configs}
+    for entry in configs.values():
+        check_config(entry)
+    return replicas, tuple(configs.values())
+
+
+def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> tuple[Replicas, ...]:
+    """Replicas of a topic of so many partitions, by default as many as the settings say (rule 3)."""
+    settings = context.settings
+    partitions = settings.num_partitions if topic.num_partitions == BY_DEFAULT else topic.num_partitions
+    factor = settings.default_replication_factor if topic.replication_factor == BY_DEFAULT else topic.replication_factor
+    start = (len(context.assignments) + made) % max(1, len(context.brokers))
+    return new_replicas(tuple(context.brokers), partitions, factor, start, start)
+
+
+def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | Awaited]:
+    """Ask for the deletion of topics, as anybody would; asking again is no error."""
+    if not context.settings.delete_topic_enable:
+        code = TOPIC_DELETION_DISABLED if request.version >= DELETION_DISABLED_SINCE else INVALID_REQUEST
+        return DeleteTopicsResponse(tuple(DeletedTopic(name, code) for name in request.topics))
+
+    def delete(name: str) -> Flow[DeletedTopic]:
+        if name not in context.topics:
+            return DeletedTopic(name, UNKNOWN_TOPIC_OR_PARTITION)
+        yield from ask(RequestTopicDeletion(name, context.epoch_zk_version))
+        return DeletedTopic(name, NONE)
+
+    results = []
+    for name in dict.fromkeys(request.topics):
+        results.append((yield from _result(context, DeletedTopic, name, delete(name))))
+    expected = tuple(Expected(result.name) for result in results if result.error_code == NONE)
+    return _awaited(DeleteTopicsResponse(tuple(results)), expected, request.timeout_ms)
+
+
+def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Flow[Message | Awaited]:
+    """Add partitions to topics, or only say whether they could be added."""
+    expected: list[Expected] = []
+
+    def grow(topic: GrowingTopic) -> Flow[GrownTopic]:
+        if topic.name in context.queued:
+            raise Refused("The topic is queued for deletion.", INVALID_TOPIC)
+        found = yield from ask(GetAssignments((topic.name,), watch=False))
+        if not found.topics:
+            raise Refused(f"The topic '{topic.name}' does not exist.", UNKNOWN_TOPIC_OR_PARTITION)
+        (described,) = found.topics
+        wanted = None if topic.assignments is None else [each.broker_ids for each in topic.assignments]
+        added = numbered(
+            further_replicas(described, topic.count, tuple(context.brokers), wanted), first=len(described.partitions)
+        )
+        if not request.validate_only:
+            whole = TopicAssignment(topic.name, described.partitions + added)
+            yield from ask(SetAssignments((whole,), context.epoch_zk_version))
+            expected.append(Expected(topic.name, tuple(number for number, _ in added)))
+        return GrownTopic(topic.name, NONE)
+
+    twice = _named_twice([topic.name for topic in request.topics])
+    results = [GrownTopic(name, INVALID_REQUEST, "Duplicate topic in request.") for name in twice]
+    for topic in request.topics:
+        if topic.name not in twice:
+            results.append((yield from _result(context, GrownTopic, topic.name, grow(topic))))
+    return _awaited(CreatePartitionsResponse(tuple(results)), tuple(expected), request.timeout_ms)
+
+
+# -------------------------------------------------------------------------------------------------------- all of them
+
+
+def _result(context: ControllerContext, kind: Callable[..., Message], name: str, work: Flow[Message]) -> Flow[Message]:
+    """What becomes of one topic (rule 2)."""
+    try:
+        return (yield from work)
+    except Refused as refused:
+        log.info("%s %s: %s", context.tag, name, refused)
+        said = {} if kind is DeletedTopic else {"error_message": str(refused)}
+        return kind(name, refused.code, **said)
+    except AskFailed as error:
+        log.error("%s %s: %s", context.tag, name, passing(error))
+        return kind(name, UNKNOWN_SERVER_ERROR)
+
+
+def _awaited(response: Message, expected: tuple[Expected, ...], timeout_ms: int) -> Message | Awaited:
+    return Awaited(response, expected, timeout_ms) if expected else response
+
+
+def _named_twice(names: list[str]) -> list[str]:
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _exists(name: str) -> Refused:
+    return Refused(f"Topic '{name}' already exists.", TOPIC_ALREADY_EXISTS)

@@ -1,0 +1,336 @@
+"""CreateTopics, DeleteTopics and CreatePartitions at the controller and elsewhere (broker.md 6.2; cases CT1, DT12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from messages.admin_requests import (
+    CreatableAssignment,
+    CreatableConfig,
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    GrowingTopic,
+    WantedReplicas,
+)
+from messages.broker import Forwarded, MergeMetadata
+from messages.conversation import Ask
+from messages.errors import (
+    INVALID_CONFIG,
+    INVALID_PARTITIONS,
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    INVALID_REQUEST,
+    INVALID_TOPIC,
+    NONE,
+    NOT_CONTROLLER,
+    REASSIGNMENT_IN_PROGRESS,
+    REQUEST_TIMED_OUT,
+    TOPIC_ALREADY_EXISTS,
+    TOPIC_DELETION_DISABLED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.network import ClientRequest, ClientResponse
+from messages.requests import UpdateMetadataRequest
+from messages.store import SET, WriteOp
+from messages.zookeeper import GetTopicConfigs
+from tests.controller.world import Node, World
+
+TIMEOUT_MS = 10_000
+
+
+def cluster(world: World, **options: Any) -> Node:
+    """A controller and two more brokers."""
+    node = world.node(0, **options)
+    world.broker(1)
+    world.broker(2)
+    return node
+
+
+def ask(world: World, node: Node, request: Any) -> None:
+    """Send a client's request to the node's controller."""
+    node.send(Forwarded(world.client, ClientRequest(7, 1, "client", "PLAINTEXT", request)), world.client)
+
+
+def heard(world: World) -> list[Any]:
+    """What the client has been answered, and not yet looked at."""
+    found = [each.response for each in world.responses if isinstance(each, ClientResponse)]
+    world.responses.clear()
+    return found
+
+
+def codes(world: World) -> dict[str, int]:
+    """Topic -> code of the only response."""
+    (response,) = heard(world)
+    return {topic.name: topic.error_code for topic in response.topics}
+
+
+def learn(world: World, node: Node) -> None:
+    """The network of this world swallows what the node's own broker is told: let it hear now."""
+    for request in world.sent(node.id, UpdateMetadataRequest):
+        cache = world.base.instance_of(node.node)._metadata_cache
+        world.base.inject(cache, Ask(1, MergeMetadata(request, begins=True)), world.client)
+    world.wire.clear()
+    world.run(0.1)
+
+
+def create(*topics: CreatableTopic, timeout_ms: int = TIMEOUT_MS, validate_only: bool = False) -> CreateTopicsRequest:
+    return CreateTopicsRequest(5, topics, timeout_ms, validate_only)
+
+
+def given(*assignments: tuple[int, ...], first: int = 0) -> tuple[CreatableAssignment, ...]:
+    return tuple(CreatableAssignment(number, ids) for number, ids in enumerate(assignments, first))
+
+
+# ------------------------------------------------------------------------------------------------- CreateTopics
+
+
+def test_a_client_hears_of_its_topics_when_they_are_led(world: World) -> None:
+    node = cluster(world)
+    topics = (
+        CreatableTopic("counted", 6, 3, configs=(CreatableConfig("retention.ms", "12345"),)),
+        CreatableTopic("given", assignments=given((2, 1))),
+        CreatableTopic("bad name", 1, 1),
+    )
+    ask(world, node, create(*topics))
+    assert heard(world) == []
+    learn(world, node)
+    (response,) = heard(world)
+    counted, manual, bad = response.topics
+    assert (counted.error_code, counted.num_partitions, counted.replication_factor) == (NONE, 6, 3)
+    assert (manual.error_code, manual.num_partitions, manual.replication_factor) == (NONE, 1, 2)
+    assert bad.error_code == INVALID_TOPIC and "Topic name is invalid" in bad.error_message
+    replicas = world.replicas("counted")
+    assert [sorted(each) for each in replicas.values()] == [[0, 1, 2]] * 6
+    assert sorted(each[0] for each in replicas.values()) == [0, 0, 1, 1, 2, 2]
+    assert world.replicas("given") == {0: (2, 1)}
+    (config,) = world.admin.ask(GetTopicConfigs(("counted",))).topics
+    assert config.entries == (("retention.ms", "12345"),)
+
+
+def test_new_topics_begin_at_brokers_in_turn(world: World) -> None:
+    node = cluster(world)
+    ask(world, node, create(*(CreatableTopic(name, 1, 1) for name in "abc")))
+    assert sorted(world.replicas(name)[0] for name in "abc") == [(0,), (1,), (2,)]
+
+
+def test_sizes_are_the_settings_where_nothing_is_said(world: World) -> None:
+    node = cluster(world, num_partitions=4, default_replication_factor=2)
+    ask(world, node, create(CreatableTopic("t")))
+    assert [len(replicas) for replicas in world.replicas("t").values()] == [2, 2, 2, 2]
+
+
+def test_a_topic_that_nobody_leads_in_time_is_named_so(world: World) -> None:
+    node = cluster(world)
+    ask(world, node, create(CreatableTopic("t", 1, 1), CreatableTopic("bad name", 1, 1)))
+    world.run(TIMEOUT_MS / 1000 + 1)
+    assert codes(world) == {"t": REQUEST_TIMED_OUT, "bad name": INVALID_TOPIC}
+    assert world.topics() == ("t",)
+
+
+def test_who_does_not_wait_is_told_at_once_that_it_is_not_done(world: World) -> None:
+    ask(world, cluster(world), create(CreatableTopic("t", 1, 1), timeout_ms=0))
+    assert codes(world) == {"t": REQUEST_TIMED_OUT}
+    assert world.topics() == ("t",)
+
+
+def test_validate_only_makes_nothing(world: World) -> None:
+    ask(world, cluster(world), create(CreatableTopic("t", 2, 3), CreatableTopic("r", 1, 9), validate_only=True))
+    assert codes(world) == {"t": NONE, "r": INVALID_REPLICATION_FACTOR}
+    assert world.topics() == ()
+
+
+REFUSED = [
+    (CreatableTopic("old", 1, 1), TOPIC_ALREADY_EXISTS, "Topic 'old' already exists."),
+    (CreatableTopic("..", 1, 1), INVALID_TOPIC, "Topic name is invalid: '..' is not allowed"),
+    (CreatableTopic("o_d", 1, 1), INVALID_TOPIC, "Topic 'o_d' collides with existing topics: o.d"),
+    (CreatableTopic("t", 0, 1), INVALID_PARTITIONS, "Number of partitions must be larger than 0."),
+    (CreatableTopic("t", 1, 0), INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0."),
+    (
+        CreatableTopic("t", 1, 4),
+        INVALID_REPLICATION_FACTOR,
+        "Replication factor: 4 larger than available brokers: 3.",
+    ),
+    (
+        CreatableTopic("t", 1, 1, given((0,))),
+        INVALID_REQUEST,
+        "Both numPartitions or replicationFactor and replicasAssignments were set."
+        " Both cannot be used at the same time.",
+    ),
+    (
+        CreatableTopic("t", assignments=given((0,), (1, 2))),
+        INVALID_REPLICA_ASSIGNMENT,
+        "All partitions should have the same number of replicas",
+    ),
+    (
+        CreatableTopic("t", assignments=given((1, 1))),
+        INVALID_REPLICA_ASSIGNMENT,
+        "Duplicate replica assignment found: 1, 1",
+    ),
+    (
+        CreatableTopic("t", assignments=given((0,), first=1)),
+        INVALID_REPLICA_ASSIGNMENT,
+        "partitions should be a consecutive 0-based integer sequence",
+    ),
+    (
+        CreatableTopic("t", 1, 1, configs=(CreatableConfig("a", None), CreatableConfig("b", None))),
+        INVALID_REQUEST,
+        "Null value not supported for topic configs : a,b",
+    ),
+    (
+        CreatableTopic("t", 1, 1, configs=(CreatableConfig("no.such", "1"),)),
+        INVALID_CONFIG,
+        "Unknown topic config name: no.such",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("topic", "code", "words"), REFUSED)
+def test_what_is_refused_in_kafkas_words(world: World, topic: CreatableTopic, code: int, words: str) -> None:
+    node = cluster(world)
+    world.topic("old", (1,))
+    world.topic("o.d", (1,))
+    ask(world, node, create(topic))
+    (response,) = heard(world)
+    (result,) = response.topics
+    assert (result.error_code, result.error_message) == (code, words)
+    assert world.topics() == ("o.d", "old")
+
+
+def test_a_topic_named_twice_is_made_by_neither(world: World) -> None:
+    ask(world, cluster(world), create(CreatableTopic("t", 1, 1), CreatableTopic("t", 2, 1)))
+    assert codes(world) == {"t": INVALID_REQUEST}
+    assert world.topics() == ()
+
+
+def test_brokers_that_nobody_has_heard_of_are_taken_as_kafka_takes_them(world: World) -> None:
+    ask(world, cluster(world), create(CreatableTopic("t", assignments=given((77, 1)))))
+    assert world.replicas("t") == {0: (77, 1)}
+
+
+# ------------------------------------------------------------------------------------------------- DeleteTopics
+
+
+def test_a_client_hears_of_a_deletion_when_the_topic_has_left_the_metadata(world: World) -> None:
+    node = cluster(world)
+    world.topic("t", (1, 2))
+    learn(world, node)
+    ask(world, node, DeleteTopicsRequest(4, ("t", "nobody", "t"), TIMEOUT_MS))
+    assert heard(world) == []
+    learn(world, node)
+    assert codes(world) == {"t": NONE, "nobody": UNKNOWN_TOPIC_OR_PARTITION}
+    assert (world.topics(), world.deletions()) == ((), ())
+
+
+def test_a_deletion_asked_for_again_is_no_error(world: World) -> None:
+    node = cluster(world)
+    world.topic("t", (1, 2))
+    learn(world, node)
+    world.lose(2)
+    for _ in range(2):
+        ask(world, node, DeleteTopicsRequest(4, ("t",), TIMEOUT_MS))
+    assert world.deletions() == ("t",)
+    learn(world, node)
+    assert [[topic.error_code for topic in response.topics] for response in heard(world)] == [[NONE], [NONE]]
+
+
+@pytest.mark.parametrize(("version", "code"), [(2, INVALID_REQUEST), (3, TOPIC_DELETION_DISABLED)])
+def test_a_cluster_that_deletes_nothing_says_so(world: World, version: int, code: int) -> None:
+    node = cluster(world, delete_topic_enable=False)
+    world.topic("t", (1,))
+    ask(world, node, DeleteTopicsRequest(version, ("t", "nobody"), TIMEOUT_MS))
+    assert codes(world) == {"t": code, "nobody": code}
+    assert world.deletions() == ()
+
+
+# ------------------------------------------------------------------------------------------------- CreatePartitions
+
+
+def grow(*topics: GrowingTopic, validate_only: bool = False) -> CreatePartitionsRequest:
+    return CreatePartitionsRequest(2, topics, TIMEOUT_MS, validate_only)
+
+
+def test_a_client_hears_of_its_partitions_when_they_are_led(world: World) -> None:
+    node = cluster(world)
+    world.topic("t", (1, 2))
+    world.topic("u", (1,))
+    learn(world, node)
+    ask(world, node, grow(GrowingTopic("t", 3), GrowingTopic("u", 2, (WantedReplicas((2,)),))))
+    assert heard(world) == []
+    learn(world, node)
+    assert codes(world) == {"t": NONE, "u": NONE}
+    assert sorted(world.replicas("t")) == [0, 1, 2] and world.replicas("t")[0] == (1, 2)
+    assert world.replicas("u") == {0: (1,), 1: (2,)}
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        (GrowingTopic("nobody", 2), UNKNOWN_TOPIC_OR_PARTITION),
+        (GrowingTopic("t", 1), INVALID_PARTITIONS),
+        (GrowingTopic("t", 0), INVALID_PARTITIONS),
+        (GrowingTopic("t", 3, (WantedReplicas((1, 2)),)), INVALID_REPLICA_ASSIGNMENT),
+        (GrowingTopic("t", 2, (WantedReplicas((1, 77)),)), INVALID_REPLICA_ASSIGNMENT),
+        (GrowingTopic("t", 2, (WantedReplicas((1, 1)),)), INVALID_REPLICA_ASSIGNMENT),
+        (GrowingTopic("t", 2, (WantedReplicas((1,)),)), INVALID_REPLICA_ASSIGNMENT),
+        (GrowingTopic("moving", 2), REASSIGNMENT_IN_PROGRESS),
+        (GrowingTopic("going", 2), INVALID_TOPIC),
+    ],
+)
+def test_what_cannot_grow_so(world: World, topic: GrowingTopic, code: int) -> None:
+    node = cluster(world)
+    for name in ("t", "moving", "going"):
+        world.topic(name, (1, 2))
+    moving = b'{"version":2,"partitions":{"0":[1,2,0]},"adding_replicas":{"0":[0]},"removing_replicas":{}}'
+    world.zk.write((WriteOp(SET, "/brokers/topics/moving", moving),), 0)
+    world.lose(2)
+    world.delete("going")
+    ask(world, node, grow(topic))
+    assert codes(world) == {topic.name: code}
+
+
+def test_a_topic_to_grow_named_twice_grows_by_neither(world: World) -> None:
+    node = cluster(world)
+    world.topic("t", (1,))
+    ask(world, node, grow(GrowingTopic("t", 2), GrowingTopic("t", 3)))
+    assert codes(world) == {"t": INVALID_REQUEST}
+    ask(world, node, grow(GrowingTopic("t", 2), validate_only=True))
+    assert codes(world) == {"t": NONE}
+    assert len(world.replicas("t")) == 1
+
+
+# ------------------------------------------------------------------------------------------------- who may answer
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [create(CreatableTopic("t", 1, 1)), DeleteTopicsRequest(4, ("t",), TIMEOUT_MS), grow(GrowingTopic("t", 2))],
+    ids=lambda request: type(request).__name__,
+)
+def test_only_the_controller_answers(world: World, request_: Any) -> None:
+    cluster(world)
+    ask(world, world.node(3), request_)
+    assert codes(world) == {"t": NOT_CONTROLLER}
+    assert world.topics() == ()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [create(CreatableTopic("n", 1, 1)), DeleteTopicsRequest(4, ("t",), TIMEOUT_MS), grow(GrowingTopic("t", 2))],
+    ids=lambda request: type(request).__name__,
+)
+def test_a_deposed_controller_writes_nothing(world: World, request_: Any) -> None:
+    """Somebody else's epoch stands in ZooKeeper, and this controller has not heard of it."""
+    node = cluster(world)
+    world.topic("t", (1,))
+    before = dict(world.zk.walk())
+    epoch = WriteOp(SET, "/controller_epoch", b"9")
+    world.zk.write((epoch,), 0)
+    world.expected_failures = 1
+    ask(world, node, request_)
+    assert set(codes(world).values()) == {NOT_CONTROLLER}
+    for name in ("/brokers/topics/t", "/brokers/topics/n", "/admin/delete_topics/t", "/config/topics/n"):
+        assert dict(world.zk.walk()).get(name) == before.get(name)

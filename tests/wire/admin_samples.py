@@ -1,0 +1,106 @@
+"""The APIs of admin clients, for the tests of all APIs: messages, kio's words for them, and what versions lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from hypothesis import strategies as st
+
+from messages.admin_requests import (
+    CreatableAssignment,
+    CreatableConfig,
+    CreatableTopic,
+    CreatedConfig,
+    CreatedTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletedTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    GrowingTopic,
+    GrownTopic,
+    WantedReplicas,
+)
+
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
+
+MODULES = {CREATE_TOPICS: "create_topics", DELETE_TOPICS: "delete_topics", CREATE_PARTITIONS: "create_partitions"}
+"""API key -> kio's module."""
+
+SINCE: dict[type, dict[str, int]] = {
+    CreateTopicsRequest: {"validate_only": 1},
+    CreateTopicsResponse: {"throttle_time_ms": 2},
+    CreatedTopic: {"error_message": 1, "num_partitions": 5, "replication_factor": 5, "configs": 5},
+    DeleteTopicsResponse: {"throttle_time_ms": 1},
+}
+"""Fields that came after the first version."""
+
+RENAMED = {
+    "throttle_time_ms": "throttle_time",
+    "timeout_ms": "timeout",
+    (DeleteTopicsRequest, "topics"): "topic_names",
+    (DeleteTopicsResponse, "topics"): "responses",
+    (CreatePartitionsResponse, "topics"): "results",
+}
+"""kio's names where they are not ours."""
+
+
+def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: Any) -> tuple[Any, Any]:
+    """(requests by key and version, responses by key), of the given building blocks."""
+    spans, maybe = st.integers(0, 2**31 - 1), st.none() | texts
+    config = st.builds(CreatableConfig, texts, maybe)
+    assignment = st.builds(CreatableAssignment, int32, ids)
+    topic = st.builds(CreatableTopic, texts, int32, int16, several(assignment), several(config))
+    growing = st.builds(GrowingTopic, texts, int32, st.none() | several(st.builds(WantedReplicas, ids)))
+
+    def requests(version: int) -> dict[int, Any]:
+        this = st.just(version)
+        return {
+            CREATE_TOPICS: st.builds(CreateTopicsRequest, this, several(topic), spans, st.booleans()),
+            DELETE_TOPICS: st.builds(DeleteTopicsRequest, this, several(texts), spans),
+            CREATE_PARTITIONS: st.builds(CreatePartitionsRequest, this, several(growing), spans, st.booleans()),
+        }
+
+    created_config = st.builds(CreatedConfig, texts, maybe, st.booleans(), st.integers(-128, 127), st.booleans())
+    created = st.builds(CreatedTopic, texts, codes, maybe, int32, int16, st.none() | several(created_config))
+    responses = {
+        CREATE_TOPICS: st.builds(CreateTopicsResponse, several(created), spans),
+        DELETE_TOPICS: st.builds(DeleteTopicsResponse, several(st.builds(DeletedTopic, texts, codes)), spans),
+        CREATE_PARTITIONS: st.builds(
+            CreatePartitionsResponse, several(st.builds(GrownTopic, texts, codes, maybe)), spans
+        ),
+    }
+    by_key: dict[int, Callable[[int], Any]] = {key: lambda v, key=key: requests(v)[key] for key in MODULES}
+    return by_key, responses
+
+
+def is_mine(message: Any) -> bool:
+    """Is it a message of these APIs?"""
+    return type(message).__module__ == "messages.admin_requests"
+
+
+def words(message: Any) -> dict[str, Any]:
+    """kio's fields of a message (also those that the version lacks)."""
+    kind = type(message)
+    said = {}
+    for field in attrs.fields(kind):
+        value = getattr(message, field.name)
+        name = RENAMED.get((kind, field.name), RENAMED.get(field.name, field.name))
+        said[name] = [words(each) if is_mine(each) else each for each in value] if isinstance(value, tuple) else value
+    return said
+
+
+def as_read(message: Any, version: int) -> Any:
+    """A message as the other side sees it: without what the version does not carry."""
+    changes: dict[str, Any] = {}
+    for field in attrs.fields(type(message)):
+        value = getattr(message, field.name)
+        if version < SINCE.get(type(message), {}).get(field.name, 0):
+            changes[field.name] = field.default
+        elif isinstance(value, tuple):
+            changes[field.name] = tuple(as_read(each, version) if is_mine(each) else each for each in value)
+    return attrs.evolve(message, **changes)
