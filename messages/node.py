@@ -44,6 +44,7 @@ class NodeSettings:
     socket_request_max_bytes: int = 104857600
     max_connections: int = 2147483647
     max_connections_per_ip: int = 2147483647
+    max_connections_per_ip_overrides: tuple[tuple[str, int], ...] = ()
     connections_max_idle_ms: int = 600000
     queued_max_request_bytes: int = -1
     trace_client_request_max_bytes: int = 4194304

@@ -8,7 +8,8 @@ Rule 2: an answer that makes no sense (a wrong id, too short a frame, an unknown
         there, and nobody would hear of ZooKeeper again.
         The one thing that outlives a connection is the newest zxid seen: servers hang up on whoever claims to have seen
         a later one than theirs. Who has heard nothing for the session's time forgets it, for the session is over.
-Rule 3: should that thread end all the same, that is news too (StoreFailed): without it a node is a zombie.
+Rule 3: what is said at every attempt to connect, is said every LINE_SECONDS: a server may be away for a night.
+Rule 4: should that thread end all the same, that is news too (StoreFailed): without it a node is a zombie.
 
 kazoo's own watch registry, retries and result objects are not used: kazoo forgets watches at every disconnect, and a
 request that is lost with the connection must come back to the bridge, which knows whether it may be sent again.
@@ -17,6 +18,7 @@ request that is lost with the connection must come back to the bridge, which kno
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -55,12 +57,34 @@ RECONNECT_MAX_DELAY = 1.0
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """No answer to what we ask is as large: a frame that says so is none."""
 
+LINE_SECONDS = 10.0
+
 INT32 = 2**31 - 1
 
 _EVENTS = {1: NODE_CREATED, 2: NODE_DELETED, 3: NODE_CHANGED, 4: CHILDREN_CHANGED}
 
 Done = Callable[[int, Any], None]
 """Called once with a request's outcome: a code, and with OK what the request makes of the answer."""
+
+
+class _Seldom(logging.LoggerAdapter):  # type: ignore[type-arg]
+    """kazoo's logger, which leaves lines out (rule 3); the next one of their kind that is written counts them."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        super().__init__(logger, {})
+        self._said: dict[str, tuple[float, int]] = {}
+        """Of each kind of line, by its text without arguments: when one was last written, how many were left out."""
+
+    def log(self, level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
+        """Write a line, or count it."""
+        now = time.monotonic()
+        at, left_out = self._said.get(msg, (-LINE_SECONDS, 0))
+        written = now - at >= LINE_SECONDS
+        self._said[msg] = (now, 0) if written else (at, left_out + 1)
+        if written:
+            super().log(
+                level, f"{msg} ({left_out} more such lines were left out)" if left_out else msg, *args, **kwargs
+            )
 
 
 class _Result:
@@ -97,7 +121,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
                 bell.send(b"\0")
 
     def zk_loop(self) -> None:
-        """The thread's whole life; whoever wanted to hear of ZooKeeper is told of its end (rule 3)."""
+        """The thread's whole life; whoever wanted to hear of ZooKeeper is told of its end (rule 4)."""
         why = "it gave up"
         try:
             super().zk_loop()
@@ -191,7 +215,13 @@ class Client(KazooClient):  # type: ignore[misc]
             max_tries=-1, delay=RECONNECT_DELAY, max_delay=RECONNECT_MAX_DELAY, sleep_func=handler.sleep_func
         )
         try:
-            super().__init__(hosts=hosts, timeout=session_timeout, handler=handler, connection_retry=retry)
+            super().__init__(
+                hosts=hosts,
+                timeout=session_timeout,
+                handler=handler,
+                connection_retry=retry,
+                logger=_Seldom(logging.getLogger("kazoo.client")),
+            )
         except (ValueError, KazooException) as error:
             raise ZooKeeperUnavailable(hosts, f"that is no address: {error}") from error
         self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger)

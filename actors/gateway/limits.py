@@ -1,8 +1,8 @@
 """What peers may use up of a node: connections, files, memory, the trace, lines of the log.
 
-Rule 1: connections (`max.connections`, `max.connections.per.ip`) as Kafka counts them. A node that has enough takes no
-        more: they wait in the socket. The inter-broker listener, where there are others too, goes beyond: of their
-        connections the one that was quiet longest makes room.
+Rule 1: connections (`max.connections`, `max.connections.per.ip` and its `overrides`) as Kafka counts them. A node
+        that has enough takes no more: they wait in the socket. The inter-broker listener, where there are others too,
+        goes beyond: of their connections the one that was quiet longest makes room.
 Rule 2: files are kept in reserve for ZooKeeper, logs, peers and trace, whatever max.connections says.
 Rule 3: memory (`queued.max.request.bytes`): a request that is not there whole takes its size out of a pool when it
         begins, if there is anything in it, and puts it back when it has been read; who gets nothing is not read on.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -51,6 +52,8 @@ class ConnectionCount:
         self._most = min(settings.max_connections, files.all)
         self._most_protected = files.protected
         self._most_per_address = settings.max_connections_per_ip
+        self._overrides = settings.max_connections_per_ip_overrides
+        self._most_from: dict[str, int] = {}
         self._total = 0
         self._by_address: Counter[str] = Counter()
 
@@ -66,9 +69,22 @@ class ConnectionCount:
         """Whether the connections of a listener stay when others go."""
         return listener == self._protected
 
+    def resolve(self) -> None:
+        """Find the addresses of the hosts that have a number of their own. Raises OSError, which names the host."""
+        for host, most in self._overrides:
+            try:
+                found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            except (socket.gaierror, UnicodeError) as error:
+                raise OSError(f"max.connections.per.ip.overrides names {host}: {error}") from error
+            self._most_from |= {str(address): most for *_, (address, *_) in found}
+
+    def most_from(self, address: str) -> int:
+        """How many connections an address may have."""
+        return self._most_from.get(address, self._most_per_address)
+
     def begin(self, address: str) -> bool:
         """Count a connection; False where the address has too many."""
-        if self._by_address[address] >= self._most_per_address:
+        if self._by_address[address] >= self.most_from(address):
             return False
         self._total += 1
         self._by_address[address] += 1

@@ -67,7 +67,8 @@ class ListenerGateway:
         return {endpoint.listener: bound.getsockname()[1] for endpoint, bound in self._sockets}
 
     async def bind(self) -> None:
-        """Bind every listener and let connections queue up. OSError names listener, host and port."""
+        """Bind every listener and let connections queue up. OSError names listener, host and port, or the setting."""
+        self._count.resolve()
         try:
             for endpoint in self.settings.listeners:
                 self._sockets.append((endpoint, _bound(endpoint)))
@@ -146,7 +147,7 @@ class ListenerGateway:
             address = host.removeprefix("::ffff:")
             if not self._count.begin(address):
                 accepted.close()
-                most = self.settings.max_connections_per_ip
+                most = self._count.most_from(address)
                 self.log.warning("rejected a connection from %s on %s: it has %d already", address, listener, most)
                 continue
             accepted.setblocking(False)

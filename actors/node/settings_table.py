@@ -67,6 +67,13 @@ def _protocol_version(text: str) -> str:
     return text
 
 
+def _connections_of(text: str) -> tuple[tuple[str, int], ...]:
+    pairs = [re.fullmatch(r"(\S+?)\s*:\s*([0-9]+)", item) for item in items(text)]
+    if not all(pair and int(pair[2]) <= INT_MAX for pair in pairs):
+        raise ValueError(text)
+    return tuple((pair[1].strip("[]"), int(pair[2])) for pair in pairs if pair)
+
+
 def _text(text: str) -> str:
     if re.search(r"[\x00-\x1f\x7f-\x9f]", text):
         raise ValueError(text)
@@ -100,6 +107,7 @@ TIMESTAMP_TYPE = Kind(
     "CreateTime or LogAppendTime", {"CreateTime": "CreateTime", "LogAppendTime": "LogAppendTime"}.__getitem__
 )
 PORT = _integer(0, 65535)
+CONNECTIONS_OF = Kind("HOST:NUMBER pairs, separated by commas", _connections_of)
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("broker.id", _integer(-1), None),
@@ -156,6 +164,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("socket.request.max.bytes", _integer(1), "104857600", "socket_request_max_bytes"),
     Setting("max.connections", _integer(0), "2147483647", "max_connections"),
     Setting("max.connections.per.ip", _integer(0), "2147483647", "max_connections_per_ip"),
+    Setting("max.connections.per.ip.overrides", CONNECTIONS_OF, "", "max_connections_per_ip_overrides"),
     Setting("connections.max.idle.ms", _integer(-1, LONG_MAX), "600000", "connections_max_idle_ms"),
     Setting("queued.max.request.bytes", _integer(-1, LONG_MAX), "-1", "queued_max_request_bytes"),
     Setting("log.segment.bytes", _integer(14), "1073741824", "log_segment_bytes"),
@@ -256,7 +265,7 @@ KNOWN = frozenset(
     log.flush.interval.ms log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms
     log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable log.message.format.version
     log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.preallocate log.roll.jitter.hours
-    log.roll.jitter.ms max.connection.creation.rate max.connections.per.ip.overrides
+    log.roll.jitter.ms max.connection.creation.rate
     max.incremental.fetch.session.cache.slots max.request.partition.size.limit metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
     metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes

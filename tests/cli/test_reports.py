@@ -43,6 +43,7 @@ from messages.zookeeper import (
     TopicAssignment,
 )
 from spark.summary import ElectionRow, LeadershipRow, MessageRow, RunRow, Summary
+from tests.trace.altering import kill
 from tests.trace.small_system import ACTORS, Clock, Small
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
@@ -81,6 +82,14 @@ def test_a_replay_with_a_difference(
     assert "recorded:" in out
     assert "replayed:" in out
     assert out.endswith(" 1 divergences\n")
+
+
+def test_a_run_that_was_killed_is_said_to_have_ended_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = Small(tmp_path / "trace")
+    small.live()
+    kill(small.recorder)
+    assert run(["replay", str(tmp_path)]) == 0
+    assert "killed: recording ended early" in capsys.readouterr().out
 
 
 def test_nothing_to_replay_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

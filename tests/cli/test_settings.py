@@ -117,6 +117,15 @@ def test_wrong_values_are_named(overrides: dict[str, str], words: list[str]) -> 
     assert any(all(word in message for word in words) for message in messages), messages
 
 
+def test_connections_of_single_hosts() -> None:
+    said = loaded(max__connections__per__ip__overrides=" h.example:3,127.0.0.1:0, ::1:2 ,[::2]:1")
+    expected = (("h.example", 3), ("127.0.0.1", 0), ("::1", 2), ("::2", 1))
+    assert said.max_connections_per_ip_overrides == expected
+    for wrong in ("h", "h:x", ":3", "h:-1", "h:2147483648", "h:1,i"):
+        [message] = errors(max__connections__per__ip__overrides=wrong)
+        assert wrong in message and "HOST:NUMBER" in message
+
+
 def test_two_listeners_need_two_ports() -> None:
     found = errors(
         listeners="A://h:1,B://i:1",

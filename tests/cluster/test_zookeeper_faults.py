@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from tests.cluster.processes import run_ours, start_up
+from tests.cluster.processes import Running, free_ports, properties, run_ours, start_up
 from tests.waiting import until
+from tests.zk_bridge.proxy import Proxy
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 
@@ -97,3 +99,35 @@ def test_a_controller_frozen_past_its_session_comes_back_as_a_broker(cluster: Cl
     made = cluster.create("afterwards", [frozen, heir])
     assert (made["leader"], made["controller_epoch"], sorted(made["isr"])) == (frozen, 2, [0, 1])
     assert cluster.controller == heir
+
+
+UNGUARDED = """
+import contextlib
+from actors.cli import main
+from zk_bridge import kazoo_client
+kazoo_client._sense_expected = contextlib.nullcontext
+main()
+"""
+"""A node that has no rule for nonsense from ZooKeeper: whatever `kazoo_client` does not foresee ends its thread so."""
+
+
+def test_a_node_whose_thread_for_zookeeper_died_ends(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> None:
+    link = Proxy(zookeeper.port)
+    [port] = free_ports(1)
+    file = properties(
+        tmp_path / "server.properties",
+        broker__id=0,
+        listeners=f"PLAINTEXT://127.0.0.1:{port}",
+        log__dirs=tmp_path / "data",
+        zookeeper__connect=link.hosts,
+        zookeeper__session__timeout__ms=3000,
+    )
+    node = Running([sys.executable, "-c", UNGUARDED, "broker", str(file)], tmp_path / "out.log")
+    try:
+        until(lambda: "] started (" in node.output, what="the node serves", timeout=30)
+        link.alter_next(lambda frame: bytes(4), lambda xid: True)  # a frame of nothing
+        assert node.process.wait(10) == 1
+        assert "the thread that speaks with ZooKeeper has ended: " in node.output.splitlines()[-1]
+    finally:
+        node.kill()
+        link.close()

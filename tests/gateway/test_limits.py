@@ -119,6 +119,27 @@ def test_an_address_that_has_enough_connections_gets_no_more(caplog: pytest.LogC
     assert "rejected a connection from 127.0.0.1 on PLAINTEXT: it has 1 already" in caplog.text
 
 
+def test_an_address_may_have_a_number_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        clients = [await Client.of(gateway) for _ in range(3)]
+        await clients[0].ask()
+        await clients[1].ask()
+        assert await clients[2].is_closed()
+
+    overrides = (("192.0.2.1", 7), ("localhost", 2))
+    run_with_gateway(scenario, max_connections_per_ip=0, max_connections_per_ip_overrides=overrides)
+    assert "it has 2 already" in caplog.text
+
+
+def test_a_host_with_a_number_of_its_own_that_nobody_knows_is_named() -> None:
+    async def scenario(*_: object) -> None:
+        raise AssertionError("it was bound")
+
+    with pytest.raises(OSError, match=r"max\.connections\.per\.ip\.overrides names no host\.: "):
+        run_with_gateway(scenario, max_connections_per_ip_overrides=(("no host.", 1),))
+
+
 def test_another_broker_makes_room_for_itself() -> None:
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
         serve(gateway, base, seen)

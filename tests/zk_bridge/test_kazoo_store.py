@@ -27,7 +27,7 @@ from tests.waiting import until
 from tests.zk_bridge.contract import StoreContract, World, create
 from tests.zk_bridge.listener import Listener
 from tests.zk_bridge.proxy import Proxy
-from zk_bridge import jute
+from zk_bridge import jute, kazoo_client
 from zk_bridge.embedded import EmbeddedZooKeeper
 from zk_bridge.kazoo_store import KazooStore
 from zk_bridge.store import Store, ZooKeeperUnavailable
@@ -151,6 +151,34 @@ def test_nobody_there() -> None:
         with pytest.raises(ZooKeeperUnavailable, match=f"{hosts} cannot be reached: no answer within 0.3 s"):
             store.start(print)
         store.stop()  # which start itself has begun
+
+
+def test_a_server_that_stays_away_does_not_fill_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO", "kazoo")
+    attempts: list[object] = []
+    connect = kazoo_client._Connection._connect
+
+    def counted(connection: kazoo_client._Connection, *place: object) -> object:
+        attempts.append(place)
+        return connect(connection, *place)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kazoo_client._Connection, "_connect", counted)
+
+    def dropped() -> list[str]:
+        return [line for line in caplog.messages if line.startswith("Connection dropped")]
+
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        store = KazooStore(f"127.0.0.1:{closed.getsockname()[1]}", 5, 1)
+        with pytest.raises(ZooKeeperUnavailable):
+            store.start(print)
+        assert len(attempts) > 3 and len(dropped()) == 1
+        monkeypatch.setattr(kazoo_client, "LINE_SECONDS", 0.0)
+        store._client.logger.warning("Connection dropped: %s", "once more")
+        assert dropped()[1].startswith("Connection dropped: once more (")
+        store.stop()
 
 
 def test_somebody_else_there() -> None:
