@@ -138,21 +138,20 @@ class ApacheBroker(Running):
     def __init__(
         self, jars: Path, directory: Path, broker_id: int, port: int, zookeeper: str, **settings: object
     ) -> None:
-        file = properties(
-            directory / "server.properties",
-            broker__id=broker_id,
-            listeners=f"PLAINTEXT://127.0.0.1:{port}",
-            log__dirs=directory / "data",
-            zookeeper__connect=zookeeper,
-            inter__broker__protocol__version="2.6",
-            zookeeper__session__timeout__ms=3000,
-            offsets__topic__replication__factor=1,
-            offsets__topic__num__partitions=3,
-            num__network__threads=2,
-            num__io__threads=3,
-            auto__create__topics__enable="false",
-            **settings,
-        )
+        defaults: dict[str, object] = {
+            "broker__id": broker_id,
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "log__dirs": directory / "data",
+            "zookeeper__connect": zookeeper,
+            "inter__broker__protocol__version": "2.6",
+            "zookeeper__session__timeout__ms": 3000,
+            "offsets__topic__replication__factor": 1,
+            "offsets__topic__num__partitions": 3,
+            "num__network__threads": 2,
+            "num__io__threads": 3,
+            "auto__create__topics__enable": "false",
+        }
+        file = properties(directory / "server.properties", **{**defaults, **settings})
         log4j = directory / "log4j.properties"
         log4j.write_text(
             "log4j.rootLogger=INFO, A\nlog4j.appender.A=org.apache.log4j.ConsoleAppender\n"

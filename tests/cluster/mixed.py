@@ -1,0 +1,113 @@
+"""A cluster of one node of ours and one of Apache's, both with their data below one folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import attrs
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports
+from tests.waiting import until
+
+OURS, APACHE = 0, 1
+QUICK = {"replica__lag__time__max__ms": 3000}
+
+
+@attrs.define
+class Mixed:
+    """The two kinds by number. `same_directory`: both are broker 0 and have one data directory, in turns."""
+
+    place: Path
+    zookeeper: str
+    jars: Path
+    same_directory: bool = False
+    nodes: dict[int, Running] = attrs.field(factory=dict)
+    ports: list[int] = attrs.field(factory=lambda: free_ports(2))
+    zk: Any = None
+
+    def connect(self) -> None:
+        """Begin to look into ZooKeeper."""
+        self.zk = KazooClient(self.zookeeper)
+        self.zk.start(20)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in (self.ports[:1] if self.same_directory else self.ports))
+
+    def start(self, kind: int) -> None:
+        """Start one when its earlier life is over for ZooKeeper, and wait until it is registered again."""
+        broker_id = OURS if self.same_directory else kind
+        path = f"/brokers/ids/{broker_id}"
+        until(lambda: not self.zk.exists(path), what="its earlier life is over", timeout=30)
+        folder, port = self.place / f"{kind}", self.ports[broker_id]
+        settings: dict[str, Any] = {**QUICK}
+        if self.same_directory:
+            settings |= {"log__dirs": self.place / "data", "log__segment__bytes": 8000}
+        if kind == OURS:
+            self.nodes[kind] = OurNode(folder, broker_id, port, self.zookeeper, **settings)
+        else:
+            self.nodes[kind] = ApacheBroker(self.jars, folder, broker_id, port, self.zookeeper, **settings)
+        until(lambda: self.zk.exists(path) and self.zk.exists("/controller"), what="registered", timeout=60)
+
+    def freeze(self, kind: int) -> None:
+        """Stop it without its session's knowing for a while."""
+        self.nodes[kind].send(signal.SIGSTOP)
+
+    def thaw(self, kind: int) -> None:
+        """Let it go on."""
+        self.nodes[kind].send(signal.SIGCONT)
+
+    def end(self) -> None:
+        """Kill everything."""
+        for node in self.nodes.values():
+            node.kill()
+        self.zk.stop()
+        self.zk.close()
+
+    # ------------------------------------------------------------------------------------------------ topics
+
+    def create(self, topic: str, partitions: dict[str, list[int]]) -> None:
+        """Assign a new topic, as kafka-topics did over ZooKeeper."""
+        data = {"version": 2, "partitions": partitions, "adding_replicas": {}, "removing_replicas": {}}
+        self.zk.create(f"/config/topics/{topic}", b'{"version":1,"config":{}}')
+        self.zk.create(f"/brokers/topics/{topic}", json.dumps(data).encode())
+        until(lambda: len(self.states(topic)), lambda seen: seen == len(partitions), "created", 30, (NoNodeError,))
+
+    def states(self, topic: str) -> dict[str, dict[str, Any]]:
+        """Each partition's state in ZooKeeper."""
+        path = f"/brokers/topics/{topic}/partitions"
+        return {number: json.loads(self.zk.get(f"{path}/{number}/state")[0]) for number in self.zk.get_children(path)}
+
+    def leaders(self, topic: str) -> dict[str, int]:
+        """Each partition's leader."""
+        return {number: state["leader"] for number, state in self.states(topic).items()}
+
+    def in_sync(self, topic: str, replicas: set[int]) -> bool:
+        """Whether just these are in sync, for every partition."""
+        return all(set(state["isr"]) == replicas and state["leader"] >= 0 for state in self.states(topic).values())
+
+    def logs(self, topic: str, partition: str) -> set[str]:
+        """Checksums of the partition's log on each node: one where they are equal."""
+        found = set()
+        for kind in self.nodes:
+            files = sorted((self.place / f"{kind}" / "data" / f"{topic}-{partition}").glob("*.log"))
+            found.add(hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest())
+        return found
+
+    def watermarks(self, topic: str, partition: int) -> tuple[int, int]:
+        """(log start, high watermark) as a consumer is told; (-1, -1) where nobody can say."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "nobody"})
+        try:
+            found: tuple[int, int] | None = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        except KafkaException:
+            found = None
+        finally:
+            consumer.close()
+        return found or (-1, -1)

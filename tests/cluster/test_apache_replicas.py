@@ -1,0 +1,133 @@
+"""Replicas of both kinds in one partition: ours follows Apache's, Apache's follows ours, and either dies under load."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.load import Load, records
+from tests.cluster.mixed import APACHE, OURS, Mixed
+from tests.cluster.processes import run_ours
+from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+pytestmark = pytest.mark.apache
+
+BOTH = {OURS, APACHE}
+
+
+@pytest.fixture(params=["ours", "apache"])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path, kcat: str
+) -> Iterator[Mixed]:
+    """One node of each kind; the parameter's is the controller, as it was there first."""
+    made = Mixed(tmp_path, f"127.0.0.1:{zookeeper.port}", apache_jars)
+    try:
+        made.connect()
+        for node in (OURS, APACHE) if request.param == "ours" else (APACHE, OURS):
+            made.start(node)
+        yield made
+    finally:
+        made.end()
+
+
+def test_either_kind_follows_leads_dies_and_comes_back(cluster: Mixed) -> None:
+    cluster.create("t", {"0": [OURS, APACHE], "1": [APACHE, OURS]})
+    until(lambda: cluster.leaders("t"), lambda seen: seen == {"0": OURS, "1": APACHE}, "each leads one")
+    until(lambda: cluster.in_sync("t", BOTH), what="both are in sync")
+    load = Load(cluster.bootstrap, "t")
+    load.until_acknowledged(500)
+    for victim, other in ((OURS, APACHE), (APACHE, OURS)):
+        cluster.nodes[victim].kill()
+        until(lambda other=other: set(cluster.leaders("t").values()), lambda seen, o=other: seen == {o}, "led", 60)
+        load.until_acknowledged(len(load.acknowledged) + 500)
+        cluster.start(victim)
+        until(lambda: cluster.in_sync("t", BOTH), what="in sync again", timeout=60)
+        load.until_acknowledged(len(load.acknowledged) + 500)
+        load.settle()
+        for partition in ("0", "1"):
+            until(lambda p=partition: len(cluster.logs("t", p)), lambda kinds: kinds == 1, "the logs are equal")
+    rows = records(cluster.bootstrap, "t")
+    values = [value for _, _, value in rows]
+    assert set(load.acknowledged) <= set(values)
+    assert len(values) == len(set(values)), "no record twice"
+    for partition in (0, 1):
+        offsets = [offset for number, offset, _ in rows if number == partition]
+        assert offsets == list(range(len(offsets)))
+    assert cluster.nodes[OURS].stop() == 0
+    replayed = run_ours("replay", str(cluster.place), timeout=300)
+    assert replayed.returncode == 0, replayed.stdout
+
+
+def test_who_diverged_is_cut_to_the_new_leaders_log(cluster: Mixed) -> None:
+    """Records with acks=1 that no follower has are lost with their leader, whichever kind it is."""
+    cluster.create("d", {"0": [OURS, APACHE], "1": [APACHE, OURS]})
+    until(lambda: cluster.in_sync("d", BOTH), what="both are in sync")
+    for partition, (leader, follower) in enumerate(((OURS, APACHE), (APACHE, OURS))):
+        until(lambda p=partition: cluster.leaders("d")[str(p)], lambda seen, n=leader: seen == n, "leads", 60)
+        load = Load(cluster.bootstrap, "d", partition=partition)
+        load.until_acknowledged(20)
+        load.settle()
+        cluster.freeze(follower)
+        alone = Load(f"127.0.0.1:{cluster.ports[leader]}", "d", partition=partition, acks="1")
+        alone.until_acknowledged(20)
+        cluster.nodes[leader].kill()
+        cluster.thaw(follower)
+        until(lambda p=partition: cluster.leaders("d")[str(p)], lambda seen, n=follower: seen == n, "another leads", 60)
+        after = Load(cluster.bootstrap, "d", partition=partition)
+        after.until_acknowledged(20)
+        cluster.start(leader)
+        until(lambda: cluster.in_sync("d", BOTH), what="in sync again", timeout=60)
+        after.settle()
+        until(lambda p=partition: len(cluster.logs("d", str(p))), lambda kinds: kinds == 1, "the logs are equal")
+        values = {value for number, _, value in records(cluster.bootstrap, "d") if number == partition}
+        assert {*load.acknowledged, *after.acknowledged} <= values
+        assert not set(alone.acknowledged) & values
+
+
+@pytest.fixture(params=["clean", "killed"])
+def how(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_data_directory_goes_from_one_to_the_other_and_back(
+    how: str, tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path, kcat: str
+) -> None:
+    """One broker id in four lives; after a kill the tail is torn and an index gone besides."""
+    cluster = Mixed(tmp_path, f"127.0.0.1:{zookeeper.port}", apache_jars, same_directory=True)
+    cluster.connect()
+    folder = tmp_path / "data" / "t-0"
+    expected: list[bytes] = []
+    try:
+        for life, kind in enumerate((APACHE, OURS, APACHE, OURS)):
+            cluster.start(kind)
+            if life == 0:
+                cluster.create("t", {"0": [OURS]})
+            until(lambda: cluster.leaders("t"), lambda seen: seen == {"0": OURS}, "led", 60)
+            until(lambda: cluster.watermarks("t", 0), lambda seen, n=len(expected): seen == (0, n), "its end", 60)
+            assert [value for _, _, value in records(cluster.bootstrap, "t")] == expected
+            load = Load(cluster.bootstrap, "t", name=f"life {life}")
+            load.until_acknowledged(400)
+            load.settle()
+            expected = [value for _, _, value in records(cluster.bootstrap, "t")]
+            assert len(expected) == len(set(expected)) and set(load.acknowledged) <= set(expected)
+            if how == "clean":
+                cluster.nodes[kind].stop()
+                assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+            else:
+                cluster.nodes[kind].kill()
+                active = max(folder.glob("*.log"))
+                with active.open("ab") as file:
+                    file.write(b"\xff" * 100)
+                active.with_suffix(".index").unlink(missing_ok=True)
+        if how == "clean":
+            files = sorted(str(file) for file in folder.iterdir() if file.suffix in (".log", ".index", ".timeindex"))
+            tool = ["java", "-cp", f"{apache_jars}/*", "kafka.tools.DumpLogSegments", "--deep-iteration"]
+            said = subprocess.run([*tool, "--files", ",".join(files)], check=False, capture_output=True, text=True)
+            assert said.returncode == 0, said.stderr
+            assert "isvalid: false" not in said.stdout and "mismatch" not in said.stdout
+    finally:
+        cluster.end()
