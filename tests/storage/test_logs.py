@@ -70,6 +70,27 @@ def test_files_of_old_segments_are_removed_at_the_next_look(port: LogsPort, tmp_
     assert not list((tmp_path / "t-0").glob("*.deleted"))
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("how", ["all its records are old", "it begins anew"])
+def test_an_empty_log_goes_on_at_its_offset_after_a_stop(port: LogsPort, tmp_path: Path, how: str, clean: bool) -> None:
+    path = f"{tmp_path}/t-0"
+    filled(port, path)
+    end = port.expire(path, 3)[0] if how == "all its records are old" else port.restart(path, 500)[1]
+    if clean:
+        port.close_all()
+    again = LogsPort(lambda: 1_000)
+    assert again.open(path, False, SMALL)[:2] == (end, end)
+    again.close_all()
+    assert LogsPort(lambda: 1_000).open(path, False, SMALL)[:2] == (end, end)
+
+
+def test_a_closed_segment_has_both_its_indexes(port: LogsPort, tmp_path: Path) -> None:
+    filled(port, f"{tmp_path}/t-0", 2)
+    port.close_all()
+    for log in (tmp_path / "t-0").glob("*.log"):
+        assert log.with_suffix(".index").exists() and log.with_suffix(".timeindex").exists()
+
+
 def test_a_follower_takes_nothing_whose_checksum_is_wrong(port: LogsPort, tmp_path: Path) -> None:
     path = f"{tmp_path}/t-0"
     port.open(path, True, SMALL)

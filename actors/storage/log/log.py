@@ -133,10 +133,7 @@ class Log:
         bases = sorted({int(name[1]) for name in self._file_names() if name[2] == "log"})
         self._segments = [self._segment(base) for base in bases]
         self.end = self._load_segments() if clean else self._recover_segments(recovery_point)
-        if not self._segments:
-            self._segments = [self._segment(start)]
-            self.end = start
-        self.start = max(start, self._segments[0].base_offset)
+        self.start = max(start, self.first_base)
         if self.end < self.start:
             self.restart(self.start)
         self.recovery_point = min(max(recovery_point, self.start), self.end) if not clean else self.end
@@ -305,6 +302,7 @@ class Log:
         """Begin a new segment; the finished one is made durable by the next flush."""
         self.active.close_for_writing()
         self._segments.append(self._segment(base_offset))
+        self.active.create()
         self._snapshot()
 
     def _snapshot(self) -> None:
@@ -387,6 +385,7 @@ class Log:
         """Drop everything and begin anew at `offset`."""
         self._drop(self._segments)
         self._segments = [self._segment(offset)]
+        self.active.create()
         self.start = self.end = self.recovery_point = offset
         self.epochs.truncate_from_end(0)
         self.epochs.save()

@@ -96,10 +96,20 @@ class Segment:
             del self._recent_offsets[:RECENT], self._recent_positions[:RECENT]
         self.size += header.size
 
+    def create(self) -> None:
+        """Make the file, empty as it is: where nothing else is left, its name alone says where the log goes on."""
+        self._handles.get(self.path, create=True)
+
     def close_for_writing(self) -> None:
-        """No more is appended here: the last entry of the time index names the largest time."""
+        """No more is appended here: the last entry of the time index names the largest time.
+
+        Both indexes have a file then, also without an entry: Kafka recovers a segment that lacks one.
+        """
         if self.max_timestamp_offset >= 0:
             self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+        if Path(self.path).exists():
+            Path(self.offsets.path).touch()
+            Path(self.times.path).touch()
 
     def flush(self) -> None:
         """Make what was appended durable."""
