@@ -43,7 +43,37 @@ NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, OUT_OF_ORDER_SEQUENCE, INVALID_PRODU
 """Kafka's error codes for what may go wrong here."""
 
 Partition = tuple[str, int]
-Points = dict[Partition, int]
+
+
+class _Points:
+    """One checkpoint of a directory: an offset for each partition, written when something has changed (rule 2)."""
+
+    def __init__(self, directory: str, name: str) -> None:
+        self._file = Checkpoint(f"{directory}/{name}", 1, 2)
+        self._changed = False
+        try:
+            entries = self._file.read()
+        except DamagedCheckpoint:
+            entries = []
+        self._offsets = {(str(topic), int(partition)): int(offset) for topic, partition, offset in entries}
+
+    def get(self, partition: Partition) -> int:
+        return self._offsets.get(partition, 0)
+
+    def set(self, partition: Partition, offset: int) -> None:
+        if self._offsets.get(partition) != offset:
+            self._offsets[partition] = offset
+            self._changed = True
+
+    def forget(self, partition: Partition) -> None:
+        if self._offsets.pop(partition, None) is not None:
+            self._changed = True
+
+    def write(self, durable: bool = False) -> None:
+        """On the way only a kill is provided for: a machine that crashes costs what a missing file costs."""
+        if self._changed or durable:
+            self._file.write(((*partition, offset) for partition, offset in self._offsets.items()), durable)
+            self._changed = False
 
 
 class _Directory:
@@ -54,22 +84,13 @@ class _Directory:
         marker = Path(path, CLEAN_MARKER)
         self.clean = marker.exists()
         marker.unlink(missing_ok=True)
-        self.recovery_points = self._read(RECOVERY_POINTS)
-        self.log_starts = self._read(LOG_STARTS)
-        self.high_watermarks = self._read(HIGH_WATERMARKS)
-        self._written: dict[str, Points] = {}
+        self.recovery_points = _Points(path, RECOVERY_POINTS)
+        self.log_starts = _Points(path, LOG_STARTS)
+        self.high_watermarks = _Points(path, HIGH_WATERMARKS)
 
-    def _read(self, name: str) -> Points:
-        try:
-            entries = Checkpoint(f"{self.path}/{name}", 1, 2).read()
-        except DamagedCheckpoint:
-            return {}
-        return {(str(topic), int(partition)): int(offset) for topic, partition, offset in entries}
-
-    def write(self, name: str, points: Points) -> None:
-        if self._written.get(name) != points:
-            Checkpoint(f"{self.path}/{name}", 1, 2).write((*key, offset) for key, offset in points.items())
-            self._written[name] = dict(points)
+    @property
+    def points(self) -> tuple[_Points, _Points, _Points]:
+        return self.recovery_points, self.log_starts, self.high_watermarks
 
 
 class LogsPort:
@@ -80,6 +101,9 @@ class LogsPort:
         self._handles = Handles()
         self._logs: dict[str, Log] = {}
         self._directories: dict[str, _Directory] = {}
+        self._places: dict[str, tuple[_Directory, Partition]] = {}
+        self._changed: dict[str, None] = {}
+        """Logs whose checkpoints may have to say something else."""
 
     # ------------------------------------------------------------------------------------------------ life
 
@@ -95,11 +119,10 @@ class LogsPort:
             if is_new:
                 log.begin()
             else:
-                log.load(
-                    directory.clean, directory.recovery_points.get(partition, 0), directory.log_starts.get(partition, 0)
-                )
+                log.load(directory.clean, directory.recovery_points.get(partition), directory.log_starts.get(partition))
+                self._changed[path] = None
             self._logs[path] = log
-        return log.start, log.end, log.epochs.latest, directory.high_watermarks.get(partition, 0)
+        return log.start, log.end, log.epochs.latest, directory.high_watermarks.get(partition)
 
     def configure(self, path: str, config: tuple[int, ...]) -> None:
         """The topic's configuration changed."""
@@ -109,11 +132,13 @@ class LogsPort:
         """Close the log as it is: its directory is about to be renamed, or is lost. `forget` its checkpoints, too."""
         directory, partition = self._place(path)
         log = self._logs.pop(path, None)
+        self._changed.pop(path, None)
+        del self._places[path]
         if log is not None:
             log.close_files()
         if forget:
-            for points in (directory.recovery_points, directory.log_starts, directory.high_watermarks):
-                points.pop(partition, None)
+            for points in directory.points:
+                points.forget(partition)
 
     def close_all(self) -> None:
         """Close every log in order, write the checkpoints and the markers of a clean stop (rule 3).
@@ -132,7 +157,9 @@ class LogsPort:
         for directory in self._directories.values():
             if directory.path not in failed:
                 try:
-                    self._checkpoint(directory)
+                    self._note_points()
+                    for points in directory.points:
+                        points.write(durable=True)
                     if directory.clean or all(path in opened for path in _log_paths(directory.path)):
                         Path(directory.path, CLEAN_MARKER).touch()
                 except OSError:
@@ -149,7 +176,7 @@ class LogsPort:
 
         (error code, first offset, last offset, time of the append or -1, log end, whether it was there already)
         """
-        log = self._logs[path]
+        log = self._changing(path)
         try:
             done = log.append_as_leader(
                 memoryview(body.data), BatchHeader._make(header), leader_epoch, self._wall_ms(), append_time
@@ -162,7 +189,7 @@ class LogsPort:
 
     def replicate(self, path: str, body: Body) -> tuple[int, int]:
         """Append what the leader sent, byte for byte. (error code, log end)"""
-        log = self._logs[path]
+        log = self._changing(path)
         try:
             log.append_as_follower(memoryview(body.data), self._wall_ms())
         except ValueError:
@@ -211,19 +238,19 @@ class LogsPort:
 
     def truncate(self, path: str, offset: int) -> tuple[int, int]:
         """Drop everything from `offset` on. (start, end)"""
-        log = self._logs[path]
+        log = self._changing(path)
         log.truncate_to(offset)
         return log.start, log.end
 
     def restart(self, path: str, offset: int) -> tuple[int, int]:
         """Drop everything and begin at `offset`. (start, end)"""
-        log = self._logs[path]
+        log = self._changing(path)
         log.restart(offset)
         return log.start, log.end
 
     def advance_start(self, path: str, offset: int) -> int:
         """The log begins at `offset` now. Its start."""
-        log = self._logs[path]
+        log = self._changing(path)
         log.advance_start(offset)
         return log.start
 
@@ -232,56 +259,54 @@ class LogsPort:
     def note_high_watermark(self, path: str, offset: int) -> None:
         """Remember the high watermark for the next checkpoint; nothing is written yet (rule 2)."""
         directory, partition = self._place(path)
-        directory.high_watermarks[partition] = offset
+        directory.high_watermarks.set(partition, offset)
 
     def checkpoint_high_watermarks(self) -> None:
         """Write those checkpoints of high watermarks that changed."""
         for directory in self._directories.values():
-            directory.write(HIGH_WATERMARKS, directory.high_watermarks)
+            directory.high_watermarks.write()
 
     def checkpoint(self) -> None:
-        """Make the logs durable as far as they go, and write recovery points and log starts."""
-        for log in self._logs.values():
-            log.flush()
+        """Make segments durable that are complete, and write recovery points and log starts."""
+        self._note_points()
         for directory in self._directories.values():
-            self._checkpoint(directory)
+            directory.recovery_points.write()
+            directory.log_starts.write()
 
     def expire(self, path: str, high_watermark: int) -> tuple[int, int]:
         """Remove old segments. (start, how many)"""
-        log = self._logs[path]
+        log = self._changing(path)
         log.remove_deleted()
         gone = log.expire(high_watermark, self._wall_ms())
         return log.start, gone
 
-    def sizes(self, directory: str) -> tuple[tuple[str, int, int], ...]:
-        """(topic, partition, bytes) of every open log in the directory."""
-        return tuple((*partition, log.size) for partition, log in self._logs_in(directory))
+    def _changing(self, path: str) -> Log:
+        """The log at `path`, which is about to change."""
+        self._changed[path] = None
+        return self._logs[path]
 
-    def _checkpoint(self, directory: _Directory) -> None:
-        for partition, log in self._logs_in(directory.path):
-            directory.recovery_points[partition] = log.recovery_point
+    def _note_points(self) -> None:
+        """Take over what the logs that have changed say of themselves."""
+        changed, self._changed = self._changed, {}
+        for path in changed:
+            log, (directory, partition) = self._logs[path], self._place(path)
+            log.flush_complete()
+            directory.recovery_points.set(partition, log.recovery_point)
             if log.start > log.first_base:
-                directory.log_starts[partition] = log.start
+                directory.log_starts.set(partition, log.start)
             else:
-                directory.log_starts.pop(partition, None)
-        directory.write(RECOVERY_POINTS, directory.recovery_points)
-        directory.write(LOG_STARTS, directory.log_starts)
-        directory.write(HIGH_WATERMARKS, directory.high_watermarks)
-
-    def _logs_in(self, directory: str) -> Iterator[tuple[Partition, Log]]:
-        for path, log in self._logs.items():
-            parent, name = os.path.split(path)
-            if parent == directory:
-                topic, partition, _ = parse_name(name)
-                yield (topic, partition), log
+                directory.log_starts.forget(partition)
 
     def _place(self, path: str) -> tuple[_Directory, Partition]:
-        parent, name = os.path.split(path)
-        directory = self._directories.get(parent)
-        if directory is None:
-            directory = self._directories[parent] = _Directory(parent)
-        topic, partition, _ = parse_name(name)
-        return directory, (topic, partition)
+        place = self._places.get(path)
+        if place is None:
+            parent, name = os.path.split(path)
+            directory = self._directories.get(parent)
+            if directory is None:
+                directory = self._directories[parent] = _Directory(parent)
+            topic, partition, _ = parse_name(name)
+            place = self._places[path] = directory, (topic, partition)
+        return place
 
 
 def _log_paths(directory: str) -> Iterator[str]:

@@ -156,6 +156,14 @@ class Log:
         """Close the files as they are: the directory is lost, or about to be renamed."""
         self._handles.close_below(self.folder)
 
+    def flush_complete(self) -> None:
+        """Make durable the segments that are appended to no more: the recovery point moves to the active one."""
+        if len(self._segments) > 1 and self.recovery_point < self.active.base_offset:
+            for segment in self._segments[:-1]:
+                if self._end_of(segment) > self.recovery_point:
+                    segment.flush()
+            self.recovery_point = self.active.base_offset
+
     def flush(self) -> None:
         """Make durable what was appended since the recovery point, which moves to the end."""
         if self.recovery_point < self.end:
