@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
@@ -88,6 +88,9 @@ REMOVALS_AT_ONCE = 100
 ORDERS_AT_ONCE = 50
 """Partitions that are worked on before others of the node get their turn: each takes mail, and an actor and a directory
 where it is new."""
+
+TOPICS_AT_ONCE = 200
+"""Topics whose configuration is worked out before others get their turn."""
 
 TIMER_RESOLUTION = 0.001
 """Seconds by which a timer may be early."""
@@ -317,9 +320,8 @@ class ReplicaManagerActor(FlowActor):
             len(orders.leading),
             len(orders.following),
         )
-        yield from self._read_configs((*orders.leading, *orders.following))
-        if orders.leading:
-            self.send(self._fetcher_manager, Unfollow(tuple(orders.leading)))
+        yield from self._read_configs(orders)
+        yield from in_slices(self._unfollow, tuple(orders.leading))
         for window in slices(tuple(orders.leading.values()), ORDERS_AT_ONCE):
             yield from self._take_roles(window, BecomeLeader, directories, errors)
         if orders.following:
@@ -332,19 +334,29 @@ class ReplicaManagerActor(FlowActor):
                 self._follow(taken, brokers)
         self._keep_house()
 
-    def _read_configs(self, partitions: Iterable[TopicPartition]) -> Flow[None]:
+    def _unfollow(self, partitions: Sequence[TopicPartition]) -> None:
+        self.send(self._fetcher_manager, Unfollow(tuple(partitions)))
+
+    def _read_configs(self, orders: RoleOrders) -> Flow[None]:
         """Learn how topics are configured of which nothing is hosted yet; by default where nobody can say."""
-        new = tuple(dict.fromkeys(topic for topic, _ in partitions if topic not in self._topics))
+        new: dict[str, tuple[ConfigEntry, ...]] = {}
+        for role in (orders.leading, orders.following):
+            yield from in_slices(
+                lambda part: new.update((topic, ()) for topic, _ in part if topic not in self._topics), tuple(role)
+            )
         if not new:
             return
-        overrides: dict[str, tuple[ConfigEntry, ...]] = {}
         try:
-            read = yield from ask(GetTopicConfigs(new))
-            overrides = {topic: entries for topic, entries, _ in read.topics}
+            read = yield from ask(GetTopicConfigs(tuple(new)))
+            new.update((topic, entries) for topic, entries, _ in read.topics)
         except AskFailed as error:
             _log.error("[Broker id=%d] topics begin with default settings: %s", self._settings.node_id, error)
-        for topic in new:
-            self._topics[topic] = log_settings(self._settings, topic, overrides.get(topic, ()))
+        yield from in_slices(self._configure, tuple(new.items()), TOPICS_AT_ONCE)
+
+    def _configure(self, topics: Sequence[tuple[str, tuple[ConfigEntry, ...]]]) -> None:
+        default = log_settings(self._settings, "", ())
+        for topic, overrides in topics:
+            self._topics[topic] = log_settings(self._settings, topic, overrides) if overrides else default
 
     def _follow(self, taken: Sequence[Taken], brokers: AliveBrokers) -> None:
         """Fetch from the leaders of these partitions, whose role is news."""

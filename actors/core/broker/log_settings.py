@@ -19,13 +19,8 @@ MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 
 
-def default_settings(node: NodeSettings) -> LogSettings:
-    """Those of a topic without overrides. The finer unit wins where a time is said in several."""
-    return log_settings(node, "", ())
-
-
 def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry]) -> LogSettings:
-    """Those of `topic`."""
+    """Those of `topic`. The finer unit wins where a default time is said in several."""
     said = {entry.name: entry.value.strip() for entry in overrides if _is_valid(topic, entry)}
 
     def number(name: str, default: int) -> int:
