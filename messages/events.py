@@ -31,6 +31,7 @@ class ControllerState(enum.IntEnum):
     BROKER_CHANGE = 2
     TOPIC_CHANGE = 3
     TOPIC_DELETION = 4
+    ALTER_PARTITION_REASSIGNMENT = 5
     AUTO_LEADER_BALANCE = 6
     MANUAL_LEADER_BALANCE = 7
     CONTROLLED_SHUTDOWN = 8
@@ -162,6 +163,26 @@ class TopicDeletion(Event):
 
     state = ControllerState.TOPIC_DELETION
     watch = Watch("/admin/delete_topics", (CHILDREN_CHANGED,))
+    generation: int = 0
+
+
+@message
+class ZkPartitionReassignment(Event):
+    """/admin/reassign_partitions was created, or may have been since it was last looked at."""
+
+    state = ControllerState.ALTER_PARTITION_REASSIGNMENT
+    watch = Watch("/admin/reassign_partitions", (NODE_CREATED,))
+    generation: int = 0
+
+
+@message
+class PartitionReassignmentIsrChange(Event):
+    """The state of a partition that is being reassigned changed: its new replicas may have caught up."""
+
+    state = ControllerState.ALTER_PARTITION_REASSIGNMENT
+    watch = Watch("/brokers/topics/*/partitions/*/state", (NODE_CHANGED,))
+    topic: str
+    partition: int
     generation: int = 0
 
 

@@ -57,11 +57,15 @@ class CorrectDeletions(Question["DeletionPlan"]):
 
 @message
 class QueueDeletions(Question["DeletionPlan"]):
-    """These topics are to be deleted (those queued already stay as they are). -> DeletionPlan"""
+    """These topics are to be deleted (those queued already stay as they are). -> DeletionPlan
+
+    Those of `ineligible` are not to be tried now: a partition of theirs is being reassigned.
+    """
 
     asks: ClassVar[str] = DELETION
     topics: tuple[DeletingTopic, ...]
     offline: tuple[PartitionReplica, ...]
+    ineligible: tuple[str, ...] = ()
 
 
 @message

@@ -26,7 +26,7 @@ from messages.zookeeper import (
     WriteResults,
 )
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import WRITE_OPS, Conversation, Starter, batches, data_of, fence, transact
+from zk_bridge.conversations import WRITE_OPS, Arm, Conversation, Starter, batches, data_of, fence, transact
 
 
 def get_partition_states(question: GetPartitionStates) -> Conversation:
@@ -35,6 +35,8 @@ def get_partition_states(question: GetPartitionStates) -> Conversation:
     known: dict[tuple[bytes | None, int], LeaderIsrAndControllerEpoch] = {}
     for partitions in slices(question.partitions):
         node_paths = tuple([f"{paths.TOPICS}/{topic}/partitions/{number}/state" for topic, number in partitions])
+        if question.watch:
+            yield Arm(data=node_paths)
         nodes = yield from data_of(node_paths)
         for index, (code, data, version, _, _) in enumerate(nodes):
             state, error = known.get((data, version)), ""

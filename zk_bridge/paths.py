@@ -19,6 +19,7 @@ TOPICS = events.TopicChange.watch.path
 TOPIC_CONFIGS = "/config/topics"
 CONFIG_CHANGES = events.TopicUncleanLeaderElectionEnable.watch.path
 DELETE_TOPICS = events.TopicDeletion.watch.path
+REASSIGNMENTS = events.ZkPartitionReassignment.watch.path
 PREFERRED_ELECTION = events.PreferredReplicaLeaderElection.watch.path
 ISR_CHANGES = events.IsrChangeNotification.watch.path
 LOG_DIR_EVENTS = events.LogDirEventNotification.watch.path

@@ -9,6 +9,7 @@ from zk_bridge import (
     leader_elections,
     notifications,
     partition_states,
+    reassignments,
     topic_deletion,
     topics,
     watches,
@@ -24,6 +25,7 @@ CONVERSATIONS: dict[type, Starter] = {
     **partition_states.ANSWERS,
     **topic_deletion.ANSWERS,
     **leader_elections.ANSWERS,
+    **reassignments.ANSWERS,
     **notifications.ANSWERS,
 }
 """Question -> the generator function that answers it."""

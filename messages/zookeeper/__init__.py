@@ -68,6 +68,12 @@ from messages.zookeeper.partition_states import (
     WriteResults,
 )
 from messages.zookeeper.question import BridgeQuestion
+from messages.zookeeper.reassignments import (
+    ForgetReassignments,
+    GetReassignments,
+    Reassignments,
+    RequestedReassignment,
+)
 from messages.zookeeper.topic_deletion import (
     DeleteTopics,
     ForgetTopicDeletions,
@@ -108,6 +114,7 @@ __all__ = [
     "EnsurePaths",
     "FindClusterId",
     "ForgetPreferredElections",
+    "ForgetReassignments",
     "ForgetTopicDeletions",
     "GetAssignments",
     "GetBroker",
@@ -121,6 +128,7 @@ __all__ = [
     "GetNodes",
     "GetPartitionStates",
     "GetPreferredElections",
+    "GetReassignments",
     "GetTopicConfigs",
     "GetTopicDeletions",
     "GetTopics",
@@ -135,12 +143,14 @@ __all__ = [
     "PartitionStateRead",
     "PartitionStates",
     "PreferredElections",
+    "Reassignments",
     "RegisterBroker",
     "ProducerIds",
     "RegisterNode",
     "TakeProducerIds",
     "RegistrationRefused",
     "RequestTopicDeletion",
+    "RequestedReassignment",
     "ResignController",
     "SetAssignments",
     "SetTopicConfig",

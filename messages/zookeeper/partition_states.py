@@ -11,9 +11,13 @@ from messages.zookeeper.question import BridgeQuestion
 
 @message
 class GetPartitionStates(BridgeQuestion["PartitionStates"]):
-    """Read .../partitions/P/state of each. -> PartitionStates, same order"""
+    """Read .../partitions/P/state of each; arms PartitionReassignmentIsrChange if `watch`.
+
+    -> PartitionStates, same order
+    """
 
     partitions: tuple[TopicPartition, ...]
+    watch: bool = False
 
 
 class PartitionStateRead(NamedTuple):

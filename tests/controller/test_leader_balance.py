@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from messages.cluster import ConfigEntry, LeaderIsrAndControllerEpoch, Leadership, TopicPartition
+from messages.cluster import ConfigEntry, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection
-from messages.store import CREATE, CREATE_SEQUENTIAL, DELETE, NO_NODE, WriteOp
-from messages.zookeeper import SetTopicConfig, UpdatePartitionStates
+from messages.store import CREATE, DELETE, NO_NODE, WriteOp
+from messages.zookeeper import SetTopicConfig
 from tests.controller.world import World
 from zk_bridge import paths, znodes
 
@@ -22,18 +22,7 @@ def led_by_second(world: World) -> TopicPartition:
     (partition,) = world.topic("t", (8, 9))
     world.lose(8)
     world.broker(8)
-    return rejoin(world, partition, (8, 9))
-
-
-def rejoin(world: World, partition: TopicPartition, isr: tuple[int, ...]) -> TopicPartition:
-    """Its leader takes followers back into the ISR, and says so."""
-    state = world.state(partition)
-    assert state is not None
-    new = LeaderIsrAndControllerEpoch(state.leader, state.leader_epoch, isr, state.controller_epoch, state.zk_version)
-    world.admin.ask(UpdatePartitionStates((Leadership(partition, new),), None))
-    note = WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, znodes.encode_partitions((partition,)))
-    world.zk.write((note,), 0)
-    world.run()
+    world.write_isr(partition, 8, 9)
     return partition
 
 
@@ -50,7 +39,7 @@ def test_ci14_asked_for_the_preferred_leader_leads_again_and_again(world: World)
         world.run()
         assert world.led(partition) == (8, epoch + 1, (8, 9)) and not wanted(world)
         world.bounce(8)
-        rejoin(world, partition, (8, 9))
+        world.write_isr(partition, 8, 9)
 
 
 def test_what_is_asked_for_while_nobody_is_the_controller_is_done_by_the_next(world: World) -> None:

@@ -45,7 +45,7 @@ def test_events_find_a_candidate_that_is_not_active_deaf(world: World) -> None:
     for event_class in HANDLERS:
         if event_class.watch is None:
             continue
-        fields = {"broker_id": 0, "topic": "t"}
+        fields = {"broker_id": 0, "topic": "t", "partition": 0}
         names = [a.name for a in event_class.__attrs_attrs__]
         other.send(event_class(**{name: value for name, value in fields.items() if name in names}))
     assert world.wire == [] and not other.context.topics

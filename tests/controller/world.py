@@ -21,6 +21,7 @@ from messages.cluster import (
     ConfigEntry,
     Endpoint,
     LeaderIsrAndControllerEpoch,
+    Leadership,
     PartitionAssignment,
     ReplicaAssignment,
     TopicPartition,
@@ -55,9 +56,11 @@ from messages.zookeeper import (
     GetPartitionStates,
     GetTopicDeletions,
     GetTopics,
+    NotifyIsrChange,
     RegisterBroker,
     RequestTopicDeletion,
     TopicAssignment,
+    UpdatePartitionStates,
 )
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
@@ -297,6 +300,17 @@ class World:
         state = self.state(partition)
         assert state is not None
         return state.leader, state.leader_epoch, state.isr
+
+    def write_isr(self, partition: TopicPartition, *isr: int) -> None:
+        """The partition's leader changes its ISR, and says so."""
+        state = self.state(partition)
+        assert state is not None
+        new = LeaderIsrAndControllerEpoch(
+            state.leader, state.leader_epoch, isr, state.controller_epoch, state.zk_version
+        )
+        self.admin.ask(UpdatePartitionStates((Leadership(partition, new),), None))
+        self.admin.ask(NotifyIsrChange((partition,)))
+        self.run()
 
     def topics(self) -> tuple[str, ...]:
         """Children of /brokers/topics."""

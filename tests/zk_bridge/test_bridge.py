@@ -21,6 +21,7 @@ from messages.events import (
     SessionExpired,
     TopicChange,
     TopicDeletion,
+    ZkPartitionReassignment,
 )
 from messages.store import (
     BAD_VERSION,
@@ -32,8 +33,10 @@ from messages.store import (
     OK,
     SET,
     StoreRead,
+    StoreReply,
     StoreWrite,
     WriteOp,
+    Znode,
 )
 from messages.zookeeper import (
     Assignments,
@@ -51,6 +54,7 @@ from messages.zookeeper import (
     Elected,
     EnsurePaths,
     ForgetPreferredElections,
+    ForgetReassignments,
     ForgetTopicDeletions,
     GetAssignments,
     GetBroker,
@@ -63,6 +67,7 @@ from messages.zookeeper import (
     GetNodes,
     GetPartitionStates,
     GetPreferredElections,
+    GetReassignments,
     GetTopicConfigs,
     GetTopicDeletions,
     GetTopics,
@@ -73,9 +78,11 @@ from messages.zookeeper import (
     NotElected,
     NotifyLogDirFailure,
     PreferredElections,
+    Reassignments,
     RegisterBroker,
     RegisterNode,
     RegistrationRefused,
+    RequestedReassignment,
     RequestTopicDeletion,
     ResignController,
     SetAssignments,
@@ -92,7 +99,7 @@ from messages.zookeeper import (
     WriteResult,
 )
 from tests.zk_bridge.bridging import SUBSCRIBER, Bridged, broker, controlled, led, with_topic
-from zk_bridge import partition_states, znodes
+from zk_bridge import partition_states, reassignments, znodes
 from zk_bridge.conversations import WRITE_OPS, Arm, Conversation
 from zk_bridge.memory_store import MemoryZooKeeper
 from zk_bridge.questions import CONVERSATIONS
@@ -364,6 +371,38 @@ def test_a_request_for_preferred_leaders_is_read_told_and_forgotten(bridge: Brid
         assert bridge.ask(GetPreferredElections()) == PreferredElections(False)
     assert bridge.ask(ForgetPreferredElections(fence)) == Done()
     assert bridge.ask(ForgetPreferredElections(fence + 1)).name == "ControllerMoved"
+
+
+def test_requests_for_reassignments_are_taken_out_one_by_one(bridge: Bridged, admin: Bridged) -> None:
+    fence = controlled(bridge)
+    path = "/admin/reassign_partitions"
+    first, second = (RequestedReassignment(TopicPartition("t", n), (n, 7)) for n in (0, 1))
+    other = first._replace(replicas=(9,))
+    assert bridge.ask(GetReassignments()) == Reassignments(False)
+    admin.server.write((WriteOp(CREATE, path, znodes.encode_reassignments((other, first, second))),), 0)
+    assert bridge.events() == [ZkPartitionReassignment(1)]
+    assert bridge.ask(GetReassignments()) == Reassignments(True, (first, second))
+    assert bridge.ask(ForgetReassignments((other,), fence)) == Reassignments(True, (first, second))
+    assert bridge.ask(ForgetReassignments((first,), fence)) == Reassignments(True, (second,))
+    assert admin.server.read(path).data == znodes.encode_reassignments((second,))
+    assert bridge.ask(ForgetReassignments((second,), fence + 1)).name == "ControllerMoved"
+    assert bridge.ask(ForgetReassignments((second,), fence)) == Reassignments(False)
+    assert bridge.ask(ForgetReassignments((second,), fence)) == Reassignments(False)
+    admin.server.write((WriteOp(CREATE, path, b"{torn"),), 0)
+    assert bridge.ask(GetReassignments()) == Reassignments(True)
+
+
+def test_a_request_that_is_written_meanwhile_is_not_lost() -> None:
+    done, new = (RequestedReassignment(TopicPartition("t", n), (7,)) for n in (0, 1))
+    talk = reassignments.forget_reassignments(ForgetReassignments((done,), 3))
+    next(talk)
+    before = Znode(OK, znodes.encode_reassignments((done,)), 4)
+    delete = talk.send(StoreReply(1, OK, nodes=(before,)))
+    assert [(op.kind, op.version) for op in delete.ops] == [("check", 3), (DELETE, 4)]
+    talk.send(StoreReply(1, BAD_VERSION, culprit=1))
+    after = Znode(OK, znodes.encode_reassignments((done, new)), 5)
+    rewrite = talk.send(StoreReply(1, OK, nodes=(after,)))
+    assert rewrite.ops[1] == WriteOp(SET, "/admin/reassign_partitions", znodes.encode_reassignments((new,)), 5)
 
 
 def test_assignments_of_absent_topics_are_refused(bridge: Bridged) -> None:

@@ -24,6 +24,8 @@ def test_the_table_is_that_of_the_notes() -> None:
         ("/brokers/topics", CHILD, {CHILDREN_CHANGED: "TopicChange"}),
         ("/brokers/topics/*", NODE, {NODE_CHANGED: "PartitionModifications"}),
         ("/admin/delete_topics", CHILD, {CHILDREN_CHANGED: "TopicDeletion"}),
+        ("/admin/reassign_partitions", NODE, {NODE_CREATED: "ZkPartitionReassignment"}),
+        ("/brokers/topics/*/partitions/*/state", NODE, {NODE_CHANGED: "PartitionReassignmentIsrChange"}),
         ("/admin/preferred_replica_election", NODE, {NODE_CREATED: "PreferredReplicaLeaderElection"}),
         ("/config/changes", CHILD, {CHILDREN_CHANGED: "TopicUncleanLeaderElectionEnable"}),
         ("/isr_change_notification", CHILD, {CHILDREN_CHANGED: "IsrChangeNotification"}),

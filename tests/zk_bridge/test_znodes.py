@@ -20,7 +20,7 @@ from messages.cluster import (
     TopicPartition,
 )
 from messages.conversation import BadZnode
-from messages.zookeeper import NodeRegistration
+from messages.zookeeper import NodeRegistration, RequestedReassignment
 from zk_bridge import znodes
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -53,6 +53,10 @@ GOLDEN: list[tuple[Callable[[], bytes], bytes]] = [
     (
         lambda: znodes.encode_partitions((TopicPartition("t", 0),)),
         b'{"version":1,"partitions":[{"topic":"t","partition":0}]}',
+    ),
+    (
+        lambda: znodes.encode_reassignments((RequestedReassignment(TopicPartition("t", 0), (1, 2)),)),
+        b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}',
     ),
     (lambda: znodes.encode_log_dir_event(3), b'{"version":1,"broker":3,"event":1}'),
     (
@@ -207,13 +211,14 @@ DECODERS: list[Callable[[str, bytes | None], Any]] = [
     znodes.decode_config_change,
     znodes.decode_partitions,
     znodes.decode_log_dir_event,
+    znodes.decode_reassignments,
     znodes.decode_node,
 ]
 
 KEYS = st.sampled_from(
     "version brokerid host port endpoints jmx_port rack listener_security_protocol_map partitions adding_replicas "
     "removing_replicas leader leader_epoch isr controller_epoch config entity_path entity_type entity_name topic "
-    "partition broker event id roles metrics_host metrics_port pid 0 1 -1 x".split()
+    "partition replicas broker event id roles metrics_host metrics_port pid 0 1 -1 x".split()
 )
 LEAVES = (
     st.none()

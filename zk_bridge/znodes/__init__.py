@@ -29,6 +29,7 @@ from zk_bridge.znodes.notifications import (
     encode_partitions,
 )
 from zk_bridge.znodes.partition_states import decode_state, encode_state
+from zk_bridge.znodes.reassignments import decode_reassignments, encode_reassignments
 from zk_bridge.znodes.topics import (
     decode_config,
     decode_config_change,
@@ -48,6 +49,7 @@ __all__ = [
     "decode_partitions",
     "decode_log_dir_event",
     "decode_node",
+    "decode_reassignments",
     "decode_state",
     "decode_topic",
     "encode_broker",
@@ -61,6 +63,7 @@ __all__ = [
     "decode_producer_ids",
     "encode_node",
     "encode_producer_ids",
+    "encode_reassignments",
     "encode_state",
     "encode_topic",
     "is_broker_id",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.core.controller import deletion_plan
+from actors.core.controller import deletion_plan, reassignment
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.instructions import CloseChannel, OpenChannel
@@ -121,6 +121,7 @@ def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> 
     yield from announce(context, ids, known)
     hosted = yield from replicas_came_online(context, ids)
     yield from trigger_online(context)
+    yield from reassignment.resume(context, ids)
     if context.queued:
         yield from deletion_plan.resume(context, [topic for topic in _topics(hosted) if topic in context.queued])
     yield from ask(WatchBrokers(tuple(ids)))

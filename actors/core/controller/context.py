@@ -51,6 +51,16 @@ def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
     return tuple(r for r in assignment.replicas if r not in assignment.removing)
 
 
+def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> ReplicaAssignment:
+    """The assignment on its way to `target`, from what there was before any reassignment (controller.md 7.7)."""
+    origin = tuple(r for r in assignment.replicas if r not in assignment.adding)
+    return ReplicaAssignment(
+        tuple(dict.fromkeys((*target, *origin))),
+        tuple(dict.fromkeys(r for r in target if r not in origin)),
+        tuple(r for r in origin if r not in target),
+    )
+
+
 class ControllerContext:
     """The controller's knowledge. What is set at election, and learnt since, is cleared by `reset`; what stays:
 
@@ -77,6 +87,7 @@ class ControllerContext:
         self.offline_dirs: dict[int, dict[TopicPartition, None]] = {}
         self.topics: dict[str, dict[int, TopicPartition]] = {}
         self.assignments: dict[TopicPartition, ReplicaAssignment] = {}
+        self.reassigning: dict[TopicPartition, None] = {}
         self.hosted: dict[int, dict[TopicPartition, None]] = {}
         self.leadership: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
@@ -209,6 +220,10 @@ class ControllerContext:
         old = self.assignments.get(partition)
         self.topics.setdefault(partition.topic, {})[partition.partition] = partition
         self.assignments[partition] = assignment
+        if assignment.adding or assignment.removing:
+            self.reassigning[partition] = None
+        else:
+            self.reassigning.pop(partition, None)
         for broker_id in assignment.replicas:
             self.hosted.setdefault(broker_id, {})[partition] = None
         if old is not None:
@@ -229,6 +244,7 @@ class ControllerContext:
                 offline.pop(partition, None)
             self.leadership.pop(partition, None)
             self.leaderless.pop(partition, None)
+            self.reassigning.pop(partition, None)
             state = self.partition_states.pop(partition, None)
             if state is PartitionState.OFFLINE and partition.topic not in self.started:
                 self.offline_count -= 1

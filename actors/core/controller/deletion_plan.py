@@ -61,13 +61,15 @@ def queue(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     wanted = dict.fromkeys(topics)
     fresh = yield from _standing(context, (topic for topic in wanted if topic not in context.queued))
     offline = yield from _offline(context, context.queued.union(wanted))
-    yield from _follow(context, QueueDeletions(fresh, offline))
+    halted = _halted(context)
+    yield from _follow(context, QueueDeletions(fresh, offline, tuple(t for t in wanted if t in halted)))
 
 
 def resume(context: ControllerContext, topics: Iterable[str] | None = None) -> Flow[None]:
-    """Go on with these topics (None: with whatever can go on)."""
+    """Go on with these topics (None: with whatever can go on), but for those that are halted."""
     if context.queued:
-        wanted = None if topics is None else tuple(topics)
+        halted = _halted(context)
+        wanted = None if topics is None else tuple(topic for topic in topics if topic not in halted)
         offline = yield from _offline(context, context.queued)
         yield from _follow(context, ResumeDeletions(wanted, offline))
 
@@ -106,6 +108,11 @@ def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     if changed:
         plan = yield from ask(CorrectDeletions(changed))
         context.take_deletions(plan.steps[-1])
+
+
+def _halted(context: ControllerContext) -> frozenset[str]:
+    """Topics that a reassignment is under way in: their deletion waits for its end (trap T1)."""
+    return frozenset(tp.topic for tp in context.reassigning)
 
 
 def _stands_in(

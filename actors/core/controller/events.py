@@ -14,6 +14,7 @@ from actors.core.controller import (
     brokers,
     leader_balance,
     notifications,
+    reassignment,
     responses,
     shutdown,
     topic_requests,
@@ -34,6 +35,7 @@ HANDLERS: dict[type, Handler] = {
     **brokers.EVENTS,
     **topics.EVENTS,
     **leader_balance.EVENTS,
+    **reassignment.EVENTS,
     **notifications.EVENTS,
     **responses.EVENTS,
 }

@@ -22,6 +22,7 @@ from actors.core.controller import (
     leader_balance,
     notifications,
     partition_state_machine,
+    reassignment,
     replica_state_machine,
     topics,
 )
@@ -172,6 +173,7 @@ def _begin(context: ControllerContext) -> Flow[None]:
     yield from announce(context)
     yield from replica_state_machine.start(context)
     yield from partition_state_machine.start(context)
+    yield from reassignment.begin(context)
     log.info("%s Ready to serve as the new controller", context.tag)
     yield from deletion_plan.resume(context)
     yield from leader_balance.begin(context)
@@ -196,10 +198,11 @@ def _load(context: ControllerContext) -> Flow[None]:
 
 
 def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> Flow[None]:
-    """Queue what is requested in ZooKeeper; what has a replica that cannot be reached is not tried yet."""
+    """Queue what is requested in ZooKeeper; what cannot be reached whole, or is being reassigned, waits."""
     if not context.settings.delete_topic_enable:
         yield from deletion_plan.forget_requests(context, requested)
         return
     offline = context.offline_replicas()
     ineligible = dict.fromkeys(tp.topic for partitions in offline.values() for tp in partitions)
+    ineligible.update(dict.fromkeys(tp.topic for tp in context.reassigning))
     yield from deletion_plan.begin(context, requested, ineligible)

@@ -33,6 +33,9 @@ def inconsistencies(context: ControllerContext) -> list[str]:
     hosted = {(b, tp) for b, tps in context.hosted.items() for tp in tps}
     if hosted != {(b, tp) for tp, assignment in context.assignments.items() for b in assignment.replicas}:
         found.append("the index by broker is not the assignment")
+    reassigning = {tp for tp, assignment in context.assignments.items() if assignment.adding or assignment.removing}
+    if reassigning != set(context.reassigning):
+        found.append("the index of partitions being reassigned is wrong")
     leaderless = {
         tp for tp, state in context.partition_states.items() if state in (PartitionState.NEW, PartitionState.OFFLINE)
     }

@@ -19,21 +19,27 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Done, Flow, Pause, Question
+from messages.conversation import ConnectionLoss, Done, Flow, Pause, Question, ZooKeeperRefused
 from messages.node import NodeSettings
 from messages.store import BAD_VERSION, NO_NODE, NODE_EXISTS, OK
 from messages.zookeeper import (
     CreatePartitionStates,
     DeleteTopics,
     ForgetPreferredElections,
+    ForgetReassignments,
     GetPartitionStates,
     GetPreferredElections,
+    GetReassignments,
     GetTopicConfigs,
     PartitionStateRead,
     PartitionStates,
     PreferredElections,
+    Reassignments,
+    RequestedReassignment,
+    SetAssignments,
     StartWatching,
     StopWatching,
+    TopicAssignment,
     TopicConfig,
     TopicConfigs,
     UpdatePartitionStates,
@@ -68,6 +74,10 @@ class Scene:
         self.configs: dict[str, tuple[ConfigEntry, ...]] = {}
         self.wanted: tuple[TopicPartition, ...] | None = None
         """What /admin/preferred_replica_election names, if it is there."""
+        self.reassignments: tuple[RequestedReassignment, ...] | None = None
+        """What /admin/reassign_partitions asks for, if it is there."""
+        self.topic_znodes: dict[str, TopicAssignment] = {}
+        """Topics' assignments, as they were last written."""
         self.raising: dict[type, Exception] = {}
         self.before_write: list[Callable[[], None]] = []
         self.asked: list[Any] = []
@@ -75,7 +85,13 @@ class Scene:
         self.parts: list[tuple[Any, ...]] = []
         """What went ahead of each request that was sent."""
         self.done: list[Any] = []
+        self.steps: list[Any] = []
+        """What was asked, sent (with its receiver) and done, in order."""
         self.pauses = 0
+        self.refused_topics: set[str] = set()
+        """Topics whose znode cannot be written."""
+        self.breaks_at: tuple[int, bool] | None = None
+        """The answer of the question of this number is lost: was it carried out?"""
 
     def run(self, flow: Flow[Any]) -> Any:
         """Drive a flow to its end; its result."""
@@ -90,22 +106,29 @@ class Scene:
         """Answer a question at once; keep what is sent and done."""
         if isinstance(step, Question):
             self.asked.append(step)
+            self.steps.append(step)
+            if self.breaks_at is not None and self.breaks_at[0] == len(self.asked) - 1:
+                if self.breaks_at[1]:
+                    self.answer(step)
+                raise ConnectionLoss("its answer is lost")
             if type(step) in self.raising:
                 raise self.raising[type(step)]
             return self.answer(step)
         if isinstance(step, SendRequest):
             self.sent.append((step.broker_id, step.request))
             self.parts.append(step.parts)
+            self.steps.append((step.broker_id, step.request))
         elif isinstance(step, Pause):
             self.pauses += 1
         else:
             self.done.append(step)
+            self.steps.append(step)
         return None
 
     def answer(self, question: Any) -> Any:
         """What ZooKeeper, or the deletion, says."""
         match question:
-            case GetPartitionStates(partitions):
+            case GetPartitionStates(partitions, _):
                 return PartitionStates(tuple(PartitionStateRead(tp, self.znodes.get(tp)) for tp in partitions))
             case CreatePartitionStates(states):
                 return WriteResults(tuple(self._create(*entry) for entry in states))
@@ -119,6 +142,17 @@ class Scene:
                 return PreferredElections(self.wanted is not None, self.wanted or ())
             case ForgetPreferredElections():
                 self.wanted = None
+                return Done()
+            case GetReassignments():
+                return Reassignments(self.reassignments is not None, self.reassignments or ())
+            case ForgetReassignments(requests):
+                left = tuple(each for each in self.reassignments or () if each not in requests)
+                self.reassignments = left or None
+                return Reassignments(bool(left), left)
+            case SetAssignments(topics):
+                if not self.refused_topics.isdisjoint(each.topic for each in topics):
+                    raise ZooKeeperRefused("NO_NODE")
+                self.topic_znodes.update((each.topic, each) for each in topics)
                 return Done()
             case StartWatching() | StopWatching() | DeleteTopics():
                 return Done()
@@ -180,6 +214,7 @@ class Scene:
         self.sent.clear()
         self.parts.clear()
         self.done.clear()
+        self.steps.clear()
 
     def agreed(self) -> bool:
         """Do controller and deletion agree?"""

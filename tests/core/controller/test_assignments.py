@@ -1,10 +1,10 @@
-"""CC1-CC5 of controller.md 9.4, and the target of CC6: assignments in the context."""
+"""CC1-CC7 of controller.md 9.4: assignments in the context, and how they change."""
 
 from __future__ import annotations
 
 import pytest
 
-from actors.core.controller.context import target_replicas
+from actors.core.controller.context import reassigned, target_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.validation import inconsistencies
 from messages.cluster import ReplicaAssignment, TopicPartition
@@ -45,6 +45,24 @@ def test_cc4_and_cc5_the_assignments_of_a_topic() -> None:
 )
 def test_cc6_the_target(assignment: ReplicaAssignment, target: tuple[int, ...]) -> None:
     assert target_replicas(assignment) == target
+
+
+@pytest.mark.parametrize(
+    ("replicas", "target", "expected"),
+    [
+        ((1, 2, 3, 4), (4, 2, 5, 3), FULL((4, 2, 5, 3, 1), (5,), (1,))),
+        ((1, 2, 3), (4, 5, 6), FULL((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3))),
+        ((1, 2, 3), (3, 1, 2), FULL((3, 1, 2))),
+    ],
+)
+def test_cc6_on_the_way_to_a_target(replicas: tuple[int, ...], target: tuple[int, ...], expected: FULL) -> None:
+    assert reassigned(FULL(replicas), target) == expected
+
+
+def test_cc7_a_reassignment_reassigned_starts_from_the_origin() -> None:
+    on_its_way = reassigned(FULL((1, 2, 3)), (4, 5, 6))
+    assert reassigned(on_its_way, (7, 8, 9)) == FULL((7, 8, 9, 1, 2, 3), (7, 8, 9), (1, 2, 3))
+    assert reassigned(reassigned(on_its_way, (7, 8, 9)), (1, 2, 3)) == FULL((1, 2, 3))
 
 
 def test_a_changed_assignment_changes_the_index_by_broker() -> None:

@@ -1,0 +1,285 @@
+"""Partitions get other replicas (controller.md 7.7).
+
+A partition's assignment says all: who replicates it, who of them is being added, who is going to be removed. It is on
+its way as long as somebody is added or removed, and the topic's znode says the same, so that any controller goes on.
+
+1. Asked for: the new assignment is written and taken over. Replicas that an earlier request had been adding, and that
+   nobody wants any more, are deleted. The partition's state is watched from now on.
+2. Not all of the target in the ISR yet: all replicas hear of the assignment under a new leader epoch, the new ones
+   begin to follow. Each change of the state is a reason to look again.
+3. All of the target in the ISR: the target alone is the assignment. Who leads outside of it, or is dead, is replaced;
+   the others' replicas leave the ISR and are deleted, nobody waits for their answers. Then the topic's znode and the
+   request are settled, and everybody hears.
+
+Rule: a reassignment that breaks off is begun again, at any step: by the next controller, or when a broker of its target
+starts. What is asked for and cannot be is taken out of the request, named in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from actors.core.controller import deletion_plan, elections
+from actors.core.controller.batch import RequestBatch, announce
+from actors.core.controller.context import ControllerContext, ReplicasByBroker, reassigned, target_replicas
+from actors.core.controller.failures import passing
+from actors.core.controller.instructions import Enqueue
+from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
+from actors.core.controller.partition_state_machine import move_partitions
+from actors.core.controller.replica_state_machine import move_replicas
+from actors.core.controller.slicing import chosen, sliced
+from actors.core.controller.states import PartitionState, ReplicaState
+from messages.cluster import (
+    LeaderIsrAndControllerEpoch,
+    Leadership,
+    PartitionAssignment,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from messages.conversation import AskFailed, Flow, ask
+from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
+from messages.zookeeper import (
+    ForgetReassignments,
+    GetPartitionStates,
+    GetReassignments,
+    RequestedReassignment,
+    SetAssignments,
+    StopWatching,
+    TopicAssignment,
+)
+
+log = logging.getLogger("kafka.controller")
+
+Assignments = Mapping[TopicPartition, ReplicaAssignment]
+
+
+def begin(context: ControllerContext) -> Flow[None]:
+    """A term begins: what is asked for in ZooKeeper, then what else is on its way."""
+    on_their_way = dict.fromkeys(context.reassigning)
+    asked_for = yield from _requested(context)
+    yield from _reassign(context, {tp: context.assignments[tp] for tp in on_their_way if tp not in asked_for})
+
+
+def requested(context: ControllerContext, event: ZkPartitionReassignment) -> Flow[None]:
+    """Somebody asks for other replicas."""
+    yield from _requested(context)
+
+
+def resume(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
+    """Brokers started: go on with what waits for them."""
+    waiting = {tp: context.assignments[tp] for tp in context.reassigning}
+    yield from _reassign(
+        context, {tp: each for tp, each in waiting.items() if not set(broker_ids).isdisjoint(target_replicas(each))}
+    )
+
+
+def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChange) -> Flow[None]:
+    """The state of a partition that is being reassigned changed, maybe by our hand: is its target in the ISR now?"""
+    partition = TopicPartition(event.topic, event.partition)
+    if partition in context.reassigning:
+        yield from _finish(context, (yield from _caught_up(context, [partition])))
+
+
+def _requested(context: ControllerContext) -> Flow[Assignments]:
+    """Begin, or go on with, what stands in /admin/reassign_partitions; what was accepted."""
+    answer = yield from ask(GetReassignments())
+    refusals = {each: why for each in answer.requested if (why := _refusal(context, each))}
+    for each, why in refusals.items():
+        log.error("%s No reassignment of %s to %s: %s", context.tag, *each, why)
+    accepted = {each.partition: each for each in answer.requested if each not in refusals}
+    wanted = {tp: reassigned(context.assignments[tp], each.replicas) for tp, each in accepted.items()}
+    failed = yield from _reassign(context, wanted)
+    hopeless = [*refusals, *(accepted[tp] for tp in failed)]
+    if hopeless:
+        yield from _forget(context, hopeless)
+    return wanted
+
+
+def _refusal(context: ControllerContext, request: RequestedReassignment) -> str:
+    """Why it cannot be; empty where it can. Kafka takes lists of replicas from ZooKeeper as they are."""
+    partition, replicas = request
+    if not context.assignment(partition).replicas:
+        return "it is unknown"
+    if partition.topic in context.queued:
+        return "its topic is being deleted"
+    if not replicas or min(replicas) < 0 or len(set(replicas)) < len(replicas):
+        return "that is no list of different brokers"
+    return ""
+
+
+def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Failures]:
+    """onPartitionReassignment: bring these partitions a step on; whose assignment could not be written, and why."""
+    failures: Failures = {}
+    if not assignments:
+        return failures
+    log.info("%s Reassigning %d partitions", context.tag, len(assignments))
+    changed = {tp: each for tp, each in assignments.items() if context.assignments[tp] != each}
+    failures = yield from _write(context, changed)
+    log_failures(context, "reassign", failures)
+    unneeded: ReplicasByBroker = {}
+    for partition, assignment in changed.items():
+        if partition not in failures:
+            for broker_id in context.assignments[partition].replicas:
+                if broker_id not in assignment.replicas:
+                    unneeded.setdefault(broker_id, []).append(partition)
+            context.set_assignment(partition, assignment)
+    yield from _delete_replicas(context, unneeded)
+    begun = [tp for tp in assignments if tp not in failures]
+    complete = yield from _caught_up(context, begun)
+    done = frozenset(complete)
+    waiting = [tp for tp in begun if tp not in done]
+    yield from _raise_epochs(context, waiting)
+    fresh: ReplicasByBroker = {}
+    for partition in waiting:
+        for broker_id in context.assignments[partition].adding:
+            if context.replica_state(broker_id, partition) is ReplicaState.NON_EXISTENT:
+                fresh.setdefault(broker_id, []).append(partition)
+    yield from move_replicas(context, fresh, ReplicaState.NEW)
+    yield from _finish(context, complete)
+    return failures
+
+
+def _caught_up(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[list[TopicPartition]]:
+    """Those of which the whole target is in the ISR, or which only changed their order; the others are watched."""
+    moving = yield from chosen(lambda tp: tp in context.reassigning, partitions)
+    behind = frozenset(moving)
+    isrs: dict[TopicPartition, tuple[int, ...]] = {}
+
+    def look(part: Sequence[TopicPartition]) -> Flow[None]:
+        read = yield from ask(GetPartitionStates(tuple(part), watch=True))
+        isrs.update((tp, state.isr) for tp, state, _ in read.states if state is not None)
+
+    yield from sliced(look, moving)
+    return [
+        tp
+        for tp in partitions
+        if tp not in behind or (tp in isrs and set(target_replicas(context.assignments[tp])) <= set(isrs[tp]))
+    ]
+
+
+def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
+    """All of the target is in the ISR: the rest goes (step 3)."""
+    if not partitions:
+        return
+    added: ReplicasByBroker = {}
+    removed: ReplicasByBroker = {}
+    for partition in partitions:
+        for grouped, broker_ids in (
+            (added, context.assignments[partition].adding),
+            (removed, context.assignments[partition].removing),
+        ):
+            for broker_id in broker_ids:
+                grouped.setdefault(broker_id, []).append(partition)
+    yield from move_replicas(context, added, ReplicaState.ONLINE)
+    for partition in partitions:
+        context.set_assignment(partition, ReplicaAssignment(target_replicas(context.assignments[partition])))
+    led = yield from chosen(lambda tp: tp in context.leadership, partitions)
+    staying = yield from chosen(lambda tp: _leader_stays(context, tp), led)
+    kept = frozenset(staying)
+    leaving = [tp for tp in led if tp not in kept]
+    yield from move_partitions(context, leaving, PartitionState.ONLINE, elections.reassign)
+    yield from _raise_epochs(context, staying)
+    yield from _delete_replicas(context, removed)
+    failures = yield from _write(context, {tp: context.assignments[tp] for tp in partitions})
+    log_failures(context, "write the assignment", failures)
+    keys = tuple(f"{tp.topic}/{tp.partition}" for tp in partitions)
+    yield from ask(StopWatching((PartitionReassignmentIsrChange.__name__,), keys))
+    yield from _forget(context, [RequestedReassignment(tp, context.assignments[tp].replicas) for tp in partitions])
+    log.info("%s Reassigned %d partitions", context.tag, len(partitions))
+    yield from announce(context, partitions=partitions)
+    yield from deletion_plan.resume(context, dict.fromkeys(tp.topic for tp in partitions))
+
+
+def _leader_stays(context: ControllerContext, partition: TopicPartition) -> bool:
+    leader = context.leadership[partition].leader
+    return leader in context.assignments[partition].replicas and context.is_online(leader, partition)
+
+
+def _raise_epochs(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
+    """Same leader, same ISR, next leader epoch; and all replicas hear the assignment, those added as new ones."""
+    batch, failures = RequestBatch(context), Failures()
+
+    def rise(part: Sequence[TopicPartition]) -> Flow[None]:
+        remaining = part
+        while remaining:
+            states = yield from read_states(context, remaining, failures)
+            updates = [
+                Leadership(
+                    tp,
+                    LeaderIsrAndControllerEpoch(
+                        state.leader, state.leader_epoch + 1, state.isr, context.epoch, state.zk_version
+                    ),
+                )
+                for tp, state in states.items()
+            ]
+            written, remaining = yield from write_states(context, updates, failures)
+            for partition, state in written:
+                assignment = context.assignments[partition]
+                known = tuple(r for r in assignment.replicas if r not in assignment.adding)
+                batch.add_leader_and_isr(known, partition, state, assignment, is_new=False)
+                batch.add_leader_and_isr(assignment.adding, partition, state, assignment, is_new=True)
+
+    yield from sliced(rise, partitions)
+    log_failures(context, "tell of a reassignment", failures)
+    yield from batch.send()
+
+
+def _delete_replicas(context: ControllerContext, replicas: ReplicasByBroker) -> Flow[None]:
+    """Out of the ISR, and gone: who is asked to delete them is not waited for."""
+    for state in (
+        ReplicaState.OFFLINE,
+        ReplicaState.DELETION_STARTED,
+        ReplicaState.DELETION_SUCCESSFUL,
+        ReplicaState.NON_EXISTENT,
+    ):
+        yield from move_replicas(context, replicas, state)
+
+
+def _write(context: ControllerContext, assignments: Assignments) -> Flow[Failures]:
+    """Write these assignments into their topics' znodes; which could not be, and why.
+
+    All topics at once; where that is refused, each for itself, so that one costs the others nothing.
+    """
+    by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
+    for (topic, number), assignment in assignments.items():
+        by_topic.setdefault(topic, {})[number] = assignment
+    topics = [
+        TopicAssignment(
+            topic,
+            tuple(
+                PartitionAssignment(n, changed.get(n, each)) for n, each in context.topic_assignment(topic).partitions
+            ),
+        )
+        for topic, changed in by_topic.items()
+    ]
+    failures: Failures = {}
+    if not topics or (yield from _written(context, topics)) == "":
+        return failures
+    for each in topics:
+        why = yield from _written(context, [each])
+        if why:
+            failures.update((TopicPartition(each.topic, number), why) for number in by_topic[each.topic])
+    return failures
+
+
+def _written(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow[str]:
+    """Why these could not be written; empty if they were."""
+    try:
+        yield from ask(SetAssignments(tuple(topics), context.epoch_zk_version))
+    except AskFailed as error:
+        return str(passing(error))
+    return ""
+
+
+def _forget(context: ControllerContext, requests: Sequence[RequestedReassignment]) -> Flow[None]:
+    """Take requests out of /admin/reassign_partitions; once it is gone it is looked for, for only that is told."""
+    left = yield from ask(ForgetReassignments(tuple(requests), context.epoch_zk_version))
+    if not left.there:
+        yield Enqueue(ZkPartitionReassignment())
+
+
+EVENTS: dict[type, Callable[..., Flow[None]]] = {
+    ZkPartitionReassignment: requested,
+    PartitionReassignmentIsrChange: isr_changed,
+}

@@ -1,0 +1,271 @@
+"""Reassignment by `.send()`: its steps, what is refused, and that any step can be begun again (controller.md 7.7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.core.controller import deletion_plan, partition_state_machine, reassignment, replica_state_machine
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.instructions import Enqueue
+from actors.core.controller.states import PartitionState, ReplicaState
+from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
+from messages.conversation import ConnectionLoss, ZooKeeperRefused
+from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
+from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from messages.zookeeper import (
+    ForgetReassignments,
+    RequestedReassignment,
+    SetAssignments,
+    StopWatching,
+    TopicAssignment,
+    UpdatePartitionStates,
+)
+from tests.core.controller.driver import Scene, leadership
+
+FULL = ReplicaAssignment
+T0 = TopicPartition("t", 0)
+REQUESTED = ZkPartitionReassignment()
+CAUGHT_UP = PartitionReassignmentIsrChange("t", 0)
+
+
+def scene_of(*replicas: int, brokers: tuple[int, ...] = (1, 2, 3)) -> Scene:
+    """A partition on these replicas, led by the first, all in the ISR."""
+    scene = Scene(*brokers)
+    scene.assign("t", replicas)
+    scene.lead(T0, replicas[0], *replicas)
+    scene.put(T0, PartitionState.ONLINE)
+    for broker_id in replicas:
+        scene.put_replica(T0, broker_id, ReplicaState.ONLINE)
+    scene.topic_znodes["t"] = scene.context.topic_assignment("t")
+    return scene
+
+
+def request(scene: Scene, *entries: tuple[TopicPartition, tuple[int, ...]]) -> None:
+    """Somebody asks for this, and the controller hears."""
+    scene.reassignments = tuple(RequestedReassignment(*entry) for entry in entries)
+    scene.run(reassignment.requested(scene.context, REQUESTED))
+
+
+def catch_up(scene: Scene, *isr: int) -> None:
+    """The leader writes this ISR, and the controller hears."""
+    state = scene.znodes[T0]
+    scene.znodes[T0] = leadership(state.leader, *isr, epoch=state.leader_epoch, version=state.zk_version + 1)
+    scene.run(reassignment.isr_changed(scene.context, CAUGHT_UP))
+
+
+def transcript(scene: Scene) -> list[str]:
+    """What was written, watched no more and sent, in order; then forget it."""
+    lines: list[str] = []
+    for step in scene.steps:
+        match step:
+            case SetAssignments(topics):
+                lines += [
+                    f"topic {shown(each.replicas, each.adding, each.removing)}"
+                    for topic in topics
+                    for _, each in topic.partitions
+                ]
+            case UpdatePartitionStates(states):
+                lines += [f"state leader {s.leader} epoch {s.leader_epoch} isr {list(s.isr)}" for _, s in states]
+            case StopWatching(_, keys):
+                lines.append(f"unwatch {keys}")
+            case ForgetReassignments(requests):
+                lines.append(f"forget {[list(each.replicas) for each in requests]}")
+            case Enqueue(event):
+                lines.append(f"enqueue {type(event).__name__}")
+            case (to, LeaderAndIsrRequest() as sent):
+                (state,) = sent.partition_states
+                assigned = shown(state.replicas, state.adding_replicas, state.removing_replicas)
+                lines.append(f"LeaderAndIsr to {to} epoch {state.leader_epoch} new {state.is_new} {assigned}")
+            case (to, StopReplicaRequest() as sent):
+                (stopped,) = sent.partition_states
+                lines.append(f"StopReplica to {to} delete {stopped.delete_partition}")
+            case (to, UpdateMetadataRequest() as sent) if to == 1:
+                lines.append(f"UpdateMetadata of {len(sent.partition_states)}")
+    scene.forget()
+    return lines
+
+
+def shown(*lists: tuple[int, ...]) -> str:
+    """Replicas, those being added, those being removed."""
+    return "{} +{} -{}".format(*map(list, lists))
+
+
+def test_ci11_the_steps_of_a_single_replica_that_moves() -> None:
+    scene = scene_of(1, brokers=(1, 2))
+    request(scene, (T0, (2,)))
+    assert transcript(scene) == [
+        "topic [2, 1] +[2] -[1]",
+        "state leader 1 epoch 1 isr [1]",
+        "LeaderAndIsr to 1 epoch 1 new False [2, 1] +[2] -[1]",
+        "LeaderAndIsr to 2 epoch 1 new True [2, 1] +[2] -[1]",
+        "UpdateMetadata of 1",
+        "LeaderAndIsr to 2 epoch 1 new True [2, 1] +[2] -[1]",
+        "UpdateMetadata of 1",
+    ]
+    catch_up(scene, 1, 2)
+    assert transcript(scene) == [
+        "state leader 2 epoch 2 isr [1, 2]",
+        "LeaderAndIsr to 2 epoch 2 new False [2] +[] -[]",
+        "UpdateMetadata of 1",
+        "state leader 2 epoch 3 isr [2]",
+        "LeaderAndIsr to 2 epoch 3 new False [2] +[] -[]",
+        "UpdateMetadata of 1",
+        "StopReplica to 1 delete False",
+        "StopReplica to 1 delete True",
+        "topic [2] +[] -[]",
+        "unwatch ('t/0',)",
+        "forget [[2]]",
+        "enqueue ZkPartitionReassignment",
+        "UpdateMetadata of 1",
+    ]
+    context = scene.context
+    assert scene.reassignments is None and not context.reassigning
+    assert context.replica_states == {1: {}, 2: {T0: ReplicaState.ONLINE}}
+
+
+def test_a_leader_that_stays_is_not_replaced() -> None:
+    scene = scene_of(1, 2)
+    request(scene, (T0, (3, 1)))
+    catch_up(scene, 1, 2, 3)
+    state = scene.znodes[T0]
+    assert (state.leader, state.leader_epoch, state.isr) == (1, 3, (1, 3))
+    assert scene.context.assignment(T0) == FULL((3, 1))
+
+
+def test_another_order_is_done_at_once() -> None:
+    scene = scene_of(1, 2)
+    request(scene, (T0, (2, 1)))
+    assert scene.context.assignment(T0) == FULL((2, 1)) and scene.reassignments is None
+    assert (scene.znodes[T0].leader, scene.znodes[T0].leader_epoch) == (1, 1)
+    assert scene.topic_znodes["t"].partitions == (PartitionAssignment(0, FULL((2, 1))),)
+
+
+def test_who_is_wanted_no_more_on_the_way_is_deleted() -> None:
+    scene = scene_of(1)
+    request(scene, (T0, (2,)))
+    scene.forget()
+    request(scene, (T0, (3,)))
+    assert scene.context.assignment(T0) == FULL((3, 1), (3,), (1,))
+    assert [state.delete_partition for r in scene.requests(StopReplicaRequest, 2) for state in r.partition_states] == [
+        False,
+        True,
+    ]
+    assert scene.context.replica_state(2, T0) is ReplicaState.NON_EXISTENT
+    catch_up(scene, 1, 3)
+    assert scene.context.assignment(T0) == FULL((3,)) and scene.reassignments is None
+
+
+def test_what_is_behind_waits() -> None:
+    scene = scene_of(1)
+    request(scene, (T0, (2, 3)))
+    scene.forget()
+    catch_up(scene, 1, 2)
+    assert transcript(scene) == [] and scene.reassignments is not None
+    catch_up(scene, 1, 2, 3)
+    assert scene.reassignments is None
+
+
+@pytest.mark.parametrize(
+    ("partition", "replicas"),
+    [(T0, ()), (T0, (2, 2)), (T0, (-1,)), (TopicPartition("t", 9), (2,)), (TopicPartition("unknown", 0), (2,))],
+)
+def test_ra5_what_cannot_be_is_dropped(partition: TopicPartition, replicas: tuple[int, ...]) -> None:
+    scene = scene_of(1)
+    request(scene, (partition, replicas))
+    assert scene.reassignments is None and scene.context.assignment(T0) == FULL((1,))
+    assert scene.sent == [] and scene.done == [Enqueue(REQUESTED)]
+
+
+def test_one_topic_that_cannot_be_written_costs_the_others_nothing() -> None:
+    scene = scene_of(1)
+    gone = scene.assign("gone", (1,))[0]
+    scene.lead(gone, 1, 1)
+    scene.put(gone, PartitionState.ONLINE)
+    scene.refused_topics.add("gone")
+    request(scene, (gone, (2,)), (T0, (2,)))
+    assert scene.reassignments == (RequestedReassignment(T0, (2,)),)
+    assert list(scene.context.reassigning) == [T0]
+
+
+def test_t1_a_deletion_waits_for_the_end_of_the_reassignment() -> None:
+    scene = scene_of(1)
+    request(scene, (T0, (2,)))
+    scene.run(deletion_plan.queue(scene.context, ["t"]))
+    scene.run(deletion_plan.resume(scene.context, ["t"]))
+    scene.run(deletion_plan.resume(scene.context))
+    assert scene.context.deletions.ineligible == ("t",) and not scene.context.started
+    catch_up(scene, 1, 2)
+    assert scene.context.deletions.ineligible == () and scene.context.started == {"t"}
+    assert scene.agreed()
+
+
+def test_what_is_asked_of_a_topic_being_deleted_is_refused() -> None:
+    scene = scene_of(1)
+    scene.run(deletion_plan.queue(scene.context, ["t"]))
+    request(scene, (T0, (2,)))
+    assert scene.reassignments is None and scene.context.assignment(T0) == FULL((1,))
+
+
+def moved(scene: Scene) -> list[Any]:
+    """Ask for 1 -> 2, and let 2 catch up; what was asked of ZooKeeper meanwhile."""
+    request(scene, (T0, (2,)))
+    catch_up(scene, 1, 2)
+    return scene.asked
+
+
+ASKED = len(moved(scene_of(1)))
+
+
+@pytest.mark.parametrize("number", range(ASKED))
+def test_the_next_controller_goes_on_wherever_it_broke_off(number: int) -> None:
+    """The answer of one question after the other is lost, half of them after they were carried out."""
+    for carried_out in (False, True):
+        scene = scene_of(1)
+        scene.breaks_at = number, carried_out
+        with pytest.raises(ConnectionLoss):
+            moved(scene)
+        scene = succeeded(scene)
+        scene.run(reassignment.begin(scene.context))
+        if scene.context.reassigning:
+            catch_up(scene, 1, 2)
+        state = scene.znodes[T0]
+        assert (state.leader, state.isr) == (2, (2,))
+        assert scene.topic_znodes["t"].partitions == (PartitionAssignment(0, FULL((2,))),)
+        assert scene.reassignments is None
+        assert scene.context.replica_state(1, T0) is ReplicaState.NON_EXISTENT
+
+
+def succeeded(old: Scene) -> Scene:
+    """The scene as the next controller finds it: the same ZooKeeper, nothing remembered."""
+    scene = Scene(1, 2, 3)
+    scene.znodes, scene.topic_znodes, scene.reassignments = old.znodes, old.topic_znodes, old.reassignments
+    load(scene.context, scene.topic_znodes["t"])
+    scene.context.learn_leaderships(scene.znodes.items())
+    scene.run(replica_state_machine.start(scene.context))
+    scene.run(partition_state_machine.start(scene.context))
+    return scene
+
+
+def load(context: ControllerContext, topic: TopicAssignment) -> None:
+    context.learn(topic.topic, topic.partitions)
+
+
+def test_a_broker_that_starts_is_told_of_what_waits_for_it() -> None:
+    scene = scene_of(1, brokers=(1,))
+    request(scene, (T0, (2,)))
+    scene.forget()
+    scene.run(reassignment.resume(scene.context, [3]))
+    assert scene.sent == []
+    scene.context.add_broker(Scene(2).context.brokers[2])
+    scene.run(reassignment.resume(scene.context, [2]))
+    (state,) = scene.requests(LeaderAndIsrRequest, 2)[0].partition_states
+    assert (state.leader_epoch, state.is_new, state.adding_replicas) == (2, True, (2,))
+
+
+def test_a_refusal_of_another_kind_drops_nothing_of_the_others() -> None:
+    scene = scene_of(1)
+    scene.raising[UpdatePartitionStates] = ZooKeeperRefused("no")
+    request(scene, (T0, (2,)))
+    assert list(scene.context.reassigning) == [T0] and scene.reassignments is not None

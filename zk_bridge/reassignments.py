@@ -1,0 +1,59 @@
+"""Conversations about reassignments that admin tools ask for (controller.md 2.2, 7.7)."""
+
+from __future__ import annotations
+
+import logging
+
+from messages.conversation import BadZnode
+from messages.store import BAD_VERSION, CONNECTION_LOSS, DELETE, NO_NODE, OK, SET, WriteOp, Znode
+from messages.zookeeper import (
+    ForgetReassignments,
+    GetReassignments,
+    Reassignments,
+    RequestedReassignment,
+)
+from zk_bridge import paths, znodes
+from zk_bridge.conversations import Arm, Conversation, Starter, data_of, fence, transact
+
+logger = logging.getLogger(__name__)
+
+
+def get_reassignments(question: GetReassignments) -> Conversation:
+    """Which partitions shall have which replicas."""
+    yield Arm(exists=(paths.REASSIGNMENTS,))
+    (node,) = yield from data_of((paths.REASSIGNMENTS,))
+    return Reassignments(node.code == OK, _requests(node))
+
+
+def forget_reassignments(question: ForgetReassignments) -> Conversation:
+    """Take requests out, as the node is now: what an admin writes meanwhile is not lost, so it is read again then."""
+    done = frozenset(question.requests)
+    while True:
+        (node,) = yield from data_of((paths.REASSIGNMENTS,))
+        if node.code == NO_NODE:
+            return Reassignments(False)
+        requests = _requests(node)
+        left = tuple(each for each in requests if each not in done)
+        if left and len(left) == len(requests):
+            return Reassignments(True, left)
+        data = znodes.encode_reassignments(left) if left else None
+        op = WriteOp(SET if left else DELETE, paths.REASSIGNMENTS, data, node.version)
+        ops = (*fence(question.epoch_zk_version), op)
+        reply = yield from transact(ops, CONNECTION_LOSS, BAD_VERSION, NO_NODE)
+        if reply.code == OK:
+            return Reassignments(bool(left), left)
+
+
+def _requests(node: Znode) -> tuple[RequestedReassignment, ...]:
+    """What the node asks for; nothing where it is torn, or not there."""
+    try:
+        return () if node.code == NO_NODE else znodes.decode_reassignments(paths.REASSIGNMENTS, node.data)
+    except BadZnode as error:
+        logger.warning("A request for reassignments counts as empty: %s", error)
+        return ()
+
+
+ANSWERS: dict[type, Starter] = {
+    GetReassignments: get_reassignments,
+    ForgetReassignments: forget_reassignments,
+}
