@@ -49,6 +49,6 @@ def test_keys_of_the_json(tmp_path: Path) -> None:
 
 
 def test_what_a_newcomer_must_know_is_in_the_readme() -> None:
-    for words in ("docs/commands.md", "export ZK=", "trusted networks", "stays small"):
+    for words in ("docs/commands.md", "export ZK=", "trusted networks"):
         assert words in README
     assert "bash_source" in PAGE and "/metrics" in PAGE

@@ -65,7 +65,7 @@ class Soak:
             zookeeper__session__timeout__ms=int(SESSION_SECONDS * 1000),
             zookeeper__connection__timeout__ms=int(REST_SECONDS * 1000),
             controlled__shutdown__retry__backoff__ms=200,
-            controller__validate="true",
+            validate__state="true",
         )
 
     def kill(self, node: int) -> None:

@@ -28,13 +28,14 @@ Name = tuple[str, int]
 
 @attrs.frozen
 class State:
-    """A partition's state znode, and how often it was written since it was created."""
+    """A partition's state znode, how often it was written since it was created, and when that was (its czxid)."""
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
     version: int
+    created: int = 0
 
 
 @attrs.frozen
@@ -92,7 +93,7 @@ def _of_the_partitions(now: Sight) -> Iterator[str]:
             yield f"{name}: nobody leads, though {sorted(live)} of the ISR live"
         if state.leader != NO_LEADER and (state.leader not in live or live != isr):
             yield f"{name}: leader {state.leader}, ISR {state.isr}, up are {sorted(now.up)}"
-        if state.leader_epoch != state.version:
+        if state.leader_epoch > state.version:  # each write of the controller's counts both, one of a leader's but one
             yield f"{name}: leader epoch {state.leader_epoch} after {state.version} writes"
         if state.controller_epoch > now.epoch:
             yield f"{name}: written by controller epoch {state.controller_epoch}, which is {now.epoch}"
@@ -127,8 +128,13 @@ def _between(now: Sight, before: Sight) -> Iterator[str]:
         yield f"/controller_epoch grew from {before.epoch} to {now.epoch} by {writes} writes"
     for name in sorted(set(now.states) & set(before.states)):
         was, is_now = before.states[name], now.states[name]
-        if is_now.version > was.version and is_now.controller_epoch < was.controller_epoch:
+        if is_now.created != was.created:
+            continue
+        if is_now.controller_epoch < was.controller_epoch:
             yield f"{name}: the controller epoch went back"
+        elections, writes = is_now.leader_epoch - was.leader_epoch, is_now.version - was.version
+        if not (is_now.leader != was.leader) <= elections <= writes:
+            yield f"{name}: {elections} elections in {writes} writes between leaders {was.leader} and {is_now.leader}"
 
 
 def _difference(said: Mapping[Name, Any], true: Mapping[Name, Any]) -> dict[Name, tuple[Any, Any]]:
@@ -188,7 +194,9 @@ def _children(zk: KazooClient, path: str) -> list[str]:
 def _state(zk: KazooClient, path: str) -> State:
     data, stat = zk.get(path)
     read = json.loads(data)
-    return State(read["leader"], read["leader_epoch"], tuple(read["isr"]), read["controller_epoch"], stat.version)
+    return State(
+        read["leader"], read["leader_epoch"], tuple(read["isr"]), read["controller_epoch"], stat.version, stat.czxid
+    )
 
 
 def _metadata(port: int, without: Collection[str]) -> Metadata:
