@@ -22,6 +22,15 @@ from messages.admin_requests import (
     GrownTopic,
 )
 from messages.broker import METADATA_CACHE
+from messages.config_requests import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlteredResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedResource,
+    IncrementalAlterConfigsRequest,
+)
 from messages.data_requests import (
     DeletedRecords,
     DeleteRecordsRequest,
@@ -66,6 +75,7 @@ REPLICA_MANAGER = "replica_manager"
 CONTROLLER = "controller"
 PARTITIONS = "partition_requests"
 PRODUCER_IDS = "producer_ids"
+CONFIGS = "configs"
 """Who answers, beside METADATA_CACHE: on any broker, but the controller only on the node that is it."""
 
 
@@ -144,6 +154,20 @@ def _refuse_create_partitions(request: CreatePartitionsRequest, code: int) -> Cr
     return CreatePartitionsResponse(tuple([GrownTopic(topic.name, code) for topic in request.topics]))
 
 
+def _refuse_describe_configs(request: DescribeConfigsRequest, code: int) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        tuple([DescribedResource(code, None, each.resource_type, each.resource_name) for each in request.resources])
+    )
+
+
+def _refuse_alter_configs(
+    request: AlterConfigsRequest | IncrementalAlterConfigsRequest, code: int
+) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        tuple([AlteredResource(code, None, each.resource_type, each.resource_name) for each in request.resources])
+    )
+
+
 APIS: tuple[Api, ...] = (
     Api(0, "Produce", 3, 8, ProduceRequest, ProduceResponse, PARTITIONS, _refuse_produce, carries_records=True),
     Api(1, "Fetch", 4, 11, FetchRequest, FetchResponse, PARTITIONS, _refuse_fetch, carries_records=True),
@@ -190,6 +214,15 @@ APIS: tuple[Api, ...] = (
     Api(
         *(20, "DeleteTopics", 0, 4, DeleteTopicsRequest, DeleteTopicsResponse, CONTROLLER, _refuse_delete_topics),
         elsewhere=NOT_CONTROLLER,
+    ),
+    Api(
+        *(32, "DescribeConfigs", 0, 3, DescribeConfigsRequest, DescribeConfigsResponse, CONFIGS),
+        refusal=_refuse_describe_configs,
+    ),
+    Api(*(33, "AlterConfigs", 0, 1, AlterConfigsRequest, AlterConfigsResponse, CONFIGS, _refuse_alter_configs)),
+    Api(
+        *(44, "IncrementalAlterConfigs", 0, 1, IncrementalAlterConfigsRequest, AlterConfigsResponse, CONFIGS),
+        refusal=_refuse_alter_configs,
     ),
     Api(
         *(37, "CreatePartitions", 0, 2, CreatePartitionsRequest, CreatePartitionsResponse, CONTROLLER),

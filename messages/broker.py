@@ -190,6 +190,21 @@ class GetAliveBrokers(Question["AliveBrokers"]):
 
 
 @message
+class GetKnownTopics(Question["KnownTopics"]):
+    """Which of these topics are there? -> KnownTopics"""
+
+    asks: ClassVar[str] = METADATA_CACHE
+    topics: tuple[str, ...]
+
+
+@message
+class KnownTopics:
+    """Those that the metadata cache knows, in the order asked, each once."""
+
+    topics: tuple[str, ...]
+
+
+@message
 class AliveBrokers:
     """Ids of the brokers that the last UpdateMetadata named, ascending; where each is reached by brokers, if it is."""
 

@@ -174,6 +174,15 @@ class StartProducerIds:
 
 
 @message
+class StartConfigs:
+    """First mail of ConfigsActor."""
+
+    settings: NodeSettings
+    bridge: ActorAddress
+    metadata_cache: ActorAddress
+
+
+@message
 class StartFetcherManager:
     """First mail of ReplicaFetcherManagerActor."""
 
@@ -191,6 +200,7 @@ class StartRequestHandler:
     controller: ActorAddress | None
     partition_requests: ActorAddress | None = None
     producer_ids: ActorAddress | None = None
+    configs: ActorAddress | None = None
 
 
 @message

@@ -28,6 +28,8 @@ from messages.broker import (
     AwaitTopics,
     Forwarded,
     GetAliveBrokers,
+    GetKnownTopics,
+    KnownTopics,
     MergeMetadata,
     StageMetadata,
     WaitedLongEnough,
@@ -93,6 +95,9 @@ class MetadataCacheActor(FlowActor, Answerer):
                 return Done()
             case GetAliveBrokers():
                 return self._alive()
+            case GetKnownTopics(topics):
+                known = self._cache.view.topics
+                return KnownTopics(tuple(topic for topic in dict.fromkeys(topics) if topic in known))
         raise TypeError(f"{type(question).__name__} is no question for the metadata cache")
 
     def _alive(self) -> AliveBrokers:

@@ -23,7 +23,6 @@ from datetime import timedelta
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.broker.partition import PartitionActor
-from actors.core.broker.log_settings import log_settings
 from actors.core.broker.replica_manager import (
     Census,
     ControllerResponse,
@@ -34,6 +33,7 @@ from actors.core.broker.replica_manager import (
     refused,
 )
 from actors.core.broker.validation import check, log_disagreements, replica_disagreements
+from actors.core.log_settings import log_settings
 from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, deleted_path
 from messages.broker import (

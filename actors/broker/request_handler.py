@@ -15,6 +15,7 @@ from actors.runtime import Dispatcher
 from messages.apis import (
     ADVERTISED,
     API_BY_REQUEST,
+    CONFIGS,
     CONTROLLER,
     PARTITIONS,
     PRODUCER_IDS,
@@ -65,6 +66,7 @@ class RequestHandlerActor(Dispatcher):
             CONTROLLER: message.controller,
             PARTITIONS: message.partition_requests,
             PRODUCER_IDS: message.producer_ids,
+            CONFIGS: message.configs,
         }
 
     def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:

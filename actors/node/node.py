@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
+from actors.broker.configs import ConfigsActor
 from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
 from actors.broker.isr_keeper import IsrKeeperActor
 from actors.broker.metadata_cache import MetadataCacheActor
@@ -40,6 +41,7 @@ from messages.node import (
     ReplicaManagerStarted,
     ServeClients,
     StartBridge,
+    StartConfigs,
     StartController,
     StartFetcherManager,
     StartIsrKeeper,
@@ -92,6 +94,7 @@ class NodeActor(FlowActor):
         self._replica_manager: ActorAddress | None = None
         self._partition_requests: ActorAddress | None = None
         self._producer_ids: ActorAddress | None = None
+        self._configs: ActorAddress | None = None
         self._shutdown_attempts = 0
         self._leaving = False
         """Whether a try at controlled shutdown is under way."""
@@ -176,6 +179,8 @@ class NodeActor(FlowActor):
             self.send(self._partition_requests, StartPartitionRequests(metadata_cache))
             self._producer_ids = self.createActor(ProducerIdsActor)
             self.send(self._producer_ids, StartProducerIds(start.settings.node_id, self.peers["bridge"]))
+            self._configs = self.createActor(ConfigsActor)
+            self.send(self._configs, StartConfigs(start.settings, self.peers["bridge"], metadata_cache))
             isr_keeper = self.createActor(IsrKeeperActor)
             self.send(isr_keeper, StartIsrKeeper(self.peers["bridge"]))
             fetcher_manager = self.createActor(ReplicaFetcherManagerActor)
@@ -227,6 +232,7 @@ class NodeActor(FlowActor):
                 self._controller,
                 self._partition_requests,
                 self._producer_ids,
+                self._configs,
             ),
         )
         self.send(start.listener, ServeClients(handler))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from messages.admin_requests import CreatePartitionsResponse, DeleteTopicsRequest, DeleteTopicsResponse
 from messages.cluster import Endpoint
+from messages.config_requests import DEFAULT_CONFIG, DescribedConfig
 from messages.data_requests import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -123,6 +124,10 @@ def _fetched_bytes(fetched: FetchedPartition) -> bytes:
     return bytes(fetched.body.data)
 
 
+def _is_default(config: DescribedConfig) -> bool:
+    return config.config_source == DEFAULT_CONFIG
+
+
 BINDINGS: dict[type, Binding] = {
     ProduceRequest: Binding(gathered={"partitions": ("topic_data.partition_data",)}),
     ProducePartition: Binding(written={"records": _produced_bytes}, read={"records": _records}),
@@ -140,6 +145,7 @@ BINDINGS: dict[type, Binding] = {
     DeleteRecordsResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
     DeleteTopicsRequest: Binding(renamed={"topics": ("topic_names",)}),
     DeleteTopicsResponse: Binding(renamed={"topics": ("responses",)}),
+    DescribedConfig: Binding(written={"is_default": _is_default}),
     CreatePartitionsResponse: Binding(renamed={"topics": ("results",)}),
     LeaderAndIsrRequest: Binding(
         gathered={"partition_states": ("ungrouped_partition_states", "topic_states.partition_states")},

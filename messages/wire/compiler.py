@@ -552,7 +552,8 @@ class _Writer(_Code):
         else:
             made = f"{self.refer(primitives.framed_bytes)}({source}, {compact})"
         if field.nullable:
-            made = f"({primitives.null(field.type, compact)!r} if {source} is None else {made})"
+            null = primitives.null("array" if field.array else field.type, compact)
+            made = f"({null!r} if {source} is None else {made})"
         return made
 
     def source(self, kind: _Class, field: Field, value: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 from confluent_kafka.admin import NewTopic as LibrdkafkaTopic
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import InvalidReplicationFactorError, TopicAlreadyExistsError
@@ -84,6 +84,26 @@ def test_librdkafka_makes_enlarges_and_deletes_topics(cluster: Cluster) -> None:
     for future in admin.delete_topics(["lib", "lib-given"], operation_timeout=20).values():
         future.result(30)
     until(lambda: not cluster.zk.exists("/brokers/topics/lib"), what="lib is gone", timeout=30)
+
+
+def test_librdkafka_describes_and_changes_configurations(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([LibrdkafkaTopic("set", 1, 1)], operation_timeout=20)["set"].result(30)
+    everywhere = [AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}) for port in cluster.ports]
+
+    def described(client: AdminClient, kind: ConfigResource.Type, name: str) -> dict[str, str]:
+        (future,) = client.describe_configs([ConfigResource(kind, name)]).values()
+        return {each.name: each.value for each in future.result(30).values()}
+
+    change = ConfigEntry("retention.ms", "777", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "set", incremental_configs=[change])
+    until(lambda: "set" in everywhere[2].list_topics(timeout=20).topics, what="known to the third node", timeout=20)
+    (future,) = everywhere[2].incremental_alter_configs([resource]).values()
+    future.result(30)
+    assert cluster.config("set") == {"retention.ms": "777"}
+    for client in everywhere:
+        assert described(client, ConfigResource.Type.TOPIC, "set")["retention.ms"] == "777"
+    assert described(admin, ConfigResource.Type.BROKER, "1")["broker.id"] == "1"
 
 
 def test_kafka_python_makes_and_deletes_topics(cluster: Cluster) -> None:

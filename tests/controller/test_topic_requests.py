@@ -177,8 +177,8 @@ REFUSED = [
     ),
     (
         CreatableTopic("t", 1, 1, configs=(CreatableConfig("a", None), CreatableConfig("b", None))),
-        INVALID_REQUEST,
-        "Null value not supported for topic configs : a,b",
+        INVALID_CONFIG,
+        "Null value not supported for topic configs: a,b",
     ),
     (
         CreatableTopic("t", 1, 1, configs=(CreatableConfig("no.such", "1"),)),
@@ -276,6 +276,7 @@ def test_a_client_hears_of_its_partitions_when_they_are_led(world: World) -> Non
         (GrowingTopic("t", 2, (WantedReplicas((1, 77)),)), INVALID_REPLICA_ASSIGNMENT),
         (GrowingTopic("t", 2, (WantedReplicas((1, 1)),)), INVALID_REPLICA_ASSIGNMENT),
         (GrowingTopic("t", 2, (WantedReplicas((1,)),)), INVALID_REPLICA_ASSIGNMENT),
+        (GrowingTopic("t", 2, (WantedReplicas(()),)), INVALID_REPLICA_ASSIGNMENT),
         (GrowingTopic("moving", 2), REASSIGNMENT_IN_PROGRESS),
         (GrowingTopic("going", 2), INVALID_TOPIC),
     ],

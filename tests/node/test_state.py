@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from actors.broker.configs import ConfigsActor
 from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
 from actors.broker.isr_keeper import IsrKeeperActor
 from actors.broker.metadata_cache import MetadataCacheActor
@@ -35,6 +36,7 @@ from zk_bridge.memory_store import MemoryStore
 ACTORS = {
     *(BrokerChannelActor, ControllerActor, MetadataCacheActor, NodeActor, PartitionActor, ReplicaManagerActor),
     *(RequestHandlerActor, TopicDeletionActor, ZkBridgeActor),
+    ConfigsActor,
     IsrKeeperActor,
     PartitionRequestsActor,
     ProducerIdsActor,

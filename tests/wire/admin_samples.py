@@ -25,10 +25,33 @@ from messages.admin_requests import (
     GrownTopic,
     WantedReplicas,
 )
+from messages.config_requests import (
+    DEFAULT_CONFIG,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlteredResource,
+    ChangedResource,
+    ConfigChange,
+    ConfigSynonym,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribedConfig,
+    DescribedResource,
+    IncrementalAlterConfigsRequest,
+)
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
+DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
 
-MODULES = {CREATE_TOPICS: "create_topics", DELETE_TOPICS: "delete_topics", CREATE_PARTITIONS: "create_partitions"}
+MODULES = {
+    CREATE_TOPICS: "create_topics",
+    DELETE_TOPICS: "delete_topics",
+    CREATE_PARTITIONS: "create_partitions",
+    DESCRIBE_CONFIGS: "describe_configs",
+    ALTER_CONFIGS: "alter_configs",
+    INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+}
 """API key -> kio's module."""
 
 SINCE: dict[type, dict[str, int]] = {
@@ -36,6 +59,8 @@ SINCE: dict[type, dict[str, int]] = {
     CreateTopicsResponse: {"throttle_time_ms": 2},
     CreatedTopic: {"error_message": 1, "num_partitions": 5, "replication_factor": 5, "configs": 5},
     DeleteTopicsResponse: {"throttle_time_ms": 1},
+    DescribeConfigsRequest: {"include_synonyms": 1, "include_documentation": 3},
+    DescribedConfig: {"config_source": 1, "synonyms": 1, "config_type": 3, "documentation": 3},
 }
 """Fields that came after the first version."""
 
@@ -57,17 +82,36 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
     topic = st.builds(CreatableTopic, texts, int32, int16, several(assignment), several(config))
     growing = st.builds(GrowingTopic, texts, int32, st.none() | several(st.builds(WantedReplicas, ids)))
 
+    int8 = st.integers(-128, 127)
+    wanted = st.builds(DescribeConfigsResource, int8, texts, st.none() | several(texts))
+    replacing = st.builds(ChangedResource, int8, texts, several(st.builds(ConfigChange, texts, maybe)))
+    changing = st.builds(ChangedResource, int8, texts, several(st.builds(ConfigChange, texts, maybe, int8)))
+
     def requests(version: int) -> dict[int, Any]:
         this = st.just(version)
         return {
             CREATE_TOPICS: st.builds(CreateTopicsRequest, this, several(topic), spans, st.booleans()),
             DELETE_TOPICS: st.builds(DeleteTopicsRequest, this, several(texts), spans),
             CREATE_PARTITIONS: st.builds(CreatePartitionsRequest, this, several(growing), spans, st.booleans()),
+            DESCRIBE_CONFIGS: st.builds(DescribeConfigsRequest, this, several(wanted), st.booleans(), st.booleans()),
+            ALTER_CONFIGS: st.builds(AlterConfigsRequest, this, several(replacing), st.booleans()),
+            INCREMENTAL_ALTER_CONFIGS: st.builds(
+                IncrementalAlterConfigsRequest, this, several(changing), st.booleans()
+            ),
         }
 
-    created_config = st.builds(CreatedConfig, texts, maybe, st.booleans(), st.integers(-128, 127), st.booleans())
+    created_config = st.builds(CreatedConfig, texts, maybe, st.booleans(), int8, st.booleans())
     created = st.builds(CreatedTopic, texts, codes, maybe, int32, int16, st.none() | several(created_config))
+    synonym = st.builds(ConfigSynonym, texts, maybe, int8)
+    described = st.builds(
+        *(DescribedConfig, texts, maybe, st.booleans(), int8, st.booleans(), several(synonym), int8, maybe)
+    )
+    resource = st.builds(DescribedResource, codes, maybe, int8, texts, several(described))
+    altered = st.builds(AlterConfigsResponse, several(st.builds(AlteredResource, codes, maybe, int8, texts)), spans)
     responses = {
+        DESCRIBE_CONFIGS: st.builds(DescribeConfigsResponse, several(resource), spans),
+        ALTER_CONFIGS: altered,
+        INCREMENTAL_ALTER_CONFIGS: altered,
         CREATE_TOPICS: st.builds(CreateTopicsResponse, several(created), spans),
         DELETE_TOPICS: st.builds(DeleteTopicsResponse, several(st.builds(DeletedTopic, texts, codes)), spans),
         CREATE_PARTITIONS: st.builds(
@@ -80,13 +124,15 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
 
 def is_mine(message: Any) -> bool:
     """Is it a message of these APIs?"""
-    return type(message).__module__ == "messages.admin_requests"
+    return type(message).__module__ in ("messages.admin_requests", "messages.config_requests")
 
 
 def words(message: Any) -> dict[str, Any]:
     """kio's fields of a message (also those that the version lacks)."""
     kind = type(message)
     said = {}
+    if isinstance(message, DescribedConfig):
+        said["is_default"] = message.config_source == DEFAULT_CONFIG
     for field in attrs.fields(kind):
         value = getattr(message, field.name)
         name = RENAMED.get((kind, field.name), RENAMED.get(field.name, field.name))

@@ -254,7 +254,10 @@ def test_supported_and_advertised() -> None:
         "DeleteRecords": (21, 0, 2),
         "InitProducerId": (22, 0, 3),
         "OffsetForLeaderEpoch": (23, 0, 3),
+        "DescribeConfigs": (32, 0, 3),
+        "AlterConfigs": (33, 0, 1),
         "CreatePartitions": (37, 0, 2),
+        "IncrementalAlterConfigs": (44, 0, 1),
     }
     control = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
     assert {ApiVersionRange(*span) for name, span in spans.items() if name not in control} == set(ADVERTISED)

@@ -91,14 +91,16 @@ def further_replicas(
         )
     if added is None:
         return extend(brokers, partition_0.replicas, count, partitions - count)
+    unknown = sorted({replica for replicas in added for replica in replicas} - set(brokers))
+    if unknown:
+        raise InvalidAssignment(f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
     if len(added) != partitions - count:
         raise InvalidAssignment(
             f"Increasing the number of partitions by {partitions - count} but {len(added)} assignments provided."
         )
-    unknown = sorted({replica for replicas in added for replica in replicas} - set(brokers))
-    if unknown:
-        raise InvalidAssignment(f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
     for number, replicas in enumerate(added, count):
+        if not replicas:
+            raise InvalidAssignment(f"Cannot have replication factor of 0 for partition id {number}.")
         if len(set(replicas)) != len(replicas):
             raise InvalidAssignment(
                 f"Duplicate brokers not allowed in replica assignment: {', '.join(map(str, replicas))} for partition"

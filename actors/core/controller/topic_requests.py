@@ -13,6 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
+from actors.core.configs import describe_topic
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import Awaited
@@ -25,10 +26,11 @@ from actors.core.controller.topic_admin import (
     numbered,
 )
 from actors.core.refusal import Refused
-from actors.core.topic_config import check_config
+from actors.core.topic_config import InvalidConfig, check_config
 from messages.admin_requests import (
     BY_DEFAULT,
     CreatableTopic,
+    CreatedConfig,
     CreatedTopic,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -80,7 +82,7 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> F
             if isinstance(answer, TopicExists):
                 raise _exists(topic.name)
             made[topic.name] = len(replicas)
-        return CreatedTopic(topic.name, NONE, None, len(replicas), len(replicas[0]))
+        return CreatedTopic(topic.name, NONE, None, len(replicas), len(replicas[0]), _told(context, configs))
 
     twice = _named_twice([topic.name for topic in request.topics])
     results = []
@@ -101,7 +103,7 @@ def _planned(
         raise _exists(topic.name)
     without = [config.name for config in topic.configs if config.value is None]
     if without:
-        raise Refused(f"Null value not supported for topic configs : {','.join(without)}")
+        raise InvalidConfig(f"Null value not supported for topic configs: {','.join(without)}")
     if topic.assignments and (topic.num_partitions, topic.replication_factor) != (BY_DEFAULT, BY_DEFAULT):
         raise Refused(
             "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used at the same"
@@ -115,6 +117,14 @@ def _planned(
     for entry in configs.values():
         check_config(entry)
     return replicas, tuple(configs.values())
+
+
+def _told(context: ControllerContext, configs: tuple[ConfigEntry, ...]) -> tuple[CreatedConfig, ...]:
+    """All settings of a new topic, as DescribeConfigs would tell them."""
+    return tuple(
+        CreatedConfig(each.name, each.value, each.read_only, each.config_source, each.is_sensitive)
+        for each in describe_topic(context.settings, configs)
+    )
 
 
 def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> tuple[Replicas, ...]:
@@ -138,11 +148,12 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> F
         yield from ask(RequestTopicDeletion(name, context.epoch_zk_version))
         return DeletedTopic(name, NONE)
 
-    results = []
+    results: dict[str, DeletedTopic] = {}
     for name in dict.fromkeys(request.topics):
-        results.append((yield from _result(context, DeletedTopic, name, delete(name))))
-    expected = tuple(Expected(result.name) for result in results if result.error_code == NONE)
-    return _awaited(DeleteTopicsResponse(tuple(results)), expected, request.timeout_ms)
+        results[name] = yield from _result(context, DeletedTopic, name, delete(name))
+    expected = tuple(Expected(name) for name, result in results.items() if result.error_code == NONE)
+    response = DeleteTopicsResponse(tuple(results[name] for name in request.topics))
+    return _awaited(response, expected, request.timeout_ms)
 
 
 def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Flow[Message | Awaited]:

@@ -1,0 +1,136 @@
+"""ConfigsActor: tells admin clients how topics and this broker are configured, and writes topics' overrides.
+
+Rule 1: any broker answers, from ZooKeeper; a topic exists when this broker's metadata cache knows it (broker.md 6.4).
+Rule 2: overrides are written together with the notification in /config/changes by which every broker learns of them.
+Rule 3: each resource for itself: what is refused costs the others nothing. Where ZooKeeper cannot be asked, the client
+        is told so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from thespian.actors import ActorAddress
+
+from actors.core.configs import altered, describe_broker, describe_topic, replaced
+from actors.core.refusal import Refused
+from actors.runtime import FlowActor
+from messages.apis import API_BY_REQUEST
+from messages.broker import Forwarded, GetKnownTopics
+from messages.cluster import ConfigEntry
+from messages.config_requests import (
+    BROKER,
+    TOPIC,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlteredResource,
+    ChangedResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribedResource,
+    IncrementalAlterConfigsRequest,
+)
+from messages.conversation import Flow, ask
+from messages.errors import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
+from messages.network import ClientResponse
+from messages.node import StartConfigs
+from messages.vocabulary import Message
+from messages.zookeeper import GetTopicConfigs, SetTopicConfig
+
+log = logging.getLogger("kafka.server.AdminManager")
+
+Overrides = Mapping[str, tuple[ConfigEntry, ...]]
+"""The overrides of the topics that exist."""
+
+
+class ConfigsActor(FlowActor):
+    """One per broker; see the module's rules."""
+
+    def receiveMsg_StartConfigs(self, message: StartConfigs, sender: ActorAddress) -> None:
+        """Learn which broker this is, and whom to ask."""
+        self._settings = message.settings
+        self.peers = {"bridge": message.bridge, "metadata_cache": message.metadata_cache}
+
+    def flow(self, message: Message) -> Flow[None] | None:
+        """A client's request."""
+        return self._serve(message) if isinstance(message, Forwarded) else super().flow(message)
+
+    def event_failed(self, event: Message, error: Exception) -> None:
+        """A client whose request failed does not wait for the answer."""
+        if isinstance(event, Forwarded):
+            request = event.request.request
+            self._respond(event, API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_SERVER_ERROR))
+
+    def _serve(self, forwarded: Forwarded) -> Flow[None]:
+        request = forwarded.request.request
+        names = tuple(each.resource_name for each in request.resources if each.resource_type == TOPIC)
+        known = (yield from ask(GetKnownTopics(names))).topics
+        found = (yield from ask(GetTopicConfigs(known))).topics if known else ()
+        overrides = {config.topic: config.entries for config in found}
+        if isinstance(request, DescribeConfigsRequest):
+            described = (self._described(each, overrides, request.include_synonyms) for each in request.resources)
+            self._respond(forwarded, DescribeConfigsResponse(tuple(described)))
+            return
+        responses = []
+        for resource in request.resources:
+            said = yield from self._alter(resource, overrides, request)
+            responses.append(AlteredResource(*said, resource.resource_type, resource.resource_name))
+        self._respond(forwarded, AlterConfigsResponse(tuple(responses)))
+
+    def _described(self, resource: DescribeConfigsResource, overrides: Overrides, synonyms: bool) -> DescribedResource:
+        kind, name = resource.resource_type, resource.resource_name
+        try:
+            if kind == BROKER:
+                self._check_broker(name)
+                configs = describe_broker(self._settings, synonyms)
+            elif kind != TOPIC:
+                raise Refused(f"Unsupported resource type: {kind}")
+            else:
+                configs = describe_topic(self._settings, _of_topic(kind, name, overrides), synonyms)
+        except Refused as refused:
+            return DescribedResource(refused.code, str(refused), kind, name)
+        wanted = resource.configuration_keys
+        return DescribedResource(
+            *(NONE, "", kind, name, tuple(each for each in configs if wanted is None or each.name in wanted))
+        )
+
+    def _alter(
+        self, resource: ChangedResource, overrides: Overrides, request: AlterConfigsRequest
+    ) -> Flow[tuple[int, str | None]]:
+        """Change one resource's overrides; code and words."""
+        kind, name = resource.resource_type, resource.resource_name
+        try:
+            if kind == BROKER:
+                self._check_broker(name)
+                raise Refused("A broker's settings are not changed while it runs: they stand in its server.properties")
+            old = _of_topic(kind, name, overrides)
+            incremental = isinstance(request, IncrementalAlterConfigsRequest)
+            new = altered(name, old, resource.configs) if incremental else replaced(name, resource.configs)
+        except Refused as refused:
+            log.info("[Broker id=%d] %s: %s", self._settings.node_id, name, refused)
+            return refused.code, str(refused)
+        if not request.validate_only:
+            yield from ask(SetTopicConfig(name, new))
+        return NONE, None
+
+    def _check_broker(self, name: str) -> None:
+        """Only a broker itself knows its settings."""
+        if name != str(self._settings.node_id):
+            raise Refused(f"Unexpected broker id, expected {self._settings.node_id}, but received {name}")
+
+    def _respond(self, forwarded: Forwarded, response: Message) -> None:
+        request = forwarded.request
+        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+
+
+def _of_topic(kind: int, name: str, overrides: Overrides) -> tuple[ConfigEntry, ...]:
+    """The overrides of a topic that exists."""
+    if kind != TOPIC:
+        raise Refused(f"Unknown resource type {kind}")
+    if not name:
+        raise Refused("Default topic resources are not allowed.")
+    if name not in overrides:
+        raise Refused(f"The topic '{name}' does not exist.", UNKNOWN_TOPIC_OR_PARTITION)
+    return overrides[name]

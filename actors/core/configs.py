@@ -1,0 +1,205 @@
+"""How topics and brokers are configured, and what their overrides become when somebody changes them (ZkAdminManager).
+
+Rule 1: a topic's setting is its override, else what this node's settings say, else Kafka's default; `FROM_SERVER` says
+        under which name. A node does not remember what stood in its server.properties: what differs from Kafka's
+        default was said there.
+Rule 2: what is refused raises Refused, with Kafka's words and code.
+Rule 3: a broker's own settings are those we act on; none can be changed while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from actors.core.log_settings import log_settings
+from actors.core.refusal import Refused
+from actors.core.topic_config import CONFIGS, InvalidConfig, check_config
+from messages import config_requests
+from messages.cluster import ConfigEntry, Endpoint
+from messages.config_requests import (
+    APPEND,
+    DEFAULT_CONFIG,
+    DELETE,
+    DYNAMIC_TOPIC_CONFIG,
+    STATIC_BROKER_CONFIG,
+    SUBTRACT,
+    ConfigChange,
+    ConfigSynonym,
+    DescribedConfig,
+)
+from messages.node import NodeSettings
+
+FOREVER = str(2**63 - 1)
+
+FROM_SERVER: dict[str, tuple[str, str]] = {
+    "cleanup.policy": ("log.cleanup.policy", "delete"),
+    "compression.gzip.level": ("compression.gzip.level", "-1"),
+    "compression.lz4.level": ("compression.lz4.level", "9"),
+    "compression.type": ("compression.type", "producer"),
+    "compression.zstd.level": ("compression.zstd.level", "3"),
+    "delete.retention.ms": ("log.cleaner.delete.retention.ms", "86400000"),
+    "file.delete.delay.ms": ("log.segment.delete.delay.ms", "60000"),
+    "flush.messages": ("log.flush.interval.messages", FOREVER),
+    "flush.ms": ("log.flush.interval.ms", FOREVER),
+    "follower.replication.throttled.replicas": ("", ""),
+    "index.interval.bytes": ("log.index.interval.bytes", "4096"),
+    "leader.replication.throttled.replicas": ("", ""),
+    "local.retention.bytes": ("log.local.retention.bytes", "-2"),
+    "local.retention.ms": ("log.local.retention.ms", "-2"),
+    "max.compaction.lag.ms": ("log.cleaner.max.compaction.lag.ms", FOREVER),
+    "max.message.bytes": ("message.max.bytes", "1048588"),
+    "message.downconversion.enable": ("log.message.downconversion.enable", "true"),
+    "message.format.version": ("log.message.format.version", "3.0-IV1"),
+    "message.timestamp.after.max.ms": ("log.message.timestamp.after.max.ms", FOREVER),
+    "message.timestamp.before.max.ms": ("log.message.timestamp.before.max.ms", FOREVER),
+    "message.timestamp.difference.max.ms": ("log.message.timestamp.difference.max.ms", FOREVER),
+    "message.timestamp.type": ("log.message.timestamp.type", "CreateTime"),
+    "min.cleanable.dirty.ratio": ("log.cleaner.min.cleanable.ratio", "0.5"),
+    "min.compaction.lag.ms": ("log.cleaner.min.compaction.lag.ms", "0"),
+    "min.insync.replicas": ("min.insync.replicas", "1"),
+    "preallocate": ("log.preallocate", "false"),
+    "remote.log.copy.disable": ("", "false"),
+    "remote.log.delete.on.disable": ("", "false"),
+    "remote.storage.enable": ("", "false"),
+    "retention.bytes": ("log.retention.bytes", "-1"),
+    "retention.ms": ("log.retention.ms", "604800000"),
+    "segment.bytes": ("log.segment.bytes", "1073741824"),
+    "segment.index.bytes": ("log.index.size.max.bytes", "10485760"),
+    "segment.jitter.ms": ("log.roll.jitter.ms", "0"),
+    "segment.ms": ("log.roll.ms", "604800000"),
+    "unclean.leader.election.enable": ("unclean.leader.election.enable", "false"),
+}
+"""A topic's setting -> the broker's of the same meaning ("": none), and Kafka's default."""
+
+UNSAID = ("flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms")
+"""Settings whose counterpart at the broker has no default of its own: others of its settings decide then."""
+
+TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "LONG": 5, "DOUBLE": 6, "LIST": 7}
+"""Kafka's numbers for types of values."""
+
+NOT_KAFKAS = ("node_id", "roles", "validate_state", "metrics_port")
+"""Fields of a node's settings that are no broker settings of Kafka's, beside those that begin with trace_."""
+
+
+def describe_topic(
+    node: NodeSettings, overrides: Iterable[ConfigEntry], synonyms: bool = False
+) -> tuple[DescribedConfig, ...]:
+    """All settings of a topic with these overrides, by name (rule 1); with `synonyms`, every place that says one."""
+    own = {entry.name: entry.value for entry in overrides}
+    described = []
+    for name, (server, default) in FROM_SERVER.items():
+        places = []
+        if name in own:
+            places.append(ConfigSynonym(name, own[name], DYNAMIC_TOPIC_CONFIG))
+        said = _said_by(node, name, server)
+        if said is not None and said != default:
+            places.append(ConfigSynonym(server, said, STATIC_BROKER_CONFIG))
+        if server and name not in UNSAID:
+            places.append(ConfigSynonym(server, default, DEFAULT_CONFIG))
+        first = places[0] if places else ConfigSynonym(name, default, DEFAULT_CONFIG)
+        kind = TYPES[CONFIGS[name].type]
+        described.append(
+            DescribedConfig(
+                *(name, first.value, False, first.source, False, tuple(places) if synonyms else (), kind),
+            )
+        )
+    return tuple(described)
+
+
+def _said_by(node: NodeSettings, name: str, server: str) -> str | None:
+    """What a node's settings say of a topic's setting; None where we have no such setting."""
+    if name in ("retention.ms", "segment.ms"):
+        default = log_settings(node, "", ())
+        return str(default.retention_ms if name == "retention.ms" else default.segment_ms)
+    return _text(getattr(node, server.replace(".", "_"), None))
+
+
+def describe_broker(node: NodeSettings, synonyms: bool = False) -> tuple[DescribedConfig, ...]:
+    """What is known of this node's own settings (rule 3)."""
+    said: list[tuple[str, str | None, int]] = [("broker.id", str(node.node_id), STATIC_BROKER_CONFIG)]
+    kind: Any = NodeSettings
+    for field in attrs.fields(kind):
+        if field.name not in NOT_KAFKAS and not field.name.startswith("trace_"):
+            value = getattr(node, field.name)
+            source = DEFAULT_CONFIG if value == field.default else STATIC_BROKER_CONFIG
+            said.append((field.name.replace("_", "."), _text(value), source))
+    return tuple(
+        DescribedConfig(name, value, True, source, False, (ConfigSynonym(name, value, source),) if synonyms else ())
+        for name, value, source in sorted(said)
+    )
+
+
+def _text(value: object) -> str | None:
+    """A setting's value as its text."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(filter(None, map(_text, value)))
+        case Endpoint(listener, host, port):
+            return f"{listener}://{host}:{port}"
+    return str(value)
+
+
+# -------------------------------------------------------------------------------------------------------- changes
+
+
+def replaced(topic: str, changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
+    """The overrides of a topic that shall have these and no others (AlterConfigs)."""
+    _check_changes(changes)
+    return _checked(topic, {change.name: change.value or "" for change in changes})
+
+
+def altered(topic: str, overrides: Iterable[ConfigEntry], changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
+    """The overrides of a topic after these changes (IncrementalAlterConfigs)."""
+    _check_changes(changes)
+    entries = {entry.name: entry.value for entry in overrides}
+    for change in changes:
+        name, value = change.name, change.value or ""
+        match change.config_operation:
+            case config_requests.SET:
+                entries[name] = value
+            case config_requests.DELETE:
+                entries.pop(name, None)
+            case config_requests.APPEND | config_requests.SUBTRACT as operation:
+                entries[name] = _as_list(entries, name, value, operation)
+            case unknown:
+                raise Refused(f"Unknown operation type {unknown}")
+    return _checked(topic, entries)
+
+
+def _as_list(entries: Mapping[str, str], name: str, value: str, operation: int) -> str:
+    """A list with these items added or taken out."""
+    if name not in CONFIGS or CONFIGS[name].type != "LIST":
+        word = {APPEND: "append", SUBTRACT: "subtract"}[operation]
+        raise InvalidConfig(f"Config value {word} is not allowed for config key: {name}")
+    old = [item for item in entries.get(name, FROM_SERVER[name][1]).split(",") if item]
+    items = value.split(",")
+    if operation == APPEND:
+        return ",".join([*old, *(item for item in items if item not in old)])
+    return ",".join(item for item in old if item not in items)
+
+
+def _check_changes(changes: Sequence[ConfigChange]) -> None:
+    if len({change.name for change in changes}) < len(changes):
+        raise Refused("Error due to duplicate config keys")
+    without = [change.name for change in changes if change.value is None and change.config_operation != DELETE]
+    if without:
+        raise Refused(f"Null value not supported for : {','.join(without)}")
+
+
+def _checked(topic: str, entries: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
+    for name, value in entries.items():
+        try:
+            check_config(ConfigEntry(name, value))
+        except InvalidConfig as wrong:
+            if name not in CONFIGS:
+                raise
+            where = f"ConfigResource(type=TOPIC, name='{topic}')"
+            raise InvalidConfig(f"Invalid config value for resource {where}: {wrong}") from None
+    return tuple(ConfigEntry(name, entries[name]) for name in sorted(entries))

@@ -1,0 +1,212 @@
+"""How topics and brokers are described and changed: rules by calls, the actor on nodes of the controller's world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from actors.core.configs import FROM_SERVER, altered, describe_broker, describe_topic, replaced
+from actors.core.refusal import Refused
+from actors.core.topic_config import CONFIGS, check_config
+from messages.broker import Forwarded, MergeMetadata
+from messages.cluster import ConfigEntry
+from messages.config_requests import (
+    APPEND,
+    BROKER,
+    DEFAULT_CONFIG,
+    DELETE,
+    DYNAMIC_TOPIC_CONFIG,
+    SET,
+    STATIC_BROKER_CONFIG,
+    SUBTRACT,
+    TOPIC,
+    AlterConfigsRequest,
+    ChangedResource,
+    ConfigChange,
+    ConfigSynonym,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from messages.conversation import Ask
+from messages.errors import INVALID_CONFIG, INVALID_REQUEST, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from messages.network import ClientRequest, ClientResponse
+from messages.requests import UpdateMetadataRequest
+from messages.zookeeper import GetTopicConfigs
+from tests.controller.world import Node, World, settings
+
+# ------------------------------------------------------------------------------------------------- the rules
+
+
+def test_every_override_that_a_topic_may_have_is_described_and_its_default_is_valid() -> None:
+    described = describe_topic(settings(0), ())
+    assert [each.name for each in described] == sorted(CONFIGS) == sorted(FROM_SERVER)
+    for each in described:
+        assert (each.config_source, each.read_only, each.is_sensitive) == (DEFAULT_CONFIG, False, False)
+        check_config(ConfigEntry(each.name, each.value or ""))
+
+
+def test_an_override_goes_before_the_server_and_that_before_kafkas_default() -> None:
+    node = settings(0, log_segment_bytes=1000, log_retention_hours=1, unclean_leader_election_enable=True)
+    told = {each.name: each for each in describe_topic(node, (ConfigEntry("segment.bytes", "2000"),), synonyms=True)}
+    assert told["segment.bytes"].synonyms == (
+        ConfigSynonym("segment.bytes", "2000", DYNAMIC_TOPIC_CONFIG),
+        ConfigSynonym("log.segment.bytes", "1000", STATIC_BROKER_CONFIG),
+        ConfigSynonym("log.segment.bytes", "1073741824", DEFAULT_CONFIG),
+    )
+    assert (told["segment.bytes"].value, told["segment.bytes"].config_source) == ("2000", DYNAMIC_TOPIC_CONFIG)
+    assert (told["retention.ms"].value, told["retention.ms"].config_source) == ("3600000", STATIC_BROKER_CONFIG)
+    assert told["unclean.leader.election.enable"].value == "true"
+    assert told["flush.ms"].synonyms == ()
+
+
+def test_a_broker_is_described_by_the_names_of_its_server_properties() -> None:
+    told = {each.name: each for each in describe_broker(settings(3, num_partitions=7))}
+    assert (told["broker.id"].value, told["listeners"].value) == ("3", "PLAINTEXT://127.0.0.1:9003")
+    assert (told["num.partitions"].value, told["num.partitions"].config_source) == ("7", STATIC_BROKER_CONFIG)
+    assert told["min.insync.replicas"].config_source == DEFAULT_CONFIG
+    assert all(each.read_only for each in told.values())
+    assert not [name for name in told if name.startswith("trace.")]
+
+
+OLD = (ConfigEntry("cleanup.policy", "compact"), ConfigEntry("retention.ms", "5"))
+
+
+@pytest.mark.parametrize(
+    ("change", "after"),
+    [
+        (ConfigChange("retention.ms", "7", SET), {"cleanup.policy": "compact", "retention.ms": "7"}),
+        (ConfigChange("retention.ms", None, DELETE), {"cleanup.policy": "compact"}),
+        (ConfigChange("segment.ms", None, DELETE), {"cleanup.policy": "compact", "retention.ms": "5"}),
+        (ConfigChange("cleanup.policy", "delete", APPEND), {"cleanup.policy": "compact,delete", "retention.ms": "5"}),
+        (ConfigChange("cleanup.policy", "compact", APPEND), {"cleanup.policy": "compact", "retention.ms": "5"}),
+        (
+            ConfigChange("leader.replication.throttled.replicas", "0:1", APPEND),
+            {"cleanup.policy": "compact", "leader.replication.throttled.replicas": "0:1", "retention.ms": "5"},
+        ),
+    ],
+)
+def test_changing_one_override_leaves_the_others(change: ConfigChange, after: dict[str, str]) -> None:
+    assert altered("t", OLD, (change,)) == tuple(after.items())
+
+
+def test_taking_items_out_of_a_list() -> None:
+    both = (ConfigEntry("cleanup.policy", "compact,delete"),)
+    assert altered("t", both, (ConfigChange("cleanup.policy", "compact", SUBTRACT),)) == (("cleanup.policy", "delete"),)
+
+
+REFUSED = [
+    ((ConfigChange("retention.ms", None),), INVALID_REQUEST, "Null value not supported for : retention.ms"),
+    ((ConfigChange("a", "1"), ConfigChange("a", "2")), INVALID_REQUEST, "Error due to duplicate config keys"),
+    ((ConfigChange("no.such", "1"),), INVALID_CONFIG, "Unknown topic config name: no.such"),
+    (
+        (ConfigChange("retention.ms", "x"),),
+        INVALID_CONFIG,
+        "Invalid config value for resource ConfigResource(type=TOPIC, name='t'):"
+        " Invalid value x for configuration retention.ms: Not a number of type LONG",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "code", "words"), REFUSED)
+def test_what_is_refused_either_way_in_kafkas_words(changes: tuple[ConfigChange, ...], code: int, words: str) -> None:
+    for change in (lambda: replaced("t", changes), lambda: altered("t", OLD, changes)):
+        with pytest.raises(Refused) as refused:
+            change()
+        assert (refused.value.code, str(refused.value)) == (code, words)
+
+
+@pytest.mark.parametrize(("operation", "word"), [(APPEND, "append"), (SUBTRACT, "subtract")])
+def test_only_lists_have_items(operation: int, word: str) -> None:
+    with pytest.raises(Refused, match=f"Config value {word} is not allowed for config key: retention.ms") as refused:
+        altered("t", OLD, (ConfigChange("retention.ms", "9", operation),))
+    assert refused.value.code == INVALID_CONFIG
+
+
+# ------------------------------------------------------------------------------------------------- the actor
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.close()
+
+
+def ask(world: World, node: Node, request: Any) -> Any:
+    """The answer of the node's ConfigsActor, which has heard all that its broker was told."""
+    actor = world.base.instance_of(node.node)
+    for told in world.sent(node.id, UpdateMetadataRequest):
+        world.base.inject(actor._metadata_cache, Ask(1, MergeMetadata(told, begins=True)), world.client)
+    world.wire.clear()
+    world.run(0.1)
+    world.responses.clear()
+    mail = Forwarded(world.client, ClientRequest(7, 1, "client", "PLAINTEXT", request))
+    world.base.inject(actor._configs, mail, world.client)
+    world.run(0.1)
+    (response,) = world.responses
+    assert isinstance(response, ClientResponse)
+    return response.response
+
+
+def overrides(world: World, topic: str) -> tuple[ConfigEntry, ...]:
+    (config,) = world.admin.ask(GetTopicConfigs((topic,))).topics
+    return config.entries
+
+
+def changed(*changes: ConfigChange, kind: int = TOPIC, name: str = "t") -> tuple[ChangedResource, ...]:
+    return (ChangedResource(kind, name, changes),)
+
+
+def test_each_resource_is_described_for_itself(world: World) -> None:
+    node = world.node(0)
+    world.topic("t", (0,), config=(("retention.ms", "5"),))
+    wanted = (
+        DescribeConfigsResource(TOPIC, "t", ("retention.ms",)),
+        DescribeConfigsResource(TOPIC, "nobody"),
+        DescribeConfigsResource(TOPIC, ""),
+        DescribeConfigsResource(BROKER, "0", ("num.partitions",)),
+        DescribeConfigsResource(BROKER, "9"),
+        DescribeConfigsResource(77, "t"),
+    )
+    topic, *refused = ask(world, node, DescribeConfigsRequest(3, wanted)).results
+    assert [(c.name, c.value, c.config_source) for c in topic.configs] == [("retention.ms", "5", DYNAMIC_TOPIC_CONFIG)]
+    assert [each.error_code for each in refused] == [
+        *(UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST, NONE, INVALID_REQUEST, INVALID_REQUEST)
+    ]
+    assert refused[3].error_message == "Unexpected broker id, expected 0, but received 9"
+
+
+def test_overrides_are_replaced_or_changed_and_every_broker_is_told(world: World) -> None:
+    node = world.node(0)
+    world.topic("t", (0,), config=(("retention.ms", "5"), ("segment.ms", "6")))
+    asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange("retention.ms", "7")))
+    assert [each.error_code for each in ask(world, node, asked).responses] == [NONE]
+    assert overrides(world, "t") == (("retention.ms", "7"), ("segment.ms", "6"))
+    asked = AlterConfigsRequest(1, changed(ConfigChange("retention.ms", "8")))
+    assert [each.error_code for each in ask(world, node, asked).responses] == [NONE]
+    assert overrides(world, "t") == (("retention.ms", "8"),)
+    notes = [data for path, data in world.zk.walk() if path.startswith("/config/changes/config_change_")]
+    assert notes == [b'{"version":2,"entity_path":"topics/t"}'] * 2
+
+
+@pytest.mark.parametrize("kind", [AlterConfigsRequest, IncrementalAlterConfigsRequest])
+def test_what_is_refused_or_only_tried_changes_nothing(world: World, kind: type[Any]) -> None:
+    node = world.node(0)
+    world.topic("t", (0,))
+    before = dict(world.zk.walk())
+    good = ConfigChange("retention.ms", "5")
+    cases = [
+        (kind(1, changed(good), validate_only=True), NONE),
+        (kind(1, changed(good, name="nobody")), UNKNOWN_TOPIC_OR_PARTITION),
+        (kind(1, changed(good, name="")), INVALID_REQUEST),
+        (kind(1, changed(ConfigChange("no.such", "5"))), INVALID_CONFIG),
+        (kind(1, changed(good, kind=BROKER, name="0")), INVALID_REQUEST),
+        (kind(1, changed(good, kind=BROKER, name="9")), INVALID_REQUEST),
+        (kind(1, changed(good, kind=77)), INVALID_REQUEST),
+    ]
+    for request, code in cases:
+        assert [each.error_code for each in ask(world, node, request).responses] == [code], request
+    assert dict(world.zk.walk()) == before
