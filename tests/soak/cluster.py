@@ -10,10 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import attrs
+from confluent_kafka import KafkaException
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
 from tests.cluster.processes import OurNode, free_ports
+from tests.soak import load
 from tests.soak.sight import Sight, complaints, look
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -42,6 +44,8 @@ class Soak:
     """The nodes that were frozen in this life of theirs, perhaps for longer than their session."""
     deleted: set[str] = attrs.field(factory=set)
     """Topics that were deleted and not made anew."""
+    load: load.Load | None = None
+    """Who writes records, while the cluster is worn."""
     seen: Sight | None = None
     """The cluster when it was last at rest."""
     began: float = attrs.field(factory=time.monotonic)
@@ -65,6 +69,7 @@ class Soak:
             zookeeper__session__timeout__ms=int(SESSION_SECONDS * 1000),
             zookeeper__connection__timeout__ms=int(REST_SECONDS * 1000),
             controlled__shutdown__retry__backoff__ms=200,
+            replica__lag__time__max__ms=5000,
             validate__state="true",
         )
 
@@ -109,15 +114,17 @@ class Soak:
 
     @property
     def topics(self) -> list[str]:
-        """The topics that are there and are to stay."""
+        """The topics that are there and not being deleted, but for the one with the records."""
         deleting = set(self.zk.get_children("/admin/delete_topics"))
-        return sorted(set(self.zk.get_children("/brokers/topics")) - deleting)
+        return sorted(set(self.zk.get_children("/brokers/topics")) - deleting - {load.TOPIC})
 
     def assignment(self, count: int) -> list[list[int]]:
         """Replicas of so many partitions, on any nodes of the cluster, running or not."""
         return [self.chance.sample(range(NODES), self.chance.randint(1, 3)) for _ in range(count)]
 
-    def write_topic(self, topic: str, partitions: list[list[int]], new: bool) -> None:
+    def write_topic(
+        self, topic: str, partitions: list[list[int]], new: bool, config: dict[str, str] | None = None
+    ) -> None:
         """Write a topic's znodes as an admin of Kafka's does."""
         data = {
             "version": 2,
@@ -128,11 +135,34 @@ class Soak:
         text = json.dumps(data).encode()
         if new:
             write = self.zk.transaction()
-            write.create(f"/config/topics/{topic}", b'{"version":1,"config":{}}')
+            write.create(f"/config/topics/{topic}", json.dumps({"version": 1, "config": config or {}}).encode())
             write.create(f"/brokers/topics/{topic}", text)
             write.commit()
         else:
             self.zk.set(f"/brokers/topics/{topic}", text)
+
+    # ---------------------------------------------------------------------------------------------- records
+
+    def begin_load(self) -> None:
+        """Make the topic for the records, and begin to write them."""
+        self.write_topic(load.TOPIC, list(load.ASSIGNMENT), new=True, config=load.CONFIG)
+        self.come_to_rest()
+        self.load = load.Load(",".join(f"127.0.0.1:{port}" for port in self.ports.values()))
+        self.load.go_on()
+
+    def check_records(self, sight: Sight) -> list[str]:
+        """What is wrong with the records of a cluster that is at rest otherwise."""
+        if self.load is None:
+            return []
+        states = [sight.states[load.TOPIC, number] for number in range(len(load.ASSIGNMENT))]
+        if any(state.leader < 0 for state in states):
+            return self.load.failures
+        if self.load.undecided and all(len(state.isr) > 1 for state in states):
+            return [f"{self.load.undecided} records are undecided"]
+        acknowledged = {partition: dict(values) for partition, values in self.load.acknowledged.items()}
+        found = load.complaints(acknowledged, self.load.read_back(10)) + self.load.failures
+        self.say(f"{sum(map(len, acknowledged.values()))} records acknowledged, {len(found)} complaints")
+        return found
 
     # ---------------------------------------------------------------------------------------------- rest
 
@@ -140,20 +170,24 @@ class Soak:
         """Let the cluster alone until nothing is wrong with it; AssertionError with what still is."""
         up = {node: (self.ports[node], self.directory / f"node-{node}" / "data") for node in sorted(self.nodes)}
         self.say(f"rest with {sorted(up)}")
+        if self.load is not None:
+            self.load.pause()
 
         def wrong() -> list[str]:
             fallen = [node for node, running in self.nodes.items() if running.process.poll() is not None]
             assert not fallen, f"nodes {fallen} have ended: {self.nodes[fallen[0]].output[-2000:]}"
             try:
                 sight = look(self.zk, up, self.deleted, len(up) == NODES, self.thawed)
-            except (KazooException, OSError, ValueError) as error:
+                found = complaints(sight, self.seen) or self.check_records(sight)
+            except (KafkaException, KazooException, OSError, ValueError) as error:
                 return [f"{type(error).__name__}: {error}"]
-            found = complaints(sight, self.seen)
             if not found:
                 self.seen = sight
             return found
 
         until(wrong, lambda found: not found, "a cluster at rest", REST_SECONDS)
+        if self.load is not None:
+            self.load.go_on()
 
 
 # -------------------------------------------------------------------------------------------------- what is done
@@ -254,5 +288,7 @@ def end(soak: Soak) -> None:
     for node in sorted(set(range(NODES)) - set(soak.nodes)):
         soak.start(node)
     soak.come_to_rest()
+    if soak.load is not None:
+        soak.load.pause()
     for node in sorted(soak.nodes):
         soak.stop(node)

@@ -7,6 +7,7 @@ Rule 2: nothing of the product is believed: znodes are read as Kafka's tools rea
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -63,6 +64,8 @@ class Sight:
     metadata: Mapping[int, Metadata]
     directories: Mapping[int, frozenset[Name]]
     """The partitions that have a directory on each node, those being deleted left out."""
+    logs: Mapping[Name, Mapping[int, str]]
+    """A checksum of each partition's log on each node that is in its ISR."""
     leftovers: tuple[str, ...] = ()
     """Znodes of topics that were to be deleted, and notifications that nobody took."""
 
@@ -93,8 +96,12 @@ def _of_the_partitions(now: Sight) -> Iterator[str]:
             yield f"{name}: nobody leads, though {sorted(live)} of the ISR live"
         if state.leader != NO_LEADER and (state.leader not in live or live != isr):
             yield f"{name}: leader {state.leader}, ISR {state.isr}, up are {sorted(now.up)}"
+        if state.leader != NO_LEADER and isr != set(now.assigned.get(name, ())) & now.up:
+            yield f"{name}: ISR {state.isr} of replicas {now.assigned.get(name)}, up are {sorted(now.up)}"
         if state.leader_epoch > state.version:  # each write of the controller's counts both, one of a leader's but one
             yield f"{name}: leader epoch {state.leader_epoch} after {state.version} writes"
+        if len(set(now.logs.get(name, {}).values())) > 1:
+            yield f"{name}: the logs of its ISR differ: {now.logs[name]}"
         if state.controller_epoch > now.epoch:
             yield f"{name}: written by controller epoch {state.controller_epoch}, which is {now.epoch}"
 
@@ -180,6 +187,7 @@ def look(
             for node, (port, _) in up.items()
         },
         {node: _directories(place, waiting) for node, (_, place) in up.items()},
+        {name: _logs(name, state, up) for name, state in states.items()},
         tuple(path for path in left if zk.exists(path)),
     )
 
@@ -211,6 +219,14 @@ def _metadata(port: int, without: Collection[str]) -> Metadata:
         {name: each.replicas for name, each in partitions.items()},
         {name: each.isr for name, each in partitions.items()},
     )
+
+
+def _logs(name: Name, state: State, up: Mapping[int, tuple[int, Path]]) -> dict[int, str]:
+    found = {}
+    for node in sorted(set(state.isr) & set(up)):
+        files = sorted((up[node][1] / f"{name[0]}-{name[1]}").glob("*.log"))
+        found[node] = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    return found
 
 
 def _directories(place: Path, without: Collection[str]) -> frozenset[Name]:

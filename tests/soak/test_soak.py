@@ -14,6 +14,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.cluster.processes import run_ours
+from tests.soak import load
 from tests.soak.cluster import NODES, Soak, end, wear
 from tests.soak.sight import Metadata, Sight, State, complaints
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -32,8 +33,11 @@ def soak(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Soak]:
             made.start(node)
         try:
             made.come_to_rest()
+            made.begin_load()
             yield made
         finally:
+            if made.load is not None:
+                made.load.end()
             for running in made.nodes.values():
                 running.kill()
             zk.stop()
@@ -49,6 +53,8 @@ def test_a_cluster_under_faults_comes_to_rest_and_replays(soak: Soak, pytestconf
         rounds += 1
     end(soak)
     assert rounds
+    assert soak.load is not None
+    soak.say(f"{rounds} rounds, {soak.load.count} records")
     for log in sorted(soak.directory.glob("node-*/out.log")):
         said = log.read_text(errors="replace")
         assert "Traceback" not in said, log
@@ -78,6 +84,7 @@ def good() -> Sight:
         states={("t", 0): State(0, 1, (0, 1), 3, 1), ("u", 0): State(-1, 1, (2,), 3, 1)},
         metadata={0: told, 1: told},
         directories={0: frozenset({("t", 0)}), 1: frozenset({("t", 0)})},
+        logs={("t", 0): {0: "abc", 1: "abc"}, ("u", 0): {}},
     )
 
 
@@ -111,6 +118,8 @@ def told(**changed: object) -> Sight:
         (with_state(isr=(0, 1, 2)), "leader 0, ISR (0, 1, 2)"),
         (with_state(isr=()), "ISR () of"),
         (with_state(leader_epoch=2), "leader epoch 2 after 1 writes"),
+        (with_state(isr=(0,)), "ISR (0,) of replicas (2, 0, 1), up are [0, 1]"),
+        (attrs.evolve(good(), logs={("t", 0): {0: "abc", 1: "abd"}}), "('t', 0): the logs of its ISR differ"),
         (attrs.evolve(good(), metadata={0: good().metadata[0]}), "node 1 does not answer"),
         (told(controller=1), "node 1 says that 1 is controller"),
         (told(leaders={("t", 0): 1, ("u", 0): -1}), "node 1 tells of leaders"),
@@ -144,3 +153,26 @@ def test_leader_epochs_grow_at_each_election_and_never_back() -> None:
     for leader, epoch, version in ((ours.leader, 3, 2), (1, 1, 2), (ours.leader, 0, 2)):
         now = with_state(leader=leader, leader_epoch=epoch, version=version)
         assert [each for each in complaints(now, good()) if "elections" in each]
+
+
+RECORDS = {0: [(0, b"a"), (1, b"b")], 1: [(0, b"c")]}
+
+
+def test_records_that_are_as_they_were_acknowledged_cause_no_complaint() -> None:
+    assert load.complaints({0: {0: b"a", 1: b"b"}, 1: {0: b"c"}}, RECORDS) == []
+    assert load.complaints({0: {1: b"b"}}, RECORDS) == [], "what was not acknowledged may be there"
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "read", "complaint"),
+    [
+        ({0: {2: b"z"}}, RECORDS, "0: b'z' acknowledged at 2, where None is"),
+        ({0: {1: b"z"}}, RECORDS, "0: b'z' acknowledged at 1, where b'b' is"),
+        ({}, {**RECORDS, 1: [(1, b"c")]}, "1: offsets are not 0 to 0"),
+        ({}, {**RECORDS, 1: [(0, b"c"), (1, b"a")]}, "b'a' is at (0, 0) and at (1, 1)"),
+    ],
+)
+def test_records_that_are_lost_moved_or_doubled_are_complained_of(
+    acknowledged: dict[int, dict[int, bytes]], read: dict[int, list[load.Row]], complaint: str
+) -> None:
+    assert load.complaints(acknowledged, read) == [complaint]

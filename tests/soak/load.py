@@ -1,0 +1,144 @@
+"""Records written to a cluster under faults, and what must be true of them whatever happened meanwhile.
+
+Rule 1: what was acknowledged stays: the value stands at the offset that the producer was told, once and for all.
+Rule 2: offsets have no gaps, and no value is there twice: the producer is idempotent.
+Rule 3: what was not acknowledged may be there or not. At rest, with enough replicas in sync, nothing is undecided.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+TOPIC = "load"
+ASSIGNMENT = ([0, 1, 2], [1, 2, 3], [2, 3, 0], [3, 0, 1])
+CONFIG = {"min.insync.replicas": "2", "segment.bytes": "300000"}
+"""Segments are small, so that logs roll, and leave snapshots of their producers, while nodes die."""
+
+UNDECIDED = 200
+"""How many records are under way at most."""
+
+Row = tuple[int, bytes]
+"""A record: (offset, value)."""
+
+
+def complaints(acknowledged: Mapping[int, Mapping[int, bytes]], read: Mapping[int, Sequence[Row]]) -> list[str]:
+    """What is wrong with the records read, partition by partition, after these values were acknowledged at offsets."""
+    found = []
+    for partition, rows in read.items():
+        values = dict(rows)
+        for offset, value in acknowledged.get(partition, {}).items():
+            if values.get(offset) != value:
+                found.append(f"{partition}: {value[:10]!r} acknowledged at {offset}, where {values.get(offset)!r} is")
+        if [offset for offset, _ in rows] != list(range(len(rows))):
+            found.append(f"{partition}: offsets are not 0 to {len(rows) - 1}")
+    seen: dict[bytes, tuple[int, int]] = {}
+    for partition, rows in read.items():
+        for offset, value in rows:
+            if value in seen:
+                found.append(f"{value[:10]!r} is at {seen[value]} and at {(partition, offset)}")
+            seen[value] = partition, offset
+    return found
+
+
+class Load:
+    """A librdkafka producer, idempotent and with acks=all, that writes in a thread of its own until its end."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.acknowledged: dict[int, dict[int, bytes]] = {partition: {} for partition in range(len(ASSIGNMENT))}
+        self.failures: list[str] = []
+        """What the producer gave up: it never may."""
+        self._bootstrap = bootstrap
+        self._sent = 0
+        self._writing = threading.Event()
+        self._ended = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.timeout.ms": 900_000,
+                "topic.metadata.propagation.max.ms": 900_000,
+                "topic.metadata.refresh.interval.ms": 2000,
+                "reconnect.backoff.max.ms": 1000,
+                "socket.timeout.ms": 10_000,
+                "request.timeout.ms": 10_000,
+                "log_level": 0,
+                "error_cb": self._troubled,
+            }
+        )
+        self._thread = threading.Thread(target=self._write, name="load")
+        self._thread.start()
+
+    @property
+    def undecided(self) -> int:
+        """How many records are under way."""
+        return len(self._producer)
+
+    @property
+    def count(self) -> int:
+        """How many records were acknowledged."""
+        return sum(map(len, self.acknowledged.values()))
+
+    def go_on(self) -> None:
+        """Write more."""
+        self._writing.set()
+
+    def pause(self) -> None:
+        """Write no more; what is under way stays so until it is acknowledged."""
+        self._writing.clear()
+
+    def end(self) -> None:
+        """Let go of the cluster, whatever is under way."""
+        self._ended.set()
+        self._thread.join(30)
+        self._producer.purge()
+
+    def read_back(self, seconds: float) -> dict[int, list[Row]]:
+        """Every record of the partitions that have a leader. Raises KafkaException while the cluster is not at rest."""
+        settings = {"bootstrap.servers": self._bootstrap, "group.id": "nobody", "enable.auto.commit": False}
+        consumer = Consumer({**settings, "log_level": 0})
+        found: dict[int, list[Row]] = {}
+        try:
+            for partition in self.acknowledged:
+                _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=seconds)
+                consumer.assign([TopicPartition(TOPIC, partition, 0)])
+                rows = found[partition] = []
+                deadline = time.monotonic() + seconds
+                while (rows[-1][0] + 1 if rows else 0) < end and time.monotonic() < deadline:
+                    rows += [_row(each) for each in consumer.consume(1000, 0.2) if not each.error()]
+        finally:
+            consumer.close()
+        return found
+
+    def _write(self) -> None:
+        while not self._ended.is_set():
+            if self._writing.is_set() and len(self._producer) < UNDECIDED:
+                for _ in range(10):
+                    value = b"%d " % self._sent + b"x" * (self._sent * 37 % 500)
+                    self._producer.produce(TOPIC, value, key=b"%d" % self._sent, on_delivery=self._delivered)
+                    self._sent += 1
+            self._producer.poll(0.02)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failures.append(str(error))
+        else:
+            partition, (offset, value) = message.partition(), _row(message)
+            assert partition is not None
+            self.acknowledged[partition][offset] = value
+
+    def _troubled(self, error: KafkaError) -> None:
+        if error.fatal():
+            self.failures.append(f"fatal: {error}")
+
+
+def _row(message: Message) -> Row:
+    offset, value = message.offset(), message.value()
+    assert offset is not None
+    assert isinstance(value, bytes)
+    return offset, value
