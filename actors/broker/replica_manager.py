@@ -206,7 +206,7 @@ class ReplicaManagerActor(FlowActor):
                 self._remove_deleted_logs()
                 return None
             case WakeupMessage(payload=KeepLogs(what)):
-                return self._keep_logs(what)
+                return None if self._directories is None else self._keep_logs(what, self._directories)
             case LogFailed(partition, storage_error):
                 if self._directories is not None:
                     return self._handle_log_failure(partition, storage_error, self._directories)
@@ -535,6 +535,7 @@ class ReplicaManagerActor(FlowActor):
     def _handle_log_dir_failure(self, directory: str, storage_error: str, directories: LogDirectories) -> Flow[None]:
         """A log directory has failed: everything in it goes offline, and the controller or the node is told."""
         lost = directories.fail(directory)
+        self.port("logs").lose(directory)
         _log.error(
             "[Broker id=%d] log directory %s is offline with %d partitions: %s",
             self._settings.node_id,
@@ -593,18 +594,21 @@ class ReplicaManagerActor(FlowActor):
             RETENTION: settings.log_retention_check_interval_ms,
         }
 
-    def _keep_logs(self, what: str) -> Flow[None]:
-        """Write checkpoints, or have partitions drop what is too old."""
-        try:
-            if what == HIGH_WATERMARKS:
-                self.port("logs").checkpoint_high_watermarks()
-            elif what == RECOVERY_POINTS:
-                self.port("logs").checkpoint()
-            else:
-                actors = tuple(actor for actor in self._hosted.values() if actor is not None)
-                yield from in_slices(self._expire, actors, ORDERS_AT_ONCE)
-        except OSError as error:
-            _log.error("[Broker id=%d] a checkpoint could not be written: %s", self._settings.node_id, error)
+    def _keep_logs(self, what: str, directories: LogDirectories) -> Flow[None]:
+        """Write checkpoints, or have partitions drop what is too old. A directory that takes none is lost (rule 3)."""
+        failures: tuple[tuple[str, str], ...] = ()
+        if what == HIGH_WATERMARKS:
+            failures = self.port("logs").checkpoint_high_watermarks()
+        elif what == RECOVERY_POINTS:
+            failures = self.port("logs").checkpoint()
+        else:
+            actors = tuple(actor for actor in self._hosted.values() if actor is not None)
+            yield from in_slices(self._expire, actors, ORDERS_AT_ONCE)
+        for directory, storage_error in failures:
+            yield from self._handle_log_dir_failure(directory, storage_error, directories)
+        if failures:
+            self._tell_news()
+            self._publish()
         self.wakeupAfter(timedelta(milliseconds=self._intervals()[what]), KeepLogs(what))
 
     def _expire(self, actors: Sequence[ActorAddress]) -> None:

@@ -10,11 +10,14 @@ Rule 2: checkpoints are written when they are due and something changed, never f
 Rule 3: the marker of a clean stop is taken away at the start. It is written when every log of the directory was closed
         in order: those that were opened now, and those that nobody opened by the marker that was there.
 Rule 4: files of segments that were dropped are removed at the next look for old ones.
+Rule 5: a directory that failed is written to no more: it gets no checkpoint, and no marker of a clean stop. What one
+        directory's disk does costs the others nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +37,8 @@ from messages.records import EMPTY, BatchHeader, Body
 from messages.wire.compression import records
 from messages.wire.record_batch import body_of, read_header
 
+log = logging.getLogger("kafka.log.LogManager")
+
 CLEAN_MARKER = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -43,6 +48,8 @@ NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, OUT_OF_ORDER_SEQUENCE, INVALID_PRODU
 """Kafka's error codes for what may go wrong here."""
 
 Partition = tuple[str, int]
+Failures = tuple[tuple[str, str], ...]
+"""(directory, what the disk said) of the directories that could not be written."""
 
 
 class _Points:
@@ -53,7 +60,8 @@ class _Points:
         self._changed = False
         try:
             entries = self._file.read()
-        except DamagedCheckpoint:
+        except DamagedCheckpoint as damage:
+            log.warning("%s: it is left aside", damage)
             entries = []
         self._offsets = {(str(topic), int(partition)): int(offset) for topic, partition, offset in entries}
 
@@ -83,6 +91,7 @@ class _Directory:
         self.path = path
         marker = Path(path, CLEAN_MARKER)
         self.clean = marker.exists()
+        self.lost = False
         marker.unlink(missing_ok=True)
         self.recovery_points = _Points(path, RECOVERY_POINTS)
         self.log_starts = _Points(path, LOG_STARTS)
@@ -140,32 +149,34 @@ class LogsPort:
             for points in directory.points:
                 points.forget(partition)
 
+    def lose(self, directory: str) -> None:
+        """The directory has failed (rule 5)."""
+        if directory in self._directories:  # else nothing was ever read or written there
+            self._directories[directory].lost = True
+
     def close_all(self) -> None:
-        """Close every log in order, write the checkpoints and the markers of a clean stop (rule 3).
+        """Close every log in order, write the checkpoints and the markers of a clean stop (rules 3, 5).
 
         A directory that fails, or has logs that are still in doubt, gets no marker: they are recovered when it is
         opened next.
         """
-        failed: set[str] = set()
-        opened = set(self._logs)
         for path, log in self._logs.items():
-            parent = os.path.split(path)[0]
-            try:
-                log.close()
-            except OSError:
-                failed.add(parent)
-        for directory in self._directories.values():
-            if directory.path not in failed:
+            directory, _ = self._places[path]
+            if not directory.lost:
                 try:
-                    self._note_points()
-                    for points in directory.points:
-                        points.write(durable=True)
-                    if directory.clean or all(path in opened for path in _log_paths(directory.path)):
-                        Path(directory.path, CLEAN_MARKER).touch()
+                    log.close()
                 except OSError:
-                    continue
+                    directory.lost = True
+        self._in_each(self._close)
         self._logs.clear()
         self._handles.close_all()
+
+    def _close(self, directory: _Directory) -> None:
+        self._note_points(directory)
+        for points in directory.points:
+            points.write(durable=True)
+        if directory.clean or all(path in self._logs for path in _log_paths(directory.path)):
+            Path(directory.path, CLEAN_MARKER).touch()
 
     # ------------------------------------------------------------------------------------------------ records
 
@@ -261,17 +272,29 @@ class LogsPort:
         directory, partition = self._place(path)
         directory.high_watermarks.set(partition, offset)
 
-    def checkpoint_high_watermarks(self) -> None:
+    def checkpoint_high_watermarks(self) -> Failures:
         """Write those checkpoints of high watermarks that changed."""
-        for directory in self._directories.values():
-            directory.high_watermarks.write()
+        return self._in_each(lambda directory: directory.high_watermarks.write())
 
-    def checkpoint(self) -> None:
+    def checkpoint(self) -> Failures:
         """Make segments durable that are complete, and write recovery points and log starts."""
-        self._note_points()
+        return self._in_each(self._checkpoint)
+
+    def _checkpoint(self, directory: _Directory) -> None:
+        self._note_points(directory)
+        directory.recovery_points.write()
+        directory.log_starts.write()
+
+    def _in_each(self, write: Callable[[_Directory], None]) -> Failures:
+        """Write in every directory that has not failed (rule 5)."""
+        failures = []
         for directory in self._directories.values():
-            directory.recovery_points.write()
-            directory.log_starts.write()
+            if not directory.lost:
+                try:
+                    write(directory)
+                except OSError as error:
+                    failures.append((directory.path, error.strerror or str(error)))
+        return tuple(failures)
 
     def expire(self, path: str, high_watermark: int) -> tuple[int, int]:
         """Remove old segments. (start, how many)"""
@@ -285,12 +308,12 @@ class LogsPort:
         self._changed[path] = None
         return self._logs[path]
 
-    def _note_points(self) -> None:
-        """Take over what the logs that have changed say of themselves."""
-        changed, self._changed = self._changed, {}
-        for path in changed:
-            log, (directory, partition) = self._logs[path], self._place(path)
+    def _note_points(self, directory: _Directory) -> None:
+        """Take over what the directory's logs that have changed say of themselves."""
+        for path in [path for path in self._changed if self._places[path][0] is directory]:
+            log, (_, partition) = self._logs[path], self._places[path]
             log.flush_complete()
+            del self._changed[path]
             directory.recovery_points.set(partition, log.recovery_point)
             if log.start > log.first_base:
                 directory.log_starts.set(partition, log.start)

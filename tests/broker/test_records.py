@@ -49,10 +49,12 @@ from messages.errors import (
 )
 from messages.network import CloseClient
 from messages.wire.record_batch import read_records, whole_batches
-from tests.broker.harness import IO_ERROR, Broker, alive, known, order
+from messages.zookeeper import NotifyLogDirFailure
+from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, known, order
 from tests.storage.batches import batch, header_of, with_header
 
 T0 = TopicPartition("t", 0)
+U0 = TopicPartition("u", 0)
 
 
 @pytest.fixture
@@ -350,17 +352,47 @@ def test_row_95_records_are_deleted_up_to_the_high_watermark_and_stay_so(broker:
     again.base.shutdown()
 
 
-def test_a_disk_that_fails_under_a_write_costs_its_directory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [IO_ERROR, NO_SPACE])
+def test_a_disk_that_fails_under_a_write_costs_its_directory(tmp_path: Path, error: int) -> None:
+    """Nothing acknowledged goes with it: at the next start, with the disk well again, its logs are recovered."""
     broker = Broker(tmp_path / "a", tmp_path / "b")
     broker.run()
     broker.update(known("t"), known("u"), live=(alive(0),))
     broker.lead(order("t"), order("u"))
     broken = next(path for path in (tmp_path / "a", tmp_path / "b") if (path / "t-0").exists())
-    broker.logs.faults[str(broken)] = IO_ERROR
+    assert produce(broker, batch(b"a")).error_code == NONE
+    broker.logs.faults[str(broken)] = error
     assert produce(broker, batch(b"a")).error_code == KAFKA_STORAGE_ERROR
     assert produce(broker, batch(b"a")).error_code == KAFKA_STORAGE_ERROR
-    assert produce(broker, batch(b"a"), partition=TopicPartition("u", 0)).error_code == NONE
+    assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
     assert broker.gauges["offlinereplicacount"] == 1
+    assert broker.questions == [NotifyLogDirFailure(0)]
+    broker.base.shutdown()
+    markers = {path.parent for path in tmp_path.glob("*/.kafka_cleanshutdown")}
+    assert markers == {tmp_path / "a", tmp_path / "b"} - {broken}
+    again = Broker(tmp_path / "a", tmp_path / "b")
+    again.run()
+    again.update(known("t"), known("u"), live=(alive(0),))
+    again.lead(order("t"), order("u"))
+    assert [fetch(again, 0).high_watermark, produce(again, batch(b"b"), partition=U0).base_offset] == [1, 1]
+    again.base.shutdown()
+
+
+def test_a_directory_that_takes_no_checkpoint_is_lost_and_the_others_get_theirs(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "a", tmp_path / "b")
+    broker.run()
+    broker.update(known("t"), known("u"), live=(alive(0),))
+    broker.lead(order("t"), order("u"))
+    broken = next(path for path in (tmp_path / "a", tmp_path / "b") if (path / "t-0").exists())
+    [sound] = {tmp_path / "a", tmp_path / "b"} - {broken}
+    (broken / "replication-offset-checkpoint").mkdir()
+    for partition in (T0, U0):
+        produce(broker, batch(b"a"), partition=partition)
+    skip(broker, 5.1)
+    assert (sound / "replication-offset-checkpoint").read_text() == "0\n1\nu 0 1\n"
+    assert broker.gauges["offlinereplicacount"] == 1
+    assert produce(broker, batch(b"a")).error_code == KAFKA_STORAGE_ERROR
+    assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
     broker.base.shutdown()
 
 

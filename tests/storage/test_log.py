@@ -293,6 +293,19 @@ def test_segments_before_the_recovery_point_are_not_read_again(folder: str) -> N
     assert again.end == 80
 
 
+def test_a_truncation_that_is_cut_short_leaves_no_gap(folder: str) -> None:
+    log = filled(folder)
+    log.flush()
+    third = Path(f"{folder}/{log.segments[2]:020d}.log.deleted")
+    third.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        log.truncate_to(3)
+    log.close_files()
+    third.rmdir()
+    again = opened(folder, clean=False)
+    assert offsets(again) == list(range(0, again.end, 2))
+
+
 class LogLife(RuleBasedStateMachine):
     """Any life of a log: what the model holds is what is read, from every offset, before and after every restart."""
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -435,9 +435,12 @@ class Log:
             return True
         return config.retention_bytes >= 0 and self.size - segment.size >= config.retention_bytes
 
-    def _drop(self, segments: list[Segment]) -> None:
-        """Take segments' files out of the log's names; they are removed by `remove_deleted`."""
-        for segment in segments:
+    def _drop(self, segments: Sequence[Segment]) -> None:
+        """Take segments' files out of the log's names, the newest first: a crash meanwhile leaves a log without a gap.
+
+        They are removed by `remove_deleted`.
+        """
+        for segment in reversed(segments):
             segment.close()
             for path in segment.files:
                 if Path(path).exists():

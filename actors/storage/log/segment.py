@@ -4,7 +4,9 @@ Rule 1: batches lie one behind the other, as they came. The file's end is the se
         write that was not finished, is overwritten by the next.
 Rule 2: an index entry is made before a batch is counted, whenever more than `index.interval.bytes` have been appended
         since the last.
-Rule 3: what a stop left in doubt is walked through batch by batch, each checked by its checksum; the first that is cut
+Rule 3: an index only says where to begin to look. Where it points at no batch, or at one that comes later, the search
+        begins at the segment's start; a segment whose end is not found from the last entry is recovered.
+Rule 4: what a stop left in doubt is walked through batch by batch, each checked by its checksum; the first that is cut
         or damaged ends the segment, and the indexes are made anew.
 """
 
@@ -156,18 +158,24 @@ class Segment:
             at = bisect_right(self._recent_offsets, offset) - 1
             position = self._recent_positions[at]
         else:
-            position = self.offsets.position_before(offset - self.base_offset)
+            position = self._before(offset)
         for place in self.batches(position):
             if place.header.last_offset >= offset:
                 return place
         return None
+
+    def _before(self, offset: int) -> int:
+        """The position of a batch that begins at or before `offset`, by the index if that holds good (rule 3)."""
+        position = self.offsets.position_before(offset - self.base_offset)
+        place = next(self.batches(position), None)
+        return position if place is not None and self.base_offset <= place.header.base_offset <= offset else 0
 
     def find_time(self, timestamp: int, from_offset: int) -> Place | None:
         """The first batch from `from_offset` on whose largest time is `timestamp` or later."""
         if timestamp > self.max_timestamp:
             return None
         relative = self.times.offset_before(timestamp)
-        for place in self.batches(self.offsets.position_before(relative)):
+        for place in self.batches(self._before(self.base_offset + relative)):
             if place.header.max_timestamp >= timestamp and place.header.last_offset >= from_offset:
                 return place
         return None
@@ -177,7 +185,7 @@ class Segment:
     def load(self) -> int:
         """Take over a segment that was closed in order: indexes as they are, the end by walking from the last entry.
 
-        Returns the next offset.
+        Returns the next offset. What does not end as it should was not closed in order (rule 3).
         """
         self.size = Path(self.path).stat().st_size
         self.offsets.load()
@@ -196,12 +204,15 @@ class Segment:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
             self._recent_offsets.append(header.base_offset)
             self._recent_positions.append(position)
-        self._since_entry = last_position - start
-        self.size = max(last_position, start)
+        if last_position != self.size:
+            for header in self.recover():
+                end = header.next_offset
+        else:
+            self._since_entry = last_position - start
         return end
 
     def recover(self) -> Iterator[BatchHeader]:
-        """Rule 3. Yields the header of each good batch; afterwards the file ends behind the last of them."""
+        """Rule 4. Yields the header of each good batch; afterwards the file ends behind the last of them."""
         size = Path(self.path).stat().st_size
         for path in (self.offsets.path, self.times.path):
             Path(path).unlink(missing_ok=True)

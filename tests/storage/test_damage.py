@@ -1,0 +1,130 @@
+"""The port of logs over damaged files and failing directories (broker.md 5.1, 5.6)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.storage.logs import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, NONE, RECOVERY_POINTS, LogsPort
+from messages.records import Body
+from messages.wire.record_batch import body_of, whole_batches
+from tests.storage.batches import batch, header_of
+
+CONFIG = (600, 10**9, 1 << 20, 100, -1, -1)
+"""Of LogConfig: small segments, an index entry for every other batch."""
+BATCHES = 12
+CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
+
+
+def port() -> LogsPort:
+    return LogsPort(lambda: 2_000)
+
+
+def append(logs: LogsPort, path: str, number: int) -> int:
+    """Append two records, numbered; the error code."""
+    data = batch(b"x" * 30, b"%d" % number, timestamp=1000 + number, producer=7, epoch=0, sequence=2 * number)
+    return logs.append(path, body_of(data), header_of(data), 1 + number // 5, False)[0]
+
+
+def filled(path: Path) -> LogsPort:
+    """A log of two dozen records in several segments and three leader epochs, half of it durable; it begins at 2."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    logs, name = port(), str(path)
+    logs.open(name, True, CONFIG)
+    for number in range(BATCHES):
+        if number % 5 == 0:
+            logs.begin_epoch(name, 1 + number // 5)
+        assert append(logs, name, number) == NONE
+        if number == BATCHES // 2:
+            logs.advance_start(name, 2)
+            logs.note_high_watermark(name, 2 * number)
+            logs.checkpoint()
+            logs.checkpoint_high_watermarks()
+    return logs
+
+
+def offsets(logs: LogsPort, path: str, start: int, end: int) -> list[int]:
+    """The base offsets of all batches, each read from its own offset, as a consumer goes on."""
+    found: list[int] = []
+    while start < end:
+        code, body = logs.read(path, start, 200, end, True)
+        if code != NONE or not body.size:
+            break
+        for _, header in whole_batches(_bytes(body)):
+            found.append(header.base_offset)
+            start = header.next_offset
+    return found
+
+
+def _bytes(body: Body) -> memoryview:
+    return memoryview(body.data)
+
+
+def damages(data: bytes) -> Iterator[bytes]:
+    """The file cut, and with a byte changed, at places all through it; with a tail that is none; zeros."""
+    step = max(1, len(data) // 24)
+    for place in range(0, len(data), step):
+        yield data[:place]
+        yield data[:place] + bytes([data[place] ^ 0x41]) + data[place + 1 :]
+    yield data + b"\xff" * 50
+    yield b"\0" * len(data)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("kind", ["log", "index", "timeindex", "snapshot", "leader-epoch-checkpoint", *CHECKPOINTS])
+def test_a_damaged_file_costs_at_most_what_was_in_it(tmp_path: Path, kind: str, clean: bool) -> None:
+    """Whatever is cut or flipped in one file: the log opens, what it serves is whole and in order, and it goes on."""
+    whole = tmp_path / "whole"
+    logs = filled(whole / "t-0")
+    if clean:
+        logs.close_all()
+    files = [whole / kind] if kind in CHECKPOINTS else sorted((whole / "t-0").glob(f"*{kind}"))
+    assert files, "there is something to damage"
+    everything = list(range(2, 2 * BATCHES, 2))
+    for file in files:
+        for number, damaged in enumerate(damages(file.read_bytes())):
+            copy = tmp_path / f"{number}"
+            shutil.copytree(whole, copy)
+            (copy / file.relative_to(whole)).write_bytes(damaged)
+            again, name = port(), str(copy / "t-0")
+            start, end, _, high_watermark = again.open(name, False, CONFIG)
+            found = offsets(again, name, start, end)
+            what = f"{file.name} {'cut at' if len(damaged) < file.stat().st_size else 'changed'} ({number})"
+            assert found == sorted(set(found)), what
+            if kind == LOG_STARTS:  # a number that is another number now cannot be told
+                assert (found or [end])[-1] in (2 * BATCHES - 2, end), what
+            elif kind != "log":
+                assert found == everything, what
+                assert end == 2 * BATCHES, what
+            elif len(damaged) < file.stat().st_size:
+                assert set(found) <= set(everything), what
+                if not clean and file is files[-1]:  # as a crash leaves it
+                    assert found == everything[: len(found)], what
+            assert high_watermark >= 0, what
+            assert append(again, name, BATCHES + 1) in (NONE, 45), what
+            again.find_time(name, 1000 + BATCHES, end)
+            again.epoch_end(name, 2)
+            again.close(name, False)
+            shutil.rmtree(copy)
+
+
+def test_a_directory_that_failed_is_written_to_no_more_and_the_others_are(tmp_path: Path) -> None:
+    """Kafka leaves no marker of a clean stop in a directory that is offline: its logs are recovered."""
+    logs = filled(tmp_path / "a" / "t-0")
+    for name in "bc":
+        (tmp_path / name).mkdir()
+        logs.open(str(tmp_path / name / "u-0"), True, CONFIG)
+        assert append(logs, str(tmp_path / name / "u-0"), 0) == NONE
+    logs.lose(str(tmp_path / "a"))
+    logs.lose(str(tmp_path / "never opened"))
+    (tmp_path / "b" / RECOVERY_POINTS).mkdir()
+    assert logs.checkpoint() == ((str(tmp_path / "b"), "Is a directory"),)
+    logs.lose(str(tmp_path / "b"))
+    assert logs.checkpoint() == ()
+    before = sorted((tmp_path / "a").iterdir())
+    logs.close_all()
+    assert sorted((tmp_path / "a").iterdir()) == before
+    assert [(tmp_path / name / CLEAN_MARKER).exists() for name in "abc"] == [False, False, True]
