@@ -44,6 +44,7 @@ from messages.data_requests import (
     CONSUMER,
     EARLIEST,
     LATEST,
+    READ_COMMITTED,
     DeletedRecords,
     EpochEnd,
     FetchedPartition,
@@ -308,7 +309,8 @@ class PartitionActor(Answerer):
         if error_code != NONE:
             return FetchedPartition(tp, error_code)
         limit = self._limit(message.replica_id)
-        before = (self._high_watermark, self._high_watermark, self._log_start)
+        aborted = () if message.isolation_level == READ_COMMITTED else None
+        before = (self._high_watermark, self._high_watermark, self._log_start, aborted)
         offset, leader_end = part.fetch_offset, self._log_end
         if not self._log_start <= offset <= self._log_end:
             return FetchedPartition(tp, OFFSET_OUT_OF_RANGE)

@@ -299,6 +299,12 @@ def test_row_56_a_fetch_waits_for_bytes_that_come_or_for_its_time(broker: Broker
     assert answered(broker, idle).partitions[0].body.size == 0
 
 
+def test_who_reads_committed_records_is_told_that_no_transaction_was_aborted(broker: Broker) -> None:
+    lead(broker)
+    produce(broker, batch(b"a"))
+    assert [fetch(broker, 0, isolation_level=level).aborted_transactions for level in (0, 1)] == [None, ()]
+
+
 def test_min_bytes_is_a_total(broker: Broker) -> None:
     broker.update(known("t"), known("t", 1), live=(alive(0),))
     broker.lead(order("t"), order("t", 1))

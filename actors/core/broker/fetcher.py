@@ -8,7 +8,8 @@ Rule 2: one request is under way at a time; the next is made when every partitio
 Rule 3: an answer counts for a partition only if it still follows in the same epoch, at the same offset.
 Rule 4: what fails waits for the backoff. A partition whose own epoch is over (74), or whose disk failed, is left alone
         until the controller's next order.
-Rule 5: of an answer that brings nothing new the partition hears nothing.
+Rule 5: of an answer that brings nothing new the partition hears nothing. One that got records is asked for last the
+        next time: an answer holds so many bytes, and nobody may take them all for ever.
 """
 
 from __future__ import annotations
@@ -196,6 +197,8 @@ class Fetcher:
                 continue
             if result.error_code == NONE:
                 news = result.high_watermark, result.log_start_offset
+                if result.body.size:
+                    self.partitions[result.partition] = self.partitions.pop(result.partition)
                 if result.body.size or news != followed.told:
                     followed.told = news
                     followed.busy = True

@@ -1,0 +1,188 @@
+"""What a follower asks next, by the table of broker.md 4.4, on values alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.core.broker.fetcher import Fetcher, FetchSettings, Order
+from messages.cluster import TopicPartition
+from messages.data_requests import (
+    EARLIEST,
+    LATEST,
+    EpochEnd,
+    EpochQuery,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    ListedOffset,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    OffsetQuery,
+)
+from messages.errors import (
+    CORRUPT_MESSAGE,
+    FENCED_LEADER_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_LEADER_EPOCH,
+)
+from messages.partition import Reconcile, Replicate, Replicated, Restart
+from messages.wire.record_batch import body_of
+from tests.storage.batches import batch
+
+A, B, C = (TopicPartition("t", number) for number in range(3))
+BACKOFF = 1.0
+EPOCH = 5
+
+
+@pytest.fixture
+def fetcher() -> Fetcher:
+    return Fetcher(FetchSettings(broker_id=1, backoff=BACKOFF))
+
+
+def fetching(fetcher: Fetcher, *partitions: TopicPartition, end: int = 10) -> None:
+    """Follow these, whose logs end at `end`, and let each be cut where it is."""
+    for partition in partitions:
+        fetcher.follow(partition, EPOCH, end, end, -1)
+    for partition, _ in fetcher.without_epochs(0.0):
+        fetcher.replicated(Replicated(partition, EPOCH, NONE, end), 0.0)
+
+
+def asked(fetcher: Fetcher, now: float = 0.0) -> list[tuple[TopicPartition, int]]:
+    """(partition, offset) of the fetch that goes out now."""
+    request = fetcher.next_request(now)
+    assert isinstance(request, FetchRequest)
+    return [(part.partition, part.fetch_offset) for part in request.partitions]
+
+
+def got(partition: TopicPartition, error_code: int = NONE, *values: bytes, high_watermark: int = 0) -> FetchedPartition:
+    body = body_of(batch(*values, base_offset=10)) if values else body_of(b"")
+    return FetchedPartition(partition, error_code, high_watermark, high_watermark, 0, body=body)
+
+
+def test_a_log_with_epochs_asks_where_its_newest_ends_before_it_fetches(fetcher: Fetcher) -> None:
+    fetcher.follow(A, EPOCH, 10, 7, 4)
+    assert fetcher.without_epochs(0.0) == []
+    assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 4, EPOCH),))
+    assert fetcher.epochs_ended([EpochEnd(A, NONE, 3, 8)], 0.0) == [Order(A, Reconcile(EPOCH, 3, 8, 7))]
+    assert not fetcher.settled and fetcher.next_request(0.0) is None, "the log is being cut"
+    fetcher.replicated(Replicated(A, EPOCH, NONE, 9, ask_epoch=2), 0.0)
+    assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 2, EPOCH),)), "asked again"
+    fetcher.epochs_ended([EpochEnd(A, NONE, 2, 6)], 0.0)
+    fetcher.replicated(Replicated(A, EPOCH, NONE, 6), 0.0)
+    assert asked(fetcher) == [(A, 6)]
+
+
+def test_a_log_without_epochs_is_cut_at_its_high_watermark(fetcher: Fetcher) -> None:
+    fetcher.follow(A, EPOCH, 10, 7, -1)
+    assert fetcher.without_epochs(0.0) == [Order(A, Reconcile(EPOCH, -1, -1, 7))]
+
+
+def test_what_came_goes_to_the_partition_and_what_brings_nothing_does_not(fetcher: Fetcher) -> None:
+    fetching(fetcher, A, B)
+    asked(fetcher)
+    first = fetcher.fetched([got(A, NONE, b"x", high_watermark=10), got(B, high_watermark=4)], 0.0)
+    assert [order.partition for order in first] == [A, B], "records, and news of the high watermark"
+    message = first[0].message
+    assert isinstance(message, Replicate)
+    assert (message.leader_epoch, message.fetch_offset, message.high_watermark) == (EPOCH, 10, 10)
+    fetcher.replicated(Replicated(A, EPOCH, NONE, 11), 0.0)
+    fetcher.replicated(Replicated(B, EPOCH, NONE, 10), 0.0)
+    asked(fetcher)
+    assert fetcher.fetched([got(A, high_watermark=10), got(B, high_watermark=4)], 0.0) == []
+
+
+def test_who_got_records_stands_behind_the_others_next_time(fetcher: Fetcher) -> None:
+    """An answer holds so many bytes: the first may not take them all for ever."""
+    fetching(fetcher, A, B, C)
+    assert asked(fetcher) == [(A, 10), (B, 10), (C, 10)]
+    fetcher.fetched([got(A, NONE, b"x"), got(B), got(C)], 0.0)
+    for partition, end in ((A, 11), (B, 10), (C, 10)):
+        fetcher.replicated(Replicated(partition, EPOCH, NONE, end), 0.0)
+    assert asked(fetcher) == [(B, 10), (C, 10), (A, 11)]
+
+
+@pytest.mark.parametrize(("latest", "order"), [(8, Reconcile(EPOCH, -1, 8, 8)), (10, None), (12, None)])
+def test_an_offset_beyond_the_leaders_end_is_cut_back(fetcher: Fetcher, latest: int, order: Reconcile | None) -> None:
+    fetching(fetcher, A)
+    asked(fetcher)
+    assert fetcher.fetched([got(A, OFFSET_OUT_OF_RANGE)], 0.0) == []
+    assert fetcher.next_request(0.0) == ListOffsetsRequest(5, 1, (OffsetQuery(A, LATEST, EPOCH),))
+    found = fetcher.offsets_listed([ListedOffset(A, NONE, -1, latest, EPOCH)], 0.0)
+    assert found == ([] if order is None else [Order(A, order)])
+    if order is None:
+        assert fetcher.next_request(0.0) == ListOffsetsRequest(5, 1, (OffsetQuery(A, EARLIEST, EPOCH),))
+
+
+@pytest.mark.parametrize(("earliest", "order"), [(50, Restart(EPOCH, 50)), (10, None), (3, None)])
+def test_an_offset_before_the_leaders_start_begins_anew(fetcher: Fetcher, earliest: int, order: Restart | None) -> None:
+    fetching(fetcher, A)
+    asked(fetcher)
+    fetcher.fetched([got(A, OFFSET_OUT_OF_RANGE)], 0.0)
+    fetcher.next_request(0.0)
+    fetcher.offsets_listed([ListedOffset(A, NONE, -1, 99, EPOCH)], 0.0)
+    fetcher.next_request(0.0)
+    found = fetcher.offsets_listed([ListedOffset(A, NONE, -1, earliest, EPOCH)], 0.0)
+    assert found == ([] if order is None else [Order(A, order)])
+    if order is not None:
+        fetcher.replicated(Replicated(A, EPOCH, NONE, 50), 0.0)
+    assert asked(fetcher) == [(A, 10 if order is None else 50)]
+
+
+@pytest.mark.parametrize("error_code", [NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH, 99])
+def test_what_the_leader_refuses_waits_for_the_backoff_alone(fetcher: Fetcher, error_code: int) -> None:
+    fetching(fetcher, A, B)
+    asked(fetcher)
+    fetcher.fetched([got(A, error_code), got(B)], 3.0)
+    fetcher.replicated(Replicated(B, EPOCH, NONE, 10), 3.0)
+    assert asked(fetcher, 3.0) == [(B, 10)]
+    assert asked(fetcher, 3.0 + BACKOFF) == [(A, 10), (B, 10)]
+
+
+def test_without_an_answer_everything_waits(fetcher: Fetcher) -> None:
+    fetching(fetcher, A, B)
+    asked(fetcher)
+    fetcher.unanswered(3.0)
+    assert fetcher.next_request(3.0) is None
+    assert fetcher.next_time() == 3.0 + BACKOFF
+
+
+def test_whose_epoch_is_over_is_left_alone_until_the_next_order(fetcher: Fetcher) -> None:
+    fetching(fetcher, A)
+    asked(fetcher)
+    fetcher.fetched([got(A, FENCED_LEADER_EPOCH)], 0.0)
+    assert fetcher.next_request(99.0) is None and fetcher.failed == {A: FENCED_LEADER_EPOCH}
+    fetcher.follow(A, EPOCH + 1, 10, 10, 4)
+    assert isinstance(fetcher.next_request(99.0), OffsetForLeaderEpochRequest) and not fetcher.failed
+
+
+def test_a_disk_that_failed_is_left_alone_and_damaged_records_are_asked_for_again(fetcher: Fetcher) -> None:
+    fetching(fetcher, A, B)
+    asked(fetcher)
+    fetcher.fetched([got(A, NONE, b"x"), got(B, NONE, b"x")], 0.0)
+    fetcher.replicated(Replicated(A, EPOCH, KAFKA_STORAGE_ERROR, 10), 0.0)
+    fetcher.replicated(Replicated(B, EPOCH, CORRUPT_MESSAGE, 10), 0.0)
+    assert fetcher.failed == {A: KAFKA_STORAGE_ERROR}
+    assert fetcher.next_request(0.0) is None
+    assert asked(fetcher, BACKOFF) == [(B, 10)]
+
+
+def test_row_14_the_same_leader_in_another_epoch_is_checked_anew(fetcher: Fetcher) -> None:
+    fetching(fetcher, A)
+    fetcher.follow(A, EPOCH, 10, 10, 4)
+    assert asked(fetcher) == [(A, 10)], "the same epoch again changes nothing"
+    fetcher.follow(A, EPOCH + 2, 10, 10, 4)
+    assert fetcher.fetched([got(A, NONE, b"late")], 0.0) == [], "an answer of the epoch before"
+    assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 4, EPOCH + 2),))
+
+
+def test_who_is_followed_no_more_gets_nothing(fetcher: Fetcher) -> None:
+    fetching(fetcher, A, B)
+    request = fetcher.next_request(0.0)
+    assert isinstance(request, FetchRequest)
+    assert request.partitions[0] == FetchPartition(A, 10, 1 << 20, EPOCH, 0)
+    fetcher.unfollow((A,))
+    orders = fetcher.fetched([got(A, NONE, b"x"), got(B, NONE, b"x")], 0.0)
+    assert [order.partition for order in orders] == [B]
