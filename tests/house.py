@@ -6,6 +6,8 @@ Rule 2: of other people's code it may import what `others` names, of the standar
 Rule 3: who decides touches nothing: a pure room (no `touches`) calls none of `IMPURE_BUILTINS` either.
 Rule 4: nobody imports in a circle, not even for the types alone.
 Rule 5: every exception names a module, what it imports, and why; one that nobody needs any more is an offence too.
+Rule 6: nobody touches another's private names; what is to be allowed has a reason in `PRIVATE_NAMES`.
+Rule 7: a flow says what it takes and what it returns: no `Any`.
 """
 
 from __future__ import annotations
@@ -266,4 +268,47 @@ def naps(source: str) -> list[int]:
         and ast.unparse(node.func).rpartition(".")[2] == "sleep"
         and not (node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0)
         and node not in looping
+    ]
+
+
+PRIVATE_NAMES: dict[tuple[str, str], str] = {
+    ("actors.runtime.base", "_myRef"): "where Thespian's actors expect their reference",
+    ("actors.runtime.state", "_name"): "of a port: its other names are those of its calls",
+    ("messages.trace.codec", "_aaddr"): "what is behind one of Thespian's addresses, which has no other door",
+    ("messages.trace.text", "_aaddr"): "what is behind one of Thespian's addresses, which has no other door",
+    ("zk_bridge.kazoo_client", "_pending"): "kazoo's connection is this module's own, in its stead",
+    ("zk_bridge.kazoo_client", "_session_timeout"): "kazoo's connection is this module's own, in its stead",
+    ("spark.apart", "_exit"): "a child that was forked ends so",
+}
+"""(module, private name of somebody else's): why."""
+
+_NAMED_TUPLES = frozenset("_asdict _fields _make _replace".split())
+
+
+def intrusions(source: str) -> set[str]:
+    """Private names that are touched as `x._name`, where nothing in the source itself is called so."""
+    nodes = list(ast.walk(ast.parse(source)))
+    touched = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls", "super()")
+    }
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    own |= {
+        node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("self", "cls")
+    }
+    own |= {node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    private = {name for name in touched if name.startswith("_") and not name.startswith("__")}
+    return private - own - _NAMED_TUPLES
+
+
+def vague_flows(source: str) -> list[str]:
+    """The flows whose signatures say `Any`."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef) and node.returns is not None
+        if ast.unparse(node.returns).startswith("Flow[")
+        if "Any" in {each.id for each in ast.walk(node.args) if isinstance(each, ast.Name)}
+        or "Any" in {each.id for each in ast.walk(node.returns) if isinstance(each, ast.Name)}
     ]

@@ -275,6 +275,43 @@ def test_a_nap_is_found(source: str, lines: list[int]) -> None:
     assert naps(source) == lines
 
 
+def test_private_names_are_left_alone() -> None:
+    touched = {(module, name) for module, source in MODULES.items() for name in house.intrusions(source)}
+    assert touched == set(house.PRIVATE_NAMES), "see PRIVATE_NAMES in tests/house.py"
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("def f(base):\n    base._queue.clear()", {"_queue"}),
+        ("class A:\n    def f(self):\n        self.base._queue = 1", {"_queue"}),
+        ("class A:\n    def f(self, other):\n        self._x = other._x", set()),
+        ("class A:\n    def _f(self): ...\nTABLE = {1: A._f}", set()),
+        ("x._replace(a=1), x.__dict__, x.name", set()),
+    ],
+)
+def test_an_intrusion_is_found(source: str, names: set[str]) -> None:
+    assert house.intrusions(source) == names
+
+
+def test_flows_say_what_they_take() -> None:
+    vague = {(module, flow) for module, source in MODULES.items() for flow in house.vague_flows(source)}
+    shell, tables = "actors.runtime.flow", "actors.core.controller.slicing"  # any mail; tables of anything
+    assert vague == {(shell, "flow"), (shell, "event_failed"), (tables, "drop")}
+
+
+@pytest.mark.parametrize(
+    ("source", "flows"),
+    [
+        ("def f(x: Any) -> Flow[None]: ...", ["f"]),
+        ("def f(x: int) -> Flow[list[Any]]: ...", ["f"]),
+        ("def f(x: int) -> Flow[None] | None: ...\ndef g(x: Any) -> None: ...", []),
+    ],
+)
+def test_a_vague_flow_is_found(source: str, flows: list[str]) -> None:
+    assert house.vague_flows(source) == flows
+
+
 def test_every_public_thing_says_what_it_is() -> None:
     silent = []
     for file in sources():
