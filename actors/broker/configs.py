@@ -9,12 +9,14 @@ Rule 3: each resource for itself: what is refused costs the others nothing. Wher
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 
 from thespian.actors import ActorAddress
 
 from actors.core.configs import altered, describe_broker, describe_topic, replaced
 from actors.core.refusal import Refused
+from actors.core.topic_name import check_name
 from actors.runtime import FlowActor
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded, GetKnownTopics
@@ -29,6 +31,7 @@ from messages.config_requests import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
+    DescribedConfig,
     DescribedResource,
     IncrementalAlterConfigsRequest,
 )
@@ -82,19 +85,27 @@ class ConfigsActor(FlowActor):
     def _described(self, resource: DescribeConfigsResource, overrides: Overrides, synonyms: bool) -> DescribedResource:
         kind, name = resource.resource_type, resource.resource_name
         try:
-            if kind == BROKER:
-                self._check_broker(name)
-                configs = describe_broker(self._settings, synonyms)
-            elif kind != TOPIC:
-                raise Refused(f"Unsupported resource type: {kind}")
-            else:
-                configs = describe_topic(self._settings, _of_topic(kind, name, overrides), synonyms)
+            configs = self._configs_of(kind, name, overrides, synonyms)
         except Refused as refused:
             return DescribedResource(refused.code, str(refused), kind, name)
         wanted = resource.configuration_keys
         return DescribedResource(
             *(NONE, "", kind, name, tuple(each for each in configs if wanted is None or each.name in wanted))
         )
+
+    def _configs_of(self, kind: int, name: str, overrides: Overrides, synonyms: bool) -> tuple[DescribedConfig, ...]:
+        """The settings of a topic, of this broker, or (without a name) of all brokers: of those nothing is kept."""
+        if kind == BROKER:
+            if not name:
+                return ()
+            self._check_broker(name, f"{self._settings.node_id} or empty string")
+            return describe_broker(self._settings, synonyms)
+        if kind != TOPIC:
+            raise Refused(f"Unsupported resource type: {kind}")
+        check_name(name)
+        if name not in overrides:
+            raise Refused("", UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(self._settings, overrides[name], synonyms)
 
     def _alter(
         self, resource: ChangedResource, overrides: Overrides, request: AlterConfigsRequest
@@ -103,7 +114,7 @@ class ConfigsActor(FlowActor):
         kind, name = resource.resource_type, resource.resource_name
         try:
             if kind == BROKER:
-                self._check_broker(name)
+                self._check_broker(name, f"{self._settings.node_id}")
                 raise Refused("A broker's settings are not changed while it runs: they stand in its server.properties")
             old = _of_topic(kind, name, overrides)
             incremental = isinstance(request, IncrementalAlterConfigsRequest)
@@ -115,10 +126,12 @@ class ConfigsActor(FlowActor):
             yield from ask(SetTopicConfig(name, new))
         return NONE, None
 
-    def _check_broker(self, name: str) -> None:
+    def _check_broker(self, name: str, expected: str) -> None:
         """Only a broker itself knows its settings."""
-        if name != str(self._settings.node_id):
-            raise Refused(f"Unexpected broker id, expected {self._settings.node_id}, but received {name}")
+        if not re.fullmatch("[+-]?[0-9]+", name):
+            raise Refused(f"Broker id must be an integer, but it is: {name}")
+        if int(name) != self._settings.node_id:
+            raise Refused(f"Unexpected broker id, expected {expected}, but received {name}")
 
     def _respond(self, forwarded: Forwarded, response: Message) -> None:
         request = forwarded.request
@@ -126,7 +139,7 @@ class ConfigsActor(FlowActor):
 
 
 def _of_topic(kind: int, name: str, overrides: Overrides) -> tuple[ConfigEntry, ...]:
-    """The overrides of a topic that exists."""
+    """The overrides of a topic that shall have others."""
     if kind != TOPIC:
         raise Refused(f"Unknown resource type {kind}")
     if not name:

@@ -31,7 +31,7 @@ from messages.config_requests import (
     IncrementalAlterConfigsRequest,
 )
 from messages.conversation import Ask
-from messages.errors import INVALID_CONFIG, INVALID_REQUEST, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from messages.errors import INVALID_CONFIG, INVALID_REQUEST, INVALID_TOPIC, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.network import ClientRequest, ClientResponse
 from messages.requests import UpdateMetadataRequest
 from messages.zookeeper import GetTopicConfigs
@@ -174,9 +174,9 @@ def test_each_resource_is_described_for_itself(world: World) -> None:
     topic, *refused = ask(world, node, DescribeConfigsRequest(3, wanted)).results
     assert [(c.name, c.value, c.config_source) for c in topic.configs] == [("retention.ms", "5", DYNAMIC_TOPIC_CONFIG)]
     assert [each.error_code for each in refused] == [
-        *(UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST, NONE, INVALID_REQUEST, INVALID_REQUEST)
+        *(UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC, NONE, INVALID_REQUEST, INVALID_REQUEST)
     ]
-    assert refused[3].error_message == "Unexpected broker id, expected 0, but received 9"
+    assert refused[3].error_message == "Unexpected broker id, expected 0 or empty string, but received 9"
 
 
 def test_overrides_are_replaced_or_changed_and_every_broker_is_told(world: World) -> None:

@@ -1,0 +1,242 @@
+"""Kafka's own tools, and requests of our making, at a node of ours and one of Apache's: the same answers."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from kazoo.client import KazooClient
+
+from messages.admin_requests import (
+    CreatableAssignment,
+    CreatableConfig,
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    GrowingTopic,
+    WantedReplicas,
+)
+from messages.config_requests import (
+    APPEND,
+    BROKER,
+    DELETE,
+    SET,
+    SUBTRACT,
+    TOPIC,
+    AlterConfigsRequest,
+    ChangedResource,
+    ConfigChange,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+)
+from tests.cluster.processes import ApacheBroker, OurNode, free_ports
+from tests.waiting import until
+from tests.wire_client import WireClient
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+
+
+@attrs.frozen
+class Both:
+    """The ports of Apache's broker and of ours, each alone with a ZooKeeper."""
+
+    jars: Path
+    ports: tuple[int, int]
+
+    def answers(self, request: Any) -> list[Any]:
+        """What each answers, lists of settings by name."""
+        found = []
+        for port in self.ports:
+            with WireClient("127.0.0.1", port) as client:
+                found.append(_sorted(client.call(request)))
+        return found
+
+    def say(self, tool: str, *arguments: str) -> list[tuple[int, str]]:
+        """Exit code and output of Kafka's tool at each, without its complaints about its own logging."""
+        said = []
+        for port in self.ports:
+            bootstrap = ("--bootstrap-server", f"127.0.0.1:{port}")
+            command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{self.jars}/*", tool, *bootstrap, *arguments]
+            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=90)
+            said.append((done.returncode, done.stdout))
+        return said
+
+
+def _sorted(response: Any) -> Any:
+    """Settings come in the order of a hash map there."""
+    match response:
+        case CreateTopicsResponse(topics):
+            lists = [attrs.evolve(each, configs=_by_name(each.configs)) for each in topics]
+            return attrs.evolve(response, topics=tuple(lists))
+        case DescribeConfigsResponse(results):
+            lists = [attrs.evolve(each, configs=_by_name(each.configs)) for each in results]
+            return attrs.evolve(response, results=tuple(lists))
+    return response
+
+
+def _by_name(configs: tuple[Any, ...] | None) -> tuple[Any, ...]:
+    return tuple(sorted(configs or (), key=lambda config: config.name))
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Both]:
+    place = tmp_path_factory.mktemp("both")
+    servers = [EmbeddedZooKeeper(place / f"zookeeper-{name}") for name in ("apache", "ours")]
+    for server in servers:
+        server.start()
+    theirs, ours = (f"127.0.0.1:{server.port}" for server in servers)
+    ports = tuple(free_ports(2))
+    running = [
+        ApacheBroker(apache_jars, place / "apache", 0, ports[0], theirs),
+        OurNode(place / "ours", 0, ports[1], ours),
+    ]
+    try:
+        for connect in (theirs, ours):
+            zk = KazooClient(connect)
+            zk.start(20)
+            until(lambda zk=zk: zk.exists("/brokers/ids/0") and zk.exists("/controller"), what="up", timeout=90)
+            zk.stop()
+            zk.close()
+        made = Both(apache_jars, (ports[0], ports[1]))
+        seen = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", ()),))
+        until(lambda: len(made.answers(seen)) == 2, what="both answer", timeout=60, ignore=(OSError,))
+        yield made
+    finally:
+        for process in running:
+            process.kill()
+        for server in servers:
+            server.stop()
+
+
+def create(*topics: CreatableTopic, timeout_ms: int = 20_000, validate_only: bool = False) -> CreateTopicsRequest:
+    return CreateTopicsRequest(5, topics, timeout_ms, validate_only)
+
+
+def grow(*topics: GrowingTopic, validate_only: bool = False) -> CreatePartitionsRequest:
+    return CreatePartitionsRequest(2, topics, 20_000, validate_only)
+
+
+def given(*assignments: tuple[int, ...], first: int = 0) -> CreatableTopic:
+    wanted = tuple(CreatableAssignment(number, ids) for number, ids in enumerate(assignments, first))
+    return CreatableTopic("x", assignments=wanted)
+
+
+def configured(name: str, value: str | None) -> CreatableTopic:
+    return CreatableTopic("x", 1, 1, configs=(CreatableConfig(name, value),))
+
+
+def topic(*changes: ConfigChange, name: str = "t") -> tuple[ChangedResource, ...]:
+    return (ChangedResource(TOPIC, name, changes),)
+
+
+def change(name: str, value: str | None, operation: int = SET) -> IncrementalAlterConfigsRequest:
+    return IncrementalAlterConfigsRequest(1, topic(ConfigChange(name, value, operation)))
+
+
+SCRIPT: list[Any] = [
+    create(CreatableTopic("t", 1, 1, configs=(CreatableConfig("retention.ms", "1000"),))),
+    create(CreatableTopic("t", 1, 1)),
+    create(CreatableTopic("..", 1, 1), CreatableTopic("", 1, 1)),
+    create(CreatableTopic("x", 0, 1), CreatableTopic("y", 1, 0), CreatableTopic("z", 1, 3)),
+    create(CreatableTopic("x", -5, 1), CreatableTopic("y", 1, -5)),
+    create(attrs.evolve(given((0,)), num_partitions=1)),
+    create(given((0,), (0, 1))),
+    create(given((0,), first=1)),
+    create(configured("a", None)),
+    create(configured("no.such", "1")),
+    create(configured("retention.ms", "x")),
+    create(CreatableTopic("x", 1, 1), CreatableTopic("x", 1, 1)),
+    create(CreatableTopic("a.b", 1, 1)),
+    create(CreatableTopic("a_b", 1, 1)),
+    create(CreatableTopic("d", 2, 1), validate_only=True),
+    create(CreatableTopic("unwaited", 1, 1), timeout_ms=0),
+    create(attrs.evolve(given((77,)), name="unled"), timeout_ms=500),
+    grow(GrowingTopic("t", 1)),
+    grow(GrowingTopic("t", 0)),
+    grow(GrowingTopic("nobody", 2)),
+    grow(GrowingTopic("t", 3, (WantedReplicas((0,)),))),
+    grow(GrowingTopic("t", 3, (WantedReplicas((7,)),))),
+    grow(GrowingTopic("t", 2, (WantedReplicas((0, 0)),))),
+    grow(GrowingTopic("t", 2, (WantedReplicas(()),))),
+    grow(GrowingTopic("t", 2), GrowingTopic("t", 3)),
+    grow(GrowingTopic("t", 2), validate_only=True),
+    grow(GrowingTopic("t", 2)),
+    DeleteTopicsRequest(4, ("nobody", "d", "a.b", "a.b"), 20_000),
+    DeleteTopicsRequest(4, ("unwaited",), 0),
+    *(
+        request
+        for kind in (AlterConfigsRequest, IncrementalAlterConfigsRequest)
+        for request in (
+            kind(0, topic(ConfigChange("retention.ms", "5"), ConfigChange("cleanup.policy", "compact"))),
+            kind(0, topic(ConfigChange("retention.ms", "5"), name="nobody")),
+            kind(0, topic(ConfigChange("retention.ms", "5"), name="")),
+            kind(0, topic(ConfigChange("retention.ms", None))),
+            kind(0, topic(ConfigChange("retention.ms", "x"))),
+            kind(0, topic(ConfigChange("no.such", "x"))),
+            kind(0, topic(ConfigChange("a", "x"), ConfigChange("a", "y"))),
+            kind(0, (ChangedResource(BROKER, "7", (ConfigChange("num.io.threads", "8"),)),)),
+            kind(0, (ChangedResource(3, "7", (ConfigChange("num.io.threads", "8"),)),)),
+            kind(0, topic()),
+            kind(0, topic(ConfigChange("cleanup.policy", "delete")), validate_only=True),
+        )
+    ),
+    change("cleanup.policy", "delete", APPEND),
+    change("cleanup.policy", "compact", SUBTRACT),
+    change("retention.ms", "9", APPEND),
+    change("retention.ms", "9", SUBTRACT),
+    change("retention.ms", None, DELETE),
+    change("no.such", None, DELETE),
+    change("leader.replication.throttled.replicas", "0:1", APPEND),
+    *(
+        DescribeConfigsRequest(version, (DescribeConfigsResource(TOPIC, "t"),), synonyms)
+        for version, synonyms in ((0, False), (2, True), (3, False), (3, True))
+    ),
+    *(
+        DescribeConfigsRequest(3, (DescribeConfigsResource(*of),))
+        for of in ((TOPIC, "nobody"), (TOPIC, ""), (BROKER, "9"), (BROKER, "x"), (BROKER, ""))
+    ),
+]
+
+
+def test_requests_are_answered_with_the_same_codes_words_and_settings(both: Both) -> None:
+    differing = []
+    for request in SCRIPT:
+        theirs, ours = both.answers(request)
+        if theirs != ours:
+            differing.append((request, theirs, ours))
+    assert differing == []
+
+
+def test_kafkas_tools_say_the_same(both: Both) -> None:
+    for tool, *arguments in (
+        (TOPICS, "--create", "--topic", "made", "--partitions", "2", "--config", "retention.ms=777000"),
+        (TOPICS, "--create", "--topic", "made"),
+        (TOPICS, "--create", "--topic", "by-hand", "--replica-assignment", "0,0,0"),
+        (TOPICS, "--describe", "--topic", "made"),
+        (TOPICS, "--alter", "--topic", "made", "--partitions", "3"),
+        (TOPICS, "--describe", "--topic", "made"),
+        (CONFIGS, "--alter", "--entity-type", "topics", "--entity-name", "made", "--add-config", "segment.ms=9"),
+        (CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", "made"),
+        (TOPICS, "--delete", "--topic", "made"),
+        (TOPICS, "--describe", "--topic", "made"),
+    ):
+        theirs, ours = both.say(tool, *arguments)
+        assert _without_times(ours) == _without_times(theirs), arguments
+    for _, listed in both.say(TOPICS, "--list"):
+        assert "by-hand" in listed.split() and "made" not in listed.split()
+
+
+def _without_times(said: tuple[int, str]) -> tuple[int, list[str]]:
+    """Lines of the log, which begin with a time, have a moment in them and a stack behind."""
+    code, output = said
+    return code, [line for line in output.splitlines() if not line.startswith(("[20", "\t", " "))]
