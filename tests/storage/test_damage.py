@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from actors.storage.logs import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, NONE, RECOVERY_POINTS, LogsPort
+from actors.storage.logs import (
+    CLEAN_MARKER,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    NONE,
+    OUT_OF_ORDER_SEQUENCE,
+    RECOVERY_POINTS,
+    LogsPort,
+)
 from messages.records import Body
 from messages.wire.record_batch import body_of, whole_batches
 from tests.storage.batches import batch, header_of
@@ -104,11 +112,32 @@ def test_a_damaged_file_costs_at_most_what_was_in_it(tmp_path: Path, kind: str, 
                 if not clean and file is files[-1]:  # as a crash leaves it
                     assert found == everything[: len(found)], what
             assert high_watermark >= 0, what
-            assert append(again, name, BATCHES + 1) in (NONE, 45), what
+            if kind not in ("log", LOG_STARTS):
+                assert append(again, name, BATCHES - 1) == NONE, what
+                assert again.open(name, False, CONFIG)[1] == end, f"{what}: the producer's last batch is there already"
+            assert append(again, name, BATCHES + 1) in (NONE, OUT_OF_ORDER_SEQUENCE), what
             again.find_time(name, 1000 + BATCHES, end)
             again.epoch_end(name, 2)
             again.close(name, False)
             shutil.rmtree(copy)
+
+
+def test_producers_are_found_in_the_batches_where_their_only_snapshot_is_damaged(tmp_path: Path) -> None:
+    """Else a producer that sends its last batch again would have it twice."""
+    logs, name = port(), str(tmp_path / "t-0")
+    logs.open(name, True, (1 << 20, *CONFIG[1:]))
+    for number in range(3):
+        assert append(logs, name, number) == NONE
+    logs.close_all()
+    [snapshot] = (tmp_path / "t-0").glob("*.snapshot")
+    for damaged in damages(snapshot.read_bytes()):
+        snapshot.write_bytes(damaged)
+        (tmp_path / CLEAN_MARKER).touch()
+        again = port()
+        again.open(name, False, CONFIG)
+        assert append(again, name, 2) == NONE
+        assert again.open(name, False, CONFIG)[1] == 6
+        again.close(name, False)
 
 
 def test_a_directory_that_failed_is_written_to_no_more_and_the_others_are(tmp_path: Path) -> None:

@@ -209,12 +209,12 @@ class Log:
     def _load_producers(self, offset: int, missing_is_none: bool) -> None:
         """The producers as of `offset`: the newest usable snapshot up to it, and what was appended since."""
         self.producers.clear()
-        since = None
-        for snapshot in reversed(self.producers.snapshots()):
+        since, snapshots = None, self.producers.snapshots()
+        for snapshot in reversed(snapshots):
             if snapshot <= offset and self.producers.load_snapshot(snapshot):
                 since = snapshot
                 break
-        if since is None and missing_is_none:
+        if not snapshots and missing_is_none:
             return
         for place in self._places(since or self.start, offset):
             self.producers.add(place.header)
