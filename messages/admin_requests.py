@@ -1,7 +1,7 @@
-"""What admin clients ask about topics: CreateTopics, DeleteTopics, CreatePartitions (broker.md 6.2, 6.4).
+"""What admin clients ask about topics, and about where their replicas are (broker.md 6.2, 6.4; controller.md 7.7).
 
-As in `messages.requests`: one class for all versions. Every response lists one result per topic under `topics`, with
-its name, its code, and Kafka's words where there is an error.
+As in `messages.requests`: one class for all versions. Every response about topics lists one result per topic under
+`topics`, with its name, its code, and Kafka's words where there is an error.
 """
 
 from __future__ import annotations
@@ -145,4 +145,101 @@ class CreatePartitionsResponse:
     """The answer to CreatePartitions."""
 
     topics: tuple[GrownTopic, ...]
+    throttle_time_ms: int = 0
+
+
+@message
+class ReassignablePartition:
+    """The replicas that a partition shall have, preferred first; None: no other than before any reassignment."""
+
+    partition_index: int
+    replicas: tuple[int, ...] | None
+
+
+@message
+class ReassignableTopic:
+    """Partitions of one topic."""
+
+    name: str
+    partitions: tuple[ReassignablePartition, ...]
+
+
+@message
+class AlterPartitionReassignmentsRequest:
+    """Client to controller: give partitions other replicas, or leave it (API key 45)."""
+
+    version: int
+    timeout_ms: int
+    topics: tuple[ReassignableTopic, ...]
+
+
+@message
+class ReassignablePartitionResponse:
+    """What became of one partition: NONE where it has begun."""
+
+    partition_index: int
+    error_code: int
+    error_message: str | None = None
+
+
+@message
+class ReassignableTopicResponse:
+    """Partitions of one topic."""
+
+    name: str
+    partitions: tuple[ReassignablePartitionResponse, ...]
+
+
+@message
+class AlterPartitionReassignmentsResponse:
+    """The answer to AlterPartitionReassignments; an error of the whole has no partitions."""
+
+    error_code: int
+    error_message: str | None = None
+    responses: tuple[ReassignableTopicResponse, ...] = ()
+    throttle_time_ms: int = 0
+
+
+@message
+class ListPartitionReassignmentsTopics:
+    """Partitions of one topic."""
+
+    name: str
+    partition_indexes: tuple[int, ...]
+
+
+@message
+class ListPartitionReassignmentsRequest:
+    """Client to controller: which of these partitions (None: of all) are being reassigned (API key 46)?"""
+
+    version: int
+    timeout_ms: int
+    topics: tuple[ListPartitionReassignmentsTopics, ...] | None = None
+
+
+@message
+class OngoingPartitionReassignment:
+    """A partition on its way: all its replicas, those being added, those that will go."""
+
+    partition_index: int
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+
+
+@message
+class OngoingTopicReassignment:
+    """Partitions of one topic."""
+
+    name: str
+    partitions: tuple[OngoingPartitionReassignment, ...]
+
+
+@message
+class ListPartitionReassignmentsResponse:
+    """The answer to ListPartitionReassignments."""
+
+    error_code: int
+    error_message: str | None = None
+    topics: tuple[OngoingTopicReassignment, ...] = ()
     throttle_time_ms: int = 0

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from messages.admin_requests import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     CreatedTopic,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -20,6 +22,8 @@ from messages.admin_requests import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     GrownTopic,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 from messages.broker import METADATA_CACHE
 from messages.config_requests import (
@@ -227,6 +231,18 @@ APIS: tuple[Api, ...] = (
     Api(
         *(37, "CreatePartitions", 0, 2, CreatePartitionsRequest, CreatePartitionsResponse, CONTROLLER),
         refusal=_refuse_create_partitions,
+        elsewhere=NOT_CONTROLLER,
+    ),
+    Api(
+        *(45, "AlterPartitionReassignments", 0, 0),
+        *(AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, CONTROLLER),
+        refusal=lambda request, code: AlterPartitionReassignmentsResponse(code),
+        elsewhere=NOT_CONTROLLER,
+    ),
+    Api(
+        *(46, "ListPartitionReassignments", 0, 0),
+        *(ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse, CONTROLLER),
+        refusal=lambda request, code: ListPartitionReassignmentsResponse(code),
         elsewhere=NOT_CONTROLLER,
     ),
     Api(

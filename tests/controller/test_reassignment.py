@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from messages.admin_requests import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from messages.broker import Forwarded
 from messages.cluster import ReplicaAssignment, TopicPartition
+from messages.errors import (
+    INVALID_REPLICA_ASSIGNMENT,
+    NO_REASSIGNMENT_IN_PROGRESS,
+    NONE,
+    NOT_CONTROLLER,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.network import ClientRequest
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest
 from messages.store import CREATE, DELETE, NO_NODE, WriteOp
 from messages.zookeeper import GetAssignments, RequestedReassignment
-from tests.controller.world import World
+from tests.controller.world import Node, World
 from zk_bridge import paths, znodes
 
 
@@ -131,3 +152,77 @@ def test_ra5_what_cannot_be_is_dropped_and_the_rest_is_done(world: World) -> Non
     assert asked_for(world)  # as in Kafka 2.6
     (other,) = world.topic("u", (8,))
     assert world.led(other) == (8, 0, (8,))
+
+
+# ------------------------------------------------------------------------------------------------- asked for by an API
+
+
+def ask(world: World, node: Node, request: Any) -> Any:
+    """A client's request at the node's controller; its response."""
+    node.send(Forwarded(world.client, ClientRequest(7, 1, "client", "PLAINTEXT", request)), world.client)
+    return world.responses.pop().response
+
+
+def alter(world: World, node: Node, partition: TopicPartition, replicas: tuple[int, ...] | None) -> int:
+    """Ask for other replicas; the code."""
+    topic = ReassignableTopic(partition.topic, (ReassignablePartition(partition.partition, replicas),))
+    response = ask(world, node, AlterPartitionReassignmentsRequest(0, 1000, (topic,)))
+    assert response.error_code == NONE
+    ((result,),) = (each.partitions for each in response.responses)
+    assert (result.error_message is None) == (result.error_code == NONE)
+    return result.error_code
+
+
+def listed(world: World, node: Node, *asked: ListPartitionReassignmentsTopics) -> list[tuple[Any, ...]]:
+    response = ask(world, node, ListPartitionReassignmentsRequest(0, 1000, asked or None))
+    return [
+        (topic.name, each.partition_index, each.replicas, each.adding_replicas, each.removing_replicas)
+        for topic in response.topics
+        for each in topic.partitions
+    ]
+
+
+def test_ra2_begun_listed_and_taken_back(world: World) -> None:
+    node = world.node(1)
+    brokers(world, 8, 9)
+    (partition,) = world.topic("t", (8,))
+    assert alter(world, node, partition, (9,)) == NONE
+    assert assigned(world, partition) == ReplicaAssignment((9, 8), (9,), (8,))
+    assert listed(world, node) == [("t", 0, (9, 8), (9,), (8,))]
+    assert listed(world, node, ListPartitionReassignmentsTopics("t", (0, 1))) == listed(world, node)
+    assert listed(world, node, ListPartitionReassignmentsTopics("u", (0,))) == []
+    assert alter(world, node, partition, None) == NONE
+    assert assigned(world, partition) == ReplicaAssignment((8,)) and listed(world, node) == []
+    stopped = [s.delete_partition for r in world.sent(9, StopReplicaRequest) for s in r.partition_states]
+    assert stopped == [False, True]
+    assert alter(world, node, partition, None) == NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_the_latest_request_counts_whichever_way_it_came(world: World) -> None:
+    node = world.node(1)
+    brokers(world, 8, 9)
+    partition, other = world.topic("t", (8,), (8,))
+    reassign(world, (partition, (9,)), (other, (9,)))
+    assert alter(world, node, partition, (1,)) == NONE
+    assert assigned(world, partition) == ReplicaAssignment((1, 8), (1,), (8,))
+    data = world.zk.read(paths.REASSIGNMENTS).data
+    assert data == znodes.encode_reassignments((RequestedReassignment(other, (9,)),))
+    world.write_isr(partition, 8, 1)
+    assert assigned(world, partition) == ReplicaAssignment((1,)) and asked_for(world)
+    world.write_isr(other, 8, 9)
+    assert not asked_for(world)
+
+
+@pytest.mark.parametrize("replicas", [(), (9, 9), (-1,), (77,)])
+def test_what_is_no_list_of_live_brokers_is_refused(world: World, replicas: tuple[int, ...]) -> None:
+    node = world.node(1)
+    (partition,) = world.topic("t", (1,))
+    assert alter(world, node, partition, replicas) == INVALID_REPLICA_ASSIGNMENT
+    assert assigned(world, partition) == ReplicaAssignment((1,))
+
+
+def test_what_is_unknown_is_refused_by_name_and_all_of_it_elsewhere(world: World) -> None:
+    node, other = world.node(1), world.node(2)
+    assert alter(world, node, TopicPartition("none", 0), (1,)) == UNKNOWN_TOPIC_OR_PARTITION
+    request = AlterPartitionReassignmentsRequest(0, 1000, ())
+    assert ask(world, other, request) == AlterPartitionReassignmentsResponse(NOT_CONTROLLER)

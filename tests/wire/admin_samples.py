@@ -9,6 +9,8 @@ import attrs
 from hypothesis import strategies as st
 
 from messages.admin_requests import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     CreatableAssignment,
     CreatableConfig,
     CreatableTopic,
@@ -23,6 +25,15 @@ from messages.admin_requests import (
     DeleteTopicsResponse,
     GrowingTopic,
     GrownTopic,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+    ReassignableTopicResponse,
     WantedReplicas,
 )
 from messages.config_requests import (
@@ -43,6 +54,7 @@ from messages.config_requests import (
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
+ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 45, 46
 
 MODULES = {
     CREATE_TOPICS: "create_topics",
@@ -51,6 +63,8 @@ MODULES = {
     DESCRIBE_CONFIGS: "describe_configs",
     ALTER_CONFIGS: "alter_configs",
     INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    ALTER_REASSIGNMENTS: "alter_partition_reassignments",
+    LIST_REASSIGNMENTS: "list_partition_reassignments",
 }
 """API key -> kio's module."""
 
@@ -80,6 +94,8 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
     config = st.builds(CreatableConfig, texts, maybe)
     assignment = st.builds(CreatableAssignment, int32, ids)
     topic = st.builds(CreatableTopic, texts, int32, int16, several(assignment), several(config))
+    moved = st.builds(ReassignableTopic, texts, several(st.builds(ReassignablePartition, int32, st.none() | ids)))
+    asked = st.builds(ListPartitionReassignmentsTopics, texts, ids)
     growing = st.builds(GrowingTopic, texts, int32, st.none() | several(st.builds(WantedReplicas, ids)))
 
     int8 = st.integers(-128, 127)
@@ -98,6 +114,8 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
             INCREMENTAL_ALTER_CONFIGS: st.builds(
                 IncrementalAlterConfigsRequest, this, several(changing), st.booleans()
             ),
+            ALTER_REASSIGNMENTS: st.builds(AlterPartitionReassignmentsRequest, this, spans, several(moved)),
+            LIST_REASSIGNMENTS: st.builds(ListPartitionReassignmentsRequest, this, spans, st.none() | several(asked)),
         }
 
     created_config = st.builds(CreatedConfig, texts, maybe, st.booleans(), int8, st.booleans())
@@ -108,10 +126,18 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
     )
     resource = st.builds(DescribedResource, codes, maybe, int8, texts, several(described))
     altered = st.builds(AlterConfigsResponse, several(st.builds(AlteredResource, codes, maybe, int8, texts)), spans)
+    begun = st.builds(
+        ReassignableTopicResponse, texts, several(st.builds(ReassignablePartitionResponse, int32, codes, maybe))
+    )
+    ongoing = st.builds(
+        OngoingTopicReassignment, texts, several(st.builds(OngoingPartitionReassignment, int32, ids, ids, ids))
+    )
     responses = {
         DESCRIBE_CONFIGS: st.builds(DescribeConfigsResponse, several(resource), spans),
         ALTER_CONFIGS: altered,
         INCREMENTAL_ALTER_CONFIGS: altered,
+        ALTER_REASSIGNMENTS: st.builds(AlterPartitionReassignmentsResponse, codes, maybe, several(begun), spans),
+        LIST_REASSIGNMENTS: st.builds(ListPartitionReassignmentsResponse, codes, maybe, several(ongoing), spans),
         CREATE_TOPICS: st.builds(CreateTopicsResponse, several(created), spans),
         DELETE_TOPICS: st.builds(DeleteTopicsResponse, several(st.builds(DeletedTopic, texts, codes)), spans),
         CREATE_PARTITIONS: st.builds(

@@ -258,6 +258,8 @@ def test_supported_and_advertised() -> None:
         "AlterConfigs": (33, 0, 1),
         "CreatePartitions": (37, 0, 2),
         "IncrementalAlterConfigs": (44, 0, 1),
+        "AlterPartitionReassignments": (45, 0, 0),
+        "ListPartitionReassignments": (46, 0, 0),
     }
     control = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
     assert {ApiVersionRange(*span) for name, span in spans.items() if name not in control} == set(ADVERTISED)

@@ -51,9 +51,14 @@ def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
     return tuple(r for r in assignment.replicas if r not in assignment.removing)
 
 
+def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
+    """The replicas from before the reassignment under way; all where there is none."""
+    return tuple(r for r in assignment.replicas if r not in assignment.adding)
+
+
 def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> ReplicaAssignment:
     """The assignment on its way to `target`, from what there was before any reassignment (controller.md 7.7)."""
-    origin = tuple(r for r in assignment.replicas if r not in assignment.adding)
+    origin = origin_replicas(assignment)
     return ReplicaAssignment(
         tuple(dict.fromkeys((*target, *origin))),
         tuple(dict.fromkeys(r for r in target if r not in origin)),

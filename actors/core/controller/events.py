@@ -22,7 +22,13 @@ from actors.core.controller import (
 )
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import Awaited
-from messages.admin_requests import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
+from messages.admin_requests import (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ListPartitionReassignmentsRequest,
+)
 from messages.conversation import Flow
 from messages.events import ControllerState
 from messages.requests import ControlledShutdownRequest
@@ -55,8 +61,10 @@ class Served:
 
 REQUESTS: dict[type, Served] = {
     ControlledShutdownRequest: Served(ControllerState.CONTROLLED_SHUTDOWN, shutdown.controlled_shutdown),
+    AlterPartitionReassignmentsRequest: Served(ControllerState.ALTER_PARTITION_REASSIGNMENT, reassignment.alter),
+    ListPartitionReassignmentsRequest: Served(ControllerState.LIST_PARTITION_REASSIGNMENT, reassignment.listed),
     CreateTopicsRequest: Served(ControllerState.IDLE, topic_requests.create_topics),
     DeleteTopicsRequest: Served(ControllerState.IDLE, topic_requests.delete_topics),
     CreatePartitionsRequest: Served(ControllerState.IDLE, topic_requests.create_partitions),
 }
-"""Request -> how it is answered. Those of admin clients show as idle: Kafka answers them beside the event queue."""
+"""Request -> how it is answered. Those about topics show as idle: Kafka answers them beside the event queue."""

@@ -22,7 +22,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from actors.core.controller import deletion_plan, elections
 from actors.core.controller.batch import RequestBatch, announce
-from actors.core.controller.context import ControllerContext, ReplicasByBroker, reassigned, target_replicas
+from actors.core.controller.context import (
+    ControllerContext,
+    ReplicasByBroker,
+    origin_replicas,
+    reassigned,
+    target_replicas,
+)
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
@@ -30,6 +36,17 @@ from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.slicing import chosen, sliced
 from actors.core.controller.states import PartitionState, ReplicaState
+from actors.core.refusal import Refused
+from messages.admin_requests import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 from messages.cluster import (
     LeaderIsrAndControllerEpoch,
     Leadership,
@@ -38,7 +55,15 @@ from messages.cluster import (
     TopicPartition,
 )
 from messages.conversation import AskFailed, Flow, ask
+from messages.errors import (
+    INVALID_REPLICA_ASSIGNMENT,
+    NO_REASSIGNMENT_IN_PROGRESS,
+    NONE,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
+from messages.vocabulary import Message
 from messages.zookeeper import (
     ForgetReassignments,
     GetPartitionStates,
@@ -81,31 +106,112 @@ def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChang
         yield from _finish(context, (yield from _caught_up(context, [partition])))
 
 
+def alter(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Flow[Message]:
+    """A client asks for other replicas, or for none: the latest counts, also where the znode has asked before."""
+    wanted: dict[TopicPartition, ReplicaAssignment] = {}
+    refusals: dict[TopicPartition, Refused] = {}
+    for topic in request.topics:
+        for number, target in ((each.partition_index, each.replicas) for each in topic.partitions):
+            partition = TopicPartition(topic.name, number)
+            try:
+                wanted[partition] = _planned(context, partition, target, alive=True)
+            except Refused as refused:
+                refusals[partition] = refused
+    answer = yield from ask(GetReassignments())
+    overtaken = [each for each in answer.requested if each.partition in wanted]
+    if overtaken:
+        yield from _forget(context, overtaken)
+    failures = yield from _reassign(context, wanted)
+    refusals.update((tp, Refused(why, UNKNOWN_SERVER_ERROR)) for tp, why in failures.items())
+
+    def result(partition: TopicPartition) -> ReassignablePartitionResponse:
+        refused = refusals.get(partition)
+        if refused is None:
+            return ReassignablePartitionResponse(partition.partition, NONE)
+        return ReassignablePartitionResponse(partition.partition, refused.code, str(refused))
+
+    return AlterPartitionReassignmentsResponse(
+        NONE,
+        responses=tuple(
+            ReassignableTopicResponse(
+                topic.name,
+                tuple(result(TopicPartition(topic.name, each.partition_index)) for each in topic.partitions),
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def listed(context: ControllerContext, request: ListPartitionReassignmentsRequest) -> Flow[Message]:
+    """Which partitions are on their way."""
+    partitions: Iterable[TopicPartition] = context.reassigning
+    if request.topics is not None:
+        asked = dict.fromkeys(TopicPartition(each.name, n) for each in request.topics for n in each.partition_indexes)
+        partitions = (tp for tp in asked if tp in context.reassigning)
+    by_topic: dict[str, list[OngoingPartitionReassignment]] = {}
+    for partition in partitions:
+        each = context.assignments[partition]
+        by_topic.setdefault(partition.topic, []).append(
+            OngoingPartitionReassignment(partition.partition, each.replicas, each.adding, each.removing)
+        )
+    yield from ()
+    return ListPartitionReassignmentsResponse(
+        NONE, topics=tuple(OngoingTopicReassignment(name, tuple(found)) for name, found in by_topic.items())
+    )
+
+
 def _requested(context: ControllerContext) -> Flow[Assignments]:
     """Begin, or go on with, what stands in /admin/reassign_partitions; what was accepted."""
     answer = yield from ask(GetReassignments())
-    refusals = {each: why for each in answer.requested if (why := _refusal(context, each))}
-    for each, why in refusals.items():
-        log.error("%s No reassignment of %s to %s: %s", context.tag, *each, why)
-    accepted = {each.partition: each for each in answer.requested if each not in refusals}
-    wanted = {tp: reassigned(context.assignments[tp], each.replicas) for tp, each in accepted.items()}
-    failed = yield from _reassign(context, wanted)
-    hopeless = [*refusals, *(accepted[tp] for tp in failed)]
+    wanted: dict[TopicPartition, ReplicaAssignment] = {}
+    hopeless: list[RequestedReassignment] = []
+    for each in answer.requested:
+        try:
+            wanted[each.partition] = _planned(context, *each, alive=False)
+        except Refused as refused:
+            log.error("%s No reassignment of %s to %s: %s", context.tag, *each, refused)
+            hopeless.append(each)
+    failures = yield from _reassign(context, wanted)
+    hopeless += [each for each in answer.requested if each.partition in failures]
     if hopeless:
         yield from _forget(context, hopeless)
     return wanted
 
 
-def _refusal(context: ControllerContext, request: RequestedReassignment) -> str:
-    """Why it cannot be; empty where it can. Kafka takes lists of replicas from ZooKeeper as they are."""
-    partition, replicas = request
-    if not context.assignment(partition).replicas:
-        return "it is unknown"
+def _planned(
+    context: ControllerContext, partition: TopicPartition, target: tuple[int, ...] | None, alive: bool
+) -> ReplicaAssignment:
+    """The assignment on its way to the target; None takes a reassignment back. Raises Refused, in Kafka's order.
+
+    `alive`: who is to be added has to be there. Kafka takes lists from ZooKeeper as they are.
+    """
+    current = context.assignment(partition)
+    if target is not None:
+        _check_replicas(target)
+        missing = [r for r in reassigned(current, target).adding if r not in context.online_brokers]
+        if alive and missing:
+            raise Refused(
+                f"Replica assignment has brokers that are not alive. Replica list: {missing}, live broker list:"
+                f" {sorted(context.online_brokers)}",
+                INVALID_REPLICA_ASSIGNMENT,
+            )
+    elif partition not in context.reassigning:
+        raise Refused("No partition reassignment is in progress.", NO_REASSIGNMENT_IN_PROGRESS)
     if partition.topic in context.queued:
-        return "its topic is being deleted"
-    if not replicas or min(replicas) < 0 or len(set(replicas)) < len(replicas):
-        return "that is no list of different brokers"
-    return ""
+        raise Refused("The topic is being deleted.", UNKNOWN_TOPIC_OR_PARTITION)
+    if not current.replicas:
+        raise Refused("The partition does not exist.", UNKNOWN_TOPIC_OR_PARTITION)
+    return reassigned(current, origin_replicas(current) if target is None else target)
+
+
+def _check_replicas(replicas: tuple[int, ...]) -> None:
+    """Raises Refused for what is no list of different brokers."""
+    if not replicas:
+        raise Refused("Empty replica list specified in partition reassignment.", INVALID_REPLICA_ASSIGNMENT)
+    if len(set(replicas)) < len(replicas):
+        raise Refused(f"Duplicate replica ids in the replica list: {list(replicas)}", INVALID_REPLICA_ASSIGNMENT)
+    if min(replicas) < 0:
+        raise Refused(f"Invalid broker id in replica list: {list(replicas)}", INVALID_REPLICA_ASSIGNMENT)
 
 
 def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Failures]:
