@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -32,7 +33,8 @@ def run(command: list[str], lock: int) -> None:
         try:
             code = step.wait()
         except KeyboardInterrupt:
-            os.killpg(step.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it ended at the same moment
+                os.killpg(step.pid, signal.SIGKILL)
             step.wait()
             raise
     if code:

@@ -77,6 +77,24 @@ def test_an_interrupted_step_is_killed_without_a_word(installer: ModuleType, tmp
     assert not psutil.pid_exists(int(child.read_text()))
 
 
+def test_a_step_may_end_as_it_is_interrupted(
+    installer: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ended(subprocess.Popen[bytes]):
+        interrupted = False
+
+        def wait(self, timeout: float | None = None) -> int:
+            code = super().wait(timeout)
+            if not self.interrupted:
+                self.interrupted = True
+                raise KeyboardInterrupt
+            return code
+
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    with (tmp_path / "lock").open("w") as lock, pytest.raises(KeyboardInterrupt):
+        installer.run(["true"], lock.fileno())
+
+
 def test_an_older_installation_is_brought_up_to_date(installer: ModuleType, tmp_path: Path) -> None:
     venv, lock = tmp_path / ".venv", tmp_path / "lock"
     installer.install(venv, lock, Steps(venv))
