@@ -79,13 +79,6 @@ class Known:
     known: tuple[bool, ...]
 
 
-@message
-class Configure:
-    """The topic's configuration changed."""
-
-    settings: LogSettings
-
-
 # ---------------------------------------------------------------------------------------------------- producers
 
 
