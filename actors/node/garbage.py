@@ -2,8 +2,9 @@
 
 Rule 1: reference counting frees nearly everything here at once. The collector is for the cycles that remain, errors
         with their tracebacks mostly, which are young when they become garbage.
-Rule 2: a collection looks at some thousand objects, which takes a few milliseconds: it waits for YOUNG of them, and
-        those that survived OFTEN such collections are looked at once more.
+Rule 2: a collection looks at some thousand objects: it waits for YOUNG of them, and what survived one is looked at once
+        more, by the next (OFTEN). So few, because one tuple of a hundred thousand partitions among them takes ten
+        milliseconds, and no two such should come together.
 Rule 3: what survives that as well is not looked at again (`gc.freeze`). Looking through a hundred thousand partitions
         takes half a second, and finds nothing. A cycle that becomes garbage when it is that old stays in memory.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import gc
 
 YOUNG = 2_000
-OFTEN = 2
+OFTEN = 0
 NEVER = 1_000_000_000
 
 
