@@ -8,7 +8,7 @@ into `wire/bindings.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,
@@ -26,6 +26,7 @@ from messages.admin_requests import (
     ListPartitionReassignmentsResponse,
 )
 from messages.broker import METADATA_CACHE
+from messages.cluster import TopicPartition
 from messages.config_requests import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -83,10 +84,14 @@ CONFIGS = "configs"
 """Who answers, beside METADATA_CACHE: on any broker, but the controller only on the node that is it."""
 
 
+Refusal: TypeAlias = Callable[[Any, int], Message]
+"""(request, error code) -> the response that refuses the whole request."""
+
+
 class Api(NamedTuple):
     """One API, in the versions from `min_version` to `max_version`.
 
-    `refusal(request, error_code)` is the response that refuses the whole request. `elsewhere` is the code to refuse
+    `elsewhere` is the code to refuse
     with where who answers is not here; NONE: nobody then answers, and the connection is closed.
     `advertised`: clients are told of it. The broker-to-broker APIs never are: their versions are fixed by the
     configured inter.broker.protocol.version (broker.md 4.1). `control`: only controllers and brokers may send it.
@@ -100,7 +105,7 @@ class Api(NamedTuple):
     request: type[Message]
     response: type[Message]
     answerer: str
-    refusal: Callable[[Any, int], Message]
+    refusal: Refusal
     elsewhere: int = NONE
     advertised: bool = True
     control: bool = False
@@ -126,56 +131,42 @@ def _each(request: LeaderAndIsrRequest | StopReplicaRequest, code: int) -> tuple
     return tuple([PartitionError(state.partition, code) for state in request.partition_states])
 
 
-def _refuse_produce(request: ProduceRequest, code: int) -> ProduceResponse:
-    return ProduceResponse(tuple([ProducedPartition(part.partition, code) for part in request.partitions]))
+def _partitions_with(response: Callable[..., Message], entry: Callable[[TopicPartition, int], Any]) -> Refusal:
+    """Refuses each of a request's partitions."""
+    return lambda request, code: response(tuple([entry(each.partition, code) for each in request.partitions]))
 
 
-def _refuse_fetch(request: FetchRequest, code: int) -> FetchResponse:
-    return FetchResponse(tuple([FetchedPartition(part.partition, code) for part in request.partitions]))
+def _topics_with(response: Callable[..., Message], entry: Callable[[str, int], Any]) -> Refusal:
+    """Refuses each of a request's topics."""
+    return lambda request, code: response(tuple([entry(topic.name, code) for topic in request.topics]))
 
 
-def _refuse_list_offsets(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
-    return ListOffsetsResponse(tuple([ListedOffset(query.partition, code) for query in request.partitions]))
-
-
-def _refuse_epoch_ends(request: OffsetForLeaderEpochRequest, code: int) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(tuple([EpochEnd(query.partition, code) for query in request.partitions]))
-
-
-def _refuse_delete_records(request: DeleteRecordsRequest, code: int) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(tuple([DeletedRecords(part.partition, code) for part in request.partitions]))
-
-
-def _refuse_create_topics(request: CreateTopicsRequest, code: int) -> CreateTopicsResponse:
-    return CreateTopicsResponse(tuple([CreatedTopic(topic.name, code) for topic in request.topics]))
+def _resources_with(response: Callable[..., Message], entry: Callable[[int, None, int, str], Any]) -> Refusal:
+    """Refuses each of a request's resources."""
+    return lambda request, code: response(
+        tuple([entry(code, None, each.resource_type, each.resource_name) for each in request.resources])
+    )
 
 
 def _refuse_delete_topics(request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(tuple([DeletedTopic(name, code) for name in request.topics]))
 
 
-def _refuse_create_partitions(request: CreatePartitionsRequest, code: int) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(tuple([GrownTopic(topic.name, code) for topic in request.topics]))
-
-
-def _refuse_describe_configs(request: DescribeConfigsRequest, code: int) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        tuple([DescribedResource(code, None, each.resource_type, each.resource_name) for each in request.resources])
-    )
-
-
-def _refuse_alter_configs(
-    request: AlterConfigsRequest | IncrementalAlterConfigsRequest, code: int
-) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        tuple([AlteredResource(code, None, each.resource_type, each.resource_name) for each in request.resources])
-    )
-
-
 APIS: tuple[Api, ...] = (
-    Api(0, "Produce", 3, 8, ProduceRequest, ProduceResponse, PARTITIONS, _refuse_produce, carries_records=True),
-    Api(1, "Fetch", 4, 11, FetchRequest, FetchResponse, PARTITIONS, _refuse_fetch, carries_records=True),
-    Api(2, "ListOffsets", 1, 5, ListOffsetsRequest, ListOffsetsResponse, PARTITIONS, _refuse_list_offsets),
+    Api(
+        *(0, "Produce", 3, 8, ProduceRequest, ProduceResponse, PARTITIONS),
+        refusal=_partitions_with(ProduceResponse, ProducedPartition),
+        carries_records=True,
+    ),
+    Api(
+        *(1, "Fetch", 4, 11, FetchRequest, FetchResponse, PARTITIONS),
+        refusal=_partitions_with(FetchResponse, FetchedPartition),
+        carries_records=True,
+    ),
+    Api(
+        *(2, "ListOffsets", 1, 5, ListOffsetsRequest, ListOffsetsResponse, PARTITIONS),
+        refusal=_partitions_with(ListOffsetsResponse, ListedOffset),
+    ),
     Api(3, "Metadata", 0, 9, MetadataRequest, MetadataResponse, METADATA_CACHE, _refuse_metadata),
     Api(
         *(4, "LeaderAndIsr", 0, 7, LeaderAndIsrRequest, LeaderAndIsrResponse, REPLICA_MANAGER, _refuse_leader_and_isr),
@@ -201,7 +192,8 @@ APIS: tuple[Api, ...] = (
         control=True,
     ),
     Api(
-        *(21, "DeleteRecords", 0, 2, DeleteRecordsRequest, DeleteRecordsResponse, PARTITIONS, _refuse_delete_records),
+        *(21, "DeleteRecords", 0, 2, DeleteRecordsRequest, DeleteRecordsResponse, PARTITIONS),
+        refusal=_partitions_with(DeleteRecordsResponse, DeletedRecords),
     ),
     Api(
         *(22, "InitProducerId", 0, 3, InitProducerIdRequest, InitProducerIdResponse, PRODUCER_IDS),
@@ -209,10 +201,11 @@ APIS: tuple[Api, ...] = (
     ),
     Api(
         *(23, "OffsetForLeaderEpoch", 0, 3, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, PARTITIONS),
-        refusal=_refuse_epoch_ends,
+        refusal=_partitions_with(OffsetForLeaderEpochResponse, EpochEnd),
     ),
     Api(
-        *(19, "CreateTopics", 0, 5, CreateTopicsRequest, CreateTopicsResponse, CONTROLLER, _refuse_create_topics),
+        *(19, "CreateTopics", 0, 5, CreateTopicsRequest, CreateTopicsResponse, CONTROLLER),
+        refusal=_topics_with(CreateTopicsResponse, CreatedTopic),
         elsewhere=NOT_CONTROLLER,
     ),
     Api(
@@ -221,16 +214,19 @@ APIS: tuple[Api, ...] = (
     ),
     Api(
         *(32, "DescribeConfigs", 0, 3, DescribeConfigsRequest, DescribeConfigsResponse, CONFIGS),
-        refusal=_refuse_describe_configs,
+        refusal=_resources_with(DescribeConfigsResponse, DescribedResource),
     ),
-    Api(*(33, "AlterConfigs", 0, 1, AlterConfigsRequest, AlterConfigsResponse, CONFIGS, _refuse_alter_configs)),
+    Api(
+        *(33, "AlterConfigs", 0, 1, AlterConfigsRequest, AlterConfigsResponse, CONFIGS),
+        refusal=_resources_with(AlterConfigsResponse, AlteredResource),
+    ),
     Api(
         *(44, "IncrementalAlterConfigs", 0, 1, IncrementalAlterConfigsRequest, AlterConfigsResponse, CONFIGS),
-        refusal=_refuse_alter_configs,
+        refusal=_resources_with(AlterConfigsResponse, AlteredResource),
     ),
     Api(
         *(37, "CreatePartitions", 0, 2, CreatePartitionsRequest, CreatePartitionsResponse, CONTROLLER),
-        refusal=_refuse_create_partitions,
+        refusal=_topics_with(CreatePartitionsResponse, GrownTopic),
         elsewhere=NOT_CONTROLLER,
     ),
     Api(

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import attrs
 
 NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 
@@ -20,7 +19,6 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 
 
@@ -72,11 +70,6 @@ class BatchHeader(NamedTuple):
     def is_control(self) -> bool:
         """Written by a transaction's coordinator, not by a producer."""
         return bool(self.attributes & CONTROL_BIT)
-
-    @property
-    def is_transactional(self) -> bool:
-        """Part of a transaction."""
-        return bool(self.attributes & TRANSACTIONAL_BIT)
 
 
 class _Bytes:

@@ -59,16 +59,22 @@ def below(prefix: str, path: str) -> str:
     return prefix + path if path != "/" else prefix or "/"
 
 
-class MultiRead:
-    """Data and children of many nodes in one request."""
+class _ManyNodes:
+    """Nodes whose data, and nodes whose children a request is about, as paths below the chroot `prefix`."""
 
-    type = MULTI_READ
     __slots__ = ("children", "data", "prefix")
 
     def __init__(self, data: tuple[str, ...], children: tuple[str, ...], prefix: str) -> None:
         self.data = data
         self.children = children
         self.prefix = prefix
+
+
+class MultiRead(_ManyNodes):
+    """Data and children of many nodes in one request."""
+
+    type = MULTI_READ
+    __slots__ = ()
 
     def serialize(self) -> bytes:
         parts: list[bytes] = []
@@ -155,16 +161,11 @@ class WatchExists(SingleData):
         return True
 
 
-class SetWatches:
+class SetWatches(_ManyNodes):
     """Arm many watches at once."""
 
     type = _SET_WATCHES
-    __slots__ = ("children", "data", "prefix")
-
-    def __init__(self, data: tuple[str, ...], children: tuple[str, ...], prefix: str) -> None:
-        self.data = data
-        self.children = children
-        self.prefix = prefix
+    __slots__ = ()
 
     def serialize(self) -> bytes:
         parts = [struct.pack("!q", _NEVER)]

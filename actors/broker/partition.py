@@ -267,8 +267,7 @@ class PartitionActor(Answerer):
                 self._log_path, part.records.body, header, self._known.leader_epoch, self._settings.append_time
             )
         except OSError as error:
-            self._log_failed(error)
-            return ProducedPartition(part.partition, KAFKA_STORAGE_ERROR)
+            return ProducedPartition(part.partition, self._log_failed(error))
         if error_code != NONE:
             return ProducedPartition(part.partition, error_code, log_start_offset=self._log_start)
         if not duplicate:
@@ -316,8 +315,7 @@ class PartitionActor(Answerer):
                     message.at_least_one,
                 )
             except OSError as error:
-                self._log_failed(error)
-                return FetchedPartition(tp, KAFKA_STORAGE_ERROR)
+                return FetchedPartition(tp, self._log_failed(error))
             if error_code != NONE:
                 return FetchedPartition(tp, error_code)
             result = FetchedPartition(tp, NONE, *before, body=body)
@@ -372,8 +370,7 @@ class PartitionActor(Answerer):
         try:
             found = self.port("logs").find_time(self._log_path, query.timestamp, limit)
         except OSError as error:
-            self._log_failed(error)
-            return ListedOffset(tp, KAFKA_STORAGE_ERROR)
+            return ListedOffset(tp, self._log_failed(error))
         if found[1] < 0 and behind:
             return ListedOffset(tp, not_available)
         return ListedOffset(tp, NONE, *found)
@@ -405,8 +402,7 @@ class PartitionActor(Answerer):
             try:
                 self._log_start = self.port("logs").advance_start(self._log_path, offset)
             except OSError as error:
-                self._log_failed(error)
-                error_code = KAFKA_STORAGE_ERROR
+                error_code = self._log_failed(error)
         if error_code != NONE:
             self._trimmed(sender, message, error_code)
             return
@@ -447,8 +443,7 @@ class PartitionActor(Answerer):
 
     def receiveMsg_Replicate(self, message: Replicate, sender: ActorAddress) -> None:
         """Append what the leader sent, byte for byte, and take over how far it is (broker.md 4.5)."""
-        if message.leader_epoch != self._known.leader_epoch or self._leader is not None:
-            self._replicated(sender, message.leader_epoch, FENCED_LEADER_EPOCH)
+        if self._fenced(message.leader_epoch, sender):
             return
         logs, error_code = self.port("logs"), NONE
         try:
@@ -460,15 +455,13 @@ class PartitionActor(Answerer):
             if message.log_start > self._log_start and message.log_start <= self._log_end:
                 self._log_start = logs.advance_start(self._log_path, message.log_start)
         except OSError as error:
-            self._log_failed(error)
-            error_code = KAFKA_STORAGE_ERROR
+            error_code = self._log_failed(error)
         self._move_high_watermark(min(max(message.high_watermark, self._log_start), self._log_end))
         self._replicated(sender, message.leader_epoch, error_code)
 
     def receiveMsg_Reconcile(self, message: Reconcile, sender: ActorAddress) -> None:
         """Cut the log where it and the leader's part (broker.md 4.4, the table)."""
-        if message.leader_epoch != self._known.leader_epoch or self._leader is not None:
-            self._replicated(sender, message.leader_epoch, FENCED_LEADER_EPOCH)
+        if self._fenced(message.leader_epoch, sender):
             return
         ask, error_code = -1, NONE
         try:
@@ -477,8 +470,7 @@ class PartitionActor(Answerer):
                 self._log_start, self._log_end = self.port("logs").truncate(self._log_path, target)
                 self._move_high_watermark(min(self._high_watermark, self._log_end))
         except OSError as error:
-            self._log_failed(error)
-            error_code = KAFKA_STORAGE_ERROR
+            error_code = self._log_failed(error)
         self._replicated(sender, message.leader_epoch, error_code, ask)
 
     def _parting(self, said: Reconcile) -> tuple[int, int]:
@@ -496,17 +488,22 @@ class PartitionActor(Answerer):
 
     def receiveMsg_Restart(self, message: Restart, sender: ActorAddress) -> None:
         """Nothing of our log is in the leader's any more."""
-        if message.leader_epoch != self._known.leader_epoch or self._leader is not None:
-            self._replicated(sender, message.leader_epoch, FENCED_LEADER_EPOCH)
+        if self._fenced(message.leader_epoch, sender):
             return
         error_code = NONE
         try:
             self._log_start, self._log_end = self.port("logs").restart(self._log_path, message.offset)
             self._move_high_watermark(message.offset)
         except OSError as error:
-            self._log_failed(error)
-            error_code = KAFKA_STORAGE_ERROR
+            error_code = self._log_failed(error)
         self._replicated(sender, message.leader_epoch, error_code)
+
+    def _fenced(self, leader_epoch: int, sender: ActorAddress) -> bool:
+        """Whether a fetcher speaks of a leader whom we follow no longer; then it is told so."""
+        fenced = leader_epoch != self._known.leader_epoch or self._leader is not None
+        if fenced:
+            self._replicated(sender, leader_epoch, FENCED_LEADER_EPOCH)
+        return fenced
 
     def _replicated(self, sender: ActorAddress, leader_epoch: int, error_code: int, ask: int = -1) -> None:
         self.send(sender, Replicated(self._known.partition, leader_epoch, error_code, self._log_end, ask))
@@ -575,9 +572,10 @@ class PartitionActor(Answerer):
             self._alarms[what] = at
             self.wakeupAfter(timedelta(seconds=max(at - self.now, 0.0)), what)
 
-    def _log_failed(self, error: OSError) -> None:
-        """Rule 3."""
+    def _log_failed(self, error: OSError) -> int:
+        """Rule 3; the code of whatever was asked of the log."""
         self.send(self._manager, LogFailed(self._known.partition, error.strerror or str(error)))
+        return KAFKA_STORAGE_ERROR
 
 
 def _log_config(settings: LogSettings) -> tuple[int, ...]:

@@ -21,24 +21,21 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.fetches import WaitingFetch
 from actors.runtime import Dispatcher
+from messages.apis import API_BY_REQUEST
 from messages.broker import AliveBrokers, Forwarded
 from messages.cluster import TopicPartition
 from messages.data_requests import (
     DeletedRecords,
     DeleteRecordsRequest,
-    DeleteRecordsResponse,
     EpochEnd,
     FetchedPartition,
     FetchRequest,
     FetchResponse,
     ListedOffset,
     ListOffsetsRequest,
-    ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
     ProducedPartition,
     ProduceRequest,
-    ProduceResponse,
 )
 from messages.errors import (
     FETCH_SESSION_ID_NOT_FOUND,
@@ -369,9 +366,4 @@ _REFUSALS: dict[type, Callable[[TopicPartition, int], Any]] = {
 }
 """Request -> how one of its partitions is refused, with a code."""
 
-_RESPONSES: dict[type, Callable[[tuple[Any, ...]], Message]] = {
-    ProduceRequest: ProduceResponse,
-    ListOffsetsRequest: ListOffsetsResponse,
-    OffsetForLeaderEpochRequest: OffsetForLeaderEpochResponse,
-    DeleteRecordsRequest: DeleteRecordsResponse,
-}
+_RESPONSES: dict[type, Callable[..., Message]] = {request: API_BY_REQUEST[request].response for request in _BEGIN}

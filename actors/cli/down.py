@@ -12,20 +12,14 @@ import click
 
 from actors.cli.app import Failed
 from actors.cli.local_cluster import LOOK_SECONDS, runner
+from actors.cli.zookeeper import of_cluster
 
 PATIENCE_SECONDS = 120.0
 """Longer than `up` itself waits for its nodes before it kills them."""
 
 
 @click.command("down")
-@click.option(
-    "--dir",
-    "directory",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="The folder of the cluster.",
-)
+@of_cluster
 def command(directory: Path) -> int:
     """Stop the cluster that `kafka-actors up` runs in a folder, in order, and wait until it has stopped."""
     process = runner(directory)

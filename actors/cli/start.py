@@ -11,6 +11,7 @@ import click
 from actors.cli.app import Failed
 from actors.cli.cluster_file import read_cluster
 from actors.cli.local_cluster import LOOK_SECONDS, START_SECONDS, Node, runner
+from actors.cli.zookeeper import of_cluster
 
 NOTICED_SECONDS = 2.0
 """How long `up` may take to notice that a node has died."""
@@ -18,14 +19,7 @@ NOTICED_SECONDS = 2.0
 
 @click.command("start")
 @click.argument("node", type=int)
-@click.option(
-    "--dir",
-    "directory",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="The folder of the cluster.",
-)
+@of_cluster
 def command(node: int, directory: Path) -> int:
     """Start a node again that died; the process that runs the cluster does it, when the node's session has expired."""
     if runner(directory) is None:

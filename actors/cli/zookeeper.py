@@ -29,6 +29,17 @@ R = TypeVar("R")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+of_cluster = click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The folder of the cluster.",
+)
+"""The option by which a command is told the cluster of `up` that it is about."""
+
+
 def cluster_options(command: Command) -> Command:
     """The options by which a command is told its cluster; `address_of` reads them."""
     directory = click.Path(file_okay=False, path_type=Path)

@@ -20,12 +20,10 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 STAMP = struct.Struct(">qii")
 """What lies before the magic byte: base offset, length, leader epoch."""
 MAGIC = 2
-MAGIC_AT = 16
 CRC_FROM = 21
 LOG_OVERHEAD = 12
 """Bytes before those that `length` counts."""
 
-_SIZE = struct.Struct(">qi")
 _CRC_AT = 17
 
 
@@ -100,9 +98,3 @@ def stamped(
     head = bytearray(HEADER.pack(*fresh))
     struct.pack_into(">I", head, _CRC_AT, crc32c(rest, crc32c(head[CRC_FROM:])))
     return bytes(head), rest
-
-
-def batch_size(data: bytes | memoryview, position: int = 0) -> tuple[int, int]:
-    """(base offset, bytes of the whole batch) by its first twelve bytes."""
-    base_offset, length = _SIZE.unpack_from(data, position)
-    return base_offset, length + LOG_OVERHEAD

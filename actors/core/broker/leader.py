@@ -80,9 +80,7 @@ class WriteIsr:
 
 @attrs.frozen
 class Advanced:
-    """To do: tell those who wait for records that there are more (to followers), or more that are committed."""
-
-    high_watermark_moved: bool
+    """To do: tell those who wait for records that there are more, though no more are committed."""
 
 
 ToDo = Release | WriteIsr | Advanced
@@ -217,7 +215,7 @@ class Leader:
         self.log_end = log_end
         moved = self._advance(now)
         if not moved:
-            self._to_do.append(Advanced(high_watermark_moved=False))
+            self._to_do.append(Advanced())
 
     def wait(self, token: Any, offset: int, deadline: float) -> None:
         """An acks=all produce ends before `offset`: release it now if that is committed, else when it is (rule 6)."""
@@ -305,7 +303,6 @@ class Leader:
         if candidate <= self.high_watermark:
             return False
         self.high_watermark = candidate
-        self._to_do.append(Advanced(high_watermark_moved=True))
         if self._waiting:
             done = bisect_right(self._waiting, candidate, key=lambda waiter: waiter.offset)
             self._release(self._waiting[:done], self._code_of_commit())
