@@ -51,6 +51,13 @@ class Cluster:
         """Each partition's leader in ZooKeeper."""
         return {number: state["leader"] for number, state in self.states(topic).items()}
 
+    def in_sync(self, topic: str) -> dict[str, list[int]]:
+        """Each partition's ISR in ZooKeeper, in the assignment's order."""
+        return {
+            number: [replica for replica in ASSIGNMENT[number] if replica in state["isr"]]
+            for number, state in self.states(topic).items()
+        }
+
     def leaders_told_by(self, node: int, topic: str) -> dict[str, int]:
         """Each partition's leader as one of our brokers tells its clients."""
         listing = ["kcat", "-L", "-J", "-b", f"127.0.0.1:{self.ports[node]}"]
@@ -111,9 +118,10 @@ def test_our_brokers_obey_apaches_controller(cluster: Cluster) -> None:
     assert [state["leader_epoch"] for state in cluster.states("led").values()] == [1, 1, 1, 1]
     cluster.start(0)
     until(lambda: cluster.leaders("led")["3"], lambda leader: leader == 0, "who came back leads what only it holds")
+    until(lambda: cluster.in_sync("led"), lambda seen: seen == ASSIGNMENT, "who came back caught up with its leaders")
 
     assert cluster.nodes[1].stop() == 0
-    assert cluster.leaders("led") == {"0": 2, "1": 2, "2": 2, "3": 0}, "handed over before it went"
+    assert cluster.leaders("led") == {"0": 0, "1": 2, "2": 2, "3": 0}, "handed over before it went"
     cluster.start(1)
 
     cluster.zk.create("/admin/delete_topics/led")
