@@ -36,6 +36,64 @@ class ForwardedPart:
     part: Message
 
 
+# ---------------------------------------------------------------------------------------------------- internal topics
+
+
+class LedPartition(NamedTuple):
+    """A partition that is led here since now: in which epoch, and its actor, which appends and reads."""
+
+    partition: TopicPartition
+    leader_epoch: int
+    actor: ActorAddress
+
+
+@message
+class InternalTopicLeadership:
+    """From the replica manager to the coordinator: which partitions of internal topics are led here since now, and
+    which no longer: they are followed, deleted, or their disk failed (broker.md 1.6). Sent before the controller's
+    request is answered. A leadership that is only renewed is no news."""
+
+    led: tuple[LedPartition, ...]
+    lost: tuple[TopicPartition, ...]
+
+
+@message
+class PartitionsDeleted:
+    """From the replica manager to the coordinator: the controller says that these partitions, of whatever topics, are
+    gone from the cluster (broker.md 3.9): what is remembered of them is obsolete."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+# ---------------------------------------------------------------------------------------------------- missing topics
+
+
+@message
+class CreateMissingTopics:
+    """To AutoTopicCreationActor: make these topics, as their first use does. -> MissingTopicsCreated, if `forwarded`.
+
+    `forwarded` is the Metadata request that named them; None where nobody waits for the outcome.
+    """
+
+    topics: tuple[str, ...]
+    forwarded: Forwarded | None = None
+
+
+class Creation(NamedTuple):
+    """What became of a topic that was to be made: the code that Metadata has for it, 5 where it is there now."""
+
+    topic: str
+    error_code: int
+
+
+@message
+class MissingTopicsCreated:
+    """To the metadata cache: what became of the topics that were missing; the request can be answered."""
+
+    forwarded: Forwarded
+    topics: tuple[Creation, ...]
+
+
 # ---------------------------------------------------------------------------------------------------- partitions
 
 
@@ -146,8 +204,8 @@ class StageMetadata(Question[Done]):
 
 
 @message
-class MergeMetadata(Question[Done]):
-    """Take an UpdateMetadata that passed its gates into the cache, parts that were kept and all. -> Done
+class MergeMetadata(Question["MetadataMerged"]):
+    """Take an UpdateMetadata that passed its gates into the cache, parts that were kept and all. -> MetadataMerged
 
     `begins`: no part went ahead.
     """
@@ -155,6 +213,13 @@ class MergeMetadata(Question[Done]):
     asks: ClassVar[str] = METADATA_CACHE
     request: UpdateMetadataRequest
     begins: bool
+
+
+@message
+class MetadataMerged:
+    """The newest view has it all; `deleted` are the partitions that it said are gone."""
+
+    deleted: tuple[TopicPartition, ...] = ()
 
 
 class Expected(NamedTuple):

@@ -41,6 +41,14 @@ class NodeSettings:
     log_segment_delete_delay_ms: int = 60000
     num_partitions: int = 1
     default_replication_factor: int = 1
+    auto_create_topics_enable: bool = True
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_replication_factor: int = 3
+    offsets_topic_segment_bytes: int = 104857600
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_replication_factor: int = 3
+    transaction_state_log_min_isr: int = 2
+    transaction_state_log_segment_bytes: int = 104857600
     socket_request_max_bytes: int = 104857600
     max_connections: int = 2147483647
     max_connections_per_ip: int = 2147483647
@@ -111,7 +119,10 @@ class StartController:
 
 @message
 class StartReplicaManager:
-    """First mail of ReplicaManagerActor: it loads the log directories, then sends ReplicaManagerStarted back."""
+    """First mail of ReplicaManagerActor: it loads the log directories, then sends ReplicaManagerStarted back.
+
+    `coordinator` is told of the internal topics' leaderships (InternalTopicLeadership), where there is one.
+    """
 
     settings: NodeSettings
     cluster_id: str
@@ -121,6 +132,7 @@ class StartReplicaManager:
     isr_keeper: ActorAddress
     fetcher_manager: ActorAddress
     partition_requests: ActorAddress
+    coordinator: ActorAddress | None = None
 
 
 @message
@@ -143,18 +155,29 @@ class ReplicaManagerFailed:
 class StartMetadataCache:
     """First mail of MetadataCacheActor. `cluster_id` is what Metadata answers name.
 
-    `partition_requests` is told which brokers are alive, where the node is a broker.
+    `partition_requests` is told which brokers are alive, and `topic_creation` makes topics that clients name for the
+    first time, where the node is a broker.
     """
 
     settings: NodeSettings
     cluster_id: str
     partition_requests: ActorAddress | None = None
+    topic_creation: ActorAddress | None = None
 
 
 @message
 class StartPartitionRequests:
     """First mail of PartitionRequestsActor."""
 
+    metadata_cache: ActorAddress
+
+
+@message
+class StartAutoTopicCreation:
+    """First mail of AutoTopicCreationActor."""
+
+    settings: NodeSettings
+    bridge: ActorAddress
     metadata_cache: ActorAddress
 
 

@@ -5,6 +5,8 @@ Rule 1: the replica manager is answered at once. A client is answered in slices 
 Rule 2: what clients that ask for all topics are told is made once per view, and sent to each as the same objects.
 Rule 3: clients that asked the controller of this node for topics are answered when they are to be seen here, or gone
         (Kafka's purgatory); what has once been as expected need not stay so.
+Rule 4: topics that a client names for the first time are made, where settings and client allow it. The request goes to
+        who makes them, and comes back with what became of them; nobody else waits for it.
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ from actors.runtime import Answerer, FlowActor
 from messages.broker import (
     AliveBrokers,
     AwaitTopics,
+    CreateMissingTopics,
+    Creation,
     Forwarded,
     GetAliveBrokers,
     GetKnownTopics,
     KnownTopics,
     MergeMetadata,
+    MetadataMerged,
+    MissingTopicsCreated,
     StageMetadata,
     WaitedLongEnough,
 )
@@ -64,6 +70,8 @@ class MetadataCacheActor(FlowActor, Answerer):
         self._validates = False
         self._inter_broker_listener = ""
         self._partition_requests: ActorAddress | None = None
+        self._topic_creation: ActorAddress | None = None
+        """Who makes missing topics; None where nobody does."""
         self._told = AliveBrokers(())
         self._prepared_of: ClusterView | None = None
         self._prepared: dict[tuple[str, int], Prepared] = {}
@@ -78,6 +86,8 @@ class MetadataCacheActor(FlowActor, Answerer):
         self._validates = message.settings.validate_state
         self._inter_broker_listener = message.settings.inter_broker_listener_name
         self._partition_requests = message.partition_requests
+        if message.settings.auto_create_topics_enable:
+            self._topic_creation = message.topic_creation
 
     def answer(self, question: Message) -> Message:
         """A question of the replica manager."""
@@ -86,13 +96,13 @@ class MetadataCacheActor(FlowActor, Answerer):
                 self._cache.stage(part.entries, begins)
                 return Done()
             case MergeMetadata(request, begins):
-                self._cache.merge(request, begins)
+                deleted = self._cache.merge(request, begins)
                 if self._validates:
                     check(view_disagreements(self._cache.view))
                 self._tell_alive()
                 for number in tuple(self._waiting):
                     self._look(number)
-                return Done()
+                return MetadataMerged(deleted)
             case GetAliveBrokers():
                 return self._alive()
             case GetKnownTopics(topics):
@@ -146,21 +156,32 @@ class MetadataCacheActor(FlowActor, Answerer):
             self._respond(waiting.forwarded, waiting.response)
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """A client's Metadata request."""
-        return self._serve(message) if isinstance(message, Forwarded) else super().flow(message)
+        """A client's Metadata request, at once or when what was missing is made (rule 4)."""
+        match message:
+            case Forwarded(request=request):
+                wanted = request.request
+                missing = () if asks_for_all(wanted) else self._cache.view.missing(wanted)
+                if missing and self._topic_creation is not None and wanted.allow_auto_topic_creation:
+                    self.send(self._topic_creation, CreateMissingTopics(missing, message))
+                    return None
+                return self._serve(message)
+            case MissingTopicsCreated(forwarded, topics):
+                return self._serve(forwarded, topics)
+        return super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
         """A client that cannot be answered does not wait for it."""
-        if isinstance(event, Forwarded):
+        forwarded = event.forwarded if isinstance(event, MissingTopicsCreated) else event
+        if isinstance(forwarded, Forwarded):
             reason = f"the answer cannot be made: {type(error).__name__}"
-            self.send(event.client, CloseClient(event.request.connection, reason))
+            self.send(forwarded.client, CloseClient(forwarded.request.connection, reason))
 
-    def _serve(self, forwarded: Forwarded) -> Flow[None]:
+    def _serve(self, forwarded: Forwarded, created: tuple[Creation, ...] = ()) -> Flow[None]:
         request = forwarded.request
         if asks_for_all(request.request):
             prepared = yield from self._about_all(forwarded)
         else:
-            prepared = yield from self._prepare(forwarded, self._cache.view)
+            prepared = yield from self._prepare(forwarded, self._cache.view, created)
         for part in prepared.parts:
             self.send(forwarded.client, ClientPart(request.connection, part))
         self._respond(forwarded, prepared.last)
@@ -179,10 +200,10 @@ class MetadataCacheActor(FlowActor, Answerer):
             self._prepared[key] = yield from self._prepare(forwarded, view)
         return self._prepared[key]
 
-    def _prepare(self, forwarded: Forwarded, view: ClusterView) -> Flow[Prepared]:
+    def _prepare(self, forwarded: Forwarded, view: ClusterView, created: tuple[Creation, ...] = ()) -> Flow[Prepared]:
         """Make an answer of that view."""
         listener, request = forwarded.request.listener, forwarded.request.request
-        groups = view.in_parts(view.names(request))
-        topics = yield from in_turns(lambda names: view.describe(names, listener, request.version), groups)
+        groups, absent = view.in_parts(view.names(request)), dict(created)
+        topics = yield from in_turns(lambda names: view.describe(names, listener, request.version, absent), groups)
         *ahead, rest = topics or [()]
         return Prepared(tuple(map(MetadataPart, ahead)), view.answer(rest, self._cluster_id, listener))

@@ -10,6 +10,8 @@ Rule 3: a disk error takes its whole log directory offline, and with it every pa
         The controller is told by a notification in ZooKeeper, for whose writing nobody waits: the session may be away.
         One that is lost with its session is not missed, as the registration that follows is news enough.
 Rule 4: a deleted log is gone with the answer: renamed by then, removed after log.segment.delete.delay.ms.
+Rule 5: the coordinator hears which partitions of the internal topics are led here, and which no longer, before the
+        controller has its answer; and which partitions of the cluster are deleted (broker.md 1.6, 3.9).
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from actors.core.broker.replica_manager import (
 )
 from actors.core.broker.validation import check, log_disagreements, replica_disagreements
 from actors.core.log_settings import log_settings
+from actors.core.topic_name import INTERNAL_TOPICS
 from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, deleted_path
 from messages.broker import (
@@ -44,9 +47,12 @@ from messages.broker import (
     ForwardedPart,
     GetAliveBrokers,
     HostPartition,
+    InternalTopicLeadership,
+    LedPartition,
     LogFailed,
     LogPlace,
     MergeMetadata,
+    PartitionsDeleted,
     RemoveDeletedLogs,
     RoleTaken,
     StageMetadata,
@@ -133,6 +139,10 @@ class ReplicaManagerActor(FlowActor):
         """How the topics of hosted partitions are configured."""
         self._news: list[Hosting] = []
         """What has changed in where partitions are, to be told."""
+        self._coordinator: ActorAddress | None = None
+        self._led: dict[TopicPartition, LedPartition] = {}
+        self._no_longer_led: dict[TopicPartition, None] = {}
+        """What has changed in who leads the internal topics, to be told (rule 5)."""
         self._housekeeping = False
         self._doomed: deque[tuple[float, str]] = deque()
         """(when due, path) of deleted logs, soonest first."""
@@ -148,6 +158,7 @@ class ReplicaManagerActor(FlowActor):
         self._isr_keeper = message.isr_keeper
         self._fetcher_manager = message.fetcher_manager
         self._partition_requests = message.partition_requests
+        self._coordinator = message.coordinator
         directories = LogDirectories(settings.log_dirs, settings.node_id, message.cluster_id)
         try:
             leftovers = directories.load(self.port("disk"))
@@ -248,8 +259,8 @@ class ReplicaManagerActor(FlowActor):
                 raise TypeError(f"{type(request).__name__} is no request of a controller")
         if self._settings.validate_state:
             self._validate(directories)
-        self._respond(forwarded, answer(request, NONE, errors))
         self._tell_news()
+        self._respond(forwarded, answer(request, NONE, errors))
         self._publish()
         yield from let_go(self._parts)
 
@@ -301,7 +312,9 @@ class ReplicaManagerActor(FlowActor):
         """Hand it to the cache, which changes with the last part."""
         for place, part in enumerate(self._parts):
             yield from ask(StageMetadata(part, begins=place == 0))
-        yield from ask(MergeMetadata(request, begins=not self._parts))
+        merged = yield from ask(MergeMetadata(request, begins=not self._parts))
+        if merged.deleted and self._coordinator is not None:
+            self.send(self._coordinator, PartitionsDeleted(merged.deleted))
 
     # ------------------------------------------------------------------------------------------------ LeaderAndIsr
 
@@ -323,7 +336,7 @@ class ReplicaManagerActor(FlowActor):
         yield from self._read_configs(orders)
         yield from in_slices(self._unfollow, tuple(orders.leading))
         for window in slices(tuple(orders.leading.values()), ORDERS_AT_ONCE):
-            yield from self._take_roles(window, BecomeLeader, directories, errors)
+            self._note_leaderships((yield from self._take_roles(window, BecomeLeader, directories, errors)))
         if orders.following:
             brokers = yield from ask(GetAliveBrokers())
             alive = frozenset(brokers.ids)
@@ -332,7 +345,19 @@ class ReplicaManagerActor(FlowActor):
                     window, lambda order, log: BecomeFollower(order, log, order.leader in alive), directories, errors
                 )
                 self._follow(taken, brokers)
+                self._note_leaderships(taken)
         self._keep_house()
+
+    def _note_leaderships(self, taken: Sequence[Taken]) -> None:
+        """Remember which roles in internal topics are news (rule 5)."""
+        for actor, order, result in taken:
+            if result.changed and order.partition.topic in INTERNAL_TOPICS:
+                self._led.pop(order.partition, None)
+                self._no_longer_led.pop(order.partition, None)
+                if result.leads:
+                    self._led[order.partition] = LedPartition(order.partition, order.leader_epoch, actor)
+                else:
+                    self._no_longer_led[order.partition] = None
 
     def _unfollow(self, partitions: Sequence[TopicPartition]) -> None:
         self.send(self._fetcher_manager, Unfollow(tuple(partitions)))
@@ -565,9 +590,15 @@ class ReplicaManagerActor(FlowActor):
         self.send(self._hosted[partition], ActorExitRequest())
         self._census.strike(partition)
         self._news.append(Hosting(partition, None, gone))
+        if partition.topic in INTERNAL_TOPICS:
+            self._led.pop(partition, None)
+            self._no_longer_led[partition] = None
 
     def _tell_news(self) -> None:
-        """Tell those who send data to partitions where they are now."""
+        """Tell those who send data to partitions where they are now, and the coordinator what it coordinates."""
+        if (self._led or self._no_longer_led) and self._coordinator is not None:
+            self.send(self._coordinator, InternalTopicLeadership(tuple(self._led.values()), tuple(self._no_longer_led)))
+        self._led, self._no_longer_led = {}, {}
         news, self._news = tuple(self._news), []
         lost = tuple(partition for partition, actor, _ in news if actor is None)
         if lost:

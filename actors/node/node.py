@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
+from actors.broker.auto_topic_creation import AutoTopicCreationActor
 from actors.broker.configs import ConfigsActor
 from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
 from actors.broker.isr_keeper import IsrKeeperActor
@@ -40,6 +41,7 @@ from messages.node import (
     ReplicaManagerFailed,
     ReplicaManagerStarted,
     ServeClients,
+    StartAutoTopicCreation,
     StartBridge,
     StartConfigs,
     StartController,
@@ -172,9 +174,14 @@ class NodeActor(FlowActor):
         self._cluster_id = cluster.id
         start = self._start
         metadata_cache = self._metadata_cache = self.createActor(MetadataCacheActor)
+        topic_creation: ActorAddress | None = None
         if "broker" in start.settings.roles:
             self._partition_requests = self.createActor(PartitionRequestsActor)
-        self.send(metadata_cache, StartMetadataCache(start.settings, cluster.id, self._partition_requests))
+            topic_creation = self.createActor(AutoTopicCreationActor)
+            self.send(topic_creation, StartAutoTopicCreation(start.settings, self.peers["bridge"], metadata_cache))
+        self.send(
+            metadata_cache, StartMetadataCache(start.settings, cluster.id, self._partition_requests, topic_creation)
+        )
         if self._partition_requests is not None:
             self.send(self._partition_requests, StartPartitionRequests(metadata_cache))
             self._producer_ids = self.createActor(ProducerIdsActor)

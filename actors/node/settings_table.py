@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from messages.protocol_version import release_of
 
+SHORT_MAX = 2**15 - 1
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
@@ -161,6 +162,19 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("num.partitions", _integer(1), "1", "num_partitions"),
     Setting("default.replication.factor", _integer(1), "1", "default_replication_factor"),
+    Setting("auto.create.topics.enable", BOOLEAN, "true", "auto_create_topics_enable"),
+    Setting("offsets.topic.num.partitions", _integer(1), "50", "offsets_topic_num_partitions"),
+    Setting("offsets.topic.replication.factor", _integer(1, SHORT_MAX), "3", "offsets_topic_replication_factor"),
+    Setting("offsets.topic.segment.bytes", _integer(1), "104857600", "offsets_topic_segment_bytes"),
+    Setting("transaction.state.log.num.partitions", _integer(1), "50", "transaction_state_log_num_partitions"),
+    Setting(
+        "transaction.state.log.replication.factor",
+        _integer(1, SHORT_MAX),
+        "3",
+        "transaction_state_log_replication_factor",
+    ),
+    Setting("transaction.state.log.min.isr", _integer(1), "2", "transaction_state_log_min_isr"),
+    Setting("transaction.state.log.segment.bytes", _integer(1), "104857600", "transaction_state_log_segment_bytes"),
     Setting("socket.request.max.bytes", _integer(1), "104857600", "socket_request_max_bytes"),
     Setting("max.connections", _integer(0), "2147483647", "max_connections"),
     Setting("max.connections.per.ip", _integer(0), "2147483647", "max_connections_per_ip"),
@@ -236,7 +250,7 @@ KNOWN_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
 KNOWN = frozenset(
     """
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.create.topics.enable
+    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
     auto.include.jmx.reporter background.threads broker.heartbeat.interval.ms
     broker.session.timeout.ms client.quota.callback.class compression.gzip.level compression.lz4.level
     compression.type compression.zstd.level connection.failed.authentication.delay.ms connections.max.reauth.ms
@@ -273,7 +287,6 @@ KNOWN = frozenset(
     num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
     offset.metadata.max.bytes offsets.commit.required.acks offsets.commit.timeout.ms offsets.load.buffer.size
     offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
-    offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes
     password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
     password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret principal.builder.class
     producer.id.expiration.check.interval.ms producer.id.expiration.ms producer.purgatory.purge.interval.requests
@@ -311,8 +324,7 @@ KNOWN = frozenset(
     ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
     telemetry.max.bytes transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
     transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-    transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.num.partitions
-    transaction.state.log.replication.factor transaction.state.log.segment.bytes transactional.id.expiration.ms
+    transaction.state.log.load.buffer.size transactional.id.expiration.ms
     unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
     zookeeper.clientCnxnSocket zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
     zookeeper.metadata.migration.min.batch.size zookeeper.set.acl zookeeper.ssl.cipher.suites

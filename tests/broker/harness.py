@@ -193,6 +193,9 @@ class Broker:
         self.transmitted: list[Message] = []
         """What fetchers sent to other brokers."""
         self.network = self.base.outsider("network", lambda message, sender: self.transmitted.append(message))
+        self.coordinated: list[Message] = []
+        """What the coordinator was told."""
+        self._coordinator = self.base.outsider("coordinator", lambda message, sender: self.coordinated.append(message))
         self.cache = self.system.createActor(MetadataCacheActor)
         self.manager = self.system.createActor(ReplicaManagerActor)
         self.handler = self.system.createActor(RequestHandlerActor)
@@ -246,6 +249,7 @@ class Broker:
             self.isr_keeper,
             self.fetcher_manager,
             self.partition_requests,
+            self._coordinator,
         )
         self.base.inject(self.manager, start, self._node)
 

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from messages.cluster import TopicPartition
+from messages.broker import PartitionsDeleted
+from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 from messages.errors import (
     FENCED_LEADER_EPOCH,
     INVALID_TOPIC,
@@ -524,3 +525,45 @@ def test_whatever_a_controller_says_is_answered_and_stays_in_the_log_directory(
     again.run()
     assert again.started == [ReplicaManagerStarted()], "what it left behind can be loaded"
     again.system.shutdown()
+
+
+# ---------------------------------------------------------------------------------------- the coordinator (1.6, 3.9)
+
+
+def coordinated(broker: Broker) -> tuple[list[tuple[str, int]], list[str]]:
+    """What the coordinator has heard since it was last looked at: (led in which epoch, no longer led)."""
+    told, broker.coordinated[:] = list(broker.coordinated), []
+    led = [(str(each.partition), each.leader_epoch) for news in told for each in news.led]
+    return led, [str(each) for news in told for each in news.lost]
+
+
+def test_row_19_the_coordinator_hears_which_internal_partitions_are_led_here(broker: Broker) -> None:
+    broker.update(live=(alive(0), alive(1)))
+    offsets, offsets_1 = "__consumer_offsets-0", "__consumer_offsets-1"
+    broker.lead(order("__consumer_offsets", epoch=3), order("__consumer_offsets", 1, leader=1), order("t"))
+    assert coordinated(broker) == ([(offsets, 3)], [offsets_1])
+    broker.lead(order("__consumer_offsets", epoch=4, zk_version=1))  # led anew: no news
+    assert coordinated(broker) == ([], [])
+    broker.lead(order("__consumer_offsets", leader=1, epoch=5, zk_version=2), order("t", epoch=1, zk_version=1))
+    assert coordinated(broker) == ([], [offsets])
+    broker.lead(order("__consumer_offsets", epoch=6, zk_version=3))
+    assert coordinated(broker) == ([(offsets, 6)], [])
+    broker.stop(("__consumer_offsets", 0, 6, False))
+    assert coordinated(broker) == ([], [])
+    broker.stop(("__consumer_offsets", 0, -2, True), ("t", 0, -2, True))
+    assert coordinated(broker) == ([], [offsets])
+
+
+def test_the_coordinator_hears_of_a_failed_disk_and_of_deleted_topics(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "a", tmp_path / "b")
+    broker.run()
+    broker.lead(order("__transaction_state"), order("t"))
+    assert coordinated(broker) == ([("__transaction_state-0", 0)], [])
+    home = next(each for each in ("a", "b") if (tmp_path / each / "__transaction_state-0").exists())
+    broker.disk.faults[str(tmp_path / home)] = IO_ERROR
+    broker.stop(("__transaction_state", 0, -2, True))
+    assert coordinated(broker) == ([], ["__transaction_state-0"])
+    broker.update(known("t"), known("u"))
+    broker.update(known("u", leader=LEADER_DURING_DELETE))
+    assert broker.coordinated == [PartitionsDeleted((TopicPartition("u", 0),))]
+    broker.base.shutdown()

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import topics
-from actors.core.controller.replica_assignment import InvalidAssignment, assign, extend
+from actors.core.replica_assignment import InvalidAssignment, assign, extend
 from messages.cluster import Broker, Endpoint, LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.conversation import ZooKeeperRefused
 from messages.store import CREATE, WriteOp

@@ -19,10 +19,18 @@ from actors.node.node import NodeActor
 from actors.runtime import LoopScheduler, RealClock, VirtualScheduler
 from actors.runtime.replayer import replay_directory
 from messages.cluster import Endpoint, PartitionAssignment, ReplicaAssignment, TopicPartition
+from messages.errors import (
+    INVALID_REPLICATION_FACTOR,
+    INVALID_TOPIC,
+    LEADER_NOT_AVAILABLE,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeSettings, NodeStopped
 from messages.requests import MetadataRequest, MetadataResponse
-from messages.zookeeper import CreateTopic, GetPartitionStates, TopicAssignment
+from messages.vocabulary import Message
+from messages.zookeeper import CreateTopic, GetPartitionStates, GetTopicConfigs, TopicAssignment
 from tests.cluster.processes import free_ports
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
@@ -256,3 +264,65 @@ def test_a_store_that_cannot_go_on_fails_the_node(tmp_path: Path) -> None:
     world.scheduler.run()
     assert world.nodes[0].ended == NodeFailed("its thread has ended")
     world.scheduler.finish(world.nodes[0].stop())
+
+
+# ------------------------------------------------------------------------------------------------ missing topics
+
+
+def ask(world: World, node_id: int, request: Message) -> Any:
+    """What node `node_id` answers a client, whose requests come over the network of the others."""
+    client = world.nodes[(node_id + 1) % len(world.nodes)]
+    where = Endpoint("PLAINTEXT", "127.0.0.1", 9092 + node_id)
+    transmit = Transmit(f"client of {node_id}", where, 1, "client", request, DEADLINE)
+    outcomes: list[Any] = []
+    asker = client.base.outsider("a client", lambda message, sender: outcomes.append(message))
+    client.base.inject(client.network.address, transmit, asker)
+    world.until(lambda: outcomes)
+    assert isinstance(outcomes[0], Received), outcomes
+    return outcomes[0].response
+
+
+def topics_of(response: MetadataResponse) -> dict[str, tuple[int, int]]:
+    """Topic -> (code, how many partitions)."""
+    return {topic.name: (topic.error_code, len(topic.partitions)) for topic in response.topics}
+
+
+def test_topics_are_made_by_their_first_use_on_any_broker(tmp_path: Path) -> None:
+    world = World.of(tmp_path, num_partitions=2, offsets_topic_num_partitions=3)
+    world.until(lambda: all(node.ready for node in world.nodes) and controller(world.zookeeper) >= 0)
+    world.scheduler.run(5.0)
+    other = next(node for node in range(3) if node != controller(world.zookeeper))
+    names = ("new", "__consumer_offsets", "no name")
+    told = topics_of(ask(world, other, MetadataRequest(8, names, allow_auto_topic_creation=True)))
+    assert told == {
+        "new": (LEADER_NOT_AVAILABLE, 0),
+        "__consumer_offsets": (LEADER_NOT_AVAILABLE, 0),
+        "no name": (INVALID_TOPIC, 0),
+    }
+    world.scheduler.run(5.0)
+    told = topics_of(ask(world, other, MetadataRequest(8, (*names, "never"), allow_auto_topic_creation=False)))
+    assert told == {
+        "new": (NONE, 2),
+        "__consumer_offsets": (NONE, 3),
+        "no name": (INVALID_TOPIC, 0),
+        "never": (UNKNOWN_TOPIC_OR_PARTITION, 0),
+    }
+    with Client(MemoryStore(world.zookeeper)) as admin:
+        (config,) = admin.ask(GetTopicConfigs(("__consumer_offsets",))).topics
+    assert ("cleanup.policy", "compact") in config.entries
+    world.stop(0, 1, 2)
+    assert_each_replays(tmp_path, 3)
+
+
+def test_no_topic_is_made_where_the_settings_forbid_it_or_brokers_are_too_few(tmp_path: Path) -> None:
+    world = World.of(tmp_path, 1, offsets_topic_num_partitions=3, auto_create_topics_enable=False)
+    world.until(lambda: world.nodes[0].ready and controller(world.zookeeper) >= 0)
+    world.scheduler.run(5.0)
+    assert topics_of(ask(world, 0, MetadataRequest(8, ("new",)))) == {"new": (UNKNOWN_TOPIC_OR_PARTITION, 0)}
+    world.stop(0)
+    world = World.of(tmp_path / "two", 1)
+    world.until(lambda: world.nodes[0].ready and controller(world.zookeeper) >= 0)
+    world.scheduler.run(5.0)
+    told = topics_of(ask(world, 0, MetadataRequest(8, ("__consumer_offsets",))))
+    assert told == {"__consumer_offsets": (INVALID_REPLICATION_FACTOR, 0)}
+    world.stop(0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from actors.broker.auto_topic_creation import AutoTopicCreationActor
 from actors.broker.configs import ConfigsActor
 from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
 from actors.broker.isr_keeper import IsrKeeperActor
@@ -36,6 +37,7 @@ from zk_bridge.memory_store import MemoryStore
 ACTORS = {
     *(BrokerChannelActor, ControllerActor, MetadataCacheActor, NodeActor, PartitionActor, ReplicaManagerActor),
     *(RequestHandlerActor, TopicDeletionActor, ZkBridgeActor),
+    AutoTopicCreationActor,
     ConfigsActor,
     IsrKeeperActor,
     PartitionRequestsActor,

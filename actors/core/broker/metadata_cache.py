@@ -17,7 +17,7 @@ import attrs
 
 from actors.core.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
 from messages.broker import Expected
-from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_LEADER, Endpoint
+from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_LEADER, Endpoint, TopicPartition
 from messages.conversation import SLICE
 from messages.errors import (
     INVALID_TOPIC,
@@ -74,10 +74,16 @@ class ClusterView:
         if part:
             yield tuple(part)
 
-    def describe(self, names: Iterable[str], listener: str, version: int) -> tuple[MetadataTopic, ...]:
-        """These topics for a client on `listener`."""
+    def missing(self, request: MetadataRequest) -> tuple[str, ...]:
+        """The topics that a client asks for and that are not there."""
+        return tuple(name for name in dict.fromkeys(request.topics or ()) if name not in self.topics)
+
+    def describe(
+        self, names: Iterable[str], listener: str, version: int, absent: Mapping[str, int] = MappingProxyType({})
+    ) -> tuple[MetadataTopic, ...]:
+        """These topics for a client on `listener`; `absent` has the codes of such as are not there and were to be."""
         endpoints = self.endpoints(listener)
-        return tuple([self._topic(name, endpoints, version) for name in names])
+        return tuple([self._topic(name, endpoints, version, absent) for name in names])
 
     def answer(self, topics: tuple[MetadataTopic, ...], cluster_id: str, listener: str) -> MetadataResponse:
         """The response that tells a client on `listener` of these topics, and of the cluster."""
@@ -96,10 +102,12 @@ class ClusterView:
             if endpoint.listener == listener
         }
 
-    def _topic(self, name: str, endpoints: dict[int, Endpoint], version: int) -> MetadataTopic:
+    def _topic(
+        self, name: str, endpoints: dict[int, Endpoint], version: int, absent: Mapping[str, int]
+    ) -> MetadataTopic:
         partitions = self.topics.get(name)
         if partitions is None:
-            return MetadataTopic(_absence(name), name, name in INTERNAL_TOPICS, ())
+            return MetadataTopic(absent.get(name) or _absence(name), name, name in INTERNAL_TOPICS, ())
         described = tuple(self._partition(partitions[number], endpoints, version) for number in sorted(partitions))
         return MetadataTopic(NONE, name, name in INTERNAL_TOPICS, described)
 
@@ -153,11 +161,13 @@ class MetadataCache:
         self.view = ClusterView()
         self._draft: dict[str, dict[int, UpdateMetadataPartitionState]] = {}
         """The topics that the next view has otherwise than the newest; none that is empty stays."""
+        self._deleted: list[TopicPartition] = []
+        """The partitions that the draft's states say are gone."""
 
     def stage(self, states: Iterable[UpdateMetadataPartitionState], begins: bool) -> None:
         """Take states of an UpdateMetadata into the draft (rule 2); `begins`: into a new one."""
         if begins:
-            self._draft = {}
+            self._draft, self._deleted = {}, []
         draft, topics = self._draft, self.view.topics
         for state in states:
             topic, number = state.partition
@@ -168,17 +178,23 @@ class MetadataCache:
                 partitions[number] = state
             else:
                 partitions.pop(number, None)
+                self._deleted.append(state.partition)
 
-    def merge(self, request: UpdateMetadataRequest, begins: bool = True) -> None:
-        """Take over an UpdateMetadata: what is staged and the rest become the newest view (rules 1, 2 and 5)."""
+    def merge(self, request: UpdateMetadataRequest, begins: bool = True) -> tuple[TopicPartition, ...]:
+        """Take over an UpdateMetadata: what is staged and the rest become the newest view (rules 1, 2 and 5).
+
+        The partitions that are gone.
+        """
         self.stage(request.partition_states, begins)
         topics = {**self.view.topics, **self._draft}
         for topic, partitions in self._draft.items():
             if not partitions:
                 del topics[topic]
-        self._draft = {}
+        deleted = tuple(self._deleted)
+        self._draft, self._deleted = {}, []
         brokers = {broker.id: broker for broker in sorted(request.live_brokers, key=lambda broker: broker.id)}
         self.view = ClusterView(request.controller_id, brokers, topics)
+        return deleted
 
 
 def asks_for_all(request: MetadataRequest) -> bool:

@@ -17,7 +17,8 @@ from actors.core.configs import describe_topic
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import Awaited
-from actors.core.controller.topic_admin import (
+from actors.core.refusal import Refused
+from actors.core.topic_admin import (
     Replicas,
     check_new_name,
     further_replicas,
@@ -25,7 +26,6 @@ from actors.core.controller.topic_admin import (
     new_replicas,
     numbered,
 )
-from actors.core.refusal import Refused
 from actors.core.topic_config import InvalidConfig, check_config
 from messages.admin_requests import (
     BY_DEFAULT,

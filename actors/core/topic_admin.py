@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from actors.core.controller.replica_assignment import InvalidAssignment, assign, extend
 from actors.core.refusal import Refused
+from actors.core.replica_assignment import InvalidAssignment, assign, extend
 from actors.core.topic_name import check_name, collisions
 from messages.cluster import PartitionAssignment, ReplicaAssignment
 from messages.errors import (

@@ -1,0 +1,79 @@
+"""AutoTopicCreationActor: makes topics that are used before anybody has made them, through ZooKeeper, on any broker.
+
+Rule 1: one request after the other, so that many clients who name the same topic make it once.
+Rule 2: a topic that somebody else has made meanwhile is as good as made here.
+Rule 3: each topic for itself: what is refused costs the others nothing. While ZooKeeper is away its clients wait, and
+        nobody else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+
+from thespian.actors import ActorAddress
+
+from actors.core.broker.auto_topic_creation import planned
+from actors.core.refusal import Refused
+from actors.core.topic_admin import numbered
+from actors.runtime import FlowActor
+from messages.broker import CreateMissingTopics, Creation, GetAliveBrokers, MissingTopicsCreated
+from messages.conversation import AskFailed, Flow, ask
+from messages.errors import LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
+from messages.node import StartAutoTopicCreation
+from messages.vocabulary import Message
+from messages.zookeeper import CreateTopic, GetTopics, TopicAssignment
+
+log = logging.getLogger("kafka.server.AutoTopicCreationManager")
+
+
+class AutoTopicCreationActor(FlowActor):
+    """One per broker; see the module's rules, and those of `actors.core.broker.auto_topic_creation`."""
+
+    def receiveMsg_StartAutoTopicCreation(self, message: StartAutoTopicCreation, sender: ActorAddress) -> None:
+        """Learn how topics are to be made, and whom to ask."""
+        self._settings = message.settings
+        self.peers = {"bridge": message.bridge, "metadata_cache": message.metadata_cache}
+
+    def flow(self, message: Message) -> Flow[None] | None:
+        """Topics that are missing."""
+        return self._create_all(message) if isinstance(message, CreateMissingTopics) else super().flow(message)
+
+    def event_failed(self, event: Message, error: Exception) -> None:
+        """A client is answered whatever happened."""
+        if isinstance(event, CreateMissingTopics):
+            self._tell(event, [Creation(topic, UNKNOWN_SERVER_ERROR) for topic in event.topics])
+
+    def _create_all(self, wanted: CreateMissingTopics) -> Flow[None]:
+        brokers = (yield from ask(GetAliveBrokers())).ids
+        existing = set((yield from ask(GetTopics(watch=False))).topics)
+        made: list[Creation] = []
+        for topic in wanted.topics:
+            code = yield from self._create(topic, existing, brokers)
+            made.append(Creation(topic, code))
+            if code == LEADER_NOT_AVAILABLE:
+                existing.add(topic)
+        self._tell(wanted, made)
+
+    def _create(self, topic: str, existing: Collection[str], brokers: Sequence[int]) -> Flow[int]:
+        """Make one topic; the code for who named it (rules 2 and 3)."""
+        tag = f"[Broker id={self._settings.node_id}]"
+        try:
+            if topic not in existing:
+                replicas, overrides = planned(self._settings, topic, existing, brokers)
+                yield from ask(CreateTopic(TopicAssignment(topic, numbered(replicas)), overrides))
+                log.info(
+                    "%s Auto creation of topic %s with %d partitions and replication factor %d is successful",
+                    *(tag, topic, len(replicas), len(replicas[0])),
+                )
+        except Refused as refused:
+            log.error("%s %s", tag, refused)
+            return refused.code
+        except AskFailed as error:
+            log.error("%s topic %s could not be made: %s", tag, topic, error)
+            return UNKNOWN_SERVER_ERROR
+        return LEADER_NOT_AVAILABLE
+
+    def _tell(self, wanted: CreateMissingTopics, made: Sequence[Creation]) -> None:
+        if wanted.forwarded is not None:
+            self.send(self.peers["metadata_cache"], MissingTopicsCreated(wanted.forwarded, tuple(made)))

@@ -1,0 +1,96 @@
+"""How topics are made that somebody uses before anybody has made them (Kafka's AutoTopicCreationManager).
+
+Rule 1: the internal topics have settings of their own, any other as many partitions and replicas as the node's settings
+        say by default.
+Rule 2: a topic is made only while as many brokers are alive as it shall have replicas.
+Rule 3: whoever made it, a topic that is there has no leader yet as far as the asker is concerned (code 5): it asks
+        again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from actors.core.refusal import Refused
+from actors.core.topic_admin import Replicas, check_new_name, new_replicas
+from messages.cluster import ConfigEntry
+from messages.errors import INVALID_REPLICATION_FACTOR
+from messages.node import NodeSettings
+
+GROUP_METADATA = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+
+
+class Specification(NamedTuple):
+    """What a topic is to be like: how many partitions, how many replicas of each, and its overrides."""
+
+    partitions: int
+    replication_factor: int
+    overrides: tuple[ConfigEntry, ...] = ()
+
+
+def _group_metadata(settings: NodeSettings) -> Specification:
+    overrides = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(settings.offsets_topic_segment_bytes),
+    }
+    return Specification(
+        settings.offsets_topic_num_partitions, settings.offsets_topic_replication_factor, _entries(overrides)
+    )
+
+
+def _transaction_state(settings: NodeSettings) -> Specification:
+    overrides = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(settings.transaction_state_log_min_isr),
+        "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+        "unclean.leader.election.enable": "false",
+    }
+    return Specification(
+        settings.transaction_state_log_num_partitions,
+        settings.transaction_state_log_replication_factor,
+        _entries(overrides),
+    )
+
+
+def _entries(overrides: dict[str, str]) -> tuple[ConfigEntry, ...]:
+    return tuple(ConfigEntry(name, value) for name, value in overrides.items())
+
+
+INTERNAL: dict[str, Callable[[NodeSettings], Specification]] = {
+    GROUP_METADATA: _group_metadata,
+    TRANSACTION_STATE: _transaction_state,
+}
+"""Rule 1, for the topics that brokers keep for themselves."""
+
+
+def specification(settings: NodeSettings, topic: str) -> Specification:
+    """What a topic of this name is to be like (rule 1)."""
+    if topic in INTERNAL:
+        return INTERNAL[topic](settings)
+    return Specification(settings.num_partitions, settings.default_replication_factor)
+
+
+def planned(
+    settings: NodeSettings, topic: str, existing: Collection[str], brokers: Sequence[int]
+) -> tuple[tuple[Replicas, ...], tuple[ConfigEntry, ...]]:
+    """Replicas of each partition of a topic to be made beside those that exist, and its overrides.
+
+    `brokers` are the live ones. Raises Refused: there can be no topic of this name, or there are too few brokers
+    (rule 2). Replicas go round the brokers, beginning one further with each topic.
+    """
+    others = [name for name in existing if name != topic]
+    check_new_name(topic, others)
+    partitions, factor, overrides = specification(settings, topic)
+    if len(brokers) < factor:
+        raise Refused(
+            f"Number of alive brokers '{len(brokers)}' does not meet the required replication factor '{factor}' for"
+            f" topic '{topic}'. This error can be ignored if the cluster is starting up and not all brokers are up"
+            " yet.",
+            INVALID_REPLICATION_FACTOR,
+        )
+    start = len(others) % len(brokers)
+    return new_replicas(brokers, partitions, factor, start, start), overrides
