@@ -1,4 +1,6 @@
-"""What admin clients ask about topics, and about where their replicas are (broker.md 6.2, 6.4; controller.md 7.7).
+"""What admin clients ask about topics, about where their replicas are, and about who leads.
+
+The rules: broker.md 6.2, 6.4; controller.md 1.5, 7.7.
 
 As in `messages.requests`: one class for all versions. Every response about topics lists one result per topic under
 `topics`, with its name, its code, and Kafka's words where there is an error.
@@ -242,4 +244,52 @@ class ListPartitionReassignmentsResponse:
     error_code: int
     error_message: str | None = None
     topics: tuple[OngoingTopicReassignment, ...] = ()
+    throttle_time_ms: int = 0
+
+
+PREFERRED, UNCLEAN = 0, 1
+"""Types of election: back to the preferred replica; of anybody who is alive, where nobody in sync is."""
+
+
+@message
+class ElectableTopic:
+    """Partitions of one topic."""
+
+    name: str
+    partitions: tuple[int, ...]
+
+
+@message
+class ElectLeadersRequest:
+    """Client to controller: elect leaders for these partitions (None: for all) (API key 43)."""
+
+    version: int
+    topics: tuple[ElectableTopic, ...] | None
+    timeout_ms: int
+    election_type: int = PREFERRED
+
+
+@message
+class ElectedPartition:
+    """What became of one partition: NONE where it got the leader that was wanted."""
+
+    partition_index: int
+    error_code: int
+    error_message: str | None = None
+
+
+@message
+class ElectedTopic:
+    """Partitions of one topic."""
+
+    name: str
+    partitions: tuple[ElectedPartition, ...]
+
+
+@message
+class ElectLeadersResponse:
+    """The answer to ElectLeaders."""
+
+    topics: tuple[ElectedTopic, ...]
+    error_code: int = 0
     throttle_time_ms: int = 0

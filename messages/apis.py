@@ -21,6 +21,10 @@ from messages.admin_requests import (
     DeletedTopic,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    ElectedPartition,
+    ElectedTopic,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
     GrownTopic,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -152,6 +156,16 @@ def _refuse_delete_topics(request: DeleteTopicsRequest, code: int) -> DeleteTopi
     return DeleteTopicsResponse(tuple([DeletedTopic(name, code) for name in request.topics]))
 
 
+def _refuse_elect_leaders(request: ElectLeadersRequest, code: int) -> ElectLeadersResponse:
+    """Each partition, and the whole; but of the controller being elsewhere partitions tell, where any are named."""
+    topics = (
+        ElectedTopic(topic.name, tuple([ElectedPartition(number, code) for number in topic.partitions]))
+        for topic in request.topics or ()
+    )
+    whole = code if request.topics is None or code != NOT_CONTROLLER else NONE
+    return ElectLeadersResponse(tuple(topics), whole)
+
+
 APIS: tuple[Api, ...] = (
     Api(
         *(0, "Produce", 3, 8, ProduceRequest, ProduceResponse, PARTITIONS),
@@ -227,6 +241,10 @@ APIS: tuple[Api, ...] = (
     Api(
         *(37, "CreatePartitions", 0, 2, CreatePartitionsRequest, CreatePartitionsResponse, CONTROLLER),
         refusal=_topics_with(CreatePartitionsResponse, GrownTopic),
+        elsewhere=NOT_CONTROLLER,
+    ),
+    Api(
+        *(43, "ElectLeaders", 0, 2, ElectLeadersRequest, ElectLeadersResponse, CONTROLLER, _refuse_elect_leaders),
         elsewhere=NOT_CONTROLLER,
     ),
     Api(

@@ -223,16 +223,19 @@ class MetadataMerged:
 
 
 class Expected(NamedTuple):
-    """What a topic is to be like: these of its partitions led by somebody, or, without any, the topic gone."""
+    """What a topic is to be like: these of its partitions led by `leader` (None: by somebody), or, without any, the
+    topic gone."""
 
     topic: str
     partitions: tuple[int, ...] = ()
+    leader: int | None = None
 
 
 @message
 class AwaitTopics:
     """Send the client this response once the topics are as expected here, or when the time is over: then with
-    REQUEST_TIMED_OUT for the others (Kafka's purgatory). The response lists its results by name under `topics`."""
+    REQUEST_TIMED_OUT for the others (Kafka's purgatory). The response lists its results by name under `topics`; those
+    of elections list partitions."""
 
     forwarded: Forwarded
     response: Message

@@ -141,7 +141,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         """A client's time is over, if it still waits."""
         waiting = self._waiting.pop(message.payload.number, None)
         if waiting is not None:
-            self._respond(waiting.forwarded, timed_out(waiting.response, {each.topic for each in waiting.expected}))
+            self._respond(waiting.forwarded, timed_out(waiting.response, waiting.expected))
 
     def _look(self, number: int) -> None:
         """Answer who waits for nothing any more."""

@@ -14,7 +14,16 @@ Rule 5: Metadata's "all topics" is null from v1 on and an empty list in v0, wher
 
 from __future__ import annotations
 
-from messages.admin_requests import CreatePartitionsResponse, DeleteTopicsRequest, DeleteTopicsResponse
+from messages.admin_requests import (
+    CreatePartitionsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    ElectableTopic,
+    ElectedPartition,
+    ElectedTopic,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
 from messages.cluster import Endpoint
 from messages.config_requests import DEFAULT_CONFIG, DescribedConfig
 from messages.data_requests import (
@@ -147,6 +156,11 @@ BINDINGS: dict[type, Binding] = {
     DeleteTopicsResponse: Binding(renamed={"topics": ("responses",)}),
     DescribedConfig: Binding(written={"is_default": _is_default}),
     CreatePartitionsResponse: Binding(renamed={"topics": ("results",)}),
+    ElectLeadersRequest: Binding(renamed={"topics": ("topic_partitions",)}),
+    ElectableTopic: Binding(renamed={"name": ("topic",)}),
+    ElectLeadersResponse: Binding(renamed={"topics": ("replica_election_results",)}),
+    ElectedTopic: Binding(renamed={"name": ("topic",), "partitions": ("partition_result",)}),
+    ElectedPartition: Binding(renamed={"partition_index": ("partition_id",)}),
     LeaderAndIsrRequest: Binding(
         gathered={"partition_states": ("ungrouped_partition_states", "topic_states.partition_states")},
     ),

@@ -19,6 +19,9 @@ from messages.admin_requests import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
+    ElectableTopic,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
     GrowingTopic,
     WantedReplicas,
 )
@@ -73,11 +76,14 @@ class Both:
 
 
 def _sorted(response: Any) -> Any:
-    """Settings come in the order of a hash map there."""
+    """Settings, and partitions that were elected for, come in the order of a hash map there."""
     match response:
         case CreateTopicsResponse(topics):
             lists = [attrs.evolve(each, configs=_by_name(each.configs)) for each in topics]
             return attrs.evolve(response, topics=tuple(lists))
+        case ElectLeadersResponse(topics):
+            found = ((topic.name, tuple(sorted(topic.partitions, key=str))) for topic in topics)
+            return attrs.evolve(response, topics=tuple(sorted(found)))
         case DescribeConfigsResponse(results):
             lists = [attrs.evolve(each, configs=_by_name(each.configs)) for each in results]
             return attrs.evolve(response, results=tuple(lists))
@@ -143,6 +149,11 @@ def change(name: str, value: str | None, operation: int = SET) -> IncrementalAlt
     return IncrementalAlterConfigsRequest(1, topic(ConfigChange(name, value, operation)))
 
 
+def elect(version: int, kind: int) -> ElectLeadersRequest:
+    topics = (ElectableTopic("t", (0, 5)), ElectableTopic("astray", (0,)), ElectableTopic("nobody", (0,)))
+    return ElectLeadersRequest(version, topics, 500, kind)
+
+
 SCRIPT: list[Any] = [
     create(CreatableTopic("t", 1, 1, configs=(CreatableConfig("retention.ms", "1000"),))),
     create(CreatableTopic("t", 1, 1)),
@@ -161,6 +172,12 @@ SCRIPT: list[Any] = [
     create(CreatableTopic("d", 2, 1), validate_only=True),
     create(CreatableTopic("unwaited", 1, 1), timeout_ms=0),
     create(attrs.evolve(given((77,)), name="unled"), timeout_ms=500),
+    create(attrs.evolve(given((77, 0)), name="astray")),
+    *(elect(version, kind) for version, kind in ((0, 0), (1, 0), (2, 0), (1, 1), (2, 1))),
+    ElectLeadersRequest(2, None, 500, 0),
+    ElectLeadersRequest(2, None, 500, 1),
+    ElectLeadersRequest(2, (), 500, 0),
+    ElectLeadersRequest(2, (ElectableTopic("t", (0,)),), 500, 7),
     grow(GrowingTopic("t", 1)),
     grow(GrowingTopic("t", 0)),
     grow(GrowingTopic("nobody", 2)),

@@ -23,6 +23,11 @@ from messages.admin_requests import (
     DeletedTopic,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    ElectableTopic,
+    ElectedPartition,
+    ElectedTopic,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
     GrowingTopic,
     GrownTopic,
     ListPartitionReassignmentsRequest,
@@ -55,6 +60,7 @@ from messages.config_requests import (
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
 ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 45, 46
+ELECT_LEADERS = 43
 
 MODULES = {
     CREATE_TOPICS: "create_topics",
@@ -63,6 +69,7 @@ MODULES = {
     DESCRIBE_CONFIGS: "describe_configs",
     ALTER_CONFIGS: "alter_configs",
     INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    ELECT_LEADERS: "elect_leaders",
     ALTER_REASSIGNMENTS: "alter_partition_reassignments",
     LIST_REASSIGNMENTS: "list_partition_reassignments",
 }
@@ -73,6 +80,8 @@ SINCE: dict[type, dict[str, int]] = {
     CreateTopicsResponse: {"throttle_time_ms": 2},
     CreatedTopic: {"error_message": 1, "num_partitions": 5, "replication_factor": 5, "configs": 5},
     DeleteTopicsResponse: {"throttle_time_ms": 1},
+    ElectLeadersRequest: {"election_type": 1},
+    ElectLeadersResponse: {"error_code": 1},
     DescribeConfigsRequest: {"include_synonyms": 1, "include_documentation": 3},
     DescribedConfig: {"config_source": 1, "synonyms": 1, "config_type": 3, "documentation": 3},
 }
@@ -84,6 +93,12 @@ RENAMED = {
     (DeleteTopicsRequest, "topics"): "topic_names",
     (DeleteTopicsResponse, "topics"): "responses",
     (CreatePartitionsResponse, "topics"): "results",
+    (ElectLeadersRequest, "topics"): "topic_partitions",
+    (ElectLeadersResponse, "topics"): "replica_election_results",
+    (ElectableTopic, "name"): "topic",
+    (ElectedTopic, "name"): "topic",
+    (ElectedTopic, "partitions"): "partition_result",
+    (ElectedPartition, "partition_index"): "partition_id",
 }
 """kio's names where they are not ours."""
 
@@ -96,6 +111,7 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
     topic = st.builds(CreatableTopic, texts, int32, int16, several(assignment), several(config))
     moved = st.builds(ReassignableTopic, texts, several(st.builds(ReassignablePartition, int32, st.none() | ids)))
     asked = st.builds(ListPartitionReassignmentsTopics, texts, ids)
+    electable = st.builds(ElectableTopic, texts, ids)
     growing = st.builds(GrowingTopic, texts, int32, st.none() | several(st.builds(WantedReplicas, ids)))
 
     int8 = st.integers(-128, 127)
@@ -114,6 +130,7 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
             INCREMENTAL_ALTER_CONFIGS: st.builds(
                 IncrementalAlterConfigsRequest, this, several(changing), st.booleans()
             ),
+            ELECT_LEADERS: st.builds(ElectLeadersRequest, this, st.none() | several(electable), spans, int8),
             ALTER_REASSIGNMENTS: st.builds(AlterPartitionReassignmentsRequest, this, spans, several(moved)),
             LIST_REASSIGNMENTS: st.builds(ListPartitionReassignmentsRequest, this, spans, st.none() | several(asked)),
         }
@@ -129,6 +146,7 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
     begun = st.builds(
         ReassignableTopicResponse, texts, several(st.builds(ReassignablePartitionResponse, int32, codes, maybe))
     )
+    elected = st.builds(ElectedTopic, texts, several(st.builds(ElectedPartition, int32, codes, maybe)))
     ongoing = st.builds(
         OngoingTopicReassignment, texts, several(st.builds(OngoingPartitionReassignment, int32, ids, ids, ids))
     )
@@ -136,6 +154,7 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
         DESCRIBE_CONFIGS: st.builds(DescribeConfigsResponse, several(resource), spans),
         ALTER_CONFIGS: altered,
         INCREMENTAL_ALTER_CONFIGS: altered,
+        ELECT_LEADERS: st.builds(ElectLeadersResponse, several(elected), codes, spans),
         ALTER_REASSIGNMENTS: st.builds(AlterPartitionReassignmentsResponse, codes, maybe, several(begun), spans),
         LIST_REASSIGNMENTS: st.builds(ListPartitionReassignmentsResponse, codes, maybe, several(ongoing), spans),
         CREATE_TOPICS: st.builds(CreateTopicsResponse, several(created), spans),

@@ -16,6 +16,7 @@ from types import MappingProxyType
 import attrs
 
 from actors.core.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
+from messages.admin_requests import ElectedPartition, ElectedTopic, ElectLeadersResponse
 from messages.broker import Expected
 from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_LEADER, Endpoint, TopicPartition
 from messages.conversation import SLICE
@@ -143,15 +144,35 @@ def is_as_expected(view: ClusterView, expected: Expected) -> bool:
     known = view.topics.get(expected.topic, {})
     if not expected.partitions:
         return not known
-    return all(number in known and known[number].leader >= 0 for number in expected.partitions)
+    leaders = (known[number].leader if number in known else NO_LEADER for number in expected.partitions)
+    if expected.leader is None:
+        return all(leader >= 0 for leader in leaders)
+    return all(leader == expected.leader for leader in leaders)
 
 
-def timed_out(response: Message, late: Collection[str]) -> Message:
-    """The response, with REQUEST_TIMED_OUT for these topics, of which nothing else is told."""
+def timed_out(response: Message, late: Collection[Expected]) -> Message:
+    """The response, with REQUEST_TIMED_OUT for what has not come to be, of which nothing else is told."""
+    if isinstance(response, ElectLeadersResponse):
+        return _elections_timed_out(response, late)
+    topics = {each.topic for each in late}
     results = (
-        type(result)(result.name, REQUEST_TIMED_OUT) if result.name in late else result for result in response.topics
+        type(result)(result.name, REQUEST_TIMED_OUT) if result.name in topics else result for result in response.topics
     )
     return attrs.evolve(response, topics=tuple(results))
+
+
+def _elections_timed_out(response: ElectLeadersResponse, late: Collection[Expected]) -> ElectLeadersResponse:
+    waiting = {(each.topic, number) for each in late for number in each.partitions}
+    results = []
+    for topic in response.topics:
+        partitions = (
+            ElectedPartition(each.partition_index, REQUEST_TIMED_OUT)
+            if (topic.name, each.partition_index) in waiting
+            else each
+            for each in topic.partitions
+        )
+        results.append(ElectedTopic(topic.name, tuple(partitions)))
+    return ElectLeadersResponse(tuple(results), response.error_code)
 
 
 class MetadataCache:

@@ -27,6 +27,7 @@ from messages.admin_requests import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
 from messages.conversation import Flow
@@ -63,6 +64,7 @@ REQUESTS: dict[type, Served] = {
     ControlledShutdownRequest: Served(ControllerState.CONTROLLED_SHUTDOWN, shutdown.controlled_shutdown),
     AlterPartitionReassignmentsRequest: Served(ControllerState.ALTER_PARTITION_REASSIGNMENT, reassignment.alter),
     ListPartitionReassignmentsRequest: Served(ControllerState.LIST_PARTITION_REASSIGNMENT, reassignment.listed),
+    ElectLeadersRequest: Served(ControllerState.MANUAL_LEADER_BALANCE, leader_balance.elect_leaders),
     CreateTopicsRequest: Served(ControllerState.IDLE, topic_requests.create_topics),
     DeleteTopicsRequest: Served(ControllerState.IDLE, topic_requests.delete_topics),
     CreatePartitionsRequest: Served(ControllerState.IDLE, topic_requests.create_partitions),

@@ -1,7 +1,9 @@
-"""Leaderships go back to the preferred replicas, the heads of the assignments (controller.md 7.6, 1.4).
+"""Leaderships go back to the preferred replicas, the heads of the assignments (controller.md 7.6, 1.4, 1.5).
 
 Rule 1: on request, which stands in /admin/preferred_replica_election until it has been dealt with. The node goes
-        whatever came of it; then it is looked at again, because only its creation is told.
+        whatever came of it; then it is looked at again, because only its creation is told. A client that asks hears of
+        each partition for itself, when the leaders stand in the metadata of this node; it may also ask for a leader of
+        any kind where nobody in sync is alive.
 Rule 2: by itself, where a broker leads too little of what it is preferred for; only what the ISR as it is known lets go
         back, and nothing while a partition is being reassigned. The next look is arranged before this one, so that
         nothing that goes wrong in it ends them.
@@ -13,22 +15,58 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from actors.core.controller import elections
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.elections import Candidates
-from actors.core.controller.instructions import Enqueue
+from actors.core.controller.elections import Candidates, Strategy
+from actors.core.controller.instructions import Awaited, Enqueue
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState
+from actors.core.refusal import Refused
+from messages.admin_requests import (
+    PREFERRED,
+    UNCLEAN,
+    ElectedPartition,
+    ElectedTopic,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from messages.apis import API_BY_REQUEST
+from messages.broker import Expected
 from messages.cluster import TopicPartition
 from messages.conversation import Flow, ask, in_slices
+from messages.errors import (
+    ELECTION_NOT_NEEDED,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    INVALID_TOPIC,
+    NONE,
+    PREFERRED_LEADER_NOT_AVAILABLE,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from messages.events import AutoPreferredReplicaLeaderElection, PreferredReplicaLeaderElection
+from messages.vocabulary import Message
 from messages.zookeeper import ForgetPreferredElections, GetPreferredElections
 
 log = logging.getLogger("kafka.controller")
 
 FIRST_CHECK_SECONDS = 5.0
+
+
+class ElectionType(NamedTuple):
+    """What an admin client may ask for: how it is decided, and what is said where nobody can lead."""
+
+    strategy: Strategy
+    unclean: bool
+    nobody: int
+
+
+ELECTION_TYPES = {
+    PREFERRED: ElectionType(elections.preferred, False, PREFERRED_LEADER_NOT_AVAILABLE),
+    UNCLEAN: ElectionType(elections.offline, True, ELIGIBLE_LEADERS_NOT_AVAILABLE),
+}
 
 
 def begin(context: ControllerContext) -> Flow[None]:
@@ -46,6 +84,66 @@ def requested(context: ControllerContext, event: PreferredReplicaLeaderElection)
     yield from _elect(context, wanted.partitions)
     yield from ask(ForgetPreferredElections(context.epoch_zk_version))
     yield Enqueue(PreferredReplicaLeaderElection())
+
+
+def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> Flow[Message | Awaited]:
+    """A client asks for leaders, of these partitions or of all; of all, it hears only of those that needed one."""
+    wanted = ELECTION_TYPES.get(request.election_type)
+    if wanted is None:
+        return API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_SERVER_ERROR)
+    asked = [TopicPartition(topic.name, number) for topic in request.topics or () for number in topic.partitions]
+    if request.topics is None:
+        asked = yield from chosen(lambda tp: tp.topic not in context.queued, context.leadership)
+    electable: list[TopicPartition] = []
+    results: dict[TopicPartition, ElectedPartition] = {}
+
+    def sort(part: Sequence[TopicPartition]) -> None:
+        for partition in part:
+            try:
+                _check(context, partition, wanted)
+                electable.append(partition)
+            except Refused as refused:
+                if request.topics is not None or refused.code != ELECTION_NOT_NEEDED:
+                    results[partition] = ElectedPartition(partition.partition, refused.code, str(refused))
+
+    yield from in_slices(sort, list(dict.fromkeys(asked)))
+    failures = yield from move_partitions(
+        context, electable, PartitionState.ONLINE, wanted.strategy, allow_unclean=wanted.unclean
+    )
+    expected: dict[tuple[str, int], list[int]] = {}
+
+    def look(part: Sequence[TopicPartition]) -> None:
+        for partition in part:
+            topic, number = partition
+            if partition in failures:
+                results[partition] = ElectedPartition(number, wanted.nobody, failures[partition])
+            else:
+                results[partition] = ElectedPartition(number, NONE)
+                expected.setdefault((topic, context.leadership[partition].leader), []).append(number)
+
+    yield from in_slices(look, electable)
+    by_topic: dict[str, list[ElectedPartition]] = {}
+    for partition, result in results.items():
+        by_topic.setdefault(partition.topic, []).append(result)
+    response = ElectLeadersResponse(tuple(ElectedTopic(name, tuple(each)) for name, each in by_topic.items()))
+    if not expected:
+        return response
+    leaders = tuple(Expected(topic, tuple(numbers), leader) for (topic, leader), numbers in expected.items())
+    return Awaited(response, leaders, request.timeout_ms)
+
+
+def _check(context: ControllerContext, partition: TopicPartition, wanted: ElectionType) -> None:
+    """Raises Refused where nobody is to be elected; in Kafka, what never had a leader fails the whole (trap T8)."""
+    if partition not in context.assignments:
+        raise Refused("The partition does not exist.", UNKNOWN_TOPIC_OR_PARTITION)
+    if partition.topic in context.queued:
+        raise Refused("The topic is being deleted", INVALID_TOPIC)
+    leadership = context.leadership.get(partition)
+    if leadership is None:
+        raise Refused(f"{partition} has never had a leader", wanted.nobody)
+    led = leadership.leader in context.online_brokers if wanted.unclean else _led_by_preferred(context, partition)
+    if led:
+        raise Refused("Leader election not needed for topic partition.", ELECTION_NOT_NEEDED)
 
 
 def check(context: ControllerContext, event: AutoPreferredReplicaLeaderElection) -> Flow[None]:

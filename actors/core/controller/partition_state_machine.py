@@ -199,7 +199,8 @@ def _choose(
             )
         )
         if choice is None:
-            failures[partition] = f"no leader can be elected under strategy {elections.NAMES[strategy]}"
+            name = elections.NAMES[strategy]
+            failures[partition] = f"Failed to elect leader for partition {partition} under strategy {name}"
         else:
             choices[partition] = choice
     return choices

@@ -1,0 +1,133 @@
+"""ElectLeaders: admin clients ask the controller for leaders (controller.md 1.5.1, trap T8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from messages.admin_requests import PREFERRED, UNCLEAN, ElectableTopic, ElectLeadersRequest
+from messages.cluster import TopicPartition
+from messages.errors import (
+    ELECTION_NOT_NEEDED,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    INVALID_TOPIC,
+    NONE,
+    NOT_CONTROLLER,
+    PREFERRED_LEADER_NOT_AVAILABLE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from tests.controller.test_leader_balance import led_by_second
+from tests.controller.test_topic_requests import TIMEOUT_MS, ask, heard, learn
+from tests.controller.world import Node, World
+
+
+def elect(*topics: tuple[str, tuple[int, ...]], kind: int = PREFERRED) -> ElectLeadersRequest:
+    return ElectLeadersRequest(2, tuple(ElectableTopic(*topic) for topic in topics), TIMEOUT_MS, kind)
+
+
+def codes(world: World) -> dict[TopicPartition, int]:
+    """Partition -> code of the only response."""
+    (response,) = heard(world)
+    return {
+        TopicPartition(topic.name, each.partition_index): each.error_code
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+def controller(world: World, **options: Any) -> Node:
+    return world.node(1, auto_leader_rebalance_enable=False, **options)
+
+
+def test_a_client_hears_of_the_preferred_leader_when_the_metadata_show_it(world: World) -> None:
+    node = controller(world)
+    partition = led_by_second(world)
+    learn(world, node)
+    ask(world, node, elect(("t", (0,))))
+    assert world.led(partition) == (8, 2, (8, 9)) and heard(world) == []
+    learn(world, node)
+    assert codes(world) == {partition: NONE}
+    ask(world, node, elect(("t", (0,))))
+    assert codes(world) == {partition: ELECTION_NOT_NEEDED}
+
+
+def test_who_waits_in_vain_is_told_so_of_what_was_elected_only(world: World) -> None:
+    node = controller(world)
+    partition = led_by_second(world)
+    ask(world, node, elect(("t", (0, 7))))
+    world.run(TIMEOUT_MS / 1000 + 1)
+    assert codes(world) == {partition: REQUEST_TIMED_OUT, TopicPartition("t", 7): UNKNOWN_TOPIC_OR_PARTITION}
+    assert world.led(partition) == (8, 2, (8, 9))
+
+
+def test_of_all_partitions_only_those_are_named_that_needed_a_leader(world: World) -> None:
+    node = controller(world)
+    partition = led_by_second(world)
+    world.topic("fine", (8, 9))
+    learn(world, node)
+    ask(world, node, ElectLeadersRequest(2, None, TIMEOUT_MS))
+    learn(world, node)
+    assert codes(world) == {partition: NONE}
+    ask(world, node, ElectLeadersRequest(2, None, TIMEOUT_MS))
+    assert codes(world) == {}
+
+
+def test_what_nobody_in_sync_can_lead_is_led_uncleanly_if_asked_for(world: World) -> None:
+    """Whatever the topic's configuration says: who asks knows what is lost."""
+    node = controller(world)
+    world.broker(8)
+    world.broker(9)
+    (partition,) = world.topic("t", (8, 9))
+    world.write_isr(partition, 8)
+    world.lose(8)
+    assert world.led(partition) == (-1, 1, (8,))
+    ask(world, node, elect(("t", (0,))))
+    assert codes(world) == {partition: PREFERRED_LEADER_NOT_AVAILABLE}
+    ask(world, node, elect(("t", (0,)), kind=UNCLEAN))
+    learn(world, node)
+    assert codes(world) == {partition: NONE}
+    assert world.led(partition) == (9, 2, (9,))
+    ask(world, node, elect(("t", (0,)), kind=UNCLEAN))
+    assert codes(world) == {partition: ELECTION_NOT_NEEDED}
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [(PREFERRED, PREFERRED_LEADER_NOT_AVAILABLE), (UNCLEAN, ELIGIBLE_LEADERS_NOT_AVAILABLE)]
+)
+def test_t8_each_partition_is_answered_for_itself(world: World, kind: int, code: int) -> None:
+    """Apache never answers a request about a partition that has had no leader, and elects none of the others."""
+    node = controller(world)
+    partition = led_by_second(world)
+    world.topic("unled", (77,))
+    world.topic("going", (9, 8))
+    world.answers[9] = lambda request: ConnectionError("gone")
+    world.delete("going")
+    ask(world, node, elect(("t", (0,)), ("unled", (0,)), ("going", (0,)), ("nobody", (0,)), kind=kind))
+    world.run(TIMEOUT_MS / 1000 + 1)
+    assert codes(world) == {
+        partition: REQUEST_TIMED_OUT if kind == PREFERRED else ELECTION_NOT_NEEDED,
+        TopicPartition("unled", 0): code,
+        TopicPartition("going", 0): INVALID_TOPIC,
+        TopicPartition("nobody", 0): UNKNOWN_TOPIC_OR_PARTITION,
+    }
+
+
+def test_a_type_of_election_that_nobody_knows_costs_no_term(world: World) -> None:
+    node = controller(world)
+    ask(world, node, elect(("t", (0,)), kind=7))
+    (response,) = heard(world)
+    assert response.error_code == response.topics[0].partitions[0].error_code == UNKNOWN_SERVER_ERROR
+    assert world.controller() == (1, 1)
+
+
+def test_elsewhere_the_partitions_say_so(world: World) -> None:
+    controller(world)
+    other = world.node(2)
+    ask(world, other, elect(("t", (0,))))
+    ask(world, other, ElectLeadersRequest(2, None, TIMEOUT_MS))
+    named, all_ = heard(world)
+    assert (named.error_code, named.topics[0].partitions[0].error_code) == (NONE, NOT_CONTROLLER)
+    assert (all_.error_code, all_.topics) == (NOT_CONTROLLER, ())
