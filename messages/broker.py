@@ -16,6 +16,7 @@ from messages.partition import LogSettings
 from messages.parts import UpdateMetadataPart
 from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataRequest
 from messages.vocabulary import Message, message
+from messages.zookeeper.topics import TopicConfig
 
 METADATA_CACHE = "metadata_cache"
 
@@ -95,6 +96,13 @@ class MissingTopicsCreated:
 
 
 # ---------------------------------------------------------------------------------------------------- partitions
+
+
+@message
+class TopicsConfigured:
+    """To the replica manager: these topics' overrides have changed, and are these now."""
+
+    topics: tuple[TopicConfig, ...]
 
 
 @message

@@ -204,10 +204,11 @@ class AutoPreferredReplicaLeaderElection(Event):
 
 
 @message
-class TopicUncleanLeaderElectionEnable(Event):
+class ConfigChangeNotification(Event):
     """The children of /config/changes changed: a topic may have been allowed to elect uncleanly.
 
-    Kafka's broker reads the notification and tells its controller of the topic; ours is told that there is one.
+    Kafka's broker reads the notification and tells its controller of the topic (TopicUncleanLeaderElectionEnable); ours
+    is told that there is one. So is each broker's DynamicConfigActor, which reads what it says.
     """
 
     state = ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE

@@ -197,6 +197,15 @@ class StartProducerIds:
 
 
 @message
+class StartDynamicConfig:
+    """First mail of DynamicConfigActor: from whom it hears of changes, and whom it tells."""
+
+    node_id: int
+    bridge: ActorAddress
+    replica_manager: ActorAddress
+
+
+@message
 class StartConfigs:
     """First mail of ConfigsActor."""
 

@@ -79,6 +79,13 @@ class Known:
     known: tuple[bool, ...]
 
 
+@message
+class Configure:
+    """To a partition: its topic's configuration changed."""
+
+    settings: LogSettings
+
+
 # ---------------------------------------------------------------------------------------------------- producers
 
 

@@ -1,4 +1,4 @@
-"""Conversations about the notifications that brokers leave for the controller (controller.md 2.2, broker.md 2.3).
+"""Conversations about notifications, of brokers to the controller and to brokers (controller.md 2.2; broker.md 2.3).
 
 A torn notification names nothing: it is logged, listed, and deleted with the others. A child that is no notification
 by its name is nobody's business here: it is left where it is.
@@ -13,8 +13,11 @@ from typing import Any
 from messages.conversation import BadZnode, Done
 from messages.store import CREATE_SEQUENTIAL, NO_NODE, OK, WriteOp
 from messages.zookeeper import (
+    ConfigChanges,
+    DeleteConfigChanges,
     DeleteIsrChangeNotifications,
     DeleteLogDirEvents,
+    GetConfigChanges,
     GetIsrChangeNotifications,
     GetLogDirEvents,
     IsrChanges,
@@ -22,6 +25,7 @@ from messages.zookeeper import (
     NotifyIsrChange,
     NotifyLogDirFailure,
 )
+from messages.zookeeper.notifications import ConfigChanged
 from zk_bridge import paths, znodes
 from zk_bridge.conversations import (
     Arm,
@@ -83,6 +87,32 @@ def delete_log_dir_events(question: DeleteLogDirEvents) -> Conversation:
     return Done()
 
 
+def get_config_changes(question: GetConfigChanges) -> Conversation:
+    """Whose configurations have changed since notification number `after`."""
+    yield Arm(children=(paths.CONFIG_CHANGES,))
+    (listed,) = yield from children_of((paths.CONFIG_CHANGES,))
+    marked = (f"{paths.CONFIG_CHANGES}/{name}".removeprefix(paths.CONFIG_CHANGE_PREFIX) for name in listed or ())
+    numbers = sorted(number for each in marked if each.isdecimal() and (number := int(each)) > question.after)
+    node_paths = tuple(map(paths.config_change, numbers))
+    nodes = yield from data_of(node_paths)
+    found = []
+    for number, path, node in zip(numbers, node_paths, nodes, strict=True):
+        if node.code == OK:
+            try:
+                entity = znodes.decode_config_change(path, node.data)
+            except BadZnode as error:
+                logger.warning("A notification counts as empty: %s", error)
+                entity = ""
+            found.append(ConfigChanged(number, entity))
+    return ConfigChanges(tuple(found))
+
+
+def delete_config_changes(question: DeleteConfigChanges) -> Conversation:
+    """Delete old notifications; another broker may have done so already."""
+    yield from delete_present([paths.config_change(number) for number in question.numbers], None)
+    return Done()
+
+
 def _notifications(parent: str, prefix: str, decode: Callable[[str, bytes | None], Any]) -> Conversation:
     yield Arm(children=(parent,))
     (listed,) = yield from children_of((parent,))
@@ -106,4 +136,6 @@ ANSWERS: dict[type, Starter] = {
     NotifyLogDirFailure: notify_log_dir_failure,
     GetLogDirEvents: get_log_dir_events,
     DeleteLogDirEvents: delete_log_dir_events,
+    GetConfigChanges: get_config_changes,
+    DeleteConfigChanges: delete_config_changes,
 }

@@ -17,7 +17,7 @@ PRODUCER_IDS = "/latest_producer_id_block"
 BROKER_IDS = events.BrokerChange.watch.path
 TOPICS = events.TopicChange.watch.path
 TOPIC_CONFIGS = "/config/topics"
-CONFIG_CHANGES = events.TopicUncleanLeaderElectionEnable.watch.path
+CONFIG_CHANGES = events.ConfigChangeNotification.watch.path
 DELETE_TOPICS = events.TopicDeletion.watch.path
 REASSIGNMENTS = events.ZkPartitionReassignment.watch.path
 PREFERRED_ELECTION = events.PreferredReplicaLeaderElection.watch.path
@@ -85,6 +85,11 @@ def delete_topic(name: str) -> str:
 def isr_change(name: str) -> str:
     """A notification that ISRs changed."""
     return f"{ISR_CHANGES}/{name}"
+
+
+def config_change(number: int) -> str:
+    """A notification that a configuration changed."""
+    return f"{CONFIG_CHANGE_PREFIX}{number:010d}"
 
 
 def log_dir_event(name: str) -> str:

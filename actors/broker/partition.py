@@ -70,6 +70,7 @@ from messages.partition import (
     AppendBatch,
     BatchAppended,
     ChangeIsr,
+    Configure,
     EpochEndFound,
     ExpireLog,
     FindEpochEnd,
@@ -128,6 +129,15 @@ class PartitionActor(Answerer):
         self._known = Partition(message.partition, message.broker_id)
         self._settings = message.settings
         self._manager, self._isr_keeper = sender, message.isr_keeper
+
+    def receiveMsg_Configure(self, message: Configure, sender: ActorAddress) -> None:
+        """The topic's configuration changed: what is done from now on heeds it."""
+        self._settings = message.settings
+        if self._log_path:
+            self.port("logs").configure(self._log_path, _log_config(self._settings))
+        if self._leader is not None:
+            self._leader.configured(self._settings.lag, self._settings.min_insync_replicas, self.now)
+            self._carry_out(self._leader)
 
     # ------------------------------------------------------------------------------------------------ orders
 

@@ -57,6 +57,7 @@ from messages.broker import (
     RoleTaken,
     StageMetadata,
     StopPartition,
+    TopicsConfigured,
 )
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.conversation import Ask, AskFailed, Failure, Flow, Pause, ask, ask_all, in_slices, in_turns, slices
@@ -65,6 +66,7 @@ from messages.metrics import Gauge, Gauges
 from messages.network import ClientPart, ClientResponse
 from messages.node import BrokerEpoch, NodeSettings, ReplicaManagerFailed, ReplicaManagerStarted, StartReplicaManager
 from messages.partition import (
+    Configure,
     ExpireLog,
     FollowedPartition,
     FollowLeader,
@@ -84,7 +86,7 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.vocabulary import Message
-from messages.zookeeper import GetControllerEpoch, GetTopicConfigs, NotifyLogDirFailure
+from messages.zookeeper import GetControllerEpoch, GetTopicConfigs, NotifyLogDirFailure, TopicConfig
 
 _log = logging.getLogger("kafka_actors.replica_manager")
 
@@ -218,6 +220,8 @@ class ReplicaManagerActor(FlowActor):
                 return None
             case WakeupMessage(payload=KeepLogs(what)):
                 return None if self._directories is None else self._keep_logs(what, self._directories)
+            case TopicsConfigured(topics):
+                return self._reconfigure(topics)
             case LogFailed(partition, storage_error):
                 if self._directories is not None:
                     return self._handle_log_failure(partition, storage_error, self._directories)
@@ -382,6 +386,24 @@ class ReplicaManagerActor(FlowActor):
         default = log_settings(self._settings, "", ())
         for topic, overrides in topics:
             self._topics[topic] = log_settings(self._settings, topic, overrides) if overrides else default
+
+    def _reconfigure(self, topics: Sequence[TopicConfig]) -> Flow[None]:
+        """Have the hosted partitions of these topics heed their changed configuration."""
+        changed: dict[str, LogSettings] = {}
+        for topic, overrides, _ in topics:
+            if topic in self._topics:
+                new = log_settings(self._settings, topic, overrides)
+                if new != self._topics[topic]:
+                    self._topics[topic] = changed[topic] = new
+
+        def tell(partitions: Sequence[TopicPartition]) -> None:
+            for partition in partitions:
+                actor = self._hosted[partition] if partition.topic in changed else None
+                if actor is not None:
+                    self.send(actor, Configure(changed[partition.topic]))
+
+        if changed:
+            yield from in_slices(tell, tuple(self._hosted))
 
     def _follow(self, taken: Sequence[Taken], brokers: AliveBrokers) -> None:
         """Fetch from the leaders of these partitions, whose role is news."""

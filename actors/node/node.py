@@ -18,6 +18,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.broker.auto_topic_creation import AutoTopicCreationActor
 from actors.broker.configs import ConfigsActor
+from actors.broker.dynamic_config import DynamicConfigActor
 from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
 from actors.broker.isr_keeper import IsrKeeperActor
 from actors.broker.metadata_cache import MetadataCacheActor
@@ -45,6 +46,7 @@ from messages.node import (
     StartBridge,
     StartConfigs,
     StartController,
+    StartDynamicConfig,
     StartFetcherManager,
     StartIsrKeeper,
     StartMetadataCache,
@@ -205,6 +207,11 @@ class NodeActor(FlowActor):
                     fetcher_manager,
                     self._partition_requests,
                 ),
+            )
+            dynamic_config = self.createActor(DynamicConfigActor)
+            self.send(
+                dynamic_config,
+                StartDynamicConfig(start.settings.node_id, self.peers["bridge"], self._replica_manager),
             )
         else:
             self._loaded = ReplicaManagerStarted()

@@ -133,6 +133,10 @@ class LogsPort:
             self._logs[path] = log
         return log.start, log.end, log.epochs.latest, directory.high_watermarks.get(partition)
 
+    def configure(self, path: str, config: tuple[int, ...]) -> None:
+        """The topic's configuration changed: segments that are begun from now on, and what is kept, heed it."""
+        self._logs[path].config = LogConfig(*config)
+
     def close(self, path: str, forget: bool) -> None:
         """Close the log as it is: its directory is about to be renamed, or is lost. `forget` its checkpoints, too."""
         directory, partition = self._place(path)

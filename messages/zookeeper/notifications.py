@@ -1,6 +1,8 @@
-"""Notifications of brokers to the controller: ISR changes and failed log directories."""
+"""Notifications: of brokers to the controller, ISR changes and failed log directories; to brokers, changed configs."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from messages.cluster import TopicPartition
 from messages.conversation import Done
@@ -62,3 +64,31 @@ class DeleteLogDirEvents(BridgeQuestion[Done]):
 
     names: tuple[str, ...]
     epoch_zk_version: int
+
+
+@message
+class GetConfigChanges(BridgeQuestion["ConfigChanges"]):
+    """Read /config/changes/* beyond number `after`; arms ConfigChangeNotification. -> ConfigChanges"""
+
+    after: int
+
+
+class ConfigChanged(NamedTuple):
+    """One notification: its number, and whose configuration changed: "topics/t", "brokers/1", "brokers/<default>"."""
+
+    number: int
+    entity_path: str
+
+
+@message
+class ConfigChanges:
+    """The notifications, in their order. A torn one names nobody: its entity path is empty."""
+
+    changes: tuple[ConfigChanged, ...]
+
+
+@message
+class DeleteConfigChanges(BridgeQuestion[Done]):
+    """Broker: delete the notifications with these numbers, which everybody has had the time to read. -> Done"""
+
+    numbers: tuple[int, ...]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors.runtime import VirtualClock
+from messages.broker import TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.data_requests import (
     EARLIEST,
@@ -49,7 +50,7 @@ from messages.errors import (
 )
 from messages.network import CloseClient
 from messages.wire.record_batch import read_records, whole_batches
-from messages.zookeeper import NotifyLogDirFailure
+from messages.zookeeper import NotifyLogDirFailure, TopicConfig
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, known, order
 from tests.storage.batches import batch, header_of, with_header
 
@@ -411,3 +412,51 @@ def test_what_is_old_goes_when_retention_looks(tmp_path: Path) -> None:
     skip(broker, 1.1)
     assert (fetch(broker, 3).log_start_offset, fetch(broker, 0).error_code) == (3, OFFSET_OUT_OF_RANGE)
     broker.base.shutdown()
+
+
+# ------------------------------------------------------------------------------------------------ configured anew
+
+
+def configure(broker: Broker, topic: str = "t", **overrides: object) -> None:
+    """The topic's overrides are these now."""
+    entries = tuple(ConfigEntry(name.replace("_", "."), str(value)) for name, value in overrides.items())
+    broker.base.inject(broker.manager, TopicsConfigured((TopicConfig(topic, entries),)))
+    broker.run()
+
+
+def test_a_changed_configuration_is_heeded_by_open_logs(broker: Broker, tmp_path: Path) -> None:
+    lead(broker)
+    assert produce(broker, batch(bytes(2000))).error_code == NONE
+    configure(broker, max_message_bytes=1000)
+    assert produce(broker, batch(bytes(2000))).error_code == MESSAGE_TOO_LARGE
+    configure(broker, segment_bytes=1000, message_timestamp_type="LogAppendTime")
+    assert produce(broker, batch(b"a")).log_append_time_ms > 0
+    assert sorted(each.name for each in (tmp_path / "t-0").glob("*.log")) == [f"{0:020d}.log", f"{1:020d}.log"]
+    configure(broker, cleanup_policy="compact")
+    assert produce(broker, batch(b"without a key")).error_code == INVALID_RECORD
+    configure(broker, "u", max_message_bytes=1)
+    configure(broker)
+    assert produce(broker, batch(bytes(2000))).error_code == NONE
+
+
+def test_more_or_fewer_in_sync_replicas_may_be_asked_for_at_any_time(broker: Broker) -> None:
+    lead(broker, 1, 2, isr=(0, 1))
+    configure(broker, min_insync_replicas=3)
+    assert produce(broker, batch(b"a"), acks=-1).error_code == NOT_ENOUGH_REPLICAS
+    configure(broker, min_insync_replicas=2)
+    waiting = wait_for_produce(broker, batch(b"a"))
+    fetch(broker, 1, replica=1)
+    [result] = answered(broker, waiting).partitions
+    assert result.error_code == NONE
+
+
+def test_old_segments_go_by_the_retention_that_is_configured_now(broker: Broker, tmp_path: Path) -> None:
+    broker.configs["t"] = (ConfigEntry("segment.bytes", "200"), ConfigEntry("retention.ms", "-1"))
+    lead(broker)
+    for _ in range(3):
+        produce(broker, batch(bytes(100)))
+    skip(broker, 600.0)
+    assert fetch(broker, 0).log_start_offset == 0
+    configure(broker, segment_bytes=200, retention_ms=-1, retention_bytes=1)
+    skip(broker, 600.0)
+    assert fetch(broker, 3).log_start_offset == 2

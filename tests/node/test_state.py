@@ -11,6 +11,7 @@ import pytest
 
 from actors.broker.auto_topic_creation import AutoTopicCreationActor
 from actors.broker.configs import ConfigsActor
+from actors.broker.dynamic_config import DynamicConfigActor
 from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
 from actors.broker.isr_keeper import IsrKeeperActor
 from actors.broker.metadata_cache import MetadataCacheActor
@@ -39,6 +40,7 @@ ACTORS = {
     *(RequestHandlerActor, TopicDeletionActor, ZkBridgeActor),
     AutoTopicCreationActor,
     ConfigsActor,
+    DynamicConfigActor,
     IsrKeeperActor,
     PartitionRequestsActor,
     ProducerIdsActor,

@@ -27,7 +27,7 @@ def test_the_table_is_that_of_the_notes() -> None:
         ("/admin/reassign_partitions", NODE, {NODE_CREATED: "ZkPartitionReassignment"}),
         ("/brokers/topics/*/partitions/*/state", NODE, {NODE_CHANGED: "PartitionReassignmentIsrChange"}),
         ("/admin/preferred_replica_election", NODE, {NODE_CREATED: "PreferredReplicaLeaderElection"}),
-        ("/config/changes", CHILD, {CHILDREN_CHANGED: "TopicUncleanLeaderElectionEnable"}),
+        ("/config/changes", CHILD, {CHILDREN_CHANGED: "ConfigChangeNotification"}),
         ("/isr_change_notification", CHILD, {CHILDREN_CHANGED: "IsrChangeNotification"}),
         ("/log_dir_event_notification", CHILD, {CHILDREN_CHANGED: "LogDirEventNotification"}),
     ]

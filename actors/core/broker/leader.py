@@ -269,6 +269,11 @@ class Leader:
             self.isr, self.zk_version = writing.isr, zk_version
         self._advance(now)
 
+    def configured(self, lag: float, min_isr: int, now: float) -> None:
+        """The topic's configuration changed."""
+        self.lag, self.min_isr = lag, min_isr
+        self._advance(now)
+
     # ------------------------------------------------------------------------------------------------ rules
 
     def _is_out_of_sync(self, replica: int, now: float) -> bool:

@@ -18,7 +18,7 @@ from actors.core.controller.slicing import Pauses
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import TopicPartition
 from messages.conversation import SLICE, Flow, ask, in_slices, slices
-from messages.events import PartitionModifications, TopicChange, TopicDeletion, TopicUncleanLeaderElectionEnable
+from messages.events import ConfigChangeNotification, PartitionModifications, TopicChange, TopicDeletion
 from messages.zookeeper import (
     GetAssignments,
     GetTopicConfigs,
@@ -131,12 +131,12 @@ def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow
         yield from deletion_plan.forget_requests(context, known)
 
 
-def configs_changed(context: ControllerContext, event: TopicUncleanLeaderElectionEnable) -> Flow[None]:
+def configs_changed(context: ControllerContext, event: ConfigChangeNotification) -> Flow[None]:
     """A configuration changed: topics that wait for a leader, and may elect uncleanly, are tried again.
 
     Which topic it was is not asked. It matters for those alone, and a try too many finds what it found before.
     """
-    yield from ask(StartWatching((TopicUncleanLeaderElectionEnable.__name__,)))
+    yield from ask(StartWatching((ConfigChangeNotification.__name__,)))
     waiting = tuple(dict.fromkeys(tp.topic for tp in context.leaderless if tp.topic not in context.queued))
     if waiting:
         answer = yield from ask(GetTopicConfigs(waiting))
@@ -149,5 +149,5 @@ EVENTS: dict[type, Callable[..., Flow[None]]] = {
     TopicChange: changed,
     PartitionModifications: modified,
     TopicDeletion: deletion_requested,
-    TopicUncleanLeaderElectionEnable: configs_changed,
+    ConfigChangeNotification: configs_changed,
 }

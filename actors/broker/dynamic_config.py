@@ -1,0 +1,88 @@
+"""DynamicConfigActor: hears that configurations changed, and tells who heeds them (Kafka's DynamicConfigManager).
+
+Rule 1: whoever changes a configuration leaves a notification in /config/changes. Each is read once, in order; what is
+        told is the configuration as it is then.
+Rule 2: a change counts as heard when it was read. What a lost session interrupted is read again in the next.
+Rule 3: notifications that were seen a quarter of an hour ago are deleted by whoever hears of another: by then every
+        broker has read them.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import ClassVar
+
+from thespian.actors import ActorAddress, WakeupMessage
+
+from actors.runtime import FlowActor
+from messages.broker import TopicsConfigured
+from messages.conversation import Flow, ask
+from messages.events import ConfigChangeNotification, SessionExpired
+from messages.node import StartDynamicConfig
+from messages.vocabulary import Message
+from messages.zookeeper import DeleteConfigChanges, GetConfigChanges, GetTopicConfigs
+
+log = logging.getLogger("kafka.server.DynamicConfigManager")
+
+KEPT_SECONDS = 15 * 60.0
+AGAIN_SECONDS = 1.0
+TOPIC = "topics/"
+
+
+class DynamicConfigActor(FlowActor):
+    """One per broker; see the module's rules."""
+
+    answer_deadline: ClassVar[float] = 3600.0
+    """The bridge holds questions while ZooKeeper is away, and nothing is lost by waiting for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._node_id = -1
+        self._replica_manager: ActorAddress
+        self._heard = -1
+        """The newest notification that was read."""
+        self._seen: dict[int, float] = {}
+        """When which notification was seen first (rule 3)."""
+
+    def flow(self, message: Message) -> Flow[None] | None:
+        """There may be something to be read: at the start, in a new session, and whenever the watch says so."""
+        match message:
+            case StartDynamicConfig(node_id, bridge, replica_manager):
+                self._node_id, self._replica_manager = node_id, replica_manager
+                self.peers = {"bridge": bridge}
+                return self._listen()
+            case ConfigChangeNotification() | SessionExpired() | WakeupMessage():
+                return self._listen()
+        return super().flow(message)
+
+    def event_failed(self, event: Message, error: Exception) -> None:
+        """What could not be read is read a little later (rule 2)."""
+        self.wakeupAfter(timedelta(seconds=AGAIN_SECONDS))
+
+    def preempts(self, message: Message) -> bool:
+        """A lost session makes moot what was asked in it (rule 2)."""
+        return isinstance(message, SessionExpired)
+
+    def _listen(self) -> Flow[None]:
+        changes = (yield from ask(GetConfigChanges(self._heard))).changes
+        if not changes:
+            return
+        topics = {
+            change.entity_path.removeprefix(TOPIC): None for change in changes if change.entity_path.startswith(TOPIC)
+        }
+        if topics:
+            found = (yield from ask(GetTopicConfigs(tuple(topics)))).topics
+            for topic, entries, _ in found:
+                log.info(
+                    "[Broker id=%d] Processing override for entityPath: topics/%s with config: %s",
+                    *(self._node_id, topic, dict(entries)),
+                )
+            self.send(self._replica_manager, TopicsConfigured(tuple(each for each in found if each.readable)))
+        self._heard = changes[-1].number
+        old = tuple(number for number, seen in self._seen.items() if self.now - seen > KEPT_SECONDS)
+        self._seen.update((change.number, self.now) for change in changes)
+        if old:
+            yield from ask(DeleteConfigChanges(old))
+            for number in old:
+                del self._seen[number]

@@ -1,0 +1,86 @@
+"""Nodes heed configurations that somebody changes, in their own sessions and after an expiry, in virtual time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from actors.broker.dynamic_config import KEPT_SECONDS, DynamicConfigActor
+from actors.broker.replica_manager import ReplicaManagerActor
+from messages.cluster import ConfigEntry
+from messages.store import CREATE_SEQUENTIAL, WriteOp
+from messages.zookeeper import SetTopicConfig
+from tests.node.test_assembly import World, controller, create_topic, leaders
+from tests.node.test_state import actors
+from zk_bridge.client import Client
+from zk_bridge.memory_store import MemoryStore
+
+
+def started(tmp_path: Path) -> World:
+    """A cluster of three with a topic t."""
+    world = World.of(tmp_path)
+    world.until(lambda: all(node.ready for node in world.nodes) and controller(world.zookeeper) >= 0)
+    create_topic(world.zookeeper)
+    world.until(lambda: len(leaders(world.zookeeper)) == 3)
+    world.scheduler.run(1.0)
+    return world
+
+
+def change(world: World, **overrides: int) -> None:
+    """As kafka-configs would."""
+    entries = tuple(ConfigEntry(name.replace("_", "."), str(value)) for name, value in overrides.items())
+    with Client(MemoryStore(world.zookeeper)) as admin:
+        admin.ask(SetTopicConfig("t", entries))
+
+
+def heeded(world: World) -> list[int]:
+    """max.message.bytes of t as each node has it."""
+    managers = [each for node in world.nodes for each in actors(node) if isinstance(each, ReplicaManagerActor)]
+    return [manager._topics["t"].max_message_bytes for manager in managers]
+
+
+def hearing(world: World) -> list[Any]:
+    return [each for node in world.nodes for each in actors(node) if isinstance(each, DynamicConfigActor)]
+
+
+def notes(world: World) -> list[str]:
+    return [path for path, _ in world.zookeeper.walk() if path.startswith("/config/changes/")]
+
+
+def test_every_node_heeds_a_changed_configuration_also_after_its_session(tmp_path: Path) -> None:
+    world = started(tmp_path)
+    for size in (1000, 2000):
+        change(world, max_message_bytes=size)
+        world.scheduler.run(1.0)
+        assert heeded(world) == [size] * 3
+    for store in world.stores:
+        store.expire()
+    change(world, max_message_bytes=3000)
+    world.scheduler.run(10.0)
+    assert heeded(world) == [3000] * 3
+    change(world, max_message_bytes=4000)
+    world.scheduler.run(1.0)
+    assert heeded(world) == [4000] * 3
+    world.stop(0, 1, 2)
+
+
+def test_notifications_are_deleted_when_everybody_has_had_the_time_to_read_them(tmp_path: Path) -> None:
+    world = started(tmp_path)
+    change(world, max_message_bytes=1000)
+    change(world, max_message_bytes=2000)
+    world.scheduler.run(KEPT_SECONDS + 1)
+    assert len(notes(world)) == 2
+    change(world, max_message_bytes=3000)
+    world.scheduler.run(1.0)
+    assert notes(world) == ["/config/changes/config_change_0000000002"]
+    assert [list(each._seen) for each in hearing(world)] == [[2]] * 3
+    world.stop(0, 1, 2)
+
+
+def test_a_torn_notification_names_nobody(tmp_path: Path) -> None:
+    world = started(tmp_path)
+    world.zookeeper.write((WriteOp(CREATE_SEQUENTIAL, "/config/changes/config_change_", b"{torn"),), 0)
+    change(world, max_message_bytes=1000)
+    world.scheduler.run(1.0)
+    assert heeded(world) == [1000] * 3
+    world.stop(0, 1, 2)
