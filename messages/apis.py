@@ -60,6 +60,7 @@ from messages.data_requests import (
     ProduceResponse,
 )
 from messages.errors import NONE, NOT_CONTROLLER, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.requests import (
     ApiVersionRange,
     ApiVersionsRequest,
@@ -237,6 +238,10 @@ APIS: tuple[Api, ...] = (
     Api(
         *(44, "IncrementalAlterConfigs", 0, 1, IncrementalAlterConfigsRequest, AlterConfigsResponse, CONFIGS),
         refusal=_resources_with(AlterConfigsResponse, AlteredResource),
+    ),
+    Api(
+        *(35, "DescribeLogDirs", 0, 2, DescribeLogDirsRequest, DescribeLogDirsResponse, REPLICA_MANAGER),
+        refusal=lambda request, code: DescribeLogDirsResponse(()),
     ),
     Api(
         *(37, "CreatePartitions", 0, 2, CreatePartitionsRequest, CreatePartitionsResponse, CONTROLLER),

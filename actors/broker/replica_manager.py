@@ -25,6 +25,7 @@ from datetime import timedelta
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.broker.partition import PartitionActor
+from actors.core.broker.log_dirs import FoundLog, described, wanted_logs
 from actors.core.broker.replica_manager import (
     Census,
     ControllerResponse,
@@ -62,6 +63,7 @@ from messages.broker import (
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.conversation import Ask, AskFailed, Failure, Flow, Pause, ask, ask_all, in_slices, in_turns, slices
 from messages.errors import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
+from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientPart, ClientResponse
 from messages.node import BrokerEpoch, NodeSettings, ReplicaManagerFailed, ReplicaManagerStarted, StartReplicaManager
@@ -208,13 +210,15 @@ class ReplicaManagerActor(FlowActor):
     # ------------------------------------------------------------------------------------------------ requests
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """One controller request, or the removal of deleted logs."""
+        """One request of a controller, a client's about log directories, or what is done from time to time."""
         match message:
-            case Forwarded():
-                if self._directories is not None:
-                    return self._serve(message, self._directories)
-                self._early.append(message)
-                return None
+            case Forwarded(request=request):
+                if self._directories is None:
+                    self._early.append(message)
+                    return None
+                if isinstance(request.request, DescribeLogDirsRequest):
+                    return self._describe_log_dirs(message, request.request, self._directories)
+                return self._serve(message, self._directories)
             case WakeupMessage(payload=RemoveDeletedLogs()):
                 self._remove_deleted_logs()
                 return None
@@ -230,7 +234,12 @@ class ReplicaManagerActor(FlowActor):
 
     def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
         """A request whose flow broke is answered as a whole: the controller would send it again for ever otherwise."""
-        return self._refuse(event, UNKNOWN_SERVER_ERROR) if isinstance(event, Forwarded) else None
+        if not isinstance(event, Forwarded):
+            return None
+        if isinstance(event.request.request, DescribeLogDirsRequest):
+            self._respond(event, DescribeLogDirsResponse(()))
+            return None
+        return self._refuse(event, UNKNOWN_SERVER_ERROR)
 
     def _serve(self, forwarded: Forwarded, directories: LogDirectories) -> Flow[None]:
         request = forwarded.request.request
@@ -303,12 +312,39 @@ class ReplicaManagerActor(FlowActor):
         self._respond(forwarded, answer(request, error_code, itertools.chain.from_iterable(errors)))
         yield from let_go(self._parts)
 
-    def _respond(self, forwarded: Forwarded, response: ControllerResponse) -> None:
+    def _respond(self, forwarded: Forwarded, response: ControllerResponse | DescribeLogDirsResponse) -> None:
         request = forwarded.request
         parts, last = cut(response)
         for part in parts:
             self.send(forwarded.client, ClientPart(request.connection, part))
         self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, last))
+
+    # ------------------------------------------------------------------------------------------------ DescribeLogDirs
+
+    def _describe_log_dirs(
+        self, forwarded: Forwarded, request: DescribeLogDirsRequest, directories: LogDirectories
+    ) -> Flow[None]:
+        """Tell a client where logs are, and how large."""
+        wanted = wanted_logs(request)
+        logs = [
+            (path, partition, is_future)
+            for path, partition, is_future in directories.paths()
+            if wanted is None or partition in wanted
+        ]
+
+        def measure(part: Sequence[tuple[str, tuple[str, int], bool]]) -> list[FoundLog]:
+            sizes = self.port("logs").sizes(tuple(path for path, _, _ in part))
+            return [
+                FoundLog(path.rpartition("/")[0], TopicPartition(*partition), size, self._is_open(partition), is_future)
+                for (path, partition, is_future), size in zip(part, sizes, strict=True)
+            ]
+
+        found = yield from in_slices(measure, logs)
+        told = described(self._settings.log_dirs, directories.offline, itertools.chain.from_iterable(found))
+        self._respond(forwarded, told)
+
+    def _is_open(self, partition: tuple[str, int]) -> bool:
+        return self._hosted.get(TopicPartition(*partition)) is not None
 
     # ------------------------------------------------------------------------------------------------ UpdateMetadata
 

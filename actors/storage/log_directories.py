@@ -10,6 +10,8 @@ Rule 3: while a directory is offline, a partition that is not new, and whose log
         no other log (broker.md 9.1 row 20).
 Rule 4: a log is deleted by renaming it at once and removing it later, so that its name is free and the delay bounds
         the load; what a stop leaves renamed is removed after the next start (broker.md 2.2).
+Rule 5: we move no log from one directory to another. What somebody who does has left half done is named and kept; it is
+        not served, and nobody here removes it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import logging
 import os.path
 import re
+from collections.abc import Iterator
 from typing import Protocol
 
 from messages.cluster import MAX_LOG_NAME
@@ -92,6 +95,8 @@ class LogDirectories:
         self._counts = dict.fromkeys(directories, 0)
         """Live directories, with the number of logs in each."""
         self._logs: dict[tuple[str, int], str] = {}
+        self.futures: dict[str, tuple[str, int]] = {}
+        """Paths of logs that were to replace others when somebody moved them between directories (rule 5)."""
         self.offline: list[str] = []
 
     @property
@@ -133,6 +138,9 @@ class LogDirectories:
                 ) from None
             if renamed == "delete":
                 leftovers.append(f"{directory}/{name}")
+            elif renamed == "future":
+                _log.warning("%s/%s is a log that was being moved there: it is kept, and not served", directory, name)
+                self.futures[f"{directory}/{name}"] = topic, partition
             elif not renamed:
                 elsewhere = self._logs.get((topic, partition))
                 if elsewhere is not None:
@@ -175,6 +183,11 @@ class LogDirectories:
         """Every log's partition, and the directory in which it lies."""
         return dict(self._logs)
 
+    def paths(self) -> Iterator[tuple[str, tuple[str, int], bool]]:
+        """(path, partition, whether it is a future one) of every log."""
+        yield from ((f"{home}/{log_name(*partition)}", partition, False) for partition, home in self._logs.items())
+        yield from ((path, partition, True) for path, partition in self.futures.items())
+
     def find(self, partition: tuple[str, int]) -> str | None:
         """The path of the partition's log; None where it has none."""
         directory = self._logs.get(partition)
@@ -201,6 +214,7 @@ class LogDirectories:
         if self._counts.pop(directory, None) is None:
             return []
         self.offline.append(directory)
+        self.futures = {path: of for path, of in self.futures.items() if os.path.dirname(path) != directory}  # noqa: PTH120
         lost = [partition for partition, home in self._logs.items() if home == directory]
         for partition in lost:
             del self._logs[partition]

@@ -265,6 +265,19 @@ class LogsPort:
         log.advance_start(offset)
         return log.start
 
+    def sizes(self, paths: tuple[str, ...]) -> tuple[int, ...]:
+        """The bytes of the logs at these paths, opened or not; -1 where one is gone, or its disk failed."""
+        return tuple(map(self._size, paths))
+
+    def _size(self, path: str) -> int:
+        log = self._logs.get(path)
+        if log is not None:
+            return log.size
+        try:
+            return sum(file.stat().st_size for file in Path(path).glob("*.log"))
+        except OSError:
+            return -1
+
     # ------------------------------------------------------------------------------------------------ housekeeping
 
     def note_high_watermark(self, path: str, offset: int) -> None:

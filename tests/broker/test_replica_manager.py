@@ -22,6 +22,7 @@ from messages.errors import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from messages.log_dir_requests import DescribableLogDirTopic, DescribedLog, DescribeLogDirsRequest
 from messages.node import ReplicaManagerFailed, ReplicaManagerStarted
 from messages.requests import LeaderAndIsrRequest, StopReplicaResponse
 from messages.zookeeper import NotifyLogDirFailure
@@ -566,4 +567,38 @@ def test_the_coordinator_hears_of_a_failed_disk_and_of_deleted_topics(tmp_path: 
     broker.update(known("t"), known("u"))
     broker.update(known("u", leader=LEADER_DURING_DELETE))
     assert broker.coordinated == [PartitionsDeleted((TopicPartition("u", 0),))]
+    broker.base.shutdown()
+
+
+# ------------------------------------------------------------------------------------------------ DescribeLogDirs
+
+
+def test_clients_are_told_where_logs_are_and_how_large(tmp_path: Path) -> None:
+    places = [tmp_path / "a", tmp_path / "b"]
+    for name in ("t-0", "u-5", f"t-0.{'f' * 32}-future"):
+        (places[0] / name).mkdir(parents=True)
+        (places[0] / name / f"{0:020d}.log").write_bytes(bytes(7))
+    broker = Broker(*places)
+    broker.run()
+    broker.lead(order("v"))  # goes to b, where fewer are
+
+    def told(*topics: DescribableLogDirTopic) -> list[tuple[int, str, list[tuple[str, DescribedLog]]]]:
+        results = broker.ask(DescribeLogDirsRequest(1, topics or None)).results
+        return [
+            (each.error_code, each.log_dir, [(topic.name, log) for topic in each.topics for log in topic.partitions])
+            for each in results
+        ]
+
+    in_a = [("t", DescribedLog(0, 7)), ("t", DescribedLog(0, 7, is_future_key=True)), ("u", DescribedLog(5, 7))]
+    in_b = [("v", DescribedLog(0, 0, offset_lag=0))]
+    assert told() == [(NONE, str(places[0]), in_a), (NONE, str(places[1]), in_b)]
+    assert told(DescribableLogDirTopic("u", (5, 6))) == [
+        (NONE, str(places[0]), in_a[2:]),
+        (NONE, str(places[1]), []),
+    ]
+    broker.stop(("t", 0, -2, True))
+    assert any(path.name.endswith("-future") for path in places[0].iterdir()), "it is not ours to delete"
+    broker.disk.faults[str(places[0])] = IO_ERROR
+    broker.stop(("u", 5, -2, True))
+    assert told() == [(KAFKA_STORAGE_ERROR, str(places[0]), []), (NONE, str(places[1]), in_b)]
     broker.base.shutdown()

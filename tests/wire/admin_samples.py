@@ -56,11 +56,20 @@ from messages.config_requests import (
     DescribedResource,
     IncrementalAlterConfigsRequest,
 )
+from messages.log_dir_requests import (
+    DescribableLogDirTopic,
+    DescribedLog,
+    DescribedLogDir,
+    DescribedLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
 ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 45, 46
 ELECT_LEADERS = 43
+DESCRIBE_LOG_DIRS = 35
 
 MODULES = {
     CREATE_TOPICS: "create_topics",
@@ -70,6 +79,7 @@ MODULES = {
     ALTER_CONFIGS: "alter_configs",
     INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
     ELECT_LEADERS: "elect_leaders",
+    DESCRIBE_LOG_DIRS: "describe_log_dirs",
     ALTER_REASSIGNMENTS: "alter_partition_reassignments",
     LIST_REASSIGNMENTS: "list_partition_reassignments",
 }
@@ -112,6 +122,7 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
     moved = st.builds(ReassignableTopic, texts, several(st.builds(ReassignablePartition, int32, st.none() | ids)))
     asked = st.builds(ListPartitionReassignmentsTopics, texts, ids)
     electable = st.builds(ElectableTopic, texts, ids)
+    described_of = st.builds(DescribableLogDirTopic, texts, ids)
     growing = st.builds(GrowingTopic, texts, int32, st.none() | several(st.builds(WantedReplicas, ids)))
 
     int8 = st.integers(-128, 127)
@@ -131,6 +142,7 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
                 IncrementalAlterConfigsRequest, this, several(changing), st.booleans()
             ),
             ELECT_LEADERS: st.builds(ElectLeadersRequest, this, st.none() | several(electable), spans, int8),
+            DESCRIBE_LOG_DIRS: st.builds(DescribeLogDirsRequest, this, st.none() | several(described_of)),
             ALTER_REASSIGNMENTS: st.builds(AlterPartitionReassignmentsRequest, this, spans, several(moved)),
             LIST_REASSIGNMENTS: st.builds(ListPartitionReassignmentsRequest, this, spans, st.none() | several(asked)),
         }
@@ -147,10 +159,16 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
         ReassignableTopicResponse, texts, several(st.builds(ReassignablePartitionResponse, int32, codes, maybe))
     )
     elected = st.builds(ElectedTopic, texts, several(st.builds(ElectedPartition, int32, codes, maybe)))
+    sizes = st.integers(-(2**63), 2**63 - 1)
+    log_topic = st.builds(
+        DescribedLogDirTopic, texts, several(st.builds(DescribedLog, int32, sizes, sizes, st.booleans()))
+    )
+    log_dir = st.builds(DescribedLogDir, codes, texts, several(log_topic))
     ongoing = st.builds(
         OngoingTopicReassignment, texts, several(st.builds(OngoingPartitionReassignment, int32, ids, ids, ids))
     )
     responses = {
+        DESCRIBE_LOG_DIRS: st.builds(DescribeLogDirsResponse, several(log_dir), spans),
         DESCRIBE_CONFIGS: st.builds(DescribeConfigsResponse, several(resource), spans),
         ALTER_CONFIGS: altered,
         INCREMENTAL_ALTER_CONFIGS: altered,
@@ -169,7 +187,11 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
 
 def is_mine(message: Any) -> bool:
     """Is it a message of these APIs?"""
-    return type(message).__module__ in ("messages.admin_requests", "messages.config_requests")
+    return type(message).__module__ in (
+        "messages.admin_requests",
+        "messages.config_requests",
+        "messages.log_dir_requests",
+    )
 
 
 def words(message: Any) -> dict[str, Any]:

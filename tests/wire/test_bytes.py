@@ -259,6 +259,7 @@ def test_supported_and_advertised() -> None:
         "CreatePartitions": (37, 0, 2),
         "IncrementalAlterConfigs": (44, 0, 1),
         "ElectLeaders": (43, 0, 2),
+        "DescribeLogDirs": (35, 0, 2),
         "AlterPartitionReassignments": (45, 0, 0),
         "ListPartitionReassignments": (46, 0, 0),
     }

@@ -1,0 +1,61 @@
+"""What clients are told of log directories (DescribeLogDirs; broker.md 6.2).
+
+Rule 1: every directory of log.dirs is named, in that order; one that is offline with code 56, and without its logs.
+Rule 2: the lag of a log is by how much its end is behind the high watermark. That of a hosted one never is; of any
+        other nobody knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from messages.cluster import TopicPartition
+from messages.errors import KAFKA_STORAGE_ERROR, NONE
+from messages.log_dir_requests import (
+    NO_LAG,
+    DescribedLog,
+    DescribedLogDir,
+    DescribedLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+
+
+class FoundLog(NamedTuple):
+    """A log on disk: its directory, its bytes (-1: gone meanwhile), whether it is hosted, whether a future one."""
+
+    directory: str
+    partition: TopicPartition
+    size: int
+    hosted: bool
+    is_future: bool
+
+
+def wanted_logs(request: DescribeLogDirsRequest) -> frozenset[tuple[str, int]] | None:
+    """The partitions that a client asks for; None for all."""
+    if request.topics is None:
+        return None
+    return frozenset((topic.topic, number) for topic in request.topics for number in topic.partitions)
+
+
+def described(
+    directories: Sequence[str], offline: Collection[str], logs: Iterable[FoundLog]
+) -> DescribeLogDirsResponse:
+    """The answer, of what was found in the directories that are there (rules 1 and 2)."""
+    found: dict[str, dict[str, list[DescribedLog]]] = {directory: {} for directory in directories}
+    for directory, (topic, number), size, hosted, is_future in logs:
+        if size >= 0:
+            lag = 0 if hosted and not is_future else NO_LAG
+            found[directory].setdefault(topic, []).append(DescribedLog(number, size, lag, is_future))
+    return DescribeLogDirsResponse(
+        tuple(
+            DescribedLogDir(KAFKA_STORAGE_ERROR, directory)
+            if directory in offline
+            else DescribedLogDir(
+                *(NONE, directory),
+                tuple(DescribedLogDirTopic(topic, tuple(each)) for topic, each in sorted(topics.items())),
+            )
+            for directory, topics in found.items()
+        )
+    )
