@@ -244,6 +244,20 @@ class ChangeIsr:
 
 
 @message
+class WatchFollowers:
+    """To the ISR's keeper: somebody is behind; remind me of it at this moment of the clock. -> LookAtFollowers"""
+
+    at: float
+
+
+@message
+class LookAtFollowers:
+    """Look for followers that lag behind; to the ISR's keeper, from its timer: remind all who want it `at` then."""
+
+    at: float
+
+
+@message
 class WriteIsrChanges:
     """The ISR's keeper to itself: write what has been gathered."""
 

@@ -7,25 +7,31 @@ Rule 2: a leader is told the outcome: the new version, or -1 where the write was
         admitted (broker.md 3.3; what is written already is found to be ours).
 Rule 3: the controller hears of changes by a notification: when they have been quiet for 5 s, or the last notification
         is more than 60 s ago; looked at every 2.5 s. One notification names every partition once.
+Rule 4: leaders whose followers are behind are reminded of it every half lag, all at the same moments, some at a time
+        (broker.md 3.3). Were each to set a timer, all would be due at once, and everybody else would wait.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.runtime import FlowActor
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
-from messages.conversation import AskFailed, Flow, ask
+from messages.conversation import SLICE, AskFailed, Flow, ask, in_slices
 from messages.node import StartIsrKeeper
-from messages.partition import ChangeIsr, IsrChanged, WriteIsrChanges
+from messages.partition import ChangeIsr, IsrChanged, LookAtFollowers, WatchFollowers, WriteIsrChanges
 from messages.store import OK
 from messages.vocabulary import Message
 from messages.zookeeper import NotifyIsrChange, UpdatePartitionStates
 
 log = logging.getLogger("kafka.cluster.Partition")
+
+LEADERS_AT_ONCE = 50
+"""Leaders reminded before others of the node get their turn."""
 
 LOOK_SECONDS = 2.5
 QUIET_SECONDS = 5.0
@@ -45,6 +51,8 @@ class IsrKeeperActor(FlowActor):
         self._last_change = 0.0
         self._last_notification = 0.0
         self._looking = False
+        self._watching: dict[float, list[ActorAddress]] = {}
+        """Whom to remind, by the moment."""
 
     def receiveMsg_StartIsrKeeper(self, message: StartIsrKeeper, sender: ActorAddress) -> None:
         """Learn who writes to ZooKeeper; both clocks of rule 3 start now."""
@@ -57,18 +65,44 @@ class IsrKeeperActor(FlowActor):
         if len(self._wanted) == 1:
             self.send(self.myAddress, WriteIsrChanges())
 
+    def receiveMsg_WatchFollowers(self, message: WatchFollowers, sender: ActorAddress) -> None:
+        """A leader wants to be reminded (rule 4)."""
+        if message.at not in self._watching:
+            self._watching[message.at] = []
+            self.wakeupAfter(timedelta(seconds=max(message.at - self.now, 0.0)), LookAtFollowers(message.at))
+        self._watching[message.at].append(sender)
+
     def flow(self, message: Message) -> Flow[None] | None:
         """Write what is wanted, or look whether the controller is to be told."""
         match message:
             case WriteIsrChanges() | WakeupMessage(payload=WriteIsrChanges()):
                 return self._write()
+            case WakeupMessage(payload=LookAtFollowers() as reminder):
+                return self._remind(reminder)
             case WakeupMessage():
                 self._looking = False
                 return self._look()
         return super().flow(message)
 
+    def _remind(self, reminder: LookAtFollowers) -> Flow[None]:
+        """Rule 4."""
+
+        def tell(leaders: Sequence[ActorAddress]) -> None:
+            for leader in leaders:
+                self.send(leader, reminder)
+
+        yield from in_slices(tell, self._watching.pop(reminder.at), LEADERS_AT_ONCE)
+
     def _write(self) -> Flow[None]:
-        wanted, self._wanted = self._wanted, []
+        """Write what is wanted, a slice at a time."""
+        while self._wanted:
+            wanted, self._wanted = self._wanted[:SLICE], self._wanted[SLICE:]
+            if not (yield from self._write_some(wanted)):
+                self.wakeupAfter(timedelta(seconds=AGAIN_SECONDS), WriteIsrChanges())
+                return
+
+    def _write_some(self, wanted: list[tuple[ActorAddress, ChangeIsr]]) -> Flow[bool]:
+        """Whether it could be said what became of these."""
         states = tuple(
             Leadership(
                 change.partition,
@@ -83,8 +117,7 @@ class IsrKeeperActor(FlowActor):
         except AskFailed as error:
             log.warning("%d changes of in-sync replicas have to be written again: %s", len(wanted), error)
             self._wanted = wanted + self._wanted
-            self.wakeupAfter(timedelta(seconds=AGAIN_SECONDS), WriteIsrChanges())
-            return
+            return False
         for (leader, change), result in zip(wanted, written.results, strict=True):
             version = result.zk_version if result.code == OK else REFUSED
             self.send(leader, IsrChanged(change.leader_epoch, change.number, version))
@@ -92,6 +125,7 @@ class IsrKeeperActor(FlowActor):
                 self._changed[change.partition] = None
                 self._last_change = self.now
         self._look_later()
+        return True
 
     def _look(self) -> Flow[None]:
         """Rule 3."""

@@ -7,6 +7,8 @@ Rule 3: a disk error makes the order or request fail with code 56; the replica m
         directory offline.
 Rule 4: readers see what was true before they came: a follower learns the high watermark that its own fetch moves by its
         next (broker.md 3.5).
+Rule 5: a log that never held anything is told nothing before its first record, not even which epoch we lead in: all
+        its epochs would begin at its start, and only the last of them counts.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from messages.broker import (
     RoleTaken,
     StopPartition,
 )
+from messages.cluster import TopicPartition
 from messages.data_requests import (
     CONSUMER,
     EARLIEST,
@@ -80,6 +83,7 @@ from messages.partition import (
     LogRead,
     LogSettings,
     LogTrimmed,
+    LookAtFollowers,
     OffsetFound,
     ReadLog,
     Reconcile,
@@ -87,6 +91,7 @@ from messages.partition import (
     Replicated,
     Restart,
     TrimLog,
+    WatchFollowers,
     WatchLog,
 )
 from messages.requests import LeaderAndIsrPartitionState
@@ -94,35 +99,41 @@ from messages.vocabulary import Message
 
 Transition = Callable[[Partition, LeaderAndIsrPartitionState], tuple[Partition, bool]]
 
-LOOK = "look at the in-sync replicas"
-TIME_IS_UP = "somebody's time is up"
-
 FOLLOWERS_SERVE_SINCE = 11
 """The Fetch version from which consumers may read from followers."""
 NOT_AVAILABLE_SINCE = 5
 """The ListOffsets version that knows OFFSET_NOT_AVAILABLE."""
 
+_NOT_TOLD_YET = Partition(TopicPartition("", -1), -1)
+_DEFAULTS = LogSettings()
+
 
 class PartitionActor(Answerer):
-    """One replica of one partition; see the module's rules."""
+    """One replica of one partition; see the module's rules.
+
+    Every attribute has a value from the start, also what the first mail brings: Python shares the table of an object's
+    attributes only with those that have the same at first. That is 700 bytes of each of a hundred thousand.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: Partition
-        self._settings: LogSettings
-        self._manager: ActorAddress
-        self._isr_keeper: ActorAddress
+        self._known = _NOT_TOLD_YET
+        self._settings = _DEFAULTS
+        self._manager: ActorAddress = None
+        self._isr_keeper: ActorAddress = None
         self._log_path = ""
         self._log_start = 0
         self._log_end = 0
         self._latest_epoch = -1
         self._high_watermark = 0
         self._leader: Leader | None = None
-        self._watches: list[tuple[ActorAddress, WatchLog]] = []
-        self._trims: list[tuple[ActorAddress, TrimLog, float]] = []
+        self._watches: tuple[tuple[ActorAddress, WatchLog], ...] = ()
+        self._trims: tuple[tuple[ActorAddress, TrimLog, float], ...] = ()
         """Who waits for all replicas' logs to begin at an offset, and until when."""
-        self._alarms: dict[str, float] = {}
-        """When which wake-up comes."""
+        self._look_at: float | None = None
+        """When we are to look at the followers."""
+        self._alarm: float | None = None
+        """When somebody's time is up."""
 
     def receiveMsg_HostPartition(self, message: HostPartition, sender: ActorAddress) -> None:
         """Which replica this is."""
@@ -183,7 +194,8 @@ class PartitionActor(Answerer):
         if not known.leads:
             self._end_leadership()
             return
-        self.port("logs").begin_epoch(self._log_path, known.leader_epoch)
+        if self._log_end:
+            self.port("logs").begin_epoch(self._log_path, known.leader_epoch)
         self._latest_epoch = known.leader_epoch
         if self._leader is None:
             self._leader = Leader(
@@ -273,6 +285,8 @@ class PartitionActor(Answerer):
                 part.partition, INVALID_RECORD, record_errors=(RecordError(bare, text),), error_message=text
             )
         try:
+            if not self._log_end:
+                logs.begin_epoch(self._log_path, self._known.leader_epoch)  # rule 5
             error_code, first, _, append_time, end, duplicate = logs.append(
                 self._log_path, part.records.body, header, self._known.leader_epoch, self._settings.append_time
             )
@@ -344,16 +358,16 @@ class PartitionActor(Answerer):
         if (self._leader is None and self._known.role != FOLLOWER) or self._has_more(message):
             self.send(sender, LogGrew(self._known.partition, message.committed))
         else:
-            self._watches.append((sender, message))
+            self._watches += ((sender, message),)
 
     def _has_more(self, watch: WatchLog) -> bool:
         return (self._high_watermark if watch.committed else self._log_end) > watch.offset
 
     def _tell_watchers(self, only_satisfied: bool = False) -> None:
-        waiting, self._watches = self._watches, []
+        waiting, self._watches = self._watches, ()
         for watcher, watch in waiting:
             if only_satisfied and not self._has_more(watch):
-                self._watches.append((watcher, watch))
+                self._watches += ((watcher, watch),)
             else:
                 self.send(watcher, LogGrew(self._known.partition, watch.committed))
 
@@ -393,7 +407,10 @@ class PartitionActor(Answerer):
             error_code = NOT_LEADER_OR_FOLLOWER
         result = EpochEnd(query.partition, error_code)
         if error_code == NONE:
-            result = EpochEnd(query.partition, NONE, *self.port("logs").epoch_end(self._log_path, query.leader_epoch))
+            logs = self.port("logs")
+            if not self._log_end:
+                logs.begin_epoch(self._log_path, self._known.leader_epoch)  # rule 5
+            result = EpochEnd(query.partition, NONE, *logs.epoch_end(self._log_path, query.leader_epoch))
         self.send(sender, EpochEndFound(message.request, message.index, result))
 
     # ------------------------------------------------------------------------------------------------ trimming
@@ -416,25 +433,25 @@ class PartitionActor(Answerer):
         if error_code != NONE:
             self._trimmed(sender, message, error_code)
             return
-        self._trims.append((sender, message, self.now + message.timeout))
+        self._trims += ((sender, message, self.now + message.timeout),)
         self._look_at_trims()
 
     def _look_at_trims(self) -> None:
         if not self._trims or self._leader is None:
             return
         low = min((f.start for f in self._leader.followers.values()), default=self._log_start)
-        low, waiting, self._trims = min(low, self._log_start), self._trims, []
+        low, waiting, self._trims = min(low, self._log_start), self._trims, ()
         for sender, trim, deadline in waiting:
             if low >= (self._log_start if trim.offset == -1 else trim.offset):
                 self._trimmed(sender, trim, NONE, low)
             elif deadline <= self.now:
                 self._trimmed(sender, trim, REQUEST_TIMED_OUT)
             else:
-                self._trims.append((sender, trim, deadline))
-                self._wake(TIME_IS_UP, deadline)
+                self._trims += ((sender, trim, deadline),)
+                self._wake(deadline)
 
     def _refuse_trims(self) -> None:
-        waiting, self._trims = self._trims, []
+        waiting, self._trims = self._trims, ()
         for sender, trim, _ in waiting:
             self._trimmed(sender, trim, NOT_LEADER_OR_FOLLOWER)
 
@@ -527,18 +544,20 @@ class PartitionActor(Answerer):
             leader.isr_written(message.number, message.zk_version if message.zk_version >= 0 else None, self.now)
             self._carry_out(leader)
 
+    def receiveMsg_LookAtFollowers(self, message: LookAtFollowers, sender: ActorAddress) -> None:
+        """Time has passed since somebody was behind."""
+        self._look_at = None
+        if self._leader is not None:
+            self._leader.tick(self.now)
+            self._carry_out(self._leader)
+
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Time has passed."""
-        self._alarms.pop(message.payload, None)
-        leader = self._leader
-        if leader is None:
-            return
-        if message.payload == LOOK:
-            leader.tick(self.now)
-        else:
-            leader.expire(self.now)
+        """Somebody's time is up."""
+        self._alarm = None
+        if self._leader is not None:
+            self._leader.expire(self.now)
             self._look_at_trims()
-        self._carry_out(leader)
+            self._carry_out(self._leader)
 
     def _carry_out(self, leader: Leader) -> None:
         """Do what the leader's state wants done."""
@@ -565,11 +584,13 @@ class PartitionActor(Answerer):
                 case Advanced():
                     self._tell_watchers(only_satisfied=True)
         if leader is self._leader:
-            if leader.needs_look(self.now):
+            if self._look_at is None and leader.needs_look(self.now):
                 half = self._settings.lag / 2
-                self._wake(LOOK, (self.now // half + 1) * half)
-            if leader.next_deadline is not None:
-                self._wake(TIME_IS_UP, leader.next_deadline)
+                self._look_at = (self.now // half + 1) * half
+                self.send(self._isr_keeper, WatchFollowers(self._look_at))
+            deadline = leader.next_deadline
+            if deadline is not None:
+                self._wake(deadline)
 
     def _move_high_watermark(self, offset: int) -> None:
         if offset != self._high_watermark:
@@ -577,10 +598,10 @@ class PartitionActor(Answerer):
             self.port("logs").note_high_watermark(self._log_path, offset)
             self._tell_watchers(only_satisfied=True)
 
-    def _wake(self, what: str, at: float) -> None:
-        if self._alarms.get(what, at + 1) > at:
-            self._alarms[what] = at
-            self.wakeupAfter(timedelta(seconds=max(at - self.now, 0.0)), what)
+    def _wake(self, at: float) -> None:
+        if self._alarm is None or self._alarm > at:
+            self._alarm = at
+            self.wakeupAfter(timedelta(seconds=max(at - self.now, 0.0)))
 
     def _log_failed(self, error: OSError) -> int:
         """Rule 3; the code of whatever was asked of the log."""

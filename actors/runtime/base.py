@@ -46,6 +46,7 @@ from actors.runtime.inline import InlineDriver
 from actors.runtime.kernel import Kernel, Observer, describe
 from actors.runtime.loop import LoopDriver
 from actors.runtime.reference import ActorRef
+from actors.runtime.register import Register
 from actors.runtime.sources import Sources
 from actors.runtime.status import actor_status
 
@@ -58,7 +59,8 @@ class LocalBase(Kernel):
     `clock` tells the time, `attempts` is how often a failing message is tried, `observer` is told of every delivery,
     `ports` are the objects behind `self.port(name)`, by name.
 
-    For reading, beside the kernel's: `dead_letters` (count), `failures` (count of deliveries that a handler failed).
+    For reading, beside the kernel's: `register` (of the living actors), `dead_letters` (count), `failures` (count of
+    deliveries that a handler failed).
     """
 
     system_messages: ClassVar[type] = ActorSystemMessage
@@ -77,7 +79,7 @@ class LocalBase(Kernel):
         self.capabilities.update(_CAPABILITIES)
         self.dead_letters = 0
         self.failures = 0
-        self._created = 0
+        self.register = Register()
         self._global_names: dict[str, ActorRef] = {}
         self._source_hashes: dict[str, str] = {}
         self._dead_letter_handler: ActorRef | None = None
@@ -208,7 +210,7 @@ class LocalBase(Kernel):
 
         Called by an actor, it only sends. What is sent to the base afterwards is dropped.
         """
-        for primary in list((self.system_address.children or {}).values()):
+        for primary in self.register.children(self.system_address):
             self._inbox.append((primary, ActorExitRequest(), self.system_address, self.clock.now()))
         if self._running == threading.get_ident():
             return
@@ -244,6 +246,10 @@ class LocalBase(Kernel):
         """A new address: of an outsider, or of an actor that is no more."""
         return ActorRef(text, self, actor, None, "" if text.startswith("outside:") else text.rpartition(".")[0])
 
+    def find(self, text: str) -> ActorRef | None:
+        """The address of the living actor that prints as `text`."""
+        return self.register.find(text)
+
     def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
         """Mail for the system itself: verdicts of the source authority; other mail (exits of primaries) ends here."""
         if isinstance(message, ValidatedSource):
@@ -252,7 +258,8 @@ class LocalBase(Kernel):
     def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
         """Those messages of Thespian's own that mean something to the system as well."""
         if isinstance(message, Thespian_StatusReq):
-            self.send_as_system(sender, actor_status(to, self.system_address, self.timers, self.queue), to)
+            children = self.register.children(to)
+            self.send_as_system(sender, actor_status(to, self.system_address, children, self.timers, self.queue), to)
         elif isinstance(message, ActorExitRequest) and to.parent is not None:
             try:
                 actor.receiveMessage(message, sender)
@@ -299,10 +306,9 @@ class LocalBase(Kernel):
     def _end(self, ref: ActorRef, recursive: bool) -> None:
         """The actor is gone: its children are asked to go too, and its parent is told."""
         ref.actor = None
-        if recursive and ref.children:
-            for child in ref.children.values():
+        if recursive:
+            for child in self.register.children(ref):
                 self.send_as_system(child, ActorExitRequest())
-        ref.children = None
         parent = ref.parent
         self._forget(ref)
         if parent is not None and parent.actor is not None:
@@ -310,11 +316,8 @@ class LocalBase(Kernel):
 
     def _forget(self, ref: ActorRef) -> None:
         """Take a dead actor out of every table."""
-        text = ref.actorAddressString
-        self._refs.pop(text, None)
-        self._source_hashes.pop(text, None)
-        if ref.parent is not None and ref.parent.children is not None:
-            ref.parent.children.pop(text, None)
+        self.register.remove(ref)
+        self._source_hashes.pop(ref.actorAddressString, None)
         if self._dead_letter_handler is ref:
             self._dead_letter_handler = None
         self.sources.notify(ref, False)
@@ -325,12 +328,8 @@ class LocalBase(Kernel):
     def _ref_for(self, actor_class: type[Actor] | str, parent: ActorRef) -> ActorRef:
         """A new address under `parent`; nobody lives there yet."""
         name = actor_class.rpartition(".")[2] if isinstance(actor_class, str) else actor_class.__name__
-        self._created += 1
-        text = f"{name}.{self._created}"
-        ref = self._refs[text] = ActorRef(text, self, None, parent, name)
-        if parent.children is None:
-            parent.children = {}
-        parent.children[text] = ref
+        ref = ActorRef(f"{name}.{self.register.created + 1}", self, None, parent, name)
+        self.register.add(ref)
         return ref
 
     def _bring_to_life(

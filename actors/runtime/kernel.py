@@ -84,7 +84,7 @@ class Kernel(ABC):
         self.timers = Timers()
         self.neighbours: set[System] = set()
         self._inbox: deque[tuple[ActorAddress, Any, ActorAddress, float]] = deque()
-        self._refs: dict[str, ActorRef] = {}
+        self._outsiders: dict[str, ActorRef] = {}
         self._running: int | None = None
         self._closed = False
         self._error: str | None = None
@@ -97,6 +97,10 @@ class Kernel(ABC):
     @abstractmethod
     def reference(self, text: str, actor: Any) -> ActorRef:
         """A new address of this system, under which `actor` lives (None: nobody)."""
+
+    @abstractmethod
+    def find(self, text: str) -> ActorRef | None:
+        """The address of the living actor that prints as `text`."""
 
     @abstractmethod
     def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
@@ -171,11 +175,11 @@ class Kernel(ABC):
     def dismiss(self, outsider: ActorRef) -> None:
         """Forget an outsider: what is sent to it from now on is a dead letter."""
         outsider.actor = None
-        self._refs.pop(outsider.actorAddressString, None)
+        self._outsiders.pop(outsider.actorAddressString, None)
 
     def address_of(self, text: str) -> ActorRef:
         """The address that prints as `text`; an unknown outsider is made mute, an unknown actor is a dead one."""
-        ref = self._refs.get(text)
+        ref = self._outsiders.get(text) or self.find(text)
         if ref is None:
             ref = self._outsider(text, _ignore) if text.startswith("outside:") else self.reference(text, None)
         return ref
@@ -399,9 +403,9 @@ class Kernel(ABC):
         return finished
 
     def _outsider(self, text: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
-        ref = self._refs.get(text)
+        ref = self._outsiders.get(text)
         if ref is None:
-            ref = self._refs[text] = self.reference(text, None)
+            ref = self._outsiders[text] = self.reference(text, None)
         ref.actor = Outsider(callback)
         return ref
 

@@ -92,8 +92,10 @@ def _noted(value: Any) -> Any:
     """An argument or result as it is kept: a body as (BODY, size, checksum), everything else as it is (rule 1)."""
     if value.__class__ is Body:
         return BODY, value.size, value.crc
-    if isinstance(value, tuple) and any(entry.__class__ is Body for entry in value):
-        return tuple([_noted(entry) for entry in value])
+    if isinstance(value, tuple):
+        for entry in value:
+            if entry.__class__ is Body:
+                return tuple([_noted(entry) for entry in value])
     return value
 
 

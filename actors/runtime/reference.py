@@ -7,6 +7,8 @@ Rule 1: the address prints as "ClassName.N" (N counts the actors of the base), a
 text is the same in every replay; it is what traces hold.
 Rule 2: an address stays unhashable, as Thespian's: on other bases its text changes. Key by broker id or partition.
 Rule 3: `actor` is None once the actor is gone; mail that still arrives is a dead letter.
+Rule 4: an address knows its parent, and how many children it has, but not which: the base finds them (`register`). A
+hundred thousand partitions have one parent, and a table of them would say twice what each says itself.
 """
 
 from __future__ import annotations
@@ -93,7 +95,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         self.base = base
         self.actor = actor
         self.parent = parent
-        self.children: dict[str, ActorRef] | None = None
+        self.children = 0
         self.class_name = class_name
 
     # ------------------------------------------------------------------------------------------------ as an address

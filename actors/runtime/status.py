@@ -13,11 +13,15 @@ from actors.runtime.timers import Timer
 
 
 def actor_status(
-    ref: ActorRef, system: ActorRef, timers: Iterable[Timer], queue: Iterable[tuple[Any, ...]]
+    ref: ActorRef,
+    system: ActorRef,
+    children: Iterable[ActorRef],
+    timers: Iterable[Timer],
+    queue: Iterable[tuple[Any, ...]],
 ) -> Thespian_ActorStatus:
     """Children, pending wake-ups and queued messages of one actor."""
     status = Thespian_ActorStatus(ref, ref.class_name, system, ref.parent)
-    for child in (ref.children or {}).values():
+    for child in children:
         status.addChild(child)
     status.addWakeups([(ref, ExpirationTimer(timer.message.delayPeriod)) for timer in timers if timer.receiver is ref])
     for to, message, sender, *_ in queue:

@@ -5,7 +5,8 @@ text, numbers, truth values, tuples of them, and bodies of batches, which are re
 OSError alone; what else may go wrong is an error code in the result.
 
 Rule 1: a log is opened when its partition is first needed. What its directory's checkpoints say of logs that nobody has
-        opened stays in them.
+        opened stays in them. Of a log that holds nothing there is its configuration only, until somebody appends or
+        asks: a broker may host a hundred thousand.
 Rule 2: checkpoints are written when they are due and something changed, never for each change (broker.md 5.1).
 Rule 3: the marker of a clean stop is taken away at the start. It is written when every log of the directory was closed
         in order: those that were opened now, and those that nobody opened by the marker that was there.
@@ -32,6 +33,7 @@ from actors.storage.log import (
     OutOfOrderSequence,
 )
 from actors.storage.log.checkpoint import DamagedCheckpoint
+from actors.storage.log.epochs import UNDEFINED
 from actors.storage.log_directories import parse_name
 from messages.records import EMPTY, BatchHeader, Body
 from messages.wire.compression import records
@@ -108,7 +110,9 @@ class LogsPort:
     def __init__(self, wall_ms: Callable[[], int]) -> None:
         self._wall_ms = wall_ms
         self._handles = Handles()
-        self._logs: dict[str, Log] = {}
+        self._logs: dict[str, Log | LogConfig] = {}
+        """By their folders; the configuration alone where a log is blank (rule 1)."""
+        self._configs: dict[tuple[int, ...], LogConfig] = {}
         self._directories: dict[str, _Directory] = {}
         self._places: dict[str, tuple[_Directory, Partition]] = {}
         self._changed: dict[str, None] = {}
@@ -121,17 +125,32 @@ class LogsPort:
 
         (start, end, latest leader epoch, checkpointed high watermark)
         """
-        directory, partition = self._place(path)
-        log = self._logs.get(path)
-        if log is None:
-            log = Log(path, self._handles, LogConfig(*config))
+        known = self._logs.get(path)
+        if known is None:
+            settings = self._configs.get(config)
+            if settings is None:
+                settings = self._configs[config] = LogConfig(*config)
             if is_new:
-                log.begin()
+                self._directory(path.rpartition("/")[0])
+                os.mkdir(path)  # noqa: PTH102  (a hundred thousand times at a failover: Path costs as much as the call)
+                known = settings
             else:
-                log.load(directory.clean, directory.recovery_points.get(partition), directory.log_starts.get(partition))
-                self._changed[path] = None
-            self._logs[path] = log
-        return log.start, log.end, log.epochs.latest, directory.high_watermarks.get(partition)
+                known = self._load(path, settings)
+            self._logs[path] = known
+        if isinstance(known, LogConfig):
+            return 0, 0, UNDEFINED, 0
+        directory, partition = self._place(path)
+        return known.start, known.end, known.epochs.latest, directory.high_watermarks.get(partition)
+
+    def _load(self, path: str, settings: LogConfig) -> Log | LogConfig:
+        """What is in the folder."""
+        directory, partition = self._place(path)
+        log = Log(path, self._handles, settings)
+        log.load(directory.clean, directory.recovery_points.get(partition), directory.log_starts.get(partition))
+        if log.is_blank:
+            return settings
+        self._changed[path] = None
+        return log
 
     def configure(self, path: str, config: tuple[int, ...]) -> None:
         """The topic's configuration changed: segments that are begun from now on, and what is kept, heed it."""
@@ -143,7 +162,7 @@ class LogsPort:
         log = self._logs.pop(path, None)
         self._changed.pop(path, None)
         del self._places[path]
-        if log is not None:
+        if isinstance(log, Log):
             log.close_files()
         if forget:
             for points in directory.points:
@@ -161,7 +180,9 @@ class LogsPort:
         opened next.
         """
         for path, log in self._logs.items():
-            directory, _ = self._places[path]
+            if isinstance(log, LogConfig):
+                continue
+            directory, _ = self._place(path)
             if not directory.lost:
                 try:
                     log.close()
@@ -210,7 +231,7 @@ class LogsPort:
     def read(self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> tuple[int, Body]:
         """Batches from the one with `offset` on, below the offset `limit`. (error code, their bytes)"""
         try:
-            data = self._logs[path].read(offset, max_bytes, limit, at_least_one).data
+            data = self._log(path).read(offset, max_bytes, limit, at_least_one).data
         except OffsetOutOfRange:
             return OFFSET_OUT_OF_RANGE, EMPTY
         return NONE, body_of(data)
@@ -228,7 +249,7 @@ class LogsPort:
 
         (-1, -1, -1) where there is none. Where a batch cannot be decompressed, its first record stands for all.
         """
-        log = self._logs[path]
+        log = self._log(path)
         found = log.batch_for_time(timestamp)
         if found is None:
             return -1, -1, -1
@@ -240,12 +261,12 @@ class LogsPort:
 
     def begin_epoch(self, path: str, epoch: int) -> None:
         """This broker leads from the log's end on, in `epoch`, whether or not it appends anything."""
-        log = self._logs[path]
+        log = self._log(path)
         log.epochs.assign(epoch, log.end)
 
     def epoch_end(self, path: str, epoch: int) -> tuple[int, int]:
         """(the largest leader epoch up to `epoch`, where the next begins); (-1, -1) where that is not known."""
-        return tuple(self._logs[path].end_offset_for(epoch))  # type: ignore[return-value]
+        return tuple(self._log(path).end_offset_for(epoch))  # type: ignore[return-value]
 
     def truncate(self, path: str, offset: int) -> tuple[int, int]:
         """Drop everything from `offset` on. (start, end)"""
@@ -311,6 +332,8 @@ class LogsPort:
 
     def expire(self, path: str, high_watermark: int) -> tuple[int, int]:
         """Remove old segments. (start, how many)"""
+        if isinstance(self._logs[path], LogConfig):
+            return 0, 0
         log = self._changing(path)
         log.remove_deleted()
         gone = log.expire(high_watermark, self._wall_ms())
@@ -319,12 +342,19 @@ class LogsPort:
     def _changing(self, path: str) -> Log:
         """The log at `path`, which is about to change."""
         self._changed[path] = None
-        return self._logs[path]
+        return self._log(path)
+
+    def _log(self, path: str) -> Log:
+        """The log at `path`, which is open."""
+        log = self._logs[path]
+        if isinstance(log, LogConfig):
+            log = self._logs[path] = Log(path, self._handles, log)
+        return log
 
     def _note_points(self, directory: _Directory) -> None:
         """Take over what the directory's logs that have changed say of themselves."""
-        for path in [path for path in self._changed if self._places[path][0] is directory]:
-            log, (_, partition) = self._logs[path], self._places[path]
+        for path in [path for path in self._changed if self._place(path)[0] is directory]:
+            log, (_, partition) = self._log(path), self._place(path)
             log.flush_complete()
             del self._changed[path]
             directory.recovery_points.set(partition, log.recovery_point)
@@ -337,12 +367,15 @@ class LogsPort:
         place = self._places.get(path)
         if place is None:
             parent, name = os.path.split(path)
-            directory = self._directories.get(parent)
-            if directory is None:
-                directory = self._directories[parent] = _Directory(parent)
             topic, partition, _ = parse_name(name)
-            place = self._places[path] = directory, (topic, partition)
+            place = self._places[path] = self._directory(parent), (topic, partition)
         return place
+
+    def _directory(self, path: str) -> _Directory:
+        directory = self._directories.get(path)
+        if directory is None:
+            directory = self._directories[path] = _Directory(path)
+        return directory
 
 
 def _log_paths(directory: str) -> Iterator[str]:

@@ -51,10 +51,7 @@ ACTORS = {
 
 def actors(node: Node) -> Iterator[Any]:
     """All actors of a node, parents first."""
-    waiting = list((node.base.system_address.children or {}).values())
-    for ref in waiting:
-        waiting += (ref.children or {}).values()
-        yield node.base.instance_of(ref)
+    return (ref.actor for ref in list(node.base.register))
 
 
 def travelled(node: Node, actor: Any) -> ActorState:

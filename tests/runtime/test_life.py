@@ -198,9 +198,9 @@ def test_a_dead_actor_leaves_nothing_behind() -> None:
     base = LocalBase()
     system = local_system(base)
     parent = system.createActor(Scripted)
-    before = len(base._refs)
+    before = len(base.register)
     for _ in range(100):
         base.inject(parent, lambda actor, _: actor.send(actor.createActor(Scripted), ActorExitRequest()))
     base.run()
-    assert len(base._refs) == before
-    assert base.address_of("Scripted.1").children == {}
+    assert len(base.register) == before
+    assert base.address_of("Scripted.1").children == 0

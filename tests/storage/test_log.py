@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> str:
 def opened(folder: str, clean: bool = True, config: LogConfig = SMALL, **checkpoints: int) -> Log:
     log = Log(folder, Handles(), config)
     if not Path(folder).exists():
-        log.begin()
+        Path(folder).mkdir()
         return log
     log.load(clean, **checkpoints)
     return log

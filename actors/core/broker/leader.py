@@ -14,6 +14,10 @@ Rule 5 (high watermark): the least end among the ISR and those caught up within 
 Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or its time is up. It is told
         once. Nothing waits longer than this leadership.
 
+Rule 7 (cost): a hundred thousand leaderships are cheap as long as nothing happens in them. Of followers nothing is
+        written down before one of them fetches: until then all that is known of each follows from the ISR and from when
+        the leadership began.
+
 Nothing here waits or asks: every method takes what happened and the time; `take()` gives what is to
 be done about it, in order.
 """
@@ -91,13 +95,14 @@ class Leader:
 
     __slots__ = (
         *(
+            "_followers",
+            "_since",
             "_to_do",
             "_waiting",
             "_writes",
             "_writing",
             "broker_id",
             "epoch_start",
-            "followers",
             "high_watermark",
             "isr",
         ),
@@ -129,22 +134,32 @@ class Leader:
         self.high_watermark = min(max(high_watermark, log_start), log_end)
         self.lag = lag
         self.min_isr = min_isr
-        self.followers: dict[int, Follower] = {}
+        self._followers: dict[int, Follower] | None = None
+        """None until one of them fetches (rule 7)."""
+        self._since = now
+        """When the order came by which we lead."""
         self._writing: WriteIsr | None = None
         self._writes = 0
-        self._waiting: list[Waiter] = []
+        self._waiting: list[Waiter] | None = None
         """In the order of their offsets, which is that of their appends."""
-        self._to_do: list[ToDo] = []
-        self._adopt(replicas, now, fresh=True)
+        self._to_do: tuple[ToDo, ...] = ()
         self._advance(now)
 
     # ------------------------------------------------------------------------------------------------ to see
 
     @property
+    def followers(self) -> dict[int, Follower]:
+        """What is known of each other replica."""
+        if self._followers is None:
+            self._followers = self._adopted({})
+        return self._followers
+
+    @property
     def maximal_isr(self) -> tuple[int, ...]:
         """The confirmed ISR, and whom a write under way would add (rule 4)."""
-        writing = self._writing.isr if self._writing is not None else ()
-        return (*self.isr, *(replica for replica in writing if replica not in self.isr))
+        if self._writing is None:
+            return self.isr
+        return (*self.isr, *(replica for replica in self._writing.isr if replica not in self.isr))
 
     @property
     def required_isr(self) -> int:
@@ -154,23 +169,25 @@ class Leader:
     @property
     def next_deadline(self) -> float | None:
         """When the first waiter's time is up."""
-        return min((waiter.deadline for waiter in self._waiting), default=None)
+        return min(waiter.deadline for waiter in self._waiting) if self._waiting else None
 
     def needs_look(self, now: float) -> bool:
         """Whether time alone may change anything: somebody is behind who counts."""
+        if self._followers is None:
+            return self._is_followed
         return any(
             follower.end != self.log_end and (replica in self.isr or now - follower.caught_up_at <= self.lag)
-            for replica, follower in self.followers.items()
+            for replica, follower in self._followers.items()
         )
 
     @property
     def waiting(self) -> int:
         """How many produces wait."""
-        return len(self._waiting)
+        return len(self._waiting or ())
 
-    def take(self) -> list[ToDo]:
+    def take(self) -> tuple[ToDo, ...]:
         """What is to be done since it was last asked, in order."""
-        taken, self._to_do = self._to_do, []
+        taken, self._to_do = self._to_do, ()
         return taken
 
     # ------------------------------------------------------------------------------------------------ orders
@@ -183,26 +200,28 @@ class Leader:
         self.epoch_start = self.log_end
         self.isr, self.zk_version = tuple(isr), zk_version
         self._writing = None
-        self._adopt(replicas, now, fresh=False)
+        self.replicas = tuple(replicas)
+        self._since = now
+        if self._followers is not None:
+            self._followers = self._adopted(self._followers)
         self._advance(now)
 
     def end(self, error_code: int = NOT_LEADER_OR_FOLLOWER) -> None:
         """This leadership is over: whoever waits is told so."""
-        self._release(self._waiting, error_code)
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, None
+        self._release(waiting or (), error_code)
         self._writing = None
 
-    def _adopt(self, replicas: Sequence[int], now: float, fresh: bool) -> None:
-        self.replicas = tuple(replicas)
-        known, self.followers = self.followers, {}
-        for replica in replicas:
+    def _adopted(self, known: dict[int, Follower]) -> dict[int, Follower]:
+        """The followers as they were when the order came; of those `known` before, where their logs end."""
+        followers: dict[int, Follower] = {}
+        for replica in self.replicas:
             if replica != self.broker_id:
-                follower = self.followers[replica] = known.get(replica) or Follower()
-                follower.caught_up_at = now if replica in self.isr else NEVER
+                follower = followers[replica] = known.get(replica) or Follower()
+                follower.caught_up_at = self._since if replica in self.isr else NEVER
                 follower.leader_end_before = self.epoch_start
-                follower.fetched_at = now
-                if fresh:
-                    follower.end = follower.start = UNKNOWN
+                follower.fetched_at = self._since
+        return followers
 
     # ------------------------------------------------------------------------------------------------ events
 
@@ -215,13 +234,15 @@ class Leader:
         self.log_end = log_end
         moved = self._advance(now)
         if not moved:
-            self._to_do.append(Advanced())
+            self._to_do += (Advanced(),)
 
     def wait(self, token: Any, offset: int, deadline: float) -> None:
         """An acks=all produce ends before `offset`: release it now if that is committed, else when it is (rule 6)."""
         waiter = Waiter(token, offset, deadline)
         if offset <= self.high_watermark:
             self._release((waiter,), self._code_of_commit())
+        elif self._waiting is None:
+            self._waiting = [waiter]
         else:
             self._waiting.append(waiter)
 
@@ -254,9 +275,10 @@ class Leader:
 
     def expire(self, now: float) -> None:
         """Release those whose time is up; what they wrote stays in the log."""
-        late = [waiter for waiter in self._waiting if waiter.deadline <= now]
+        waiting = self._waiting or ()
+        late = [waiter for waiter in waiting if waiter.deadline <= now]
         if late:
-            self._waiting = [waiter for waiter in self._waiting if waiter.deadline > now]
+            self._waiting = [waiter for waiter in waiting if waiter.deadline > now]
             self._release(late, REQUEST_TIMED_OUT)
 
     def isr_written(self, number: int, zk_version: int | None, now: float) -> None:
@@ -276,8 +298,15 @@ class Leader:
 
     # ------------------------------------------------------------------------------------------------ rules
 
+    @property
+    def _is_followed(self) -> bool:
+        """Whether there is another replica in the ISR."""
+        return any(replica != self.broker_id and replica in self.isr for replica in self.replicas)
+
     def _is_out_of_sync(self, replica: int, now: float) -> bool:
-        follower = self.followers.get(replica)
+        if self._followers is None:
+            return replica not in self.replicas or now - self._since > self.lag
+        follower = self._followers.get(replica)
         if follower is None:
             return True
         return follower.end != self.log_end and now - follower.caught_up_at > self.lag
@@ -291,20 +320,22 @@ class Leader:
     def _write(self, isr: tuple[int, ...]) -> None:
         self._writes += 1
         self._writing = WriteIsr(self._writes, isr, self.zk_version)
-        self._to_do.append(self._writing)
+        self._to_do += (self._writing,)
 
     def _advance(self, now: float) -> bool:
         """Rule 5. Whether the high watermark moved; then those who waited for it are released."""
-        if len(self.isr) < self.required_isr:
+        if self.high_watermark == self.log_end or len(self.isr) < self.required_isr:
             return False
-        counted = self.maximal_isr
-        ends = (
-            follower.end
-            for replica, follower in self.followers.items()
-            if replica in counted or now - follower.caught_up_at <= self.lag
-        )
-        candidate = min(ends, default=self.log_end)
-        candidate = min(candidate, self.log_end)
+        if self._followers is None:
+            candidate = UNKNOWN if self._is_followed else self.log_end
+        else:
+            counted = self.maximal_isr
+            ends = (
+                follower.end
+                for replica, follower in self._followers.items()
+                if replica in counted or now - follower.caught_up_at <= self.lag
+            )
+            candidate = min(min(ends, default=self.log_end), self.log_end)
         if candidate <= self.high_watermark:
             return False
         self.high_watermark = candidate
@@ -318,4 +349,4 @@ class Leader:
         return NONE if len(self.isr) >= self.required_isr else NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def _release(self, waiters: Iterable[Waiter], error_code: int) -> None:
-        self._to_do += [Release(waiter.token, error_code) for waiter in waiters]
+        self._to_do += tuple([Release(waiter.token, error_code) for waiter in waiters])

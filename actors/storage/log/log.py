@@ -14,7 +14,6 @@ Rule 5: after a clean stop the log is taken as it lies. After any other, every s
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -113,11 +112,12 @@ class Log:
         """Where the first segment begins, or would."""
         return self._segments[0].base_offset if self._segments else self.end
 
-    # ------------------------------------------------------------------------------------------------ opening, closing
+    @property
+    def is_blank(self) -> bool:
+        """Whether it holds nothing, and never did for all that is known."""
+        return not (self._segments or self.end or self.start or self.epochs.entries)
 
-    def begin(self) -> None:
-        """Begin in a folder that is made here, and in which nothing is."""
-        os.mkdir(self.folder)  # noqa: PTH102  (a hundred thousand times at a failover: Path costs as much as the call)
+    # ------------------------------------------------------------------------------------------------ opening, closing
 
     def load(self, clean: bool, recovery_point: int = 0, start: int = 0) -> None:
         """Take over what is in the folder (rule 5).

@@ -232,7 +232,15 @@ def test_row_33_below_the_minimum_nothing_is_committed_and_waiting_ends_by_time(
 @given(st.data())
 def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(data: st.DataObject) -> None:
     now, replicas = 0.0, (1, 2, 3)
-    any_leader = leader(1, 2, 3, min_isr=data.draw(st.integers(1, 3)))
+    least = data.draw(st.integers(1, 3))
+    any_leader, looked_at = leader(1, 2, 3, min_isr=least), leader(1, 2, 3, min_isr=least)
+
+    def do(method: str, *args: object) -> None:
+        """In both lives: in one of them the followers are always looked at, so that they are written down at once."""
+        for each in (any_leader, looked_at):
+            assert looked_at.followers
+            getattr(each, method)(*args)
+
     ends = {2: 0, 3: 0}
     in_zookeeper = {1, 2, 3}
     open_writes: list[WriteIsr] = []
@@ -243,28 +251,32 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
         before = any_leader.high_watermark
         match data.draw(st.sampled_from(("append", "fetch", "tick", "write", "lose", "expire", "renew"))):
             case "append":
-                any_leader.appended(any_leader.log_end + data.draw(st.integers(1, 3)), now)
+                do("appended", any_leader.log_end + data.draw(st.integers(1, 3)), now)
                 if any_leader.may_append(-1) == NONE:
-                    any_leader.wait(token, any_leader.log_end, now + 20.0)
+                    do("wait", token, any_leader.log_end, now + 20.0)
                     waiting.add(token)
             case "fetch":
                 replica = data.draw(st.sampled_from((2, 3)))
                 ends[replica] = data.draw(st.integers(ends[replica], any_leader.log_end))
-                any_leader.fetched(replica, ends[replica], 0, any_leader.log_end, now)
+                do("fetched", replica, ends[replica], 0, any_leader.log_end, now)
             case "tick":
-                any_leader.tick(now)
+                do("tick", now)
             case "write" if open_writes:
                 write = open_writes.pop()
                 in_zookeeper = set(write.isr)
-                any_leader.isr_written(write.number, write.zk_version + 1, now)
+                do("isr_written", write.number, write.zk_version + 1, now)
             case "lose" if open_writes:
-                any_leader.isr_written(open_writes.pop().number, None, now)
+                do("isr_written", open_writes.pop().number, None, now)
             case "expire":
-                any_leader.expire(now)
+                do("expire", now)
             case "renew":
                 open_writes.clear()
-                any_leader.renew(any_leader.leader_epoch + 1, replicas, sorted(in_zookeeper), 50, now)
-        for step in any_leader.take():
+                do("renew", any_leader.leader_epoch + 1, replicas, sorted(in_zookeeper), 50, now)
+        steps = any_leader.take()
+        assert steps == looked_at.take()
+        for at in (now, now + 16.0, now + 31.0):
+            assert any_leader.needs_look(at) is looked_at.needs_look(at)
+        for step in steps:
             match step:
                 case WriteIsr():
                     assert not open_writes
@@ -275,6 +287,7 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
                 case Advanced():
                     pass
         assert before <= any_leader.high_watermark <= any_leader.log_end
+        assert (any_leader.high_watermark, any_leader.isr) == (looked_at.high_watermark, looked_at.isr)
         assert any_leader.broker_id in any_leader.isr
         if any_leader.high_watermark > before:
             possible = in_zookeeper | {r for write in open_writes for r in write.isr}
