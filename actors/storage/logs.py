@@ -127,9 +127,7 @@ class LogsPort:
         """
         known = self._logs.get(path)
         if known is None:
-            settings = self._configs.get(config)
-            if settings is None:
-                settings = self._configs[config] = LogConfig(*config)
+            settings = self._settings(config)
             if is_new:
                 self._directory(path.rpartition("/")[0])
                 os.mkdir(path)  # noqa: PTH102  (a hundred thousand times at a failover: Path costs as much as the call)
@@ -141,6 +139,13 @@ class LogsPort:
             return 0, 0, UNDEFINED, 0
         directory, partition = self._place(path)
         return known.start, known.end, known.epochs.latest, directory.high_watermarks.get(partition)
+
+    def _settings(self, config: tuple[int, ...]) -> LogConfig:
+        """Topics that are configured the same share them."""
+        settings = self._configs.get(config)
+        if settings is None:
+            settings = self._configs[config] = LogConfig(*config)
+        return settings
 
     def _load(self, path: str, settings: LogConfig) -> Log | LogConfig:
         """What is in the folder."""
@@ -154,7 +159,11 @@ class LogsPort:
 
     def configure(self, path: str, config: tuple[int, ...]) -> None:
         """The topic's configuration changed: segments that are begun from now on, and what is kept, heed it."""
-        self._logs[path].config = LogConfig(*config)
+        log, settings = self._logs[path], self._settings(config)
+        if isinstance(log, Log):
+            log.config = settings
+        else:
+            self._logs[path] = settings
 
     def close(self, path: str, forget: bool) -> None:
         """Close the log as it is: its directory is about to be renamed, or is lost. `forget` its checkpoints, too."""
@@ -292,7 +301,7 @@ class LogsPort:
 
     def _size(self, path: str) -> int:
         log = self._logs.get(path)
-        if log is not None:
+        if isinstance(log, Log):
             return log.size
         try:
             return sum(file.stat().st_size for file in Path(path).glob("*.log"))

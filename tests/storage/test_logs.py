@@ -97,3 +97,27 @@ def test_a_follower_takes_nothing_whose_checksum_is_wrong(port: LogsPort, tmp_pa
     good, damaged = batch(b"a", leader_epoch=0), bytearray(batch(b"b", base_offset=1, leader_epoch=0))
     damaged[-1] ^= 1
     assert port.replicate(path, body_of(good + bytes(damaged))) == (2, 1)
+
+
+def test_a_log_that_holds_nothing_is_its_configuration_until_somebody_appends_or_asks(
+    port: LogsPort, tmp_path: Path
+) -> None:
+    """Rule 1: a broker may host a hundred thousand of them; each answers as an open one would."""
+    path, other = f"{tmp_path}/t-0", f"{tmp_path}/t-1"
+    assert port.open(path, True, SMALL) == port.open(other, True, SMALL) == (0, 0, -1, 0)
+    roomy = attrs.astuple(LogConfig(segment_bytes=10_000, retention_ms=-1, retention_bytes=-1))
+    port.configure(path, roomy)
+    assert port.expire(path, 0) == (0, 0)
+    assert all(isinstance(each, LogConfig) for each in port._logs.values())
+    port.begin_epoch(path, 4)
+    assert port.epoch_end(path, 4) == (4, 0)
+    for _ in range(5):
+        append(port, path)
+    assert port._log(path).segments == (0,), "the new configuration counts"
+    port.close_all()
+    again = LogsPort(lambda: 1_000)
+    assert [again.open(each, False, SMALL)[:2] for each in (path, other)] == [(0, 5), (0, 0)]
+    assert isinstance(again._logs[other], LogConfig)
+    assert not isinstance(again._logs[path], LogConfig)
+    again.close(other, True)
+    assert other not in again._logs
