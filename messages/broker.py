@@ -16,7 +16,7 @@ from messages.partition import LogSettings
 from messages.parts import UpdateMetadataPart
 from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataRequest
 from messages.vocabulary import Message, message
-from messages.zookeeper.topics import TopicConfig
+from messages.zookeeper.configs import TopicConfig
 
 METADATA_CACHE = "metadata_cache"
 

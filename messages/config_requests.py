@@ -12,9 +12,11 @@ BROKER = 4
 """Types of resources."""
 
 DYNAMIC_TOPIC_CONFIG = 1
+DYNAMIC_BROKER_CONFIG = 2
+DYNAMIC_DEFAULT_BROKER_CONFIG = 3
 STATIC_BROKER_CONFIG = 4
 DEFAULT_CONFIG = 5
-"""Where a value comes from: the topic's override, the broker's server.properties, Kafka's default."""
+"""Where a value comes from: the override of the topic, the broker, all brokers; server.properties; Kafka's default."""
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """What is done to one override."""

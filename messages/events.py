@@ -39,6 +39,7 @@ class ControllerState(enum.IntEnum):
     LEADER_AND_ISR_RESPONSE_RECEIVED = 10
     LOG_DIR_CHANGE = 11
     CONTROLLER_SHUTDOWN = 12
+    UNCLEAN_LEADER_ELECTION_ENABLE = 13
     TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE = 14
     LIST_PARTITION_REASSIGNMENT = 15
     UPDATE_METADATA_RESPONSE_RECEIVED = 16
@@ -214,6 +215,13 @@ class ConfigChangeNotification(Event):
     state = ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE
     watch = Watch("/config/changes", (CHILDREN_CHANGED,))
     generation: int = 0
+
+
+@message
+class UncleanLeaderElectionEnable(Event):
+    """Brokers elect uncleanly by default from now on, where a topic says nothing else. The controller's own."""
+
+    state = ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE
 
 
 @message

@@ -17,6 +17,7 @@ PRODUCER_IDS = "/latest_producer_id_block"
 BROKER_IDS = events.BrokerChange.watch.path
 TOPICS = events.TopicChange.watch.path
 TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
 CONFIG_CHANGES = events.ConfigChangeNotification.watch.path
 DELETE_TOPICS = events.TopicDeletion.watch.path
 REASSIGNMENTS = events.ZkPartitionReassignment.watch.path
@@ -42,7 +43,7 @@ PERSISTENT = (
     TOPIC_CONFIGS,
     "/config/clients",
     "/config/users",
-    "/config/brokers",
+    BROKER_CONFIGS,
 )
 """What every node makes sure of at its start, with null data (controller.md 2.1, broker.md 7.1)."""
 
@@ -75,6 +76,11 @@ def partition_state(tp: TopicPartition) -> str:
 def topic_config(name: str) -> str:
     """A topic's configuration overrides."""
     return f"{TOPIC_CONFIGS}/{name}"
+
+
+def broker_config(name: str) -> str:
+    """Overrides of a broker, by its id, or of all that say nothing else."""
+    return f"{BROKER_CONFIGS}/{name}"
 
 
 def delete_topic(name: str) -> str:

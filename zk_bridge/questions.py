@@ -5,6 +5,7 @@ from __future__ import annotations
 from zk_bridge import (
     brokers,
     cluster,
+    configs,
     controller,
     leader_elections,
     notifications,
@@ -22,6 +23,7 @@ CONVERSATIONS: dict[type, Starter] = {
     **watches.ANSWERS,
     **brokers.ANSWERS,
     **topics.ANSWERS,
+    **configs.ANSWERS,
     **partition_states.ANSWERS,
     **topic_deletion.ANSWERS,
     **leader_elections.ANSWERS,

@@ -1,4 +1,4 @@
-"""Conversations about topics: names, assignments, configuration (controller.md 2.2, 2.4)."""
+"""Conversations about topics: names, assignments (controller.md 2.2, 2.4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from messages.conversation import SLICE, BadZnode, Done, Pause
 from messages.store import (
     CONNECTION_LOSS,
     CREATE,
-    CREATE_SEQUENTIAL,
     NO_NODE,
     NODE_EXISTS,
     OK,
@@ -19,13 +18,9 @@ from messages.zookeeper import (
     Assignments,
     CreateTopic,
     GetAssignments,
-    GetTopicConfigs,
     GetTopics,
     SetAssignments,
-    SetTopicConfig,
     TopicAssignment,
-    TopicConfig,
-    TopicConfigs,
     TopicExists,
     TopicNames,
 )
@@ -108,40 +103,9 @@ def create_topic(question: CreateTopic) -> Conversation:
             yield from create_missing((paths.TOPICS, paths.TOPIC_CONFIGS))
 
 
-def get_topic_configs(question: GetTopicConfigs) -> Conversation:
-    """Overrides of topics, in the order asked."""
-    node_paths = tuple(paths.topic_config(name) for name in question.topics)
-    nodes = yield from data_of(node_paths)
-    found = []
-    for name, path, node in zip(question.topics, node_paths, nodes, strict=True):
-        try:
-            found.append(TopicConfig(name, znodes.decode_config(path, node.data)))
-        except BadZnode as error:
-            logger.warning("The configuration of topic %s counts as empty: %s", name, error)
-            found.append(TopicConfig(name, (), readable=False))
-    return TopicConfigs(tuple(found))
-
-
-def set_topic_config(question: SetTopicConfig) -> Conversation:
-    """Write a topic's overrides and tell all brokers by a change notification, in one transaction."""
-    config = WriteOp(CREATE, paths.topic_config(question.topic), znodes.encode_config(question.config))
-    notify = WriteOp(
-        CREATE_SEQUENTIAL, paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(f"topics/{question.topic}")
-    )
-    while True:
-        (old,) = yield from data_of((config.path,))
-        write_config = config if old.code == NO_NODE else config._replace(kind=SET)
-        reply = yield from transact((write_config, notify), NODE_EXISTS, NO_NODE)
-        if reply.code == OK:
-            return Done()
-        yield from create_missing((paths.CONFIG_CHANGES, paths.TOPIC_CONFIGS))
-
-
 ANSWERS: dict[type, Starter] = {
     GetTopics: get_topics,
     GetAssignments: get_assignments,
     SetAssignments: set_assignments,
     CreateTopic: create_topic,
-    GetTopicConfigs: get_topic_configs,
-    SetTopicConfig: set_topic_config,
 }

@@ -2,6 +2,7 @@
 
 Rule 1: any broker answers, from ZooKeeper; a topic exists when this broker's metadata cache knows it (broker.md 6.4).
 Rule 2: overrides are written together with the notification in /config/changes by which every broker learns of them.
+        A broker writes its own, and those of all brokers.
 Rule 3: each resource for itself: what is refused costs the others nothing. Where ZooKeeper cannot be asked, the client
         is told so.
 """
@@ -12,9 +13,18 @@ import logging
 import re
 from collections.abc import Mapping
 
+import attrs
 from thespian.actors import ActorAddress
 
-from actors.core.configs import altered, describe_broker, describe_topic, replaced
+from actors.core.configs import (
+    altered,
+    check_broker,
+    check_topic,
+    describe_all_brokers,
+    describe_broker,
+    describe_topic,
+    replaced,
+)
 from actors.core.refusal import Refused
 from actors.core.topic_name import check_name
 from actors.runtime import FlowActor
@@ -40,12 +50,20 @@ from messages.errors import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITI
 from messages.network import ClientResponse
 from messages.node import StartConfigs
 from messages.vocabulary import Message
-from messages.zookeeper import GetTopicConfigs, SetTopicConfig
+from messages.zookeeper import ALL_BROKERS, GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig, SetTopicConfig
 
 log = logging.getLogger("kafka.server.AdminManager")
 
 Overrides = Mapping[str, tuple[ConfigEntry, ...]]
-"""The overrides of the topics that exist."""
+"""The overrides of the topics that exist, by name."""
+
+
+@attrs.frozen
+class Known:
+    """All overrides that may be asked about: `brokers` has those of this broker, and of all (ALL_BROKERS)."""
+
+    topics: Overrides
+    brokers: Overrides
 
 
 class ConfigsActor(FlowActor):
@@ -69,23 +87,27 @@ class ConfigsActor(FlowActor):
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         request = forwarded.request.request
         names = tuple(each.resource_name for each in request.resources if each.resource_type == TOPIC)
-        known = (yield from ask(GetKnownTopics(names))).topics
-        found = (yield from ask(GetTopicConfigs(known))).topics if known else ()
-        overrides = {config.topic: config.entries for config in found}
+        existing = (yield from ask(GetKnownTopics(names))).topics
+        found = (yield from ask(GetTopicConfigs(existing))).topics if existing else ()
+        brokers: Overrides = {}
+        if any(each.resource_type == BROKER for each in request.resources):
+            both = yield from ask(GetBrokerConfigs((str(self._settings.node_id), ALL_BROKERS)))
+            brokers = {config.broker: config.entries for config in both.brokers}
+        known = Known({config.topic: config.entries for config in found}, brokers)
         if isinstance(request, DescribeConfigsRequest):
-            described = (self._described(each, overrides, request.include_synonyms) for each in request.resources)
+            described = (self._described(each, known, request.include_synonyms) for each in request.resources)
             self._respond(forwarded, DescribeConfigsResponse(tuple(described)))
             return
         responses = []
         for resource in request.resources:
-            said = yield from self._alter(resource, overrides, request)
+            said = yield from self._alter(resource, known, request)
             responses.append(AlteredResource(*said, resource.resource_type, resource.resource_name))
         self._respond(forwarded, AlterConfigsResponse(tuple(responses)))
 
-    def _described(self, resource: DescribeConfigsResource, overrides: Overrides, synonyms: bool) -> DescribedResource:
+    def _described(self, resource: DescribeConfigsResource, known: Known, synonyms: bool) -> DescribedResource:
         kind, name = resource.resource_type, resource.resource_name
         try:
-            configs = self._configs_of(kind, name, overrides, synonyms)
+            configs = self._configs_of(kind, name, known, synonyms)
         except Refused as refused:
             return DescribedResource(refused.code, str(refused), kind, name)
         wanted = resource.configuration_keys
@@ -93,38 +115,47 @@ class ConfigsActor(FlowActor):
             *(NONE, "", kind, name, tuple(each for each in configs if wanted is None or each.name in wanted))
         )
 
-    def _configs_of(self, kind: int, name: str, overrides: Overrides, synonyms: bool) -> tuple[DescribedConfig, ...]:
-        """The settings of a topic, of this broker, or (without a name) of all brokers: of those nothing is kept."""
+    def _configs_of(self, kind: int, name: str, known: Known, synonyms: bool) -> tuple[DescribedConfig, ...]:
+        """The settings of a topic, of this broker, or (without a name) of all brokers."""
         if kind == BROKER:
+            of_all = known.brokers[ALL_BROKERS]
             if not name:
-                return ()
+                return describe_all_brokers(of_all, synonyms)
             self._check_broker(name, f"{self._settings.node_id} or empty string")
-            return describe_broker(self._settings, synonyms)
+            return describe_broker(self._settings, known.brokers[str(self._settings.node_id)], of_all, synonyms)
         if kind != TOPIC:
             raise Refused(f"Unsupported resource type: {kind}")
         check_name(name)
-        if name not in overrides:
+        if name not in known.topics:
             raise Refused("", UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(self._settings, overrides[name], synonyms)
+        return describe_topic(self._settings, known.topics[name], synonyms)
 
     def _alter(
-        self, resource: ChangedResource, overrides: Overrides, request: AlterConfigsRequest
+        self, resource: ChangedResource, known: Known, request: AlterConfigsRequest
     ) -> Flow[tuple[int, str | None]]:
         """Change one resource's overrides; code and words."""
-        kind, name = resource.resource_type, resource.resource_name
         try:
-            if kind == BROKER:
-                self._check_broker(name, f"{self._settings.node_id}")
-                raise Refused("A broker's settings are not changed while it runs: they stand in its server.properties")
-            old = _of_topic(kind, name, overrides)
-            incremental = isinstance(request, IncrementalAlterConfigsRequest)
-            new = altered(name, old, resource.configs) if incremental else replaced(name, resource.configs)
+            write = self._planned(resource, known, isinstance(request, IncrementalAlterConfigsRequest))
         except Refused as refused:
-            log.info("[Broker id=%d] %s: %s", self._settings.node_id, name, refused)
+            log.info("[Broker id=%d] %s: %s", self._settings.node_id, resource.resource_name, refused)
             return refused.code, str(refused)
         if not request.validate_only:
-            yield from ask(SetTopicConfig(name, new))
+            yield from ask(write)
         return NONE, None
+
+    def _planned(self, resource: ChangedResource, known: Known, incremental: bool) -> SetTopicConfig | SetBrokerConfig:
+        """What is to be written for one resource. Raises Refused."""
+        kind, name = resource.resource_type, resource.resource_name
+        if kind == BROKER and name:
+            self._check_broker(name, f"{self._settings.node_id}")
+        broker = str(self._settings.node_id) if name else ALL_BROKERS
+        old = known.brokers[broker] if kind == BROKER else _of_topic(kind, name, known.topics)
+        new = altered(old, resource.configs) if incremental else replaced(resource.configs)
+        if kind == BROKER:
+            check_broker(old, new)
+            return SetBrokerConfig(broker, new)
+        check_topic(name, new)
+        return SetTopicConfig(name, new)
 
     def _check_broker(self, name: str, expected: str) -> None:
         """Only a broker itself knows its settings."""

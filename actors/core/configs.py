@@ -4,7 +4,8 @@ Rule 1: a topic's setting is its override, else what this node's settings say, e
         under which name. A node does not remember what stood in its server.properties: what differs from Kafka's
         default was said there.
 Rule 2: what is refused raises Refused, with Kafka's words and code.
-Rule 3: a broker's own settings are those we act on; none can be changed while it runs.
+Rule 3: a broker's own settings are those we act on. Those of `broker_config.DYNAMIC` can be changed while it runs, for
+        one broker or for all; what else Kafka would let be changed is refused by name, for nobody would act on it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from actors.core.broker_config import DYNAMIC, check_broker_config
 from actors.core.log_settings import log_settings
 from actors.core.refusal import Refused
 from actors.core.topic_config import CONFIGS, InvalidConfig, check_config
@@ -23,6 +25,8 @@ from messages.config_requests import (
     APPEND,
     DEFAULT_CONFIG,
     DELETE,
+    DYNAMIC_BROKER_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
     DYNAMIC_TOPIC_CONFIG,
     STATIC_BROKER_CONFIG,
     SUBTRACT,
@@ -117,18 +121,45 @@ def _said_by(node: NodeSettings, name: str, server: str) -> str | None:
     return _text(getattr(node, server.replace(".", "_"), None))
 
 
-def describe_broker(node: NodeSettings, synonyms: bool = False) -> tuple[DescribedConfig, ...]:
-    """What is known of this node's own settings (rule 3)."""
-    said: list[tuple[str, str | None, int]] = [("broker.id", str(node.node_id), STATIC_BROKER_CONFIG)]
+def describe_broker(
+    node: NodeSettings, own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry], synonyms: bool = False
+) -> tuple[DescribedConfig, ...]:
+    """What is known of this node's own settings, with its overrides and those of all brokers (rule 3)."""
+    places = _dynamic(own, DYNAMIC_BROKER_CONFIG)
+    for name, said in _dynamic(of_all, DYNAMIC_DEFAULT_BROKER_CONFIG).items():
+        places.setdefault(name, []).extend(said)
+    places["broker.id"] = [ConfigSynonym("broker.id", str(node.node_id), STATIC_BROKER_CONFIG)]
     kind: Any = NodeSettings
     for field in attrs.fields(kind):
         if field.name not in NOT_KAFKAS and not field.name.startswith("trace_"):
-            value = getattr(node, field.name)
+            name, value = field.name.replace("_", "."), getattr(node, field.name)
             source = DEFAULT_CONFIG if value == field.default else STATIC_BROKER_CONFIG
-            said.append((field.name.replace("_", "."), _text(value), source))
+            places.setdefault(name, []).append(ConfigSynonym(name, _text(value), source))
+    return _described(places, synonyms)
+
+
+def describe_all_brokers(entries: Iterable[ConfigEntry], synonyms: bool = False) -> tuple[DescribedConfig, ...]:
+    """What is said of all brokers at once."""
+    return _described(_dynamic(entries, DYNAMIC_DEFAULT_BROKER_CONFIG), synonyms)
+
+
+def _dynamic(entries: Iterable[ConfigEntry], source: int) -> dict[str, list[ConfigSynonym]]:
+    return {name: [ConfigSynonym(name, value, source)] for name, value in entries if name in DYNAMIC}
+
+
+def _described(places: Mapping[str, list[ConfigSynonym]], synonyms: bool) -> tuple[DescribedConfig, ...]:
+    """Settings by name, as the first place says. 3.9.1 calls throttles read-only, though it changes them."""
     return tuple(
-        DescribedConfig(name, value, True, source, False, (ConfigSynonym(name, value, source),) if synonyms else ())
-        for name, value, source in sorted(said)
+        DescribedConfig(
+            name,
+            said[0].value,
+            name not in DYNAMIC or name.endswith("throttled.rate"),
+            said[0].source,
+            False,
+            tuple(said) if synonyms else (),
+            TYPES[DYNAMIC[name].type] if name in DYNAMIC else 0,
+        )
+        for name, said in sorted(places.items())
     )
 
 
@@ -149,14 +180,14 @@ def _text(value: object) -> str | None:
 # -------------------------------------------------------------------------------------------------------- changes
 
 
-def replaced(topic: str, changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
-    """The overrides of a topic that shall have these and no others (AlterConfigs)."""
+def replaced(changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
+    """The overrides of who shall have these and no others (AlterConfigs)."""
     _check_changes(changes)
-    return _checked(topic, {change.name: change.value or "" for change in changes})
+    return _sorted({change.name: change.value or "" for change in changes})
 
 
-def altered(topic: str, overrides: Iterable[ConfigEntry], changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
-    """The overrides of a topic after these changes (IncrementalAlterConfigs)."""
+def altered(overrides: Iterable[ConfigEntry], changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
+    """The overrides after these changes (IncrementalAlterConfigs)."""
     _check_changes(changes)
     entries = {entry.name: entry.value for entry in overrides}
     for change in changes:
@@ -170,7 +201,7 @@ def altered(topic: str, overrides: Iterable[ConfigEntry], changes: Sequence[Conf
                 entries[name] = _as_list(entries, name, value, operation)
             case unknown:
                 raise Refused(f"Unknown operation type {unknown}")
-    return _checked(topic, entries)
+    return _sorted(entries)
 
 
 def _as_list(entries: Mapping[str, str], name: str, value: str, operation: int) -> str:
@@ -193,8 +224,13 @@ def _check_changes(changes: Sequence[ConfigChange]) -> None:
         raise Refused(f"Null value not supported for : {','.join(without)}")
 
 
-def _checked(topic: str, entries: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
-    for name, value in entries.items():
+def _sorted(entries: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
+    return tuple(ConfigEntry(name, entries[name]) for name in sorted(entries))
+
+
+def check_topic(topic: str, entries: Iterable[ConfigEntry]) -> None:
+    """Raise InvalidConfig unless the topic may have these overrides."""
+    for name, value in entries:
         try:
             check_config(ConfigEntry(name, value))
         except InvalidConfig as wrong:
@@ -202,4 +238,10 @@ def _checked(topic: str, entries: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
                 raise
             where = f"ConfigResource(type=TOPIC, name='{topic}')"
             raise InvalidConfig(f"Invalid config value for resource {where}: {wrong}") from None
-    return tuple(ConfigEntry(name, entries[name]) for name in sorted(entries))
+
+
+def check_broker(old: Iterable[ConfigEntry], new: Iterable[ConfigEntry]) -> None:
+    """Raise Refused unless what is new among a broker's overrides may be changed while it runs (rule 3)."""
+    for entry in new:
+        if entry not in old:
+            check_broker_config(entry)

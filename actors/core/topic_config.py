@@ -26,7 +26,7 @@ class Kind(NamedTuple):
     problem: Callable[[str], str | None]
 
 
-def _number(kind: str, low: float | None, high: float | None = None) -> Kind:
+def number(kind: str, low: float | None, high: float | None = None) -> Kind:
     """A number between `low` and `high`, where they are given."""
     limit = INT_MAX if kind == "INT" else LONG_MAX
 
@@ -66,7 +66,7 @@ def _boolean(text: str) -> str | None:
 
 
 def _gzip_level(text: str) -> str | None:
-    problem = _number("INT", None).problem(text)
+    problem = number("INT", None).problem(text)
     if problem is None and int(text) != -1 and not 1 <= int(text) <= 9:
         return "Value must be between 1 and 9 or equal to -1"
     return problem
@@ -93,44 +93,44 @@ def _format_version(text: str) -> str | None:
 
 
 BOOLEAN = Kind("BOOLEAN", _boolean)
-TIME = _number("LONG", 0)
+TIME = number("LONG", 0)
 
 CONFIGS: dict[str, Kind] = {
     "cleanup.policy": _list_of("compact", "delete"),
     "compression.gzip.level": Kind("INT", _gzip_level),
-    "compression.lz4.level": _number("INT", 1, 17),
+    "compression.lz4.level": number("INT", 1, 17),
     "compression.type": _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-    "compression.zstd.level": _number("INT", -131072, 22),
+    "compression.zstd.level": number("INT", -131072, 22),
     "delete.retention.ms": TIME,
     "file.delete.delay.ms": TIME,
-    "flush.messages": _number("LONG", 1),
+    "flush.messages": number("LONG", 1),
     "flush.ms": TIME,
     "follower.replication.throttled.replicas": _throttled("follower.replication.throttled.replicas"),
-    "index.interval.bytes": _number("INT", 0),
+    "index.interval.bytes": number("INT", 0),
     "leader.replication.throttled.replicas": _throttled("leader.replication.throttled.replicas"),
-    "local.retention.bytes": _number("LONG", -2),
-    "local.retention.ms": _number("LONG", -2),
-    "max.compaction.lag.ms": _number("LONG", 1),
-    "max.message.bytes": _number("INT", 0),
+    "local.retention.bytes": number("LONG", -2),
+    "local.retention.ms": number("LONG", -2),
+    "max.compaction.lag.ms": number("LONG", 1),
+    "max.message.bytes": number("INT", 0),
     "message.downconversion.enable": BOOLEAN,
     "message.format.version": Kind("STRING", _format_version),
     "message.timestamp.after.max.ms": TIME,
     "message.timestamp.before.max.ms": TIME,
     "message.timestamp.difference.max.ms": TIME,
     "message.timestamp.type": _one_of("CreateTime", "LogAppendTime"),
-    "min.cleanable.dirty.ratio": _number("DOUBLE", 0, 1),
+    "min.cleanable.dirty.ratio": number("DOUBLE", 0, 1),
     "min.compaction.lag.ms": TIME,
-    "min.insync.replicas": _number("INT", 1),
+    "min.insync.replicas": number("INT", 1),
     "preallocate": BOOLEAN,
     "remote.log.copy.disable": BOOLEAN,
     "remote.log.delete.on.disable": BOOLEAN,
     "remote.storage.enable": BOOLEAN,
-    "retention.bytes": _number("LONG", None),
-    "retention.ms": _number("LONG", -1),
-    "segment.bytes": _number("INT", 14),
-    "segment.index.bytes": _number("INT", 4),
+    "retention.bytes": number("LONG", None),
+    "retention.ms": number("LONG", -1),
+    "segment.bytes": number("INT", 14),
+    "segment.index.bytes": number("INT", 4),
     "segment.jitter.ms": TIME,
-    "segment.ms": _number("LONG", 1),
+    "segment.ms": number("LONG", 1),
     "unclean.leader.election.enable": BOOLEAN,
 }
 """Every override by name."""

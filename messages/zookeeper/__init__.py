@@ -33,6 +33,17 @@ from messages.zookeeper.cluster import (
     RegisterNode,
     TakeProducerIds,
 )
+from messages.zookeeper.configs import (
+    ALL_BROKERS,
+    BrokerConfig,
+    BrokerConfigs,
+    GetBrokerConfigs,
+    GetTopicConfigs,
+    SetBrokerConfig,
+    SetTopicConfig,
+    TopicConfig,
+    TopicConfigs,
+)
 from messages.zookeeper.controller import (
     ControllerEpochIs,
     ControllerIs,
@@ -88,21 +99,20 @@ from messages.zookeeper.topics import (
     Assignments,
     CreateTopic,
     GetAssignments,
-    GetTopicConfigs,
     GetTopics,
     SetAssignments,
-    SetTopicConfig,
     TopicAssignment,
-    TopicConfig,
-    TopicConfigs,
     TopicExists,
     TopicNames,
 )
 from messages.zookeeper.watching import StartWatching, StopWatching
 
 __all__ = [
+    "ALL_BROKERS",
     "Assignments",
     "BridgeQuestion",
+    "BrokerConfig",
+    "BrokerConfigs",
     "BrokerRegistered",
     "Brokers",
     "ClusterId",
@@ -123,6 +133,7 @@ __all__ = [
     "ForgetTopicDeletions",
     "GetAssignments",
     "GetBroker",
+    "GetBrokerConfigs",
     "GetBrokers",
     "GetClusterId",
     "GetConfigChanges",
@@ -159,6 +170,7 @@ __all__ = [
     "RequestedReassignment",
     "ResignController",
     "SetAssignments",
+    "SetBrokerConfig",
     "SetTopicConfig",
     "StartWatching",
     "StopWatching",

@@ -1,4 +1,4 @@
-"""Topics: their assignments in /brokers/topics/T, their overrides in /config/topics/T."""
+"""Topics: their assignments in /brokers/topics/T."""
 
 from __future__ import annotations
 
@@ -70,33 +70,3 @@ class TopicExists:
     """/brokers/topics/T is there already."""
 
     topic: str
-
-
-@message
-class GetTopicConfigs(BridgeQuestion["TopicConfigs"]):
-    """Read /config/topics/T of each. -> TopicConfigs (a topic without node has no entries)"""
-
-    topics: tuple[str, ...]
-
-
-class TopicConfig(NamedTuple):
-    """A topic's overrides; `readable` is False where the znode holds no valid JSON."""
-
-    topic: str
-    entries: tuple[ConfigEntry, ...]
-    readable: bool = True
-
-
-@message
-class TopicConfigs:
-    """Overrides of the topics asked for, in the order asked."""
-
-    topics: tuple[TopicConfig, ...]
-
-
-@message
-class SetTopicConfig(BridgeQuestion[Done]):
-    """Admin: write /config/topics/T and a /config/changes notification. -> Done"""
-
-    topic: str
-    config: tuple[ConfigEntry, ...]

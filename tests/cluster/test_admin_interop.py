@@ -149,6 +149,13 @@ def change(name: str, value: str | None, operation: int = SET) -> IncrementalAlt
     return IncrementalAlterConfigsRequest(1, topic(ConfigChange(name, value, operation)))
 
 
+THROTTLE, UNCLEAN = "leader.replication.throttled.rate", "unclean.leader.election.enable"
+
+
+def of_broker(name: str, *changes: ConfigChange) -> IncrementalAlterConfigsRequest:
+    return IncrementalAlterConfigsRequest(1, (ChangedResource(BROKER, name, changes),))
+
+
 def elect(version: int, kind: int) -> ElectLeadersRequest:
     topics = (ElectableTopic("t", (0, 5)), ElectableTopic("astray", (0,)), ElectableTopic("nobody", (0,)))
     return ElectLeadersRequest(version, topics, 500, kind)
@@ -214,6 +221,27 @@ SCRIPT: list[Any] = [
     change("retention.ms", None, DELETE),
     change("no.such", None, DELETE),
     change("leader.replication.throttled.replicas", "0:1", APPEND),
+    *(
+        of_broker(name, ConfigChange(setting, value, operation))
+        for name in ("0", "")
+        for setting, value, operation in (
+            (THROTTLE, "1000", SET),
+            (THROTTLE, "x", SET),
+            (THROTTLE, "-5", SET),
+            ("num.partitions", "3", SET),
+            ("unclean.leader.election.enable", "x", SET),
+            ("unclean.leader.election.enable", "true", SET),
+            ("no.such", None, DELETE),
+        )
+    ),
+    *(
+        DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, name, (UNCLEAN, THROTTLE)),), synonyms)
+        for name in ("0", "")
+        for synonyms in (True, False)
+    ),
+    of_broker("0", ConfigChange(THROTTLE, None, DELETE), ConfigChange(UNCLEAN, None, DELETE)),
+    DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", (UNCLEAN,)),), True),
+    of_broker("", ConfigChange(UNCLEAN, None, DELETE)),
     *(
         DescribeConfigsRequest(version, (DescribeConfigsResource(TOPIC, "t"),), synonyms)
         for version, synonyms in ((0, False), (2, True), (3, False), (3, True))

@@ -84,6 +84,7 @@ class ControllerContext:
     def reset(self) -> None:
         """Forget the term and all that was learnt in it (controller.md 7.3)."""
         self.active = False
+        self.unclean_by_default = self.settings.unclean_leader_election_enable
         self.epoch = 0
         self.epoch_zk_version = 0
         self.brokers: dict[int, Broker] = {}

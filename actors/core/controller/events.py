@@ -12,6 +12,7 @@ import attrs
 
 from actors.core.controller import (
     brokers,
+    configs,
     leader_balance,
     notifications,
     reassignment,
@@ -42,6 +43,7 @@ HANDLERS: dict[type, Handler] = {
     **brokers.EVENTS,
     **topics.EVENTS,
     **leader_balance.EVENTS,
+    **configs.EVENTS,
     **reassignment.EVENTS,
     **notifications.EVENTS,
     **responses.EVENTS,

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 
 from actors.core.controller import (
+    configs,
     deletion_plan,
     leader_balance,
     notifications,
@@ -166,6 +167,7 @@ def _begin(context: ControllerContext) -> Flow[None]:
     isr_changes = yield from ask(GetIsrChangeNotifications())
     if isr_changes.names:
         yield from ask(DeleteIsrChangeNotifications(isr_changes.names, context.epoch_zk_version))
+    yield from configs.learn_default(context)
     yield from _load(context)
     requested = yield from ask(GetTopicDeletions())
     yield from _begin_deletions(context, requested.topics)

@@ -231,7 +231,7 @@ def _unclean_allowed(
     for topic, entries, readable in answer.topics:
         if readable:
             override = dict(entries).get(UNCLEAN_ELECTION)
-            default = context.settings.unclean_leader_election_enable
+            default = context.unclean_by_default
             allowed[topic] = default if override is None else is_true(override)
     for partition in needy:
         if partition.topic not in allowed:

@@ -8,24 +8,19 @@ from collections.abc import Callable, Iterable, Sequence
 from actors.core.controller import deletion_plan
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.partition_state_machine import (
-    UNCLEAN_ELECTION,
-    is_true,
     move_partitions,
-    trigger_online,
 )
 from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.slicing import Pauses
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import TopicPartition
 from messages.conversation import SLICE, Flow, ask, in_slices, slices
-from messages.events import ConfigChangeNotification, PartitionModifications, TopicChange, TopicDeletion
+from messages.events import PartitionModifications, TopicChange, TopicDeletion
 from messages.zookeeper import (
     GetAssignments,
-    GetTopicConfigs,
     GetTopicDeletions,
     GetTopics,
     SetAssignments,
-    StartWatching,
     StopWatching,
     TopicAssignment,
 )
@@ -131,23 +126,8 @@ def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow
         yield from deletion_plan.forget_requests(context, known)
 
 
-def configs_changed(context: ControllerContext, event: ConfigChangeNotification) -> Flow[None]:
-    """A configuration changed: topics that wait for a leader, and may elect uncleanly, are tried again.
-
-    Which topic it was is not asked. It matters for those alone, and a try too many finds what it found before.
-    """
-    yield from ask(StartWatching((ConfigChangeNotification.__name__,)))
-    waiting = tuple(dict.fromkeys(tp.topic for tp in context.leaderless if tp.topic not in context.queued))
-    if waiting:
-        answer = yield from ask(GetTopicConfigs(waiting))
-        for topic, entries, _ in answer.topics:
-            if is_true(dict(entries).get(UNCLEAN_ELECTION, "")):
-                yield from trigger_online(context, topic)
-
-
 EVENTS: dict[type, Callable[..., Flow[None]]] = {
     TopicChange: changed,
     PartitionModifications: modified,
     TopicDeletion: deletion_requested,
-    ConfigChangeNotification: configs_changed,
 }

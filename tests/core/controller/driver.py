@@ -23,10 +23,13 @@ from messages.conversation import ConnectionLoss, Done, Flow, Pause, Question, Z
 from messages.node import NodeSettings
 from messages.store import BAD_VERSION, NO_NODE, NODE_EXISTS, OK
 from messages.zookeeper import (
+    BrokerConfig,
+    BrokerConfigs,
     CreatePartitionStates,
     DeleteTopics,
     ForgetPreferredElections,
     ForgetReassignments,
+    GetBrokerConfigs,
     GetPartitionStates,
     GetPreferredElections,
     GetReassignments,
@@ -136,6 +139,8 @@ class Scene:
                 if self.before_write:
                     self.before_write.pop(0)()
                 return WriteResults(tuple(self._update(*entry) for entry in states))
+            case GetBrokerConfigs(brokers):
+                return BrokerConfigs(tuple(BrokerConfig(broker, ()) for broker in brokers))
             case GetTopicConfigs(topics):
                 return TopicConfigs(tuple(TopicConfig(topic, self.configs.get(topic, ())) for topic in topics))
             case GetPreferredElections():

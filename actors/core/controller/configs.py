@@ -1,0 +1,57 @@
+"""Configurations that concern the controller: who may elect uncleanly (controller.md 1.4.20, 1.4.21).
+
+Rule: what has changed is not asked: each change makes us look at what brokers say by default, and at those topics
+      that wait for a leader. A try too many finds what it found before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.instructions import Enqueue
+from actors.core.controller.partition_state_machine import UNCLEAN_ELECTION, is_true, trigger_online
+from messages.conversation import Flow, ask
+from messages.events import ConfigChangeNotification, UncleanLeaderElectionEnable
+from messages.zookeeper import (
+    ALL_BROKERS,
+    GetBrokerConfigs,
+    GetTopicConfigs,
+    StartWatching,
+)
+
+
+def changed(context: ControllerContext, event: ConfigChangeNotification) -> Flow[None]:
+    """A configuration changed: topics that wait for a leader, and may elect uncleanly, are tried again."""
+    yield from ask(StartWatching((ConfigChangeNotification.__name__,)))
+    before = context.unclean_by_default
+    yield from learn_default(context)
+    if context.unclean_by_default and not before:
+        yield Enqueue(UncleanLeaderElectionEnable())
+    waiting = tuple(dict.fromkeys(tp.topic for tp in context.leaderless if tp.topic not in context.queued))
+    if waiting:
+        answer = yield from ask(GetTopicConfigs(waiting))
+        for topic, entries, _ in answer.topics:
+            if is_true(dict(entries).get(UNCLEAN_ELECTION, "")):
+                yield from trigger_online(context, topic)
+
+
+def enabled(context: ControllerContext, event: UncleanLeaderElectionEnable) -> Flow[None]:
+    """Brokers elect uncleanly by default from now on: try all partitions that have no leader."""
+    yield from trigger_online(context)
+
+
+def learn_default(context: ControllerContext) -> Flow[None]:
+    """What this broker's override says, or that of all brokers, or its server.properties."""
+    answer = yield from ask(GetBrokerConfigs((str(context.broker_id), ALL_BROKERS)))
+    context.unclean_by_default = context.settings.unclean_leader_election_enable
+    for config in reversed(answer.brokers):
+        said = dict(config.entries).get(UNCLEAN_ELECTION)
+        if said is not None:
+            context.unclean_by_default = is_true(said)
+
+
+EVENTS: dict[type, Callable[..., Flow[None]]] = {
+    ConfigChangeNotification: changed,
+    UncleanLeaderElectionEnable: enabled,
+}

@@ -1,0 +1,85 @@
+"""Conversations about configurations (controller.md 2.2)."""
+
+from __future__ import annotations
+
+import logging
+
+from messages.cluster import ConfigEntry
+from messages.conversation import BadZnode, Done
+from messages.store import CREATE, CREATE_SEQUENTIAL, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
+from messages.zookeeper import (
+    BrokerConfig,
+    BrokerConfigs,
+    GetBrokerConfigs,
+    GetTopicConfigs,
+    SetBrokerConfig,
+    SetTopicConfig,
+    TopicConfig,
+    TopicConfigs,
+)
+from zk_bridge import paths, znodes
+from zk_bridge.conversations import (
+    Conversation,
+    Starter,
+    create_missing,
+    data_of,
+    transact,
+)
+
+logger = logging.getLogger(__name__)
+
+
+def get_topic_configs(question: GetTopicConfigs) -> Conversation:
+    """Overrides of topics, in the order asked."""
+    found = yield from _overrides(question.topics, tuple(map(paths.topic_config, question.topics)))
+    return TopicConfigs(tuple(TopicConfig(*each) for each in found))
+
+
+def get_broker_configs(question: GetBrokerConfigs) -> Conversation:
+    """Overrides of brokers, in the order asked."""
+    found = yield from _overrides(question.brokers, tuple(map(paths.broker_config, question.brokers)))
+    return BrokerConfigs(tuple(BrokerConfig(*each) for each in found))
+
+
+def set_topic_config(question: SetTopicConfig) -> Conversation:
+    """Write a topic's overrides."""
+    return (yield from _write(paths.topic_config(question.topic), f"topics/{question.topic}", question.config))
+
+
+def set_broker_config(question: SetBrokerConfig) -> Conversation:
+    """Write a broker's overrides."""
+    return (yield from _write(paths.broker_config(question.broker), f"brokers/{question.broker}", question.config))
+
+
+def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversation:
+    """(name, entries, readable) of each node; a torn one is logged, and counts as empty."""
+    nodes = yield from data_of(node_paths)
+    found: list[tuple[str, tuple[ConfigEntry, ...], bool]] = []
+    for name, path, node in zip(names, node_paths, nodes, strict=True):
+        try:
+            found.append((name, znodes.decode_config(path, node.data), True))
+        except BadZnode as error:
+            logger.warning("A configuration counts as empty: %s", error)
+            found.append((name, (), False))
+    return found
+
+
+def _write(path: str, entity: str, entries: tuple[ConfigEntry, ...]) -> Conversation:
+    """Write overrides and tell all brokers by a change notification, in one transaction."""
+    config = WriteOp(CREATE, path, znodes.encode_config(entries))
+    notify = WriteOp(CREATE_SEQUENTIAL, paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity))
+    while True:
+        (old,) = yield from data_of((path,))
+        write_config = config if old.code == NO_NODE else config._replace(kind=SET)
+        reply = yield from transact((write_config, notify), NODE_EXISTS, NO_NODE)
+        if reply.code == OK:
+            return Done()
+        yield from create_missing((paths.CONFIG_CHANGES, *paths.ancestors(path)))
+
+
+ANSWERS: dict[type, Starter] = {
+    GetTopicConfigs: get_topic_configs,
+    SetTopicConfig: set_topic_config,
+    GetBrokerConfigs: get_broker_configs,
+    SetBrokerConfig: set_broker_config,
+}
