@@ -153,6 +153,7 @@ class RoleTaken:
     `changed`: the role is news, as Kafka's makeLeader and makeFollower return it. `leads`, `under_replicated` and
     `has_log` tell how the partition stands now, whatever the code. `storage_error`: the disk's own words, with code 56.
     Where its log ends, its high watermark and the newest leader epoch in it are for the fetcher of a follower.
+    `leader_epoch` is the one that is known now.
     """
 
     error_code: int
@@ -164,6 +165,7 @@ class RoleTaken:
     log_end: int = 0
     high_watermark: int = 0
     latest_epoch: int = -1
+    leader_epoch: int = -1
 
 
 @message
@@ -176,11 +178,13 @@ class StopPartition(Question["PartitionStopped"]):
 
 @message
 class PartitionStopped:
-    """What became of StopPartition. `deleted` is the directory that waits for its removal, "" where there is none."""
+    """What became of StopPartition. `deleted` is the directory that waits for its removal, "" where there is none;
+    `leader_epoch` the one that is known, where the stop was refused for its own."""
 
     error_code: int
     deleted: str = ""
     storage_error: str = ""
+    leader_epoch: int = -1
 
 
 @message

@@ -13,6 +13,7 @@ Rule 5: a log that never held anything is told nothing before its first record, 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -30,6 +31,7 @@ from actors.core.broker.partition import (
     stop_verdict,
 )
 from actors.core.broker.produce import acks_verdict, epoch_verdict, produce_verdict
+from actors.core.broker.state_changes import changed_isr, changing_isr
 from actors.runtime import Answerer
 from actors.storage.log_directories import deleted_path
 from messages.broker import (
@@ -96,6 +98,8 @@ from messages.partition import (
 )
 from messages.requests import LeaderAndIsrPartitionState
 from messages.vocabulary import Message
+
+log = logging.getLogger("kafka.cluster.Partition")
 
 Transition = Callable[[Partition, LeaderAndIsrPartitionState], tuple[Partition, bool]]
 
@@ -186,6 +190,7 @@ class PartitionActor(Answerer):
             self._log_end,
             self._high_watermark,
             self._latest_epoch,
+            known.leader_epoch,
         )
 
     def _enter_role(self, order: LeaderAndIsrPartitionState) -> None:
@@ -239,7 +244,7 @@ class PartitionActor(Answerer):
     def _stop(self, leader_epoch: int, delete: bool) -> PartitionStopped:
         error_code = stop_verdict(self._known, leader_epoch)
         if error_code != NONE:
-            return PartitionStopped(error_code)
+            return PartitionStopped(error_code, leader_epoch=self._known.leader_epoch)
         if not delete:
             if self._leader is not None:
                 self._leader.end()
@@ -541,7 +546,9 @@ class PartitionActor(Answerer):
         """The outcome of a write of the ISR."""
         leader = self._leader
         if leader is not None and message.leader_epoch == leader.leader_epoch:
-            leader.isr_written(message.number, message.zk_version if message.zk_version >= 0 else None, self.now)
+            written = message.zk_version >= 0
+            leader.isr_written(message.number, message.zk_version if written else None, self.now)
+            self._say(changed_isr(leader, written))
             self._carry_out(leader)
 
     def receiveMsg_LookAtFollowers(self, message: LookAtFollowers, sender: ActorAddress) -> None:
@@ -569,6 +576,7 @@ class PartitionActor(Answerer):
                     self.send(sender, BatchAppended(request, index, attrs.evolve(result, error_code=error_code)))
                 case WriteIsr(number, isr, zk_version):
                     known = self._known
+                    self._say(changing_isr(leader, isr, self.now, self.port("time").wall_ms()))
                     self.send(
                         self._isr_keeper,
                         ChangeIsr(
@@ -591,6 +599,9 @@ class PartitionActor(Answerer):
             deadline = leader.next_deadline
             if deadline is not None:
                 self._wake(deadline)
+
+    def _say(self, words: str) -> None:
+        log.info("[Partition %s broker=%d] %s", self._known.partition, self._known.broker_id, words)
 
     def _move_high_watermark(self, offset: int) -> None:
         if offset != self._high_watermark:

@@ -35,6 +35,8 @@ from actors.core.broker.replica_manager import (
     name_verdict,
     refused,
 )
+from actors.core.broker.state_changes import Origin, ignored, stopped_fetchers
+from actors.core.broker.state_changes import refused as refused_whole
 from actors.core.broker.validation import check, log_disagreements, replica_disagreements
 from actors.core.log_settings import log_settings
 from actors.core.topic_name import INTERNAL_TOPICS
@@ -60,9 +62,9 @@ from messages.broker import (
     StopPartition,
     TopicsConfigured,
 )
-from messages.cluster import ConfigEntry, TopicPartition
+from messages.cluster import NO_EPOCH, ConfigEntry, TopicPartition
 from messages.conversation import Ask, AskFailed, Failure, Flow, Pause, ask, ask_all, in_slices, in_turns, slices
-from messages.errors import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
+from messages.errors import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientPart, ClientResponse
@@ -90,7 +92,8 @@ from messages.requests import (
 from messages.vocabulary import Message
 from messages.zookeeper import GetControllerEpoch, GetTopicConfigs, NotifyLogDirFailure, TopicConfig
 
-_log = logging.getLogger("kafka_actors.replica_manager")
+_log = logging.getLogger("kafka.server.ReplicaManager")
+state_log = logging.getLogger("state.change.logger")
 
 REMOVALS_AT_ONCE = 100
 """Directories removed in one turn, so that the deletion of a large topic does not hold up the controller's requests."""
@@ -131,6 +134,8 @@ class ReplicaManagerActor(FlowActor):
         self._parts: list[Message] = []
         """Parts of the request that is being obeyed."""
         self._epochs = Epochs()
+        self._origin: Origin
+        """Whose request is being obeyed."""
         self._hosted: dict[TopicPartition, ActorAddress | None] = {}
         """Online partitions with their actors, offline ones with None."""
         self._offline = 0
@@ -244,19 +249,14 @@ class ReplicaManagerActor(FlowActor):
     def _serve(self, forwarded: Forwarded, directories: LogDirectories) -> Flow[None]:
         request = forwarded.request.request
         self._parts = self._ahead.pop(forwarded.request.connection, [])
+        origin = self._origin = Origin.of(request, forwarded.request.correlation_id)
         error_code = self._epochs.verdict(request)
         if error_code == STALE_CONTROLLER_EPOCH:
             yield from self._look_up_controller_epoch()
             error_code = self._epochs.verdict(request)
         if error_code != NONE:
-            _log.warning(
-                "[Broker id=%d] refused %s of controller %d epoch %d with error %d",
-                self._settings.node_id,
-                type(request).__name__,
-                request.controller_id,
-                request.controller_epoch,
-                error_code,
-            )
+            known = self._epochs
+            self._say(logging.WARNING, refused_whole(origin, error_code, request, known.controller, known.broker))
             yield from self._refuse(forwarded, error_code)
             return
         self._epochs = self._epochs.obeying(request)
@@ -373,6 +373,9 @@ class ReplicaManagerActor(FlowActor):
             len(orders.leading),
             len(orders.following),
         )
+        for role, leading in ((orders.leading, True), (orders.following, False)):
+            if role:
+                self._say(logging.INFO, stopped_fetchers(self._origin, len(role), leading))
         yield from self._read_configs(orders)
         yield from in_slices(self._unfollow, tuple(orders.leading))
         for window in slices(tuple(orders.leading.values()), ORDERS_AT_ONCE):
@@ -482,6 +485,7 @@ class ReplicaManagerActor(FlowActor):
                 placed.append((actor, order, _log_place(directories, order.partition, order.is_new)))
             else:
                 errors.append(PartitionError(order.partition, error_code or KAFKA_STORAGE_ERROR))
+                self._ignored(order, error_code or KAFKA_STORAGE_ERROR)
         self._tell_news()
         if not placed:
             yield Pause()
@@ -501,6 +505,8 @@ class ReplicaManagerActor(FlowActor):
                     placed.append((actor, order, None))
                     continue
                 errors.append(PartitionError(partition, result.error_code))
+                if result.error_code != NONE:
+                    self._ignored(order, result.error_code, result.leader_epoch)
                 if result.error_code == KAFKA_STORAGE_ERROR:
                     self._take_offline(partition)
                 else:
@@ -513,6 +519,14 @@ class ReplicaManagerActor(FlowActor):
                 for actor, order, _ in placed
             ]
         return taken
+
+    def _ignored(self, order: LeaderAndIsrPartitionState, code: int, known: int = NO_EPOCH) -> None:
+        """Say why an order is not obeyed. That it came a second time is nothing to worry about."""
+        level = logging.INFO if order.leader_epoch == known else logging.WARNING
+        self._say(level, ignored(self._origin, order.partition, code, order.leader_epoch, known, order.replicas))
+
+    def _say(self, level: int, words: str) -> None:
+        state_log.log(level, "[Broker id=%d] %s", self._settings.node_id, words)
 
     def _host(self, partition: TopicPartition) -> ActorAddress | None:
         """The partition's actor, made where there is none yet; None while it is offline."""
@@ -585,6 +599,10 @@ class ReplicaManagerActor(FlowActor):
                 errors.append(PartitionError(partition, UNKNOWN_SERVER_ERROR))
                 continue
             error_code, storage_error = result.error_code, result.storage_error
+            if error_code == FENCED_LEADER_EPOCH:
+                how = f"(delete={str(order.delete_partition).lower()}) "
+                words = ignored(self._origin, partition, error_code, order.leader_epoch, result.leader_epoch, how=how)
+                self._say(logging.WARNING, words)
             if error_code == NONE and order.delete_partition:
                 self._dismiss(partition, gone=True)
                 del self._hosted[partition]
@@ -620,11 +638,8 @@ class ReplicaManagerActor(FlowActor):
         lost = directories.fail(directory)
         self.port("logs").lose(directory)
         _log.error(
-            "[Broker id=%d] log directory %s is offline with %d partitions: %s",
-            self._settings.node_id,
-            directory,
-            len(lost),
-            storage_error,
+            "[Broker id=%d] Stopping serving replicas in dir %s: %d partitions are offline (%s)",
+            *(self._settings.node_id, directory, len(lost), storage_error),
         )
         yield from in_slices(self._take_all_offline, lost, ORDERS_AT_ONCE)
         if directories.live:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from pathlib import Path
 
@@ -602,3 +603,20 @@ def test_clients_are_told_where_logs_are_and_how_large(tmp_path: Path) -> None:
     broker.stop(("u", 5, -2, True))
     assert told() == [(KAFKA_STORAGE_ERROR, str(places[0]), []), (NONE, str(places[1]), in_b)]
     broker.base.shutdown()
+
+
+def test_the_log_says_which_orders_were_not_obeyed_and_why(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "state.change.logger")
+    broker.lead(order("t", epoch=3), order("u", epoch=3))
+    caplog.clear()
+    broker.lead(order("t", epoch=2), order("u", epoch=3), order("v", replicas=(1, 2)))
+    broker.stop(("t", 0, 1, False))
+    broker.lead(order("t", epoch=4), epoch=0)
+    words = [record.getMessage().partition(" epoch 1 for partition ")[2] for record in caplog.records]
+    assert [each for each in words if each] == [
+        "t-0 since its associated leader epoch 2 is smaller than the current leader epoch 3",
+        "u-0 since its associated leader epoch 3 matches the current leader epoch",
+        "v-0 as itself is not in assigned replica list 1,2",
+        "t-0 since its associated leader epoch 1 is smaller than the current leader epoch 3",
+    ]
+    assert caplog.records[-1].getMessage().endswith("controller epoch 0 is old. Latest known controller epoch is 1")

@@ -1,0 +1,127 @@
+"""What a broker writes to its log of what controllers order and what becomes of replicas, in Kafka's words.
+
+Rule 1: a request that is not obeyed, or an order in it, is named with its controller and the reason (`IGNORED`).
+Rule 2: a change of an ISR is told before it is written: with the leader's offsets, and with who is out of sync, how far
+        behind, and since when; and again when ZooKeeper has it, or has refused it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from actors.core.broker.leader import NEVER, Leader
+from messages.cluster import TopicPartition
+from messages.errors import (
+    FENCED_LEADER_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    STALE_BROKER_EPOCH,
+    STALE_CONTROLLER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+
+ControllerRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+
+
+class Origin(NamedTuple):
+    """Whose request is obeyed: its name, its controller, that one's epoch, and the request's correlation id."""
+
+    name: str
+    controller_id: int
+    epoch: int
+    correlation_id: int
+
+    @classmethod
+    def of(cls, request: ControllerRequest, correlation_id: int) -> Origin:
+        """That of a request."""
+        name = type(request).__name__.removesuffix("Request")
+        return cls(name, request.controller_id, request.controller_epoch, correlation_id)
+
+
+IGNORED: dict[int, str] = {
+    KAFKA_STORAGE_ERROR: "as the local replica for the partition is in an offline log directory",
+    UNKNOWN_TOPIC_OR_PARTITION: "as itself is not in assigned replica list {replicas}",
+    STALE_CONTROLLER_EPOCH: "since its associated leader epoch {asked} {than} the current leader epoch{known}",
+    FENCED_LEADER_EPOCH: "since its associated leader epoch {asked} {than} the current leader epoch{known}",
+}
+"""Why an order for one partition is not obeyed, by its code."""
+
+
+def refused(origin: Origin, code: int, request: ControllerRequest, newest: int, broker_epoch: int) -> str:
+    """Of a request that is refused whole: `newest` is the newest controller's epoch that is known here."""
+    if code == STALE_BROKER_EPOCH:
+        return (
+            f"Received {origin.name} request with broker epoch {request.broker_epoch} smaller than the current broker"
+            f" epoch {broker_epoch}"
+        )
+    return (
+        f"Ignoring {origin.name} request from controller {origin.controller_id} with correlation id"
+        f" {origin.correlation_id} since its controller epoch {origin.epoch} is old. Latest known controller epoch is"
+        f" {newest}"
+    )
+
+
+def ignored(
+    origin: Origin,
+    partition: TopicPartition,
+    code: int,
+    asked: int,
+    known: int,
+    replicas: Iterable[int] = (),
+    how: str = "",
+) -> str:
+    """Of an order that is not obeyed: it came with leader epoch `asked` where `known` is known here."""
+    than = "matches" if asked == known else "is smaller than"
+    reason = IGNORED.get(code, f"with error {code}").format(
+        asked=asked, than=than, known="" if asked == known else f" {known}", replicas=_listed(replicas)
+    )
+    return (
+        f"Ignoring {origin.name} request {how}from controller {origin.controller_id} with correlation id"
+        f" {origin.correlation_id} epoch {origin.epoch} for partition {partition} {reason}"
+    )
+
+
+def stopped_fetchers(origin: Origin, count: int, leading: bool) -> str:
+    """Of partitions whose fetchers are stopped, as they lead now, or follow anew."""
+    if leading:
+        return (
+            f"Stopped fetchers as part of {origin.name} request correlationId {origin.correlation_id} from controller"
+            f" {origin.controller_id} epoch {origin.epoch} as part of the become-leader transition for {count}"
+            " partitions"
+        )
+    return (
+        f"Stopped fetchers as part of become-follower request from controller {origin.controller_id} epoch"
+        f" {origin.epoch} with correlation id {origin.correlation_id} for {count} partitions"
+    )
+
+
+def changing_isr(leader: Leader, isr: Collection[int], now: float, now_ms: int) -> str:
+    """Of an ISR that is to be written (rule 2); `now` is the node's clock, `now_ms` the wall's."""
+    out = [replica for replica in leader.isr if replica not in isr]
+    change = f"from {_listed(leader.isr)} to {_listed(isr)}"
+    if not out:
+        return f"Expanding ISR {change}"
+    behind = []
+    for replica in out:
+        follower = leader.followers.get(replica)
+        if follower is not None:
+            since = follower.caught_up_at
+            caught_up_ms = 0 if since == NEVER else now_ms - round(1000 * (now - since))
+            behind.append(f"(brokerId: {replica}, endOffset: {follower.end}, lastCaughtUpTimeMs: {caught_up_ms})")
+    return (
+        f"Shrinking ISR {change}. Leader: (highWatermark: {leader.high_watermark}, endOffset: {leader.log_end}). Out of"
+        f" sync replicas: {' '.join(behind)}."
+    )
+
+
+def changed_isr(leader: Leader, written: bool) -> str:
+    """Of a write of an ISR that is answered."""
+    if not written:
+        return f"Cached zkVersion {leader.zk_version} not equal to that in zookeeper, skip updating ISR"
+    below = " (under-min-isr)" if len(leader.isr) < leader.required_isr else ""
+    return f"ISR updated to {_listed(leader.isr)}{below} and version updated to {leader.zk_version}"
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ",".join(map(str, ids))
