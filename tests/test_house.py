@@ -193,6 +193,10 @@ def test_a_circle_is_named_whichever_way_it_is_closed() -> None:
 def test_imports_are_absolute() -> None:
     with pytest.raises(ValueError, match="line 2"):
         list(imports("x = 1\nfrom . import here"))
+    with pytest.raises(ValueError, match="line 1"):
+        list(imports("from .here import it", "actors.node.here"))
+    (found,) = imports("from .here import it", f"{house.PUBLIC}.there")
+    assert found.name == f"{house.PUBLIC}.here.it"
 
 
 def test_rooms_and_kinds_name_what_is_there() -> None:
@@ -211,7 +215,8 @@ def test_top_level_holds_only_what_is_prescribed() -> None:
 
 def test_every_package_is_packaged() -> None:
     named = tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    assert sorted(named) == sorted(module_name(file) for file in sources() if file.name == "__init__.py")
+    packages = sorted(module_name(file) for file in sources() if file.name == "__init__.py")
+    assert sorted(named) == sorted("kafka_actors" if p == house.PUBLIC else f"kafka_actors.house.{p}" for p in packages)
 
 
 def test_every_package_tells_others_that_it_is_typed() -> None:

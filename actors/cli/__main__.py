@@ -1,14 +1,16 @@
-"""`python -m actors.cli` is `kafka-actors`.
+"""`python -P HOUSE/actors/cli/__main__.py` is `kafka-actors`, wherever the house lies. So is `python -m actors.cli`.
 
-Python puts the current folder in front of everything else then: unless that is the house itself, it is taken away
-again, for a `messages.py` or `click.py` that lies there is none of ours.
+The house goes in front of everything else, and what Python put there by itself, the current folder or a script's, is
+taken away: a `messages.py` or `click.py` that lies there is none of ours.
 """
 
 import sys
 from pathlib import Path
 
+if not sys.flags.safe_path:
+    del sys.path[0]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from actors.cli import main
 
-if not sys.flags.safe_path and Path(sys.path[0]).resolve() != Path(__file__).resolve().parents[2]:
-    del sys.path[0]
 main()

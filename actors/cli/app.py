@@ -23,6 +23,7 @@ FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 COMMANDS = {
     "broker": "Run one node from a Kafka server.properties.",
     "down": "Stop the cluster that `up` runs in a folder.",
+    "fixture": "Run clusters for a test program, as it says in lines of JSON.",
     "replay": "Replay a trace and compare every message and effect.",
     "start": "Start a dead node of `up` again.",
     "status": "Show health, controller, brokers, partitions and queues.",

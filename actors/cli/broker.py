@@ -6,9 +6,8 @@ import logging
 
 import click
 
+from actors.cli.node_log import LOG_FORMAT
 from actors.node.settings import LoadedSettings, load_settings
-
-LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 
 def parse_overrides(

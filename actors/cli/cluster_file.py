@@ -5,7 +5,7 @@
 
 `pid` is the process that started the cluster; a broker's is null while that node is dead. It is written by that process
 alone, whole, whenever a node died or was started again. It stays when the cluster is stopped: data and addresses are
-what the next `up` there continues.
+what the next `up` there continues. `zookeeper` is "memory" where that is no server: then nobody else can ask it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 from actors.cli.app import Failed
 
 NAME = "cluster.json"
+IN_MEMORY = "memory"
+"""In place of a ZooKeeper's address: it is in the memory of the process that runs the nodes."""
 
 
 def write_cluster(directory: Path, description: dict[str, Any]) -> None:

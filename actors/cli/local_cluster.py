@@ -27,6 +27,7 @@ from actors.cli.app import Failed
 from actors.cli.cluster_file import read_cluster, write_cluster
 from actors.cli.status import scrape
 from actors.cli.zookeeper import zookeeper
+from actors.node.free_ports import HOST
 from actors.node.properties import format_properties, parse_properties
 from actors.node.settings_table import folder_text
 from messages.conversation import AskFailed
@@ -37,7 +38,8 @@ from messages.zookeeper import GetBrokers, GetController, GetNodes
 from zk_bridge import guardian
 from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed
 
-HOST = "127.0.0.1"
+DOOR = Path(__file__).with_name("__main__.py")
+"""What a process of ours runs, wherever the house lies."""
 LOCK = "lock"
 SESSION_TIMEOUT_MS = 6000
 VACANCY_SECONDS = 2 * SESSION_TIMEOUT_MS / 1000
@@ -96,7 +98,7 @@ class Node:
     def start(self) -> None:
         """Start the process; call it from a thread that lives as long as we do."""
         self.request.unlink(missing_ok=True)
-        node = [sys.executable, "-P", "-m", "actors.cli", "broker", str(self.directory / "server.properties")]
+        node = [sys.executable, "-P", str(DOOR), "broker", str(self.directory / "server.properties")]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", guardian.__file__, _GUARD, str(os.getpid()), *node],
@@ -164,7 +166,7 @@ class LocalCluster:
         """
         with ExitStack() as stack:
             self.directory.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(_only_user_of(self.directory))
+            stack.enter_context(only_user_of(self.directory))
             if self.server is not None:
                 try:
                     self.server.start()
@@ -290,15 +292,6 @@ def busy(ports: Sequence[int]) -> dict[int, str]:
     return refused
 
 
-def free_ports(count: int) -> list[int]:
-    """So many ports that nobody uses now."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for held in sockets:
-            held.bind((HOST, 0))
-        return [held.getsockname()[1] for held in sockets]
-
-
 def ask_metadata(port: int, timeout: float = 2.0) -> MetadataResponse | None:
     """What the node on that port answers to Metadata (brokers and controller only); None if it does not answer."""
     request = MetadataRequest(version=5, topics=(), allow_auto_topic_creation=False)
@@ -321,7 +314,7 @@ def how_it_ended(code: int) -> str:
 
 
 @contextmanager
-def _only_user_of(directory: Path) -> Iterator[None]:
+def only_user_of(directory: Path) -> Iterator[None]:
     """Hold the directory's lock; Failed if another process does."""
     with (directory / LOCK).open("a+") as lock:
         if not _locked(lock):

@@ -20,8 +20,11 @@ import click
 from actors.cli.app import FAILED, PROGRAM, Failed
 from actors.cli.background import in_background
 from actors.cli.broker import parse_overrides
+from actors.cli.cluster_file import IN_MEMORY
 from actors.cli.display import console, table
-from actors.cli.local_cluster import HOST, OWN_SETTINGS, LocalCluster, busy, free_ports, how_it_ended
+from actors.cli.local_cluster import DOOR, OWN_SETTINGS, LocalCluster, busy, how_it_ended
+from actors.cli.up_in_memory import LOG_NAME, run_in_memory
+from actors.node.free_ports import HOST, free_ports
 from actors.node.settings import settings_of, zookeeper_places
 from messages.conversation import AskFailed
 
@@ -48,7 +51,11 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     metavar="BASE",
     help="Node i listens on BASE + i; 0 takes free ports.",
 )
-@click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="Use this ZooKeeper instead of an embedded one.")
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT[/CHROOT]",
+    help="Use this ZooKeeper instead of an embedded one; `memory`: none, all nodes in this one process, without Java.",
+)
 @click.option("--json", "as_json", is_flag=True, help="When ready, print one line of JSON instead of a table.")
 @click.option("--restart", is_flag=True, help="Start a node again that died.")
 @click.option(
@@ -75,10 +82,13 @@ def command(
     """Run a cluster on this machine until it is interrupted: a ZooKeeper and a process for each node.
 
     Every node is a broker and a candidate for controller. All stop cleanly on Ctrl-C or SIGTERM. A node that died is
-    started again by `kafka-actors start NODE --dir DIR`.
+    started again by `kafka-actors start NODE --dir DIR`. With --zookeeper memory all of it is one process.
     """
     if port + brokers - 1 > 65535:
         raise click.BadParameter(f"there are no {brokers} ports from {port} on", param_hint="--port")
+    in_memory = zookeeper == IN_MEMORY
+    if in_memory and restart:
+        raise click.UsageError("--restart is of no use with --zookeeper memory: all nodes are one process")
     if zookeeper is not None and zookeeper_places(zookeeper.partition("/")[0]) is None:
         raise click.BadParameter(f"'{zookeeper}' should be host:port[/chroot]", param_hint="--zookeeper")
     _check(overrides)
@@ -87,24 +97,28 @@ def command(
         reasons = ", ".join(f"port {number} ({why})" for number, why in refused.items())
         raise Failed(f"cannot listen on {HOST}: {reasons}; choose others with --port")
     place = Path(directory or tempfile.mkdtemp(prefix="kafka-actors-")).absolute()
-    cluster = LocalCluster(place, ports, zookeeper, overrides)
     if detach:
         line = in_background(place / "up.log")
         if line is not None:
             click.echo(line, nl=False) if as_json else _show(json.loads(line), detached=True)
             return 0
 
+    def ready(description: dict[str, Any]) -> None:
+        if as_json or detach:
+            click.echo(json.dumps(description))
+        else:
+            _show(description)
+
+    if in_memory:
+        return run_in_memory(place, ports, overrides, STOP_SIGNALS, ready)
+    cluster = LocalCluster(place, ports, zookeeper, overrides)
     stopping = threading.Event()
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: stopping.set())
     with cluster.running(stopping.is_set, _complain):
         if stopping.is_set():
             return 0
-        description = cluster.description(os.getpid())
-        if as_json or detach:
-            click.echo(json.dumps(description))
-        else:
-            _show(description)
+        ready(cluster.description(os.getpid()))
         return _watch(cluster, stopping, restart)
 
 
@@ -162,24 +176,34 @@ def _show(description: dict[str, Any], detached: bool = False) -> None:
     """The table of a ready cluster, and what to try. `description` is what cluster.json holds."""
     out = console()
     place, nodes = Path(description["dir"]), description["brokers"]
-    rows = [(n["id"], f"{n['host']}:{n['port']}", n["pid"], f"node-{n['id']}/node.log") for n in nodes]
+    in_memory = description["zookeeper"] == IN_MEMORY
+    logs = [LOG_NAME if in_memory else f"node-{n['id']}/node.log" for n in nodes]
+    rows = [(n["id"], f"{n['host']}:{n['port']}", n["pid"], log) for n, log in zip(nodes, logs, strict=True)]
     out.print(table(f"kafka-actors: {len(nodes)} nodes, all of it in {place}", COLUMNS, rows))
     script = Path(sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else sys.executable).absolute().with_name(PROGRAM)
     path = f'export PATH={shlex.quote(str(script.parent))}:"$PATH"\n  ' if script.exists() else ""
-    us = PROGRAM if path else f"{sys.executable} -P -m actors.cli"
+    us = PROGRAM if path else f"{sys.executable} -P {DOOR}"
     first, factor = nodes[0], min(3, len(nodes))
     end = f'{us} down --dir "$CLUSTER"    (stops everything)' if detached else ""
-    out.print(
-        f"""Try, in {"this" if detached else "another"} terminal:
-  {path}export ZK={shlex.quote(description["zookeeper"])}
-  export CLUSTER={shlex.quote(str(place))}
+    broker, folder = f"{first['host']}:{first['port']}", f"export CLUSTER={shlex.quote(str(place))}"
+    if in_memory:
+        deeds = f"""{path}{folder}
+  kafka-python admin -b {broker} topics create -t first \\
+    --num-partitions 6 --replication-factor {factor}
+  kcat -b {broker} -L"""
+    else:
+        deeds = f"""{path}export ZK={shlex.quote(description["zookeeper"])}
+  {folder}
   {us} topics --zookeeper $ZK --create --topic first \\
     --partitions 6 --replication-factor {factor}
   {us} topics --zookeeper $ZK --describe
   {us} status --zookeeper $ZK
-  kcat -b {first["host"]}:{first["port"]} -L
+  kcat -b {broker} -L
   kill -9 {first["pid"]}    (then look again)
-  {us} start {first["id"]} --dir "$CLUSTER"
+  {us} start {first["id"]} --dir "$CLUSTER\""""
+    out.print(
+        f"""Try, in {"this" if detached else "another"} terminal:
+  {deeds}
 Afterwards, or now: what every actor was told, and the proof of the record
   {us} summary "$CLUSTER"
   {us} replay "$CLUSTER"

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from actors.cli.app import Failed
-from actors.cli.cluster_file import read_cluster
+from actors.cli.cluster_file import IN_MEMORY, read_cluster
 from actors.cli.display import printable
 from actors.node.settings import zookeeper_places
 from messages.conversation import Question
@@ -64,7 +64,10 @@ def address_of(address: str | None, directory: Path | None, bootstrap_server: st
     if address is not None and directory is not None:
         raise click.UsageError("--zookeeper and --dir both name the cluster; only one may", context)
     if directory is not None:
-        return str(read_cluster(directory)["zookeeper"])
+        address = str(read_cluster(directory)["zookeeper"])
+        if address == IN_MEMORY:
+            raise Failed(f"the ZooKeeper of the cluster in {directory} is in memory: only its brokers can be asked")
+        return address
     if address is None:
         raise click.UsageError("--zookeeper must be specified (or --dir, the folder of `kafka-actors up`)", context)
     return address

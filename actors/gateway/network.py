@@ -3,6 +3,8 @@
 Rule 1: it stands outside the actor system. Actors send `Transmit` and `CloseConnection`; it injects what came of them.
 Rule 2: every Transmit is answered once, `Received` or `TransmitFailed`, unless its channel is closed meanwhile.
 Rule 3: a connection that failed in any way is closed; it never carries another request (controller.md 5).
+Rule 4: whom the node cannot reach may be said by who runs it (`reachable`): nothing goes there, and what is under way
+        breaks at `sever`. So a network between two nodes is parted that is none.
 """
 
 from __future__ import annotations
@@ -64,6 +66,11 @@ class Channel:
             raise ConnectionError(f"the reply is to request {correlation_id}, not {transmit.correlation_id}")
         return response
 
+    def sever(self) -> None:
+        """Break the connection; the request under way fails."""
+        if self.writer is not None:
+            self.writer.transport.abort()
+
     def close(self) -> None:
         """Close the connection; a later request opens another."""
         if self.writer is not None:
@@ -71,11 +78,17 @@ class Channel:
         self.reader = self.writer = None
 
 
+def _everywhere(endpoint: Endpoint) -> bool:
+    """Nothing is out of reach."""
+    return True
+
+
 class NetworkGateway:
     """Outgoing connections of a node, one per channel name. Lives on the node's asyncio loop."""
 
-    def __init__(self, base: LocalBase) -> None:
+    def __init__(self, base: LocalBase, reachable: Callable[[Endpoint], bool] = _everywhere) -> None:
         self._base = base
+        self._reachable = reachable
         self._channels: dict[str, Channel] = {}
         self._bench = Workbench()
         self.address: ActorAddress = base.outsider("network", self.receive)
@@ -113,6 +126,8 @@ class NetworkGateway:
     ) -> None:
         outcome: Message
         try:
+            if not self._reachable(transmit.endpoint):
+                raise ConnectionError(f"{transmit.endpoint.host}:{transmit.endpoint.port} is out of reach")
             async with asyncio.timeout(transmit.timeout):
                 ahead, response = cut(await channel.request(transmit, parts))
             for part in ahead:
@@ -133,6 +148,12 @@ class NetworkGateway:
             if channel.exchange is not None:
                 channel.exchange.cancel()
             channel.close()
+
+    def sever(self) -> None:
+        """Break the connections to whom has gone out of reach."""
+        for channel in self._channels.values():
+            if channel.endpoint is not None and not self._reachable(channel.endpoint):
+                channel.sever()
 
     async def stop(self) -> None:
         """Close every connection; what is in flight gets no answer."""

@@ -22,6 +22,7 @@ from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.runtime import Clock, LocalBase, Scheduler, local_system
 from actors.runtime.recorder import Recorder
 from actors.storage.disk import DiskPort
+from actors.storage.log_directories import LOCK_FILE
 from actors.storage.logs import LogsPort
 from messages.events import CONTROLLER_EVENTS
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
@@ -98,6 +99,7 @@ class Node:
         self._process = base.outsider("process", self._told)
         self._store_gateway = StoreGateway(base, store, self._process)
         self._actor: ActorAddress | None = None
+        self._disk, self._logs = DiskPort(), LogsPort(TimePort().wall_ms)
         self._watch_metrics()
 
     async def start(self) -> None:
@@ -105,8 +107,8 @@ class Node:
         await self.listener.bind()
         base = self.base
         base.ports |= {
-            "disk": DiskPort(),
-            "logs": LogsPort(TimePort().wall_ms),
+            "disk": self._disk,
+            "logs": self._logs,
             "time": TimePort(),
             "random": RandomPort(),
             "process": ProcessPort(*self.metrics.served_at),
@@ -138,6 +140,19 @@ class Node:
         await self._store_gateway.stop()
         self.metrics.stop()
         self.recorder.close()
+
+    async def vanish(self) -> None:
+        """End as a killed process does: connections break, files and locks are let go as they are, no actor hears of
+        it. What becomes of the ZooKeeper session is the store's to say (`MemoryStore.abandon`)."""
+        if self._actor is not None:
+            self._scheduler.remove(self.base)
+        await self.listener.stop()
+        await self.network.stop()
+        self._logs.abandon()
+        for directory in self.settings.log_dirs:
+            self._disk.unlock(f"{directory}/{LOCK_FILE}")
+        self.metrics.stop()
+        self.recorder.abandon()
 
     def _told(self, message: Message, sender: ActorAddress) -> None:
         """What NodeActor and the store's gateway have to say to whoever runs this node."""

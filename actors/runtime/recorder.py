@@ -182,6 +182,14 @@ class Recorder:
                 self._writer.end(self._end(STOPPED, None))
         self._close()
 
+    def abandon(self) -> None:
+        """Close the files as a kill does, without an end; what was delivered so far is in them."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = self._loop = None
+        self.flush()
+        self._close()
+
     def _work(self, until: float) -> bool:
         """Encode what waits, and write frames, until that moment of the clock; whether nothing is left to do."""
         with self._guarded():

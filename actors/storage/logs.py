@@ -201,6 +201,11 @@ class LogsPort:
         self._logs.clear()
         self._handles.close_all()
 
+    def abandon(self) -> None:
+        """Let go of every file as it is, as the system does with those of a process that was killed."""
+        self._logs.clear()
+        self._handles.close_all()
+
     def _close(self, directory: _Directory) -> None:
         self._note_points(directory)
         for points in directory.points:

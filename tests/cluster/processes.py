@@ -6,39 +6,23 @@ import contextlib
 import ctypes
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from actors.cli.local_cluster import DOOR
+from actors.node.free_ports import free_ports  # noqa: F401  (whoever needs processes needs ports)
 from tests.waiting import until
 
-OURS = [sys.executable, "-m", "actors.cli"]
+OURS = [sys.executable, "-P", str(DOOR)]
 HOUSE = Path(__file__).resolve().parents[2]
 _PR_SET_PDEATHSIG = 1
 
 
 def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def free_ports(count: int) -> list[int]:
-    """Consecutive ports below the ephemeral range that nobody listens on, so that a restart finds them free again."""
-    for _ in range(200):
-        first = random.randrange(20000, 31000)
-        with contextlib.ExitStack() as stack:
-            try:
-                for port in range(first, first + count):
-                    held = stack.enter_context(socket.socket())
-                    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    held.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return list(range(first, first + count))
-    raise AssertionError(f"no {count} consecutive free ports found")
 
 
 class Running:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import psutil
@@ -12,7 +11,7 @@ import pytest
 
 from actors.cli.app import run
 from spark.session import SparkUnavailable, _find_java
-from tests.cluster.processes import Running
+from tests.cluster.processes import OURS, Running
 from tests.trace.small_system import Small
 from tests.waiting import until
 
@@ -62,7 +61,7 @@ def strange_folder(tmp_path: Path) -> Path:
 @pytest.mark.java
 def test_files_in_the_current_folder_are_not_imported_nor_by_sparks_workers(strange_folder: Path) -> None:
     summary = Running(
-        [sys.executable, "-m", "actors.cli", "summary", str(strange_folder / "trace")],
+        [*OURS, "summary", str(strange_folder / "trace")],
         strange_folder / "out",
         {"JAVA_HOME": "/nowhere", "TMPDIR": str(strange_folder)},
         cwd=strange_folder,
@@ -76,9 +75,7 @@ def test_files_in_the_current_folder_are_not_imported_nor_by_sparks_workers(stra
 
 @pytest.mark.java
 def test_an_interrupted_summary_leaves_no_java_and_no_traceback(strange_folder: Path) -> None:
-    summary = Running(
-        [sys.executable, "-m", "actors.cli", "summary", str(strange_folder / "trace")], strange_folder / "out"
-    )
+    summary = Running([*OURS, "summary", str(strange_folder / "trace")], strange_folder / "out")
 
     def java() -> list[psutil.Process]:
         return [each for each in psutil.Process(summary.process.pid).children(recursive=True) if each.name() == "java"]

@@ -1,0 +1,145 @@
+"""`kafka-actors fixture`: clusters for a test program in any language: what to do comes in lines of JSON.
+
+    {"do": "start", "with": {"directory": "/tmp/c", "brokers": 3}}         -> {"done": {"ports": [21001, 21002, 21003]}}
+    {"do": "kill", "with": {"broker_id": 1}}                               -> {"done": null}
+    {"do": "kill", "with": {"broker_id": 1}}                               -> {"failed": "broker 1 does not run; ..."}
+
+Rule 1: one line in, one line out, in order. The end of the input ends everything; so does a signal.
+Rule 2: one cluster at a time; after a `stop` the next may start, in this same process, which is warm then.
+Rule 3: what nodes have to say stands in `cluster.log` in the cluster's directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from actors.cli.node_log import logging_to
+from actors.node.free_ports import free_ports
+from actors.node.memory_cluster import ClusterError, MemoryCluster
+from actors.node.settings import SettingsError
+
+Deed: TypeAlias = Callable[..., Awaitable[object]]
+
+LOG_NAME = "cluster.log"
+LONGEST_LINE = 1 << 20
+
+
+@click.command("fixture")
+def command() -> int:
+    """Run clusters for a test program, as it says in lines of JSON on standard input (docs/cluster-for-tests.md).
+
+    Three nodes in this one process, on real sockets, with a ZooKeeper in memory: no Java is needed.
+    """
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whoever prints must not garble the answers
+    asyncio.run(_serve(lambda line: print(line, file=answers)))
+    return 0
+
+
+async def _serve(answer: Callable[[str], None]) -> None:
+    lines = asyncio.StreamReader(LONGEST_LINE)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    stage = Stage()
+    try:
+        while line := await lines.readline():
+            answer(json.dumps(await stage.answered(line)))
+    finally:
+        await stage.stop()
+
+
+class Stage:
+    """The cluster that runs, if one does, and what can be asked of it: the table DEEDS."""
+
+    def __init__(self) -> None:
+        self._running: MemoryCluster | None = None
+        self._open = ExitStack()
+
+    async def answered(self, line: bytes) -> dict[str, object]:
+        """The answer to a line: {"done": result}, or {"failed": why}."""
+        try:
+            asked = json.loads(line)
+            deed, options = DEEDS[asked["do"]], asked.get("with", {})
+        except (ValueError, TypeError, KeyError, AttributeError):
+            known = ", ".join(DEEDS)
+            return {"failed": f'a line should be {{"do": NAME, "with": {{...}}}} with a name of {known}'}
+        try:
+            return {"done": await deed(self, **options)}
+        except ClusterError as error:
+            return {"failed": str(error)}
+        except SettingsError as error:
+            return {"failed": "; ".join(error.messages)}
+        except (TypeError, OSError) as error:
+            return {"failed": f"{asked['do']}: {error}"}
+
+    @property
+    def cluster(self) -> MemoryCluster:
+        """The one that runs. Raises ClusterError where none does."""
+        if self._running is None:
+            raise ClusterError("no cluster runs; start one first")
+        return self._running
+
+    async def start(
+        self,
+        directory: str,
+        brokers: int = 3,
+        settings: dict[str, str] | None = None,
+        session_timeout: float = 1.0,
+    ) -> dict[str, object]:
+        """A new cluster in `directory`, which is made; its ports and where its traces are."""
+        if self._running is not None:
+            raise ClusterError("a cluster runs already; stop it first, or start another process")
+        place = Path(directory).absolute()
+        place.mkdir(parents=True, exist_ok=True)
+        self._open.enter_context(logging_to(place / LOG_NAME))
+        try:
+            self._running = MemoryCluster(place, free_ports(brokers), settings, session_timeout)
+            await self._running.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return {"ports": self._running.ports, "trace_dir": str(self._running.trace_dir)}
+
+    async def stop(self) -> None:
+        """End the cluster, if one runs."""
+        cluster, self._running = self._running, None
+        if cluster is not None:
+            await cluster.stop()
+        self._open.close()
+
+    async def state_of(self, topic: str, partition: int) -> dict[str, Any]:
+        """A partition as ZooKeeper has it: `leader` (-1: none) and `isr`."""
+        leader, isr = self.cluster.state_of(topic, partition)
+        return {"leader": leader, "isr": isr}
+
+    async def sight(self) -> dict[str, Any]:
+        """Who is controller (null: nobody), and who runs."""
+        return {"controller_id": self.cluster.controller_id, "live_brokers": self.cluster.live_brokers}
+
+
+DEEDS: dict[str, Deed] = {
+    "start": Stage.start,
+    "stop": Stage.stop,
+    "sight": Stage.sight,
+    "state_of": Stage.state_of,
+    "create_topic": lambda self, topic, partitions=1, replication_factor=3, config=None: self.cluster.create_topic(
+        topic, partitions, replication_factor, config
+    ),
+    "start_broker": lambda self, broker_id: self.cluster.start_broker(broker_id),
+    "stop_broker": lambda self, broker_id: self.cluster.stop_broker(broker_id),
+    "kill": lambda self, broker_id: self.cluster.kill(broker_id),
+    "move_controller": lambda self: self.cluster.move_controller(),
+    "expire_session": lambda self, broker_id: self.cluster.expire_session(broker_id),
+    "partition_network": lambda self, a, b: self.cluster.partition_network(a, b),
+    "heal_network": lambda self: self.cluster.heal_network(),
+}
+"""What a line may ask for, and what it takes."""

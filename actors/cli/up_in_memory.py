@@ -1,0 +1,68 @@
+"""`kafka-actors up --zookeeper memory`: the nodes and a ZooKeeper in memory in this one process; no Java is needed.
+
+What `actors.cli.local_cluster` says of a folder holds here as well, but that it is used once: its ZooKeeper, and with
+it what the cluster was, goes with the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from actors.cli.app import Failed
+from actors.cli.cluster_file import IN_MEMORY, write_cluster
+from actors.cli.local_cluster import SESSION_TIMEOUT_MS, only_user_of
+from actors.cli.node_log import logging_to
+from actors.node.free_ports import HOST
+from actors.node.memory_cluster import ClusterError, MemoryCluster
+
+LOG_NAME = "cluster.log"
+
+
+def run_in_memory(
+    directory: Path,
+    ports: Sequence[int],
+    overrides: Mapping[str, str],
+    stop_signals: Iterable[signal.Signals],
+    ready: Callable[[dict[str, Any]], None],
+) -> int:
+    """Run a cluster in `directory` until a signal stops it; `ready` is told what cluster.json holds. The exit code.
+
+    Failed where it cannot start.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with only_user_of(directory):
+        with logging_to(directory / LOG_NAME):
+            try:
+                asyncio.run(
+                    _run(MemoryCluster(directory, ports, overrides, SESSION_TIMEOUT_MS / 1000), stop_signals, ready)
+                )
+            except ClusterError as error:
+                raise Failed(str(error)) from error
+    return 0
+
+
+async def _run(
+    cluster: MemoryCluster, stop_signals: Iterable[signal.Signals], ready: Callable[[dict[str, Any]], None]
+) -> None:
+    stopping = asyncio.Event()
+    for number in stop_signals:
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    try:
+        await cluster.start()
+        write_cluster(cluster.directory, _description(cluster, os.getpid()))
+        ready(_description(cluster, os.getpid()))
+        await stopping.wait()
+    finally:
+        await cluster.stop()
+        write_cluster(cluster.directory, _description(cluster, None))
+
+
+def _description(cluster: MemoryCluster, pid: int | None) -> dict[str, Any]:
+    """See actors.cli.cluster_file; all nodes are the one process."""
+    brokers = [{"id": id, "host": HOST, "port": port, "pid": pid} for id, port in enumerate(cluster.ports)]
+    return {"zookeeper": IN_MEMORY, "dir": str(cluster.directory), "pid": pid, "brokers": brokers}

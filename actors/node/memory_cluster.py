@@ -1,0 +1,310 @@
+"""MemoryCluster: whole nodes in one process, on real sockets, over a ZooKeeper in memory. Nothing of it needs Java.
+
+Rule 1: a node here is that of a process (`assembly.Node`): what it hears, says and writes is the same. What a kill
+        does to a process is done to its parts: connections break, files are let go as they are, the session expires.
+Rule 2: whatever is asked for returns when it has happened and who is concerned has seen it, or raises ClusterError:
+        what cannot be at once, and what has not happened within PATIENCE seconds.
+Rule 3: the ZooKeeper goes with the object, so a folder is used once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from actors.gateway.listener import ListenerGateway
+from actors.gateway.network import NetworkGateway
+from actors.node.assembly import Node
+from actors.node.free_ports import HOST
+from actors.node.settings import settings_of
+from actors.node.settings_table import folder_text
+from actors.runtime import LocalBase, LoopScheduler, RealClock
+from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from messages.cluster import Endpoint, TopicPartition
+from messages.errors import NONE
+from messages.network import Received, Transmit
+from messages.node import NodeFailed, NodeSettings
+from messages.requests import MetadataRequest, MetadataResponse
+from messages.store import DELETE, WriteOp
+from messages.vocabulary import Message
+from zk_bridge import paths
+from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+
+PATIENCE = 30.0
+GLANCE = 0.002
+"""Seconds between two looks; they grow, up to a tenth of a second."""
+CLIENT = "kafka_actors.cluster"
+METADATA_VERSION, CREATE_TOPICS_VERSION = 8, 5
+
+DEFAULTS = {
+    "controlled.shutdown.retry.backoff.ms": "100",
+    "group.initial.rebalance.delay.ms": "0",
+    "replica.fetch.backoff.ms": "100",
+}
+"""What a cluster for tests is set to unless it is told otherwise: nobody wants to wait for what Kafka waits for."""
+
+OWN_SETTINGS = ("broker.id", "node.id", "listeners", "log.dirs", "trace.dir", "zookeeper.connect")
+
+
+class ClusterError(Exception):
+    """What was asked of the cluster cannot be, or did not come to pass; the text says why."""
+
+
+class _Member(NamedTuple):
+    """A node that runs, with its session and its way out."""
+
+    node: Node
+    store: MemoryStore
+
+
+class MemoryCluster:
+    """Nodes 0, 1, ... on `ports`, all below `directory`. `start` it, on the loop on which everything else is called.
+
+    `overrides` are settings of Kafka's for all nodes. A session outlives its node by `session_seconds`. Raises
+    SettingsError for what is no setting.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        ports: Sequence[int],
+        overrides: Mapping[str, str] | None = None,
+        session_seconds: float = 1.0,
+    ) -> None:
+        for name in OWN_SETTINGS:
+            if name in (overrides or {}):
+                raise ClusterError(f"{name} is set for each node by the cluster itself")
+        self.directory = directory
+        self.trace_dir = directory / "trace"
+        self.ports = list(ports)
+        self._settings = [self._settings_of(id, port, overrides or {}) for id, port in enumerate(ports)]
+        self._session_seconds = session_seconds
+        self._members: dict[int, _Member] = {}
+        self._cut: set[frozenset[int]] = set()
+        """Pairs of nodes that cannot reach each other."""
+        self._scheduler: LoopScheduler
+        self._zookeeper: MemoryZooKeeper
+
+    def _settings_of(self, id: int, port: int, overrides: Mapping[str, str]) -> NodeSettings:
+        place = {
+            "broker.id": str(id),
+            "broker.id.generation.enable": "false",
+            "listeners": f"PLAINTEXT://{HOST}:{port}",
+            "log.dirs": folder_text(str(self.directory / f"node-{id}" / "data")),
+            "trace.dir": str(self.trace_dir / f"node-{id}"),
+            "zookeeper.connect": "memory",
+        }
+        loaded = settings_of({**DEFAULTS, **overrides, **place})
+        if loaded.unknown:
+            raise ClusterError("; ".join(loaded.unknown))
+        return loaded.settings
+
+    # ------------------------------------------------------------------------------------------------ life
+
+    async def start(self) -> None:
+        """Start every node; all know each other and the controller then."""
+        if any(self.directory.glob("node-*")):
+            raise ClusterError(
+                f"{self.directory} holds a cluster already. One whose ZooKeeper is in memory cannot be continued, and"
+                " continues none: choose an empty folder"
+            )
+        self._scheduler = LoopScheduler(asyncio.get_running_loop())
+        self._zookeeper = MemoryZooKeeper(self._scheduler.call_later)
+        for id in range(len(self.ports)):
+            await self._start(id)
+        await self._until(self._all_agree, "the nodes did not find each other")
+
+    async def stop(self) -> None:
+        """End every node at once: there is nobody left to whom it could hand what it leads."""
+        for id in self.live_brokers:
+            await self._members.pop(id).node.stop()
+
+    async def start_broker(self, id: int) -> None:
+        """Start a node that was stopped or killed, on its data; waits for its last session to expire."""
+        if not 0 <= id < len(self.ports):
+            raise ClusterError(f"there is no broker {id}; there are {', '.join(map(str, range(len(self.ports))))}")
+        if id in self._members:
+            raise ClusterError(f"broker {id} runs already")
+        await self._until(lambda: not self._registered(id), f"the last session of broker {id} has not expired")
+        await self._start(id)
+        await self._until(partial(self._sees_controller, id), f"broker {id} did not hear of the controller")
+
+    async def stop_broker(self, id: int) -> None:
+        """Stop a node in order: it hands on what it leads, and leaves."""
+        node = self._member(id).node
+        node.leave()
+        await self._until(lambda: node.ended, f"broker {id} did not stop", failed=False)
+        del self._members[id]
+        await node.stop()
+
+    async def kill(self, id: int) -> None:
+        """End a node as kill -9 would. Its session expires by itself, and only then is anybody told."""
+        node, store = self._member(id)
+        del self._members[id]
+        store.abandon()
+        await node.vanish()
+
+    async def _start(self, id: int) -> None:
+        store = MemoryStore(self._zookeeper, self._session_seconds)
+        node = Node(
+            self._settings[id], store, partial(self._network, id), ListenerGateway, RealClock(), self._scheduler
+        )
+        try:
+            await node.start()
+        except OSError as error:
+            await node.stop()
+            raise ClusterError(f"broker {id} cannot start: {error.strerror or error}") from error
+        node.recorder.attach(asyncio.get_running_loop())
+        self._members[id] = _Member(node, store)
+        await self._until(lambda: node.ready, f"broker {id} did not start")
+
+    def _network(self, id: int, base: LocalBase) -> NetworkGateway:
+        return NetworkGateway(base, lambda endpoint: self._reach(id, self.ports.index(endpoint.port)))
+
+    # ------------------------------------------------------------------------------------------------ deeds
+
+    async def create_topic(
+        self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Have the controller make a topic; all nodes that the controller reaches know its leaders then."""
+        controller = self.controller_id
+        if controller is None:
+            raise ClusterError("there is no controller")
+        configs = tuple(CreatableConfig(*entry) for entry in (config or {}).items())
+        topic = CreatableTopic(name, partitions, replication_factor, configs=configs)
+        request = CreateTopicsRequest(CREATE_TOPICS_VERSION, (topic,), int(PATIENCE * 1000))
+        response = await self._asked(controller, request)
+        if not isinstance(response, CreateTopicsResponse):
+            raise ClusterError(f"topic {name} was not created: {response}")
+        (created,) = response.topics
+        if created.error_code != NONE:
+            raise ClusterError(f"topic {name} was not created: {created.error_message} (error {created.error_code})")
+
+        async def led() -> bool:
+            views = [await self._metadata(id, (name,)) for id in self.live_brokers if self._reach(controller, id)]
+            led = [p.leader for view in views if view for topic in view.topics for p in topic.partitions]
+            return len(led) == partitions * len(views) and min(led) >= 0
+
+        await self._until(led, f"not all partitions of {name} got a leader that all brokers know")
+
+    async def move_controller(self) -> int:
+        """Let another node become controller, while the one that is has no link to ZooKeeper; the new one."""
+        old = self.controller_id
+        if old is None or len(self._members) < 2:
+            raise ClusterError("there is no other broker that could be controller")
+        store = self._member(old).store
+        store.disconnect()
+        try:
+            self._zookeeper.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
+            await self._until(lambda: self.controller_id is not None, "no other broker became controller")
+        finally:
+            store.reconnect()
+        await self._until(self._all_agree, "not all brokers heard of the new controller")
+        new = self.controller_id
+        assert new is not None
+        return new
+
+    async def expire_session(self, id: int) -> None:
+        """End a node's ZooKeeper session from the server's side; the node is registered in a new one then."""
+        self._member(id).store.expire()
+        await self._until(lambda: self._registered(id), f"broker {id} did not register again")
+
+    async def partition_network(self, a: int, b: int) -> None:
+        """Part two nodes from each other: what is under way breaks. Both still reach ZooKeeper, and clients them."""
+        for id in (a, b):
+            if not 0 <= id < len(self.ports):
+                raise ClusterError(f"there is no broker {id}")
+        if a == b:
+            raise ClusterError(f"broker {a} cannot be parted from itself")
+        self._cut.add(frozenset((a, b)))
+        for id in (a, b):
+            if id in self._members:
+                network = self._members[id].node.network
+                assert isinstance(network, NetworkGateway)
+                network.sever()
+
+    async def heal_network(self) -> None:
+        """Let everybody reach everybody again."""
+        self._cut.clear()
+
+    # ------------------------------------------------------------------------------------------------ sights
+
+    @property
+    def live_brokers(self) -> list[int]:
+        """The nodes that run."""
+        return sorted(self._members)
+
+    @property
+    def controller_id(self) -> int | None:
+        """Who is controller, as ZooKeeper says; None while nobody is."""
+        data = self._zookeeper.read(paths.CONTROLLER).data
+        return None if data is None else int(json.loads(data)["brokerid"])
+
+    def state_of(self, topic: str, partition: int) -> tuple[int, list[int]]:
+        """A partition's leader (-1: none) and its in-sync replicas, as ZooKeeper says."""
+        data = self._zookeeper.read(paths.partition_state(TopicPartition(topic, partition))).data
+        if data is None:
+            raise ClusterError(f"there is no partition {topic}-{partition}, or it never had a leader")
+        state = json.loads(data)
+        return int(state["leader"]), [int(replica) for replica in state["isr"]]
+
+    def _member(self, id: int) -> _Member:
+        if id not in self._members:
+            raise ClusterError(f"broker {id} does not run; {', '.join(map(str, self.live_brokers)) or 'none'} do")
+        return self._members[id]
+
+    def _registered(self, id: int) -> bool:
+        return paths.broker(id) in self._zookeeper.nodes
+
+    def _reach(self, a: int, b: int) -> bool:
+        return frozenset((a, b)) not in self._cut
+
+    async def _all_agree(self) -> bool:
+        """Whether each node that the controller reaches names the controller, and all that run."""
+        return all([await self._sees_controller(id) for id in self.live_brokers])
+
+    async def _sees_controller(self, id: int) -> bool:
+        controller = self.controller_id
+        if controller not in self._members:
+            return False
+        if not self._reach(id, controller):
+            return True
+        view = await self._metadata(id, ())
+        return (
+            view is not None
+            and view.controller_id == controller
+            and {broker.id for broker in view.brokers} >= self._members.keys()
+        )
+
+    async def _metadata(self, id: int, topics: tuple[str, ...]) -> MetadataResponse | None:
+        response = await self._asked(id, MetadataRequest(METADATA_VERSION, topics, False))
+        return response if isinstance(response, MetadataResponse) else None
+
+    async def _asked(self, id: int, request: Message) -> Message:
+        """What a client is told by the node that it asks."""
+        node = self._member(id).node
+        endpoint = Endpoint("PLAINTEXT", HOST, self.ports[id])
+        transmit = Transmit(CLIENT, endpoint, 1, CLIENT, request, PATIENCE)
+        outcome = await node.base.request(node.network.address, transmit, PATIENCE)
+        return outcome.response if isinstance(outcome, Received) else outcome
+
+    async def _until(self, good: Callable[[], object], otherwise: str, failed: bool = True) -> None:
+        """Give the loop its turns until `good()`; ClusterError after PATIENCE seconds, and when a node has failed."""
+        deadline, pause = asyncio.get_running_loop().time() + PATIENCE, GLANCE
+        while True:
+            seen = good()
+            if asyncio.iscoroutine(seen):
+                seen = await seen
+            if seen:
+                return
+            for id, (node, _) in self._members.items():
+                if failed and isinstance(node.ended, NodeFailed):
+                    raise ClusterError(f"broker {id}: {node.ended.reason}")
+            if asyncio.get_running_loop().time() > deadline:
+                raise ClusterError(f"{otherwise} within {PATIENCE:g} s")
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.2, 0.1)

@@ -1,0 +1,245 @@
+"""KafkaCluster: a cluster of brokers for tests, in a process of its own, done with as a test likes."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from .process import ClusterError, ClusterProcess
+
+__all__ = ["ClusterError", "KafkaCluster", "Parted"]
+
+HOST = "127.0.0.1"
+LOOK_SECONDS = 0.01
+
+_T = TypeVar("_T")
+
+
+class KafkaCluster:
+    """`brokers` brokers, with ids from 0 on, over a ZooKeeper in memory; `with` starts and stops them.
+
+    They speak Kafka 2.6's protocol on sockets of 127.0.0.1, keep records in files, replicate and elect as Kafka does.
+    `settings` are Kafka's broker settings, for all brokers ({"min.insync.replicas": 2}). After `kill` a broker's
+    ZooKeeper session lives on for `session_timeout` seconds, and only then do the others notice. Everything is below
+    `directory`: a temporary one, which is gone after `stop`, unless a directory is named.
+
+    Methods return when what they do has happened, and raise ClusterError where it cannot. Any thread may call them.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        settings: Mapping[str, object] | None = None,
+        session_timeout: float = 1.0,
+        directory: str | Path | None = None,
+    ) -> None:
+        self.brokers = brokers
+        self.keep = False
+        """Whether `stop` leaves the record of what happened in its place. `with` sets it when an error comes out."""
+        self._settings = {name: _setting(value) for name, value in (settings or {}).items()}
+        self._session_timeout = session_timeout
+        self._named = None if directory is None else Path(directory)
+        self._directory = Path()
+        self._trace_dir = Path()
+        self._ports: list[int] = []
+        self._process: ClusterProcess | None = None
+
+    # ------------------------------------------------------------------------------------------------ life
+
+    def start(self) -> KafkaCluster:
+        """Start all brokers; they know each other then, and one is controller."""
+        if self._process is not None:
+            raise ClusterError("the cluster runs already")
+        self._directory = Path(tempfile.mkdtemp(prefix="kafka-cluster-")) if self._named is None else self._named
+        process = ClusterProcess.taken()
+        try:
+            started = process.ask(
+                "start",
+                directory=str(self._directory.absolute()),
+                brokers=self.brokers,
+                settings=self._settings,
+                session_timeout=self._session_timeout,
+            )
+        except ClusterError:
+            process.give_back()
+            raise
+        except BaseException:
+            process.end()
+            raise
+        self._process, self._ports, self._trace_dir = process, started["ports"], Path(started["trace_dir"])
+        return self
+
+    def stop(self) -> None:
+        """Stop all brokers at once. A second time does nothing."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            process.ask("stop")
+        except BaseException:
+            process.end()
+            raise
+        process.give_back()
+        if self._named is not None:
+            return
+        if self.keep:
+            for data in self._directory.glob("node-*"):
+                shutil.rmtree(data, ignore_errors=True)
+        else:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> KafkaCluster:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.keep = True
+            error.add_note(self.whereabouts)
+        self.stop()
+
+    # ------------------------------------------------------------------------------------------------ where it is
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """ "host:port,host:port,...": what Kafka's clients call bootstrap.servers. All brokers, dead ones too."""
+        return ",".join(f"{HOST}:{port}" for port in self._ports)
+
+    @property
+    def trace_dir(self) -> Path:
+        """Where the messages of all brokers are recorded, for `kafka-actors replay` and `summary`."""
+        return self._trace_dir
+
+    @property
+    def log_file(self) -> Path:
+        """What the brokers have to say."""
+        return self._directory / "cluster.log"
+
+    @property
+    def whereabouts(self) -> str:
+        """Some words on where the record of what happened is, and how to look at it."""
+        trace = shlex.quote(str(self.trace_dir))
+        return (
+            f"every message of the cluster's brokers is recorded in {self.trace_dir}\n"
+            f"  kafka-actors replay {trace}    (runs them again, and compares)\n"
+            f"  kafka-actors summary {trace}    (what happened; needs Java)\n"
+            f"their log is {self.log_file}"
+        )
+
+    # ------------------------------------------------------------------------------------------------ what is done
+
+    def create_topic(
+        self,
+        topic: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> None:
+        """Create a topic, by default replicated on up to three brokers; all brokers know its leaders then.
+
+        `config` are Kafka's topic settings ({"retention.ms": 1000}).
+        """
+        self._ask(
+            "create_topic",
+            topic=topic,
+            partitions=partitions,
+            replication_factor=min(3, self.brokers) if replication_factor is None else replication_factor,
+            config={name: _setting(value) for name, value in (config or {}).items()},
+        )
+
+    def stop_broker(self, broker_id: int) -> None:
+        """Stop a broker in order (controlled shutdown): it hands on what it leads."""
+        self._ask("stop_broker", broker_id=broker_id)
+
+    def kill(self, broker_id: int) -> None:
+        """End a broker as kill -9 would. The others notice when its session expires, after `session_timeout`."""
+        self._ask("kill", broker_id=broker_id)
+
+    def start_broker(self, broker_id: int) -> None:
+        """Start a stopped or killed broker again, on its data and port."""
+        self._ask("start_broker", broker_id=broker_id)
+
+    def move_controller(self) -> int:
+        """Make another broker the controller; which one that is."""
+        return int(self._ask("move_controller"))
+
+    def expire_session(self, broker_id: int) -> None:
+        """End a broker's ZooKeeper session; it has registered again in a new one then, with a new epoch."""
+        self._ask("expire_session", broker_id=broker_id)
+
+    def partition_network(self, a: int, b: int) -> Parted:
+        """Part two brokers from each other, until `heal_network`, or the end of a `with` around it.
+
+        Clients and ZooKeeper still reach both.
+        """
+        self._ask("partition_network", a=a, b=b)
+        return Parted(self)
+
+    def heal_network(self) -> None:
+        """Let every broker reach every other again."""
+        self._ask("heal_network")
+
+    # ------------------------------------------------------------------------------------------------ what is seen
+
+    @property
+    def controller_id(self) -> int | None:
+        """The controller, as ZooKeeper says; None while there is none."""
+        found: int | None = self._ask("sight")["controller_id"]
+        return found
+
+    @property
+    def live_brokers(self) -> list[int]:
+        """The brokers that run."""
+        return [int(id) for id in self._ask("sight")["live_brokers"]]
+
+    def leader_of(self, topic: str, partition: int = 0) -> int | None:
+        """Who leads a partition, as ZooKeeper says; None while nobody does."""
+        leader = int(self._ask("state_of", topic=topic, partition=partition)["leader"])
+        return None if leader < 0 else leader
+
+    def isr_of(self, topic: str, partition: int = 0) -> list[int]:
+        """The in-sync replicas of a partition, as ZooKeeper says."""
+        return [int(id) for id in self._ask("state_of", topic=topic, partition=partition)["isr"]]
+
+    def wait_for(self, condition: Callable[[], _T], timeout: float = 30.0) -> _T:
+        """Look every hundredth of a second until `condition()` is true, and return what it gave.
+
+        TimeoutError after `timeout` seconds, with what was seen last.
+        """
+        deadline = time.monotonic() + timeout
+        while not (seen := condition()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not so within {timeout:g} s; last seen: {seen!r}")
+            time.sleep(LOOK_SECONDS)
+        return seen
+
+    def _ask(self, do: str, **options: object) -> Any:
+        if self._process is None:
+            raise ClusterError("the cluster does not run; start() it, or use it in a `with`")
+        return self._process.ask(do, **options)
+
+
+class Parted:
+    """A parted network: as a context manager it heals at the end."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._cluster.heal_network()
+
+
+def _setting(value: object) -> str:
+    """A setting's text, as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

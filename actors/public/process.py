@@ -1,0 +1,118 @@
+"""The process in which clusters run, and how it is spoken to (`kafka-actors fixture`).
+
+Rule 1: a request is a line, its answer a line. Who does not answer within ANSWER_SECONDS is killed.
+Rule 2: a process whose cluster was stopped is warm, and serves the next; what is left at the end of this program ends
+        with it, for it reads the end of its input.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import selectors
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from typing import Any
+
+from .console import command_line
+
+ANSWER_SECONDS = 90.0
+"""Three times what the process itself waits for anything."""
+END_SECONDS = 10.0
+
+
+class ClusterError(Exception):
+    """What was asked of the cluster cannot be, or did not come to pass; the text says why."""
+
+
+class ClusterProcess:
+    """A process that runs one cluster at a time. `taken` gives one that is free, and `give_back` frees it."""
+
+    _free: list[ClusterProcess] = []  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            command_line("fixture"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            start_new_session=True,  # a Ctrl-C at the terminal is for the tests
+        )
+        self._owner = os.getpid()
+        self._gate = threading.Lock()
+        self._answers = bytearray()
+        self._selector = selectors.DefaultSelector()
+        assert self._process.stdout is not None
+        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+        atexit.register(self.end)
+
+    @classmethod
+    def taken(cls) -> ClusterProcess:
+        """A process for us alone: a warm one, or a new one."""
+        while cls._free:
+            process = cls._free.pop()
+            if process._owner == os.getpid() and process._process.poll() is None:
+                return process
+        return cls()
+
+    def give_back(self) -> None:
+        """Let somebody else have it; its cluster was stopped."""
+        self._free.append(self)
+
+    def ask(self, do: str, **options: object) -> Any:
+        """The result of a deed. Raises ClusterError with the reason where there is none."""
+        line = json.dumps({"do": do, "with": options}).encode() + b"\n"
+        with self._gate:
+            assert self._process.stdin is not None
+            try:
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+                answer = json.loads(self._line(do))
+            except OSError as error:
+                raise ClusterError(f"the cluster's process has ended: {self._last_words() or error}") from None
+        if "failed" in answer:
+            raise ClusterError(answer["failed"])
+        return answer["done"]
+
+    def end(self) -> None:
+        """End the process, and with it what it runs."""
+        atexit.unregister(self.end)
+        if self._owner != os.getpid():  # a fork of the program that started it
+            return
+        process = self._process
+        with suppress(OSError):
+            assert process.stdin is not None
+            process.stdin.close()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._selector.close()
+        assert process.stdout is not None
+        process.stdout.close()
+        self._complaints.close()
+
+    def _line(self, do: str) -> bytes:
+        while b"\n" not in self._answers:
+            assert self._process.stdout is not None
+            if not self._selector.select(ANSWER_SECONDS):
+                self._process.kill()
+                raise ClusterError(f"{do}: the cluster's process did not answer within {ANSWER_SECONDS:g} s")
+            data = os.read(self._process.stdout.fileno(), 65536)
+            if not data:
+                raise BrokenPipeError(f"no answer to {do}")
+            self._answers += data
+        line, _, rest = bytes(self._answers).partition(b"\n")
+        self._answers[:] = rest
+        return line
+
+    def _last_words(self) -> str:
+        """The end of what the process complained of."""
+        self._process.poll()
+        self._complaints.seek(0)
+        return self._complaints.read().decode(errors="replace").strip()[-1000:]

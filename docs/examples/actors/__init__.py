@@ -1,0 +1,1 @@
+"""Who does something in the shop."""

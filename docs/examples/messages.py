@@ -1,0 +1,21 @@
+"""What the shop says: orders, as they stand in Kafka."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Order:
+    """Somebody wants so many of an article."""
+
+    article: str
+    pieces: int
+
+    def encoded(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decoded(cls, value: bytes) -> Order:
+        return cls(**json.loads(value))

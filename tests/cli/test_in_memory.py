@@ -1,0 +1,86 @@
+"""`up --zookeeper memory`, and the process behind clusters for tests: what is said, and to whom."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from actors.cli.app import run
+from tests.cluster.processes import OURS, run_ours, start_up
+
+
+def test_a_cluster_in_one_process_in_the_foreground(tmp_path: Path) -> None:
+    place = tmp_path / "cluster"
+    running, line = start_up(place, tmp_path / "log", "--zookeeper", "memory", "--port", "0", "--brokers", "2")
+    try:
+        assert (line["zookeeper"], line["pid"]) == ("memory", running.process.pid)
+        assert json.loads((place / "cluster.json").read_text()) == line
+        brokers = {f"{broker['host']}:{broker['port']}" for broker in line["brokers"]}
+        seen = AdminClient({"bootstrap.servers": ",".join(brokers)}).list_topics(timeout=20)
+        assert {f"{broker.host}:{broker.port}" for broker in seen.brokers.values()} == brokers
+        asked = run_ours("status", "--dir", str(place))
+        assert asked.returncode == 1
+        assert "is in memory: only its brokers can be asked" in asked.stderr
+    finally:
+        running.send(signal.SIGINT)
+        assert running.process.wait(20) == 0
+    assert "Traceback" not in running.output
+    assert [broker["pid"] for broker in json.loads((place / "cluster.json").read_text())["brokers"]] == [None, None]
+    assert run_ours("replay", str(place)).returncode == 0
+    again = run_ours("up", "--zookeeper", "memory", "--port", "0", "--dir", str(place))
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "holds a cluster already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--restart",), "--restart is of no use with --zookeeper memory"),
+        (("--override", "num.partitions=x"), "num.partitions=x is wrong"),
+        (("--override", "trace.dir=/tmp"), "trace.dir is set for each node by the cluster itself"),
+    ],
+)
+def test_what_cannot_be_in_memory_is_said(
+    tmp_path: Path, options: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["up", "--zookeeper", "memory", "--port", "0", "--dir", str(tmp_path / "c"), *options]) in (1, 2)
+    assert words in capsys.readouterr().err
+
+
+def test_a_test_program_speaks_in_lines_of_json(tmp_path: Path) -> None:
+    """Whatever comes in, each line has its answer, and the end of the input ends the process."""
+    start = {"do": "start", "with": {"directory": str(tmp_path / "c"), "brokers": 1}}
+    lines = [
+        json.dumps({"do": "sight"}),
+        "no json",
+        "[]",
+        json.dumps({"do": "dance"}),
+        json.dumps({"do": "start", "with": {"nowhere": 1}}),
+        json.dumps(start),
+        json.dumps(start),
+        json.dumps({"do": "sight"}),
+        json.dumps({"do": "kill", "with": {"broker_id": "x"}}),
+        json.dumps({"do": "stop"}),
+        json.dumps({"do": "stop"}),
+    ]
+    done = subprocess.run(
+        [*OURS, "fixture"], input="\n".join(lines), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    none, no_json, no_object, unknown, wrong, started, twice, sight, kill, stopped, again = map(
+        json.loads, done.stdout.splitlines()
+    )
+    assert none == {"failed": "no cluster runs; start one first"}
+    assert no_json == no_object == unknown
+    assert "with a name of start, stop, sight" in unknown["failed"]
+    assert wrong["failed"].startswith("start: ")
+    assert len(started["done"]["ports"]) == 1
+    assert "runs already" in twice["failed"]
+    assert sight == {"done": {"controller_id": 0, "live_brokers": [0]}}
+    assert "broker x does not run; 0 do" in kill["failed"]
+    assert stopped == again == {"done": None}

@@ -1,0 +1,209 @@
+"""KafkaCluster: the contract of clusters, what only memory can do, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from actors.node.node import NodeActor
+from actors.public import ClusterError, KafkaCluster
+from actors.public.process import ClusterProcess
+from actors.runtime.replayer import replay_directory
+from tests.public.contract import ClusterContract, read, send
+from tests.public.process_cluster import ProcessCluster
+
+
+class TestInMemory(ClusterContract):
+    @pytest.fixture
+    def cluster(self) -> Iterator[KafkaCluster]:  # type: ignore[override]
+        with KafkaCluster(session_timeout=0.3) as cluster:
+            yield cluster
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    with ProcessCluster(tmp_path_factory.mktemp("processes")) as cluster:
+        yield cluster
+
+
+@pytest.mark.java
+class TestProcesses(ClusterContract):
+    @pytest.fixture
+    def cluster(self, processes: ProcessCluster) -> ProcessCluster:
+        return processes
+
+
+# --------------------------------------------------------------------------------------------------- a network parted
+
+
+def test_a_follower_cut_off_from_its_leader_falls_out_of_the_isr() -> None:
+    with KafkaCluster(settings={"replica.lag.time.max.ms": 300}) as cluster:
+        cluster.create_topic("t")
+        leader = cluster.leader_of("t")
+        assert leader is not None
+        controller = cluster.controller_id
+        follower = next(id for id in cluster.live_brokers if id not in (leader, controller))
+        with cluster.partition_network(leader, follower):
+            send(cluster, "t", ["while they are parted"])
+            cluster.wait_for(lambda: follower not in cluster.isr_of("t"))
+        cluster.wait_for(lambda: follower in cluster.isr_of("t"))
+        assert read(cluster, "t", 1) == ["while they are parted"]
+
+
+def test_a_broker_that_the_controller_cannot_reach_is_not_waited_for() -> None:
+    with KafkaCluster() as cluster:
+        controller = cluster.controller_id
+        assert controller is not None
+        cut_off = (controller + 1) % 3
+        cluster.partition_network(controller, cut_off)
+        cluster.create_topic("t", replication_factor=1, partitions=1)
+        cluster.stop_broker(cut_off)
+        cluster.start_broker(cut_off)
+        cluster.heal_network()
+        cluster.move_controller()
+
+
+# ------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_what_cannot_be_is_said() -> None:
+    cluster = KafkaCluster(2)
+    with pytest.raises(ClusterError, match="does not run; start"):
+        cluster.create_topic("t")
+    with cluster:
+        with pytest.raises(ClusterError, match="runs already"):
+            cluster.start()
+        with pytest.raises(ClusterError, match=r"Replication factor: 3 larger than available brokers: 2"):
+            cluster.create_topic("t", replication_factor=3)
+        cluster.create_topic("t", config={"retention.ms": 1000})
+        with pytest.raises(ClusterError, match="already exists"):
+            cluster.create_topic("t")
+        with pytest.raises(ClusterError, match="there is no partition u-7"):
+            cluster.leader_of("u", 7)
+        with pytest.raises(ClusterError, match="broker 5 does not run; 0, 1 do"):
+            cluster.kill(5)
+        with pytest.raises(ClusterError, match="broker 0 runs already"):
+            cluster.start_broker(0)
+        with pytest.raises(ClusterError, match="there is no broker 2; there are 0, 1"):
+            cluster.start_broker(2)
+        with pytest.raises(ClusterError, match="cannot be parted from itself"):
+            cluster.partition_network(1, 1)
+        cluster.stop_broker(1)
+        with pytest.raises(ClusterError, match="no other broker"):
+            cluster.move_controller()
+        with pytest.raises(TimeoutError, match=r"not so within 0\.05 s; last seen: \[\]"):
+            cluster.wait_for(list, timeout=0.05)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"num.partitions": "many"}, "num.partitions=many is wrong"),
+        ({"min.insync.replica": 2}, "is no known setting; did you mean min.insync.replicas?"),
+        ({"broker.id": 7}, "broker.id is set for each node by the cluster itself"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(ClusterError, match=words.replace("?", r"\?")):
+        KafkaCluster(settings=settings).start()
+
+
+def test_a_process_that_dies_is_an_error_and_not_taken_again() -> None:
+    cluster = KafkaCluster().start()
+    (process,) = [child for child in psutil.Process().children() if "fixture" in child.cmdline()]
+    process.send_signal(signal.SIGKILL)
+    with pytest.raises(ClusterError, match="the cluster's process has ended"):
+        cluster.wait_for(lambda: cluster.controller_id is None)
+    with pytest.raises(ClusterError):
+        cluster.stop()
+    with KafkaCluster() as another:
+        assert another.live_brokers == [0, 1, 2]
+
+
+# ------------------------------------------------------------------------------------------------- what becomes of it
+
+
+def test_a_process_is_warm_for_the_next_and_two_clusters_have_two() -> None:
+    def processes() -> set[int]:
+        return {child.pid for child in psutil.Process().children() if "fixture" in child.cmdline()}
+
+    with KafkaCluster(1):
+        first = processes()
+    with KafkaCluster(1) as one:
+        assert processes() == first
+        with KafkaCluster(1) as other:
+            assert len(processes()) == 2
+            assert one.bootstrap_servers != other.bootstrap_servers
+    assert len(processes()) == 2
+    while ClusterProcess._free:
+        ClusterProcess._free.pop().end()
+    assert processes() == set()
+
+
+def test_three_brokers_are_ready_within_a_second_and_sooner_in_a_warm_process() -> None:
+    with KafkaCluster():
+        pass
+    began = time.monotonic()
+    with KafkaCluster():
+        assert time.monotonic() - began < 1.0
+
+
+def test_the_record_is_kept_where_something_failed_and_replays() -> None:
+    with KafkaCluster() as good:
+        pass
+    assert not good.trace_dir.parent.exists()
+    with pytest.raises(ZeroDivisionError) as caught, KafkaCluster(session_timeout=0.1) as bad:
+        bad.create_topic("t", partitions=3)
+        bad.kill(0)
+        bad.wait_for(lambda: bad.leader_of("t", 0) != 0)
+        bad.start_broker(0)
+        bad.move_controller()
+        raise ZeroDivisionError
+    assert caught.value.__notes__ == [bad.whereabouts]
+    assert f"kafka-actors replay {bad.trace_dir}" in bad.whereabouts
+    runs = replay_directory(bad.trace_dir, (NodeActor,)).runs
+    assert sorted(run.node for run in runs) == [0, 0, 1, 2]
+    assert [run.divergence or run.problem for run in runs if not run.ok] == []
+    assert sum(not run.complete for run in runs) == 1, "the killed one has no end"
+    assert "started (broker, controller)" not in bad.log_file.read_text()
+    assert sorted(path.name for path in bad.trace_dir.parent.iterdir()) == ["cluster.log", "trace"]
+
+
+def test_a_named_directory_stays_with_all_that_is_in_it(tmp_path: Path) -> None:
+    with KafkaCluster(1, directory=tmp_path / "here") as cluster:
+        cluster.create_topic("t")
+    assert (tmp_path / "here" / "node-0" / "data" / "t-0").is_dir()
+    with pytest.raises(ClusterError, match="here holds a cluster already"):
+        KafkaCluster(1, directory=tmp_path / "here").start()
+
+
+def test_the_process_ends_with_the_program_even_if_that_is_killed(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal, sys\n"
+        "from actors.public import KafkaCluster\n"
+        "cluster = KafkaCluster(1).start()\n"
+        "print(cluster._process._process.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL if sys.argv[1:] else 0)\n"
+    )
+    for arguments in ([], ["killed"]):
+        done = subprocess.run(
+            [sys.executable, str(program), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PYTHONPATH": os.getcwd()},  # noqa: PTH109
+        )
+        process = int(done.stdout)
+        with pytest.raises(psutil.NoSuchProcess):
+            psutil.Process(process).wait(20)
+            psutil.Process(process)

@@ -1,0 +1,150 @@
+"""The wheel beside a user's project that has names of ours: `docs/examples`, its tests, a type checker, the commands.
+
+The venv is clean but for one line: what the wheel depends on comes from where these tests have it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+import attrs
+import pytest
+
+from tests.house import HOUSE, PACKAGES
+
+EXAMPLES = HOUSE / "docs" / "examples"
+REMAINS = ignore_patterns("__pycache__", "*.pyc", ".*_cache")
+
+
+@attrs.frozen
+class Installed:
+    """The wheel, and the venv in which it is."""
+
+    wheel: Path
+    bin: Path
+
+    def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run something of the venv, with nothing of ours around it."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        environment["PATH"] = f"{self.bin}{os.pathsep}{environment['PATH']}"
+        return subprocess.run(
+            [str(self.bin / command[0]), *command[1:]],
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+
+def dependencies() -> str:
+    """Where attrs is, the wheel's other dependencies are too."""
+    return str(Path(attrs.__file__).parents[1])
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    place = tmp_path_factory.mktemp("wheel")
+    source = place / "source"
+    source.mkdir()
+    for name in PACKAGES:
+        copytree(HOUSE / name, source / name, ignore=REMAINS)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        (source / name).write_bytes((HOUSE / name).read_bytes())
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)], check=True, timeout=300)
+    (wheel,) = place.glob("*.whl")
+    venv.create(place / "venv", symlinks=True, with_pip=False)
+    python = place / "venv" / "bin" / "python"
+    subprocess.run([*pip, "--python", str(python), "install", "--no-deps", str(wheel)], check=True, timeout=300)
+    (packages,) = (place / "venv" / "lib").glob("python*/site-packages")
+    (packages / "dependencies.pth").write_text(dependencies() + "\n")
+    return Installed(wheel, python.parent)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The example, as a user has it."""
+    return copytree(EXAMPLES, tmp_path / "project", ignore=REMAINS)
+
+
+def test_the_wheel_installs_one_name(installed: Installed) -> None:
+    names = zipfile.ZipFile(installed.wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"kafka_actors"}
+    house = {name.split("/")[2] for name in names if name.startswith("kafka_actors/house/")}
+    assert house == set(PACKAGES)
+    assert {"kafka_actors/py.typed", "kafka_actors/house/spark/log4j2.properties"} <= set(names)
+    assert not [name for name in names if "/public/" in name or "__pycache__" in name]
+    sources = {str(file.relative_to(HOUSE)) for package in PACKAGES for file in (HOUSE / package).rglob("*.py")}
+    packed = {
+        name.removeprefix("kafka_actors/house/") if "/house/" in name else name.replace("kafka_actors", "actors/public")
+        for name in names
+        if name.endswith(".py")
+    }
+    assert packed == sources
+
+
+def test_the_example_passes_its_tests(installed: Installed, project: Path) -> None:
+    done = installed.run("python", "-m", "pytest", "-p", "no:cacheprovider", cwd=project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 passed" in done.stdout
+
+
+def test_the_example_passes_a_type_checker(installed: Installed, project: Path) -> None:
+    done = installed.run("python", "-m", "mypy", cwd=project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (project / "wrong.py").write_text("from kafka_actors import KafkaCluster\nKafkaCluster(brokers='three').kill()\n")
+    done = installed.run("python", "-m", "mypy", "wrong.py", cwd=project)
+    assert done.stdout.count("error:") == 2, done.stdout
+
+
+def test_the_house_is_on_no_path_but_ours(installed: Installed, project: Path) -> None:
+    for name in ("messages", "zk_bridge"):
+        done = installed.run("python", "-c", f"import {name}", cwd=project / "tests")
+        assert f"No module named '{name}'" in done.stderr
+    for command in (["--version"], ["up", "--help"], ["topics", "--help"], ["replay", "tests"]):
+        done = installed.run("kafka-actors", *command, cwd=project)
+        assert "Traceback" not in done.stderr
+        assert done.stdout.startswith(("kafka-actors, version", "Usage: kafka-actors")) or command[0] == "replay"
+    inside = "import sys; from kafka_actors import KafkaCluster; print(sorted(sys.modules))"
+    modules = installed.run("python", "-c", inside, cwd=project).stdout
+    assert "'kafka_actors.cluster'" in modules
+    assert not [name for name in ("'actors'", "'messages'", "'thespian'", "'kafka'") if name in modules]
+
+
+def test_where_a_test_fails_the_report_says_where_to_look(installed: Installed, project: Path) -> None:
+    for old in (project / "tests").iterdir():
+        old.unlink()
+    (project / "tests" / "test_it.py").write_text(
+        "import pytest\n"
+        "def test_good(kafka_cluster):\n    print(f'GOOD {kafka_cluster.trace_dir}')\n"
+        "@pytest.mark.kafka_cluster(1)\n"
+        "def test_bad(kafka_cluster):\n    assert kafka_cluster.live_brokers == [7]\n"
+    )
+    done = installed.run("python", "-m", "pytest", "-rP", "-p", "no:cacheprovider", cwd=project)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "assert [0] == [7]" in done.stdout
+    assert "Kafka cluster of kafka_cluster" in done.stdout
+    good = next(line.removeprefix("GOOD ") for line in done.stdout.splitlines() if line.startswith("GOOD "))
+    assert not Path(good).exists()
+    command = next(line for line in done.stdout.splitlines() if "kafka-actors replay" in line).split()
+    replay = installed.run(*command[:3], cwd=project)
+    assert replay.returncode == 0, replay.stdout + replay.stderr
+    assert command[2] in done.stdout
+    assert Path(command[2]).is_dir()
+
+
+def test_the_command_runs_a_cluster_beside_names_of_ours(installed: Installed, project: Path) -> None:
+    up = ["up", "--zookeeper", "memory", "--port", "0", "--detach", "--json", "--dir", str(project / "cluster")]
+    ready = installed.run("kafka-actors", *up, cwd=project)
+    assert '"zookeeper": "memory"' in ready.stdout, ready.stderr
+    assert installed.run("kafka-actors", "down", "--dir", str(project / "cluster"), cwd=project).returncode == 0
