@@ -86,6 +86,7 @@ class NodeSettings:
     trace_dir: str = ""
     trace_max_bytes: int = 1 << 30
     trace_free_bytes: int = 64 << 20
+    trace_snapshot_segments: int = 1
     metrics_port: int = 0
 
 

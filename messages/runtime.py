@@ -32,13 +32,34 @@ class WaitingTimer:
 
 @message
 class KernelState:
-    """All that an actor system holds besides its actors, after delivery `n`: mail in the order of its delivery.
+    """What waits in an actor system after delivery `n`: mail in the order of its delivery, timers in that of theirs.
 
-    `arrived` is what came from outside and has not entered the queue: timers that are due by then go before it.
+    Of the mail only what actors sent. What came from outside is in the record of its delivery, and a timer that is due
+    and waits in the queue is still one of the timers.
     """
 
     n: int
     now: float
     queue: tuple[WaitingMail, ...]
-    arrived: tuple[WaitingMail, ...]
     timers: tuple[WaitingTimer, ...]
+
+
+@message
+class Inhabitant:
+    """An actor that lives: its address, its parent's, and its class as "module:Class"."""
+
+    address: ActorAddress
+    parent: ActorAddress
+    actor: str
+
+
+@message
+class SystemState:
+    """All of an actor system but what its actors hold.
+
+    `created` is how many actors have ever been; of those that live parents come before children.
+    """
+
+    kernel: KernelState
+    created: int
+    actors: tuple[Inhabitant, ...]

@@ -28,7 +28,10 @@ class ActorState:
 
 @message
 class StateItems:
-    """A tuple, list, deque, set or frozenset; sets are sorted. Tuples and frozensets have the number 0."""
+    """A tuple, list, deque, set or frozenset; sets are sorted. Tuples and frozensets have the number 0.
+
+    A deque that keeps the last so many entries says so: "deque 64".
+    """
 
     kind: str
     number: int

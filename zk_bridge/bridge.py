@@ -22,6 +22,11 @@ class ZkBridgeActor(Dispatcher):
         super().__init__()
         self._core: BridgeCore
 
+    @property
+    def busy(self) -> bool:
+        """Whether any conversation is under way."""
+        return hasattr(self, "_core") and self._core.busy
+
     def receiveMsg_StartBridge(self, message: StartBridge, sender: ActorAddress) -> None:
         """Learn who the store and the subscriber are."""
         self._core = BridgeCore(self.myAddress, message.store, message.subscriber, self.send)

@@ -86,6 +86,11 @@ class BridgeCore:
         self._rearming: dict[int, Arm] = {}
         self._watches = WatchTable()
 
+    @property
+    def busy(self) -> bool:
+        """Whether any conversation is under way."""
+        return bool(self._talks or self._held or self._paused)
+
     # ------------------------------------------------------------------------------------------- what comes in
 
     def asked(self, asker: Any, ask_id: int, question: Any) -> None:

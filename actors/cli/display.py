@@ -20,9 +20,9 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\t\n" else c.encode("unicode_escape").decode() for c in text)
 
 
-def console() -> Console:
-    """Standard output."""
-    out = Console(highlight=False, soft_wrap=True, markup=False)
+def console(stderr: bool = False) -> Console:
+    """Standard output, or the other one."""
+    out = Console(highlight=False, soft_wrap=True, markup=False, stderr=stderr)
     if not out.is_terminal:
         out.width = PIPE_WIDTH
     return out

@@ -1,7 +1,11 @@
-"""`kafka-actors replay DIR [--node N]`: stand the actors of recorded nodes up again, and compare all they do."""
+"""`kafka-actors replay DIR`: stand the actors of recorded nodes up again, and compare all they do.
+
+With --until or --break it stops there, and shows with --state what an actor holds then.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -9,10 +13,12 @@ import click
 from actors.cli.app import FAILED, Failed
 from actors.cli.display import console, table
 from actors.node.node import NodeActor
-from actors.runtime.replay_report import ReplayReport
-from actors.runtime.replayer import replay_directory
+from actors.runtime.comparison import message_line
+from actors.runtime.replay_report import ReplayReport, RunReplay
+from actors.runtime.replayer import Replay, replay_directory
+from actors.runtime.state import shown, state_of
 from messages.trace.errors import TraceError
-from messages.trace.runs import worded
+from messages.trace.runs import Run, find_runs, worded
 
 ACTORS = (NodeActor,)
 """The top-level actors of a node: what a trace names beside them is not stood up."""
@@ -21,20 +27,76 @@ ACTORS = (NodeActor,)
 @click.command("replay", epilog="Exit codes: 0 no divergence, 1 a divergence, damage or no record, 2 wrong use.")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 @click.option("--node", type=int, help="Replay only this node's runs.")
-def command(directory: Path, node: int | None) -> int:
+@click.option("--run", "name", help="Replay only this run.")
+@click.option("--from", "begin", metavar="SEQ", type=click.IntRange(1), help="Begin at the last snapshot before it.")
+@click.option("--until", metavar="SEQ", type=click.IntRange(1), help="Stop when this delivery is over.")
+@click.option("--break", "break_at", metavar="EVENT", help="Stop before the first delivery of such a message.")
+@click.option("--state", "actor", metavar="ACTOR", help="Print what this actor holds in the end, as JSON.")
+def command(
+    directory: Path,
+    node: int | None,
+    name: str | None,
+    begin: int | None,
+    until: int | None,
+    break_at: str | None,
+    actor: str | None,
+) -> int:
     """Replay every run recorded below DIR, and compare every message sent and every effect.
 
-    Stops at the first difference of a run: recorded against replayed, with the chain of what caused it.
+    Stops at the first difference of a run: recorded against replayed, with the chain of what caused it. A run whose
+    beginning was removed is replayed from its first snapshot on. With --until, --break or --state it takes one run
+    (say --node or --run where there are more). ACTOR is an address such as ControllerActor.3, or a class of which
+    there is one actor.
     """
     try:
-        report = replay_directory(directory, ACTORS, node)
+        if until is None and break_at is None and actor is None:
+            report = replay_directory(directory, ACTORS, node, begin, name)
+            _show(report)
+            _demand(report.runs, report.unreadable, directory, node)
+            return 0 if report.ok else FAILED
+        found = find_runs(directory)
+        runs = [each for each in found.runs if node in (None, each.header.node) and name in (None, each.header.run)]
+        _demand(runs, found.unreadable, directory, node)
+        if len(runs) > 1:
+            names = ", ".join(f"{each.header.run} (node {each.header.node})" for each in runs)
+            raise Failed(f"{directory} holds {len(runs)} runs: say with --run or --node which one: {names}")
+        return _look(runs[0], begin, until, break_at, actor)
     except TraceError as error:
         raise Failed(str(error)) from error
-    _show(report)
-    if not report.runs:
-        what = "run that can be read" if report.unreadable else "recorded run"
+
+
+def _demand(runs: object, unreadable: tuple[str, ...], directory: Path, node: int | None) -> None:
+    """Raises Failed where there is no run."""
+    if not runs:
+        what = "run that can be read" if unreadable else "recorded run"
         raise Failed(f"{directory} holds no {what}" + (f" of node {node}" if node is not None else ""))
-    return 0 if report.ok else FAILED
+
+
+def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, actor: str | None) -> int:
+    """Replay as far as asked for, and show what was asked for: the state on standard output, all else beside it."""
+    replay = Replay(run, ACTORS, begin, until, break_at)
+    result = replay.result()
+    out = console(stderr=True)
+    if not result.ok:
+        _show(ReplayReport((result,)))
+        return FAILED
+    if replay.stopped_at is not None:
+        out.print(f"stopped before delivery {replay.stopped_at.n}: {message_line(replay.stopped_at)}")
+    elif break_at is not None or (until is not None and until > replay.base.n):
+        raise Failed(f"the run ends with delivery {replay.base.n}: " + _not_met(until, break_at))
+    if actor is not None:
+        here = [str(ref) for ref in replay.base.living()]
+        named = [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
+        if len(named) != 1:
+            known = ", ".join(named or here) or "nobody"
+            raise Failed(f"{actor} is not one actor that lives after delivery {replay.base.n}: there are {known}")
+        state = state_of(replay.base.instance_of(replay.base.address_of(named[0])))
+        click.echo(json.dumps(shown(state), indent=2, ensure_ascii=False))
+    return 0
+
+
+def _not_met(until: int | None, break_at: str | None) -> str:
+    return f"there is no delivery {until}" if break_at is None else f"nothing delivered is a {break_at}"
 
 
 def _show(report: ReplayReport) -> None:
@@ -42,26 +104,31 @@ def _show(report: ReplayReport) -> None:
     rows = [
         (
             *(run.node, run.run, run.ending),
-            *(run.deliveries, run.inputs, run.timers, run.messages, run.effects),
+            *(run.deliveries, run.inputs, run.timers, run.messages, run.effects, run.snapshots),
             run.result,
         )
         for run in report.runs
     ]
-    columns = ("node", "run", "ending", "deliveries", "inputs", "timers", "messages", "effects", "result")
+    columns = ("node", "run", "ending", "deliveries", "inputs", "timers", "messages", "effects", "snapshots", "result")
     if rows:
         out.print(table(None, columns, rows))
     for run in report.runs:
-        name = f"node {run.node}, run {run.run}"
-        for warning in run.warnings:
-            out.print(f"{name}: {warning}")
-        if not run.complete and not run.problem:
-            out.print(f"{name}: {worded(run.ending)}" + (f" ({run.why})" if run.why else ""))
-        if run.problem:
-            out.print(f"{name} cannot be replayed: {run.problem}")
-        if run.divergence is not None:
-            out.print(f"{name} diverged at {run.divergence.text()}")
+        for line in _told(run):
+            out.print(f"node {run.node}, run {run.run}{line}")
     for unreadable in report.unreadable:
         out.print(f"not readable: {unreadable}")
     diverged = sum(run.divergence is not None for run in report.runs)
     compared = sum(run.messages + run.effects for run in report.runs)
     out.print(f"{len(report.runs)} runs, {compared} messages and effects compared, {diverged} divergences")
+
+
+def _told(run: RunReplay) -> list[str]:
+    """What there is to say about one run."""
+    lines = [f": {warning}" for warning in run.warnings]
+    if not run.complete and not run.problem:
+        lines.append(f": {worded(run.ending)}" + (f" ({run.why})" if run.why else ""))
+    if run.problem:
+        lines.append(f" cannot be replayed: {run.problem}")
+    if run.divergence is not None:
+        lines.append(f" diverged at {run.divergence.text()}")
+    return lines

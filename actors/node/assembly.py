@@ -83,6 +83,7 @@ class Node:
             now=clock.now,
             max_bytes=settings.trace_max_bytes,
             free_bytes=settings.trace_free_bytes,
+            snapshot_segments=settings.trace_snapshot_segments,
             events=CONTROLLER_EVENTS,
         )
         self.base = base = LocalBase(clock=clock, observer=self.recorder)

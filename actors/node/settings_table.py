@@ -222,6 +222,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("trace.client.bytes.per.second", _integer(1, LONG_MAX), "4194304", "trace_client_bytes_per_second"),
     Setting("trace.max.bytes", _integer(-1, LONG_MAX), str(1 << 30), "trace_max_bytes"),
     Setting("trace.free.bytes", _integer(-1, LONG_MAX), str(64 << 20), "trace_free_bytes"),
+    Setting("trace.snapshot.segments", _integer(0), "1", "trace_snapshot_segments"),
     Setting("metrics.port", PORT, "0", "metrics_port"),
 )
 """What we act on, in the order of the documentation. A None default is computed, or the setting is required."""

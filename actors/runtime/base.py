@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -49,6 +50,7 @@ from actors.runtime.reference import ActorRef
 from actors.runtime.register import Register
 from actors.runtime.sources import Sources
 from actors.runtime.status import actor_status
+from messages.runtime import Inhabitant, SystemState
 
 log = logging.getLogger(__name__)
 
@@ -165,6 +167,42 @@ class LocalBase(Kernel):
     def notify_of_sources(self, ref: ActorRef, enable: bool) -> None:
         """Tell `ref` of sources loaded and unloaded, or no longer."""
         self.sources.notify(ref, enable)
+
+    # -------------------------------------------------------------------------------------------------- for snapshots
+
+    @property
+    def resting(self) -> bool:
+        """Whether no actor is in the middle of a conversation: what this system holds can be restored."""
+        return not any(getattr(ref.actor, "busy", False) for ref in self.register)
+
+    def living(self) -> Iterator[ActorRef]:
+        """Every actor that lives, in the order of their creation: parents before children."""
+        return (ref for ref in self.register if ref.actor is not None)
+
+    def system_state(self) -> SystemState:
+        """All but what the actors hold, as one value that the trace's codec encodes. Read it between two deliveries.
+
+        Raises ValueError where there is what such a value does not tell of: sources that were loaded, global names.
+        """
+        if self._global_names or self._source_hashes or self._dead_letter_handler is not None:
+            raise ValueError("global names, loaded sources and handlers of dead letters are no part of a state")
+        actors = (Inhabitant(ref, ref.parent, class_name(type(ref.actor))) for ref in self.living())
+        return SystemState(self.state(), self.register.created, tuple(actors))
+
+    def settle(self, text: str, parent: str, actor_class: type[Actor]) -> ActorRef:
+        """Let an actor live that was created in another life of this system: it is not constructed, and holds nothing.
+
+        For replay; `restore_system` is to follow once all are there.
+        """
+        actor: Any = object.__new__(actor_class)
+        ref = actor._myRef = ActorRef(text, self, actor, self.address_of(parent), actor_class.__name__)
+        self.register.add(ref)
+        return ref
+
+    def restore_system(self, state: SystemState) -> None:
+        """Let this wait, and count on from there; the actors live already."""
+        self.register.created = state.created
+        self.restore(state.kernel)
 
     # ------------------------------------------------------------------------------- for Thespian's ActorSystem (names)
 
@@ -350,6 +388,11 @@ class LocalBase(Kernel):
             self._global_names[global_name] = ref
         if source_hash:
             self._source_hashes[ref.actorAddressString] = source_hash
+
+
+def class_name(actor_class: type) -> str:
+    """A class as "module:Class"."""
+    return f"{actor_class.__module__}:{actor_class.__qualname__}"
 
 
 _CAPABILITIES = {

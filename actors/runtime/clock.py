@@ -33,7 +33,7 @@ class VirtualClock:
     """Time that stands still until it is moved. `watchers` are called after each move."""
 
     def __init__(self, start: float = 0.0) -> None:
-        self._now = start
+        self._now = float(start)
         self.watchers: list[Callable[[], None]] = []
 
     def now(self) -> float:
@@ -48,6 +48,6 @@ class VirtualClock:
         """Move on to `moment`. Raises ValueError where that lies in the past."""
         if moment < self._now:
             raise ValueError(f"virtual time cannot go back from {self._now} to {moment}")
-        self._now = moment
+        self._now = float(moment)
         for watcher in self.watchers:
             watcher()

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from actors.runtime.base import LocalBase
 from actors.runtime.delivery import OUTSIDE, TIMER, Delivery, Effect, Envelope
 from actors.runtime.replay_report import Divergence
-from messages.trace.codec import ENCODER, address_text, encode, unencodable
+from actors.runtime.snapshots import system_lines
+from actors.runtime.state import shown
+from messages.state import ActorState
+from messages.trace.codec import ENCODER, Codec, address_text, encode, unencodable
 from messages.trace.errors import TraceError
 from messages.trace.schema import Effect as RecordedEffect
 from messages.trace.schema import Record
+from messages.trace.snapshots import Snapshot, message_of
 
 _LONG_TEXT = 300
 
@@ -86,6 +91,24 @@ def first_difference(recorded: Any, replayed: Any, place: str = "") -> tuple[str
         if recorded == replayed:
             return None
     return place, recorded, replayed
+
+
+def state_difference(base: LocalBase, snapshot: Snapshot) -> Diverged:
+    """Where what the actors of `base` hold first differs from a snapshot. Raises Damaged, OSError."""
+    n, codec = snapshot.after, Codec()
+    names = ["the system", *(str(ref) for ref in base.living())]
+    for name, recorded, replayed in zip(names, snapshot.lines(), system_lines(base), strict=False):
+        if recorded != replayed:
+            was, became = (_shown(message_of(line, codec)) for line in (recorded, replayed))
+            place, one, other = first_difference(was, became) or ("", was, became)
+            what = f"{name} holds something else after delivery {n}"
+            return Diverged(n, what, f"{name}{place} = {_short(_json(one))}", f"{name}{place} = {_short(_json(other))}")
+    resting = "the middle of a conversation" if base.resting else "rest"
+    return Diverged(n, f"another state after delivery {n}", f"{snapshot.end}", f"not at {resting}")
+
+
+def _shown(state: Any) -> Any:
+    return shown(state) if isinstance(state, ActorState) else json.loads(encode(state)[1])
 
 
 def encoded(message: object) -> tuple[str, bytes]:

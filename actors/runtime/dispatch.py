@@ -62,6 +62,11 @@ class Dispatcher(Actor):  # type: ignore[misc]
         """Nothing to do by default; the system ends the actor afterwards."""
 
     @property
+    def busy(self) -> bool:
+        """Whether it is in the middle of a conversation: then its state cannot be restored (no snapshot is taken)."""
+        return False
+
+    @property
     def now(self) -> float:
         """Seconds on the base's clock, the same throughout one delivery (on Thespian's bases: the machine's)."""
         ref = self._myRef

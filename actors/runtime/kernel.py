@@ -32,7 +32,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Protocol
 
 from thespian.actors import ActorAddress
@@ -190,13 +190,31 @@ class Kernel(ABC):
 
     def state(self) -> KernelState:
         """What waits, as one value that the trace's codec encodes. Read it between two deliveries."""
+        queue = (WaitingMail(to, sender, kind, why, at, what) for to, what, sender, why, at, kind in self.queue)
         return KernelState(
             self.n,
             self.now,
-            tuple(WaitingMail(to, sender, kind, why, at, what) for to, what, sender, why, at, kind in self.queue),
-            tuple(WaitingMail(to, sender, OUTSIDE, -self.n, at, what) for to, what, sender, at in self._inbox),
-            tuple(WaitingTimer(t.receiver, t.name, t.armed_by, t.due, t.message) for t in self.timers),
+            tuple(mail for mail in queue if mail.kind == SENT),
+            tuple(
+                WaitingTimer(timer.receiver, timer.name, timer.armed_by, timer.due, timer.message)
+                for timer in (*self._rung(), *self.timers)
+                if timer.receiver.actor is not None
+            ),
         )
+
+    def restore(self, state: KernelState) -> None:
+        """Let this happen that waited: for replay, in a fresh system whose actors live already."""
+        self.n, self.now = state.n, state.now
+        for mail in state.queue:
+            self.queue.append((mail.receiver, mail.message, mail.sender, mail.cause, mail.queued_at, mail.kind))
+        for timer in state.timers:
+            self.timers.arm(timer.receiver, timer.due, timer.message, timer.armed_by, timer.name)
+
+    def _rung(self) -> Iterator[Timer]:
+        """The timers that are due and wait in the queue."""
+        for to, message, _, armed_by, due, kind in self.queue:
+            if kind == TIMER:
+                yield Timer(to, due, message, armed_by, self.timers.name_of(message))
 
     # ------------------------------------------------------------------------------------------------------ driving
 

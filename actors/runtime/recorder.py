@@ -7,6 +7,9 @@ Rule 2: a frame is written when a quarter of a second has passed, when it is big
 Rule 3: the trace never harms the node. What keeps it from being written ends the recording with one loud line and
         `failed`, `reason` says what to do; where it still can be, the trace's last record says why it ended. A message
         that cannot be encoded is recorded as such, with the reason in place of its payload.
+Rule 4: so that a record can be replayed whose beginning is gone, it holds a snapshot of the whole system every so many
+        segments, taken between two deliveries when no actor is in the middle of a conversation; and one where it ends
+        in order, to which a replay is held.
 """
 
 from __future__ import annotations
@@ -21,14 +24,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import zstandard
 from thespian.actors import ActorAddress
 
+from actors.runtime.base import LocalBase
 from actors.runtime.code_version import code_version
 from actors.runtime.delivery import Delivery
+from actors.runtime.reference import ActorRef
+from actors.runtime.snapshots import Aside, system_pieces
 from messages.trace.codec import address_text
+from messages.trace.errors import TraceError
 from messages.trace.schema import (
     DISK_FULL,
     GIVEN_UP,
@@ -40,6 +48,7 @@ from messages.trace.schema import (
     ended,
     masked,
 )
+from messages.trace.snapshots import Piece
 from messages.trace.text import LEVEL, FrameText
 from messages.trace.writer import SEGMENT_BYTES, RunWriter
 
@@ -66,7 +75,8 @@ class Recorder:
 
     `now` reads the base's clock (seconds). `settings` is what the header tells of the node's settings: an attrs
     value or a mapping, secrets are masked here. `events` are the controller's, as the header holds them. All files of
-    the folder together stay below `max_bytes`, and `free_bytes` of the disk are left alone (-1: no bound).
+    the folder together stay below `max_bytes`, and `free_bytes` of the disk are left alone (-1: no bound). Every
+    `snapshot_segments` segments hold a snapshot (0: there are none).
 
     Nothing here raises: a trace that cannot be written (or not even begun) is logged once; `failed` says so, and
     `reason` is a line on why, and what to do.
@@ -82,6 +92,7 @@ class Recorder:
         segment_bytes: int = SEGMENT_BYTES,
         max_bytes: int = -1,
         free_bytes: int = -1,
+        snapshot_segments: int = 1,
         events: tuple[tuple[str, str], ...] = (),
     ) -> None:
         started = time.time()
@@ -100,6 +111,11 @@ class Recorder:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._slice_ahead = False
+        self._base: LocalBase | None = None
+        self._snapshot_segments = snapshot_segments
+        self._snapshot_at = snapshot_segments
+        """The segment in which the next snapshot is due."""
+        self._aside: Aside | None = None
         header = Header(
             schema_version=SCHEMA_VERSION,
             run=self.run,
@@ -134,11 +150,15 @@ class Recorder:
         if delivery.finished_at >= self._flush_at or len(waiting) >= FLUSH_DELIVERIES:
             if self._loop is None or len(waiting) >= MOST_WAITING:
                 self.flush()
+                if self._loop is None:
+                    self._snapshot_if_due()
             else:
                 self._slice_soon(self._loop)
 
     def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
-        """A top-level actor was created from outside, after delivery `n`."""
+        """A top-level actor was created from outside, after delivery `n`: of its system the snapshots are."""
+        if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
+            self._base = address.base
         where = f"{actor_class.__module__}:{actor_class.__qualname__}"
         self._waiting.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
@@ -161,7 +181,11 @@ class Recorder:
 
     def _slice(self) -> None:
         self._slice_ahead = False
-        if self._loop is not None and not self._work(self._now() + SLICE_SECONDS):
+        if self._loop is None:
+            return
+        if self._work(self._now() + SLICE_SECONDS):
+            self._snapshot_if_due()
+        else:
             self._slice_soon(self._loop)
 
     def flush(self) -> None:
@@ -176,7 +200,10 @@ class Recorder:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = self._loop = None
+        self._no_aside()
         self.flush()
+        if self._snapshot_segments and self._base is not None and self._writer is not None:
+            self._write_snapshot(self._base)
         with self._guarded():
             if self._writer is not None:
                 self._writer.end(self._end(STOPPED, None))
@@ -223,10 +250,56 @@ class Recorder:
         self.recorded += text.records
         self._flush_at = self._now() + FLUSH_SECONDS
 
+    # -------------------------------------------------------------------------------------------- snapshots
+
+    def _snapshot_if_due(self) -> None:
+        """Begin one where it is time, everything before is encoded, and every actor is at rest."""
+        base, writer = self._base, self._writer
+        if base is None or writer is None or self._aside is not None or not self._snapshot_segments:
+            return
+        if writer.segment < self._snapshot_at or not base.resting:
+            return
+        with self._guarded():
+            if self._text.records:
+                self._write_frame(writer)
+            if self._loop is None:
+                self._write_snapshot(base)
+            else:
+                take = partial(self._take_piece, base.n)
+                self._aside = Aside(base, self._loop, take, self._snapshot_done)
+
+    def _write_snapshot(self, base: LocalBase) -> None:
+        """All of it, at once."""
+        failure = ""
+        try:
+            for piece in system_pieces(base):
+                self._take_piece(base.n, piece)
+        except (TypeError, ValueError, TraceError) as error:
+            failure = f"{type(error).__name__}: {error}"
+        self._snapshot_done(failure)
+
+    def _take_piece(self, after: int, piece: Piece) -> None:
+        with self._guarded():
+            if self._writer is not None:
+                self._writer.write_snapshot(piece.content, piece.lines, after)
+
+    def _snapshot_done(self, failure: str) -> None:
+        self._aside = None
+        if failure:
+            _log.warning("a snapshot for the trace in %s could not be taken: %s", self.folder, failure)
+        if self._writer is not None:
+            self._snapshot_at = self._writer.segment + self._snapshot_segments
+
+    def _no_aside(self) -> None:
+        aside, self._aside = self._aside, None
+        if aside is not None:
+            aside.close()
+
     def _end(self, reason: str, error: str | None) -> Record:
         return ended(self._after, reason, self.recorded, error, self._now())
 
     def _close(self) -> None:
+        self._no_aside()
         writer, self._writer = self._writer, None
         self._waiting = deque(maxlen=0)  # what comes now is not recorded
         self._flush_at = math.inf

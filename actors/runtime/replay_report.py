@@ -39,7 +39,9 @@ class RunReplay:
     `deliveries` were replayed: `inputs` from outside, `timers`, and `messages` sent by actors, which were compared
     like the `effects` and the `errors` of handlers. `ending` is how the recording ended: "stopped", "disk full",
     "given up", "killed", "still running" or "damaged" (`messages.trace`), `why` what its last record adds.
-    `undelivered` messages had been sent when the record ends. `seconds` of node's time were lived through.
+    `snapshots` were come by, and hold what the replayed actors held. The replay began after delivery `began` (0: at the
+    beginning, else at a snapshot). `undelivered` messages had been sent when the record ends. `seconds` of node's time
+    were lived through.
     """
 
     run: str
@@ -52,6 +54,8 @@ class RunReplay:
     messages: int = 0
     effects: int = 0
     errors: int = 0
+    snapshots: int = 0
+    began: int = 0
     undelivered: int = 0
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()

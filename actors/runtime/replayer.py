@@ -11,16 +11,19 @@ Rule 3: the first difference ends the replay of that run; what follows from it t
 Rule 4: a run that broke off just ends: what had been sent, but not delivered, is no difference. That it broke off is
         said (`RunReplay.ending`).
 Rule 5: a trace of another code version is replayed with a warning, that is what replay is for; one of another schema
-        version is refused. A run that is damaged, or whose beginning is gone, cannot be replayed, and says so.
-Rule 6: a trace is no program: of top-level actors, which whoever put the node together created, only classes from a
-        given list are stood up. All other actors are created by actors, and follow by themselves.
+        version is refused. A run that is damaged cannot be replayed, and says so; one whose beginning is gone is
+        replayed from its first snapshot on.
+Rule 6: wherever the record holds a snapshot, all that the replayed actors hold is compared with it.
+Rule 7: a trace is no program: of top-level actors, which whoever put the node together created, only classes from a
+        given list are stood up. All other actors are created by actors, and follow by themselves, or are actors of
+        ours that a snapshot names.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from array import array
+from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,7 +31,7 @@ from pathlib import Path
 
 from thespian.actors import Actor
 
-from actors.runtime.base import LocalBase
+from actors.runtime.base import LocalBase, class_name
 from actors.runtime.clock import VirtualClock
 from actors.runtime.code_version import code_version
 from actors.runtime.comparison import (
@@ -42,70 +45,98 @@ from actors.runtime.comparison import (
     payload_difference,
     recorded_effect,
     route,
+    state_difference,
 )
 from actors.runtime.delivery import DEAD_LETTER, Envelope
 from actors.runtime.ports import EffectDiverged
 from actors.runtime.replay_report import ReplayReport, RunReplay
+from actors.runtime.snapshots import restore_lines, system_lines
 from messages.trace.codec import Codec, address_text
 from messages.trace.errors import Damaged, TraceError
-from messages.trace.runs import DAMAGED, Records, Run, ending, find_runs
+from messages.trace.runs import DAMAGED, Records, Run, ending, find_runs, first_delivery, snapshots
 from messages.trace.schema import CREATED, DELIVERIES, ENDED, OUTSIDE, TIMER, Header, Record, created
+from messages.trace.snapshots import Snapshot, digest_of
 
 CHAIN_LENGTH = 20
 """So many causes are shown at most."""
 
 
-def replay_directory(path: str | Path, actors: Collection[type[Actor]], node: int | None = None) -> ReplayReport:
-    """Replay every run below `path`, or those of one node; `actors` are the classes of top-level actors that may be.
+def replay_directory(
+    path: str | Path,
+    actors: Collection[type[Actor]],
+    node: int | None = None,
+    begin: int | None = None,
+    name: str | None = None,
+) -> ReplayReport:
+    """Replay every run below `path`, or those of one node or name; `actors` are the top-level classes that may be.
 
-    Raises NotATrace where there is no such folder. Actors do not log meanwhile: it would read as if it happened now.
+    `begin`: from the last snapshot before that delivery on. Raises NotATrace where there is no such folder.
     """
     found = find_runs(Path(path))
-    with _silence():
-        runs = tuple(replay_run(run, actors) for run in found.runs if node is None or run.header.node == node)
-    return ReplayReport(runs, found.unreadable)
+    chosen = (run for run in found.runs if node in (None, run.header.node) and name in (None, run.header.run))
+    return ReplayReport(tuple(replay_run(run, actors, begin) for run in chosen), found.unreadable)
 
 
-def replay_run(run: Run, actors: Collection[type[Actor]]) -> RunReplay:
+def replay_run(run: Run, actors: Collection[type[Actor]], begin: int | None = None) -> RunReplay:
     """Replay one run, to its end or its first difference."""
-    warnings: tuple[str, ...] = ()
-    if run.header.code_version != code_version():
-        warnings = (f"recorded with code version {run.header.code_version}, replayed with {code_version()}",)
-    if run.faults:
-        return RunReplay(run.header.run, run.header.node, DAMAGED, warnings=warnings, problem="; ".join(run.faults))
-    if run.removed:
-        problem = f"its first {run.removed} segments were removed to keep within trace.max.bytes: its beginning is gone"
-        return RunReplay(run.header.run, run.header.node, ending(run), warnings=warnings, problem=problem)
-    return _Replay(run, actors, warnings).result()
+    return Replay(run, actors, begin).result()
 
 
 class _CannotGoOn(Exception):
     """The trace does not hold what is needed to go on."""
 
 
-class _Replay:
-    """One run while it is being replayed."""
+class _Stop(Exception):
+    """This is as far as was asked for."""
 
-    def __init__(self, run: Run, actors: Collection[type[Actor]], warnings: tuple[str, ...]) -> None:
+
+class Replay:
+    """One run while it is being replayed, from the last snapshot before delivery `begin` on, or from its beginning.
+
+    It stops when delivery `until` is over, or before the first one of a message of type `break_at`. `stopped_at` is
+    then the record of the delivery that comes next (None: the run came to its end first), and `base` holds the actors
+    as they were.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        actors: Collection[type[Actor]],
+        begin: int | None = None,
+        until: int | None = None,
+        break_at: str | None = None,
+    ) -> None:
+        self.base = LocalBase(clock=VirtualClock())
+        self.stopped_at: Record | None = None
         self._run = run
-        self._actors = {f"{each.__module__}:{each.__qualname__}": each for each in actors}
-        self._base = LocalBase(clock=VirtualClock())
-        self._codec = Codec(self._base.address_of)
-        self._causes = array("q", [0])
-        self._times = array("d", [0.0])
+        self._actors = actors
+        self._begin = begin
+        self._until = until
+        self._break_at = break_at
+        self._codec = Codec(self.base.address_of)
+        self._marks: deque[Snapshot] = deque()
+        self._times = deque([0.0])
+        self._times_from = 0
         self._entered = (0, 0)
-        self._counts = dict.fromkeys(("deliveries", "inputs", "timers", "messages", "effects", "errors"), 0)
+        self._counts = dict.fromkeys(
+            ("deliveries", "inputs", "timers", "messages", "effects", "errors", "snapshots", "began"), 0
+        )
         self._first_at: float | None = None
         self._last_at = 0.0
-        self._warnings = warnings
 
     def result(self) -> RunReplay:
-        """Do it."""
-        divergence, problem, damaged = None, "", False
-        records = Records(self._run)
+        """Do it. Actors do not log meanwhile: it would read as if it happened now."""
+        run, divergence, problem, damaged = self._run, None, "; ".join(self._run.faults), bool(self._run.faults)
+        records = Records(run)
         try:
-            for record in records:
-                self._live(record)
+            if not problem:
+                with _silence():
+                    records = self._records()
+                    for record in records:
+                        self._live(record)
+                    self._compare_states(None)
+        except _Stop:
+            pass
         except Diverged as diverged:
             n = diverged.divergence.n
             divergence = replace(diverged.divergence, chain=tuple(self._chain(n)))
@@ -114,34 +145,100 @@ class _Replay:
         except (Damaged, OSError) as damage:
             problem, damaged = str(damage), True
         return RunReplay(
-            self._run.header.run,
-            self._run.header.node,
-            DAMAGED if damaged else ending(self._run),
+            run.header.run,
+            run.header.node,
+            DAMAGED if damaged else ending(run),
             why=(records.end.error or "") if records.end is not None else "",
             **self._counts,
-            undelivered=self._base.queued,
+            undelivered=self.base.queued,
             seconds=0.0 if self._first_at is None else self._last_at - self._first_at,
-            warnings=self._warnings,
+            warnings=tuple(self._warnings()),
             divergence=divergence,
             problem=problem,
         )
 
+    def _warnings(self) -> Iterator[str]:
+        header, began = self._run.header, self._counts["began"]
+        if header.code_version != code_version():
+            yield f"recorded with code version {header.code_version}, replayed with {code_version()}"
+        if self._run.removed and began:
+            yield f"its first {self._run.removed} segments were removed: replayed from delivery {began + 1} on"
+
+    # ----------------------------------------------------------------------------------------------- the beginning
+
+    def _records(self) -> Records:
+        """The records from where the replay begins. Raises Damaged, OSError."""
+        run, found = self._run, snapshots(self._run)
+        first = first_delivery(run)
+        begins = [each for each in found if each.end.resting and each.after >= first]
+        if self._begin is not None:
+            begin = max((each for each in begins if each.after < self._begin), key=_after, default=None)
+        else:
+            begin = begins[0] if run.removed and begins else None
+        if begin is None:
+            if run.removed:
+                problem = f"its first {run.removed} segments were removed to keep within trace.max.bytes"
+                raise _CannotGoOn(f"{problem}, and there is no snapshot to begin with")
+            self._marks += found
+            return Records(run)
+        self._restore(begin)
+        self._marks += found[found.index(begin) + 1 :]
+        return Records(run, begin.after)
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        """Begin where the snapshot was taken."""
+        base, n = self.base, snapshot.after
+        base.ports.recorded = iter(())
+        try:
+            restore_lines(base, snapshot.lines(), self._actors)
+        except (Damaged, OSError):
+            raise
+        except Exception as error:
+            raise _CannotGoOn(f"the snapshot after delivery {n} cannot be restored: {error}") from error
+        finally:
+            base.ports.recorded = None
+        if digest_of(system_lines(base)) != snapshot.end.digest:
+            raise _CannotGoOn(f"the snapshot after delivery {n} cannot be restored: it holds what cannot be")
+        self._counts["began"] = self._times_from = n
+        self._times[0] = base.now
+
     # ----------------------------------------------------------------------------------------------- one record
 
     def _live(self, record: Record) -> None:
-        self._last_at = record.taken_at
-        if self._first_at is None:
-            self._first_at = record.taken_at
+        self._compare_states(record)
         if record.kind == CREATED:
             self._create(record)
         elif record.kind != ENDED:
+            self._stop_before(record)
             self._deliver(record)
+        self._last_at = record.taken_at
+        if self._first_at is None:
+            self._first_at = record.taken_at
+
+    def _stop_before(self, record: Record) -> None:
+        """Where nobody wants to see more than what was before this delivery."""
+        if record.type == self._break_at or (self._until is not None and record.n > self._until):
+            self.stopped_at = record
+            raise _Stop
+
+    def _compare_states(self, following: Record | None) -> None:
+        """What all actors hold before the record that follows is what a snapshot says that was taken then."""
+        base, marks = self.base, self._marks
+        while marks and marks[0].after == base.n:
+            if following is not None and following.kind == CREATED and marks[0].created != base.register.created:
+                return
+            snapshot = marks.popleft()
+            if (digest_of(system_lines(base)), base.resting) != (snapshot.end.digest, snapshot.end.resting):
+                raise state_difference(base, snapshot)
+            self._counts["snapshots"] += 1
 
     def _create(self, record: Record) -> None:
-        actor_class = self._actors.get(record.type)
+        actor_class = next((each for each in self._actors if class_name(each) == record.type), None)
         if actor_class is None:
-            raise _CannotGoOn(f"{record.type} of {record.receiver} is none of the actors that a node begins with")
-        address = self._base.newPrimaryActor(actor_class)
+            raise _CannotGoOn(f"{record.type} is none of the actors that may be at the top of a node")
+        if self._counts["began"] == record.n and self.base.instance_of(self.base.address_of(record.receiver)):
+            return  # the snapshot holds it
+        address = self.base.newPrimaryActor(actor_class)
         again = created(record.n, address_text(address), actor_class.__name__, record.type, record.taken_at)
         if again != record:
             raise Diverged(
@@ -152,8 +249,7 @@ class _Replay:
             )
 
     def _deliver(self, record: Record) -> None:
-        base = self._base
-        self._causes.append(record.cause)
+        base = self.base
         self._times.append(record.taken_at)
         if record.error == DEAD_LETTER and record.receiver.startswith("outside:"):
             base.dismiss(base.address_of(record.receiver))
@@ -177,12 +273,12 @@ class _Replay:
             self._counts["inputs"] += 1
             self._enter(record, (-record.cause, 1))
             return self._input(record)
-        late = self._base.take_overdue(record.queued_at)
+        late = self.base.take_overdue(record.queued_at)
         if late is not None:
             raise Diverged(record.n, "a timer more was armed", message_line(record), envelope_line(late))
         if record.kind == TIMER:
             self._counts["timers"] += 1
-            timer = self._base.take_timer(record.receiver, record.cause)
+            timer = self.base.take_timer(record.receiver, record.cause)
             if timer is None:
                 raise Diverged(
                     record.n, "a timer was not armed", message_line(record), f"delivery {record.cause} armed none"
@@ -191,7 +287,7 @@ class _Replay:
         else:
             self._counts["messages"] += 1
             self._enter(record, (record.cause, 0))
-            sent = self._base.take_sent()
+            sent = self.base.take_sent()
             if sent is None:
                 raise Diverged(record.n, "a message was not sent", message_line(record), "nothing (more) was sent")
             envelope = sent
@@ -208,10 +304,13 @@ class _Replay:
                 f"what was delivered before it entered the queue during delivery {self._entered[0]} or after it",
             )
         self._entered = moment
+        while self._times_from < moment[0] and len(self._times) > 1:  # nothing comes from before
+            self._times.popleft()
+            self._times_from += 1
 
     def _input(self, record: Record) -> Envelope:
         after = -record.cause
-        if not 0 <= after < record.n or not self._times[after] <= record.queued_at <= self._times[after + 1]:
+        if not 0 <= after < record.n or not self._time_of(after) <= record.queued_at <= self._time_of(after + 1):
             problem = f"it cannot have come after delivery {after}, queued at {record.queued_at}"
             raise _CannotGoOn(f"input {record.n} ({route(record)}): {problem}")
         try:
@@ -222,17 +321,28 @@ class _Replay:
         if difference is not None:
             problem = f"it holds {record.type}{difference[0]} = {difference[1]}, which cannot be"
             raise _CannotGoOn(f"input {record.n} ({route(record)}): {problem}")
-        sender, receiver = (self._base.address_of(text) for text in (record.sender, record.receiver))
-        return self._base.outside(receiver, message, sender, record.cause)
+        sender, receiver = (self.base.address_of(text) for text in (record.sender, record.receiver))
+        return self.base.outside(receiver, message, sender, record.cause)
+
+    def _time_of(self, n: int) -> float:
+        """When a delivery was taken from the queue; of those before a snapshot, at the latest then."""
+        return self._times[max(n - self._times_from, 0)] if n >= self._times_from else float("-inf")
 
     # ----------------------------------------------------------------------------------------------- causes
 
     def _chain(self, n: int) -> Iterator[str]:
         """Delivery `n` and what caused it, back to what came from outside; a second reading of the trace."""
+        causes: dict[int, int] = {}
+        with contextlib.suppress(Damaged):
+            for record in Records(self._run):
+                if record.n > n:
+                    break
+                if record.kind in DELIVERIES:
+                    causes[record.n] = record.cause
         wanted: list[int] = []
-        while 0 < n < len(self._causes) and len(wanted) < CHAIN_LENGTH:
+        while n in causes and len(wanted) < CHAIN_LENGTH:
             wanted.append(n)
-            n = self._causes[n]
+            n = causes[n]
         last, found = max(wanted, default=0), {}
         with contextlib.suppress(Damaged):  # what comes after the divergence is not of interest any more
             for record in Records(self._run):
@@ -241,6 +351,10 @@ class _Replay:
                 if record.n in wanted and record.kind in DELIVERIES:
                     found[record.n] = record
         return (_step(self._run.header, found[number]) for number in wanted if number in found)
+
+
+def _after(snapshot: Snapshot) -> int:
+    return snapshot.after
 
 
 def _step(header: Header, record: Record) -> str:

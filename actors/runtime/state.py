@@ -11,13 +11,14 @@ Rule 4: nothing is called while restoring. Names are looked up in the modules of
 from __future__ import annotations
 
 import importlib
+import json
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MappingProxyType, MethodType
 from typing import Any
 
-from thespian.actors import ActorAddress
+from thespian.actors import Actor, ActorAddress
 
 from actors.runtime.ports import Port
 from messages.state import (
@@ -31,6 +32,7 @@ from messages.state import (
     StateSuspended,
     StateTable,
 )
+from messages.trace.codec import encode
 from messages.vocabulary import VOCABULARY
 
 _OURS = ("messages", "actors", "zk_bridge")
@@ -38,6 +40,8 @@ _ITSELF = (type(None), bool, int, float, str, bytes)
 _CONTAINERS: dict[str, Any] = {cls.__name__: cls for cls in (tuple, list, deque, set, frozenset)}
 _BUILTINS: dict[str, Any] = {cls.__name__: cls for cls in (bool, int, float, str, bytes, *_CONTAINERS.values(), dict)}
 _MUTABLE = (list, deque, set)
+_BOUNDED = "deque "
+"""How the kind of a deque begins that keeps so many entries."""
 _SHELL = "_myRef"
 """The one attribute of an actor that is the system's."""
 
@@ -70,6 +74,14 @@ def restore(actor: Any, state: ActorState) -> None:
     vars(actor).update(held)
     if shell is not None:
         vars(actor)[_SHELL] = shell
+
+
+def actor_class(name: str) -> type[Actor]:
+    """The class of ours that is called "module:Class", of actors. Raises LookupError where there is none."""
+    cls = _named(name)
+    if isinstance(cls, type) and issubclass(cls, Actor):
+        return cls
+    raise LookupError(f"{name} is no actor")
 
 
 class _Freezing:
@@ -112,7 +124,8 @@ class _Freezing:
             number = self._number(value) if cls in _MUTABLE else 0
             entries = _sorted(value) if cls in (set, frozenset) else value
             items = tuple([self.frozen(each, f"{where}[{n}]") for n, each in enumerate(entries)])
-            return StateItems(cls.__name__, number, items)
+            bound = getattr(value, "maxlen", None)
+            return StateItems(cls.__name__ if bound is None else f"{_BOUNDED}{bound}", number, items)
         if cls.__module__.partition(".")[0] not in _OURS:
             raise NoForm(f"{where} is a {cls.__module__}.{cls.__qualname__}")
         named = isinstance(value, tuple)
@@ -125,6 +138,52 @@ class _Freezing:
         self._kept.append(value)
         self._numbers[id(value)] = number = len(self._kept)
         return number
+
+
+def shown(state: ActorState) -> dict[str, Any]:
+    """The state for people: plain values of JSON, by attribute. What is shared is told once, then where it was told."""
+    showing = _Showing()
+    return {name: showing.shown(value, f".{name}") for name, value in state.parts}
+
+
+class _Showing:
+    """One walk through a state, to show it."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, str] = {}
+
+    def shown(self, form: Any, place: str) -> Any:
+        """What one form looks like."""
+        match form:
+            case StateSeen(number):
+                return {"same as": self._told.get(number, "")}
+            case StateName(name) | StateOwn(name):
+                return name
+            case StateSuspended(name):
+                return {"suspended in": name}
+            case StateTable(_, number, entries):
+                self._told[number] = place
+                texts = [self._key(key, place) for key, _ in entries]
+                values = (value for _, value in entries)
+                return {text: self.shown(value, f"{place}[{text}]") for text, value in zip(texts, values, strict=True)}
+            case StateItems(_, number, items):
+                self._told[number] = place
+                return [self.shown(each, f"{place}[{index}]") for index, each in enumerate(items)]
+            case StateObject(number, name, parts):
+                self._told[number] = place
+                cls = name.partition(":")[2]
+                return {"class": cls} | {name: self.shown(value, f"{place}.{name}") for name, value in parts}
+            case None | bool() | int() | float() | str():
+                return form
+        name, payload = encode(form)
+        content = json.loads(payload)
+        return {"message": name, **content} if isinstance(content, dict) else content
+
+    def _key(self, key: Any, place: str) -> str:
+        if isinstance(key, StateObject):
+            return " ".join(str(self.shown(value, place)) for _, value in key.parts)
+        text = self.shown(key, place)
+        return text if isinstance(text, str) else json.dumps(text)
 
 
 class _Thawing:
@@ -153,17 +212,20 @@ class _Thawing:
                     table[self.thawed(key)] = self.thawed(value)
                 return self._things[number]
             case StateItems(kind, number, items):
-                return self._items(_CONTAINERS[kind], number, items)
+                return self._items(kind, number, items)
             case StateObject(number, name, parts):
                 return self._object(_named(name), number, parts)
             case ActorAddress():
                 return self._address(form)
         return form
 
-    def _items(self, cls: Any, number: int, items: tuple[Any, ...]) -> Any:
+    def _items(self, kind: str, number: int, items: tuple[Any, ...]) -> Any:
+        bounded = kind.startswith(_BOUNDED)
+        cls = deque if bounded else _CONTAINERS[kind]
         if cls not in _MUTABLE:
             return cls(self.thawed(each) for each in items)
-        container = self._things[number] = cls()
+        container: Any = deque(maxlen=int(kind.removeprefix(_BOUNDED))) if bounded else cls()
+        self._things[number] = container
         put = container.add if cls is set else container.append
         for each in items:
             put(self.thawed(each))
@@ -215,8 +277,11 @@ def _named(name: str) -> Any:
     module, _, path = name.partition(":")
     if module == "builtins" and path in _BUILTINS:
         return _BUILTINS[path]
-    if module.partition(".")[0] in _OURS:
-        thing: Any = importlib.import_module(module)
+    if module.partition(".")[0] in _OURS and not module.endswith("__main__"):
+        try:
+            thing: Any = importlib.import_module(module)
+        except ImportError as error:
+            raise LookupError(f"{name}: {error}") from error
         for part in path.split("."):
             thing = getattr(thing, part, None)
         if isinstance(thing, type | FunctionType | Enum) and thing.__module__.partition(".")[0] in _OURS:

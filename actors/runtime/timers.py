@@ -97,6 +97,11 @@ class Timers:
         if timer is not None:
             del self._named[id(timer.receiver), timer.name]
 
+    def name_of(self, message: Any) -> str:
+        """The name of the timer whose message waits in the queue, "" for one without."""
+        timer = self._rung.get(id(message))
+        return "" if timer is None else timer.name
+
     def take(self, receiver: str, armed_by: int) -> Timer | None:
         """Take out the first one of `receiver` that was armed during delivery `armed_by`."""
         matching = (

@@ -12,8 +12,7 @@ Rule 1: a frame is a prefix of 64 bytes and a zstd frame. The prefix is one of z
 
 Rule 2: a file that ends inside a frame is torn. A complete prefix, or a complete frame, with a wrong sum is damage;
         so is a frame that does not follow the one before.
-Rule 3: who knows no use for a kind of frame passes it over. SNAPSHOT is kept for states of actors, from which a replay
-        can begin; nobody writes them yet.
+Rule 3: who knows no use for a kind of frame passes it over.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ HEADER = 1
 """The first frame of each file: whose it is."""
 RECORDS = 2
 SNAPSHOT = 3
+"""A piece of what all actors hold (`messages.trace.snapshots`)."""
 ENTRY = 4
 """One entry of a manifest."""
 

@@ -36,6 +36,7 @@ from messages.trace.schema import (
     Removed,
     ended,
 )
+from messages.trace.snapshots import Gathering, Snapshot
 from messages.trace.text import decompress, record_lines
 
 KILLED = "killed"
@@ -253,17 +254,19 @@ class _Manifest:
 
 
 class Records:
-    """All records of a run, in order, by iterating (once). Raises Damaged, and OSError, on the way.
+    """The records of a run, in order, by iterating (once). Raises Damaged, and OSError, on the way.
 
-    `end` is then the record that ended the run, None where it broke off.
+    `after` is the delivery of a snapshot: then those that follow it, and perhaps what was recorded of it beside the
+    delivery itself. `end` is then the record that ended the run, None where it broke off.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, after: int | None = None) -> None:
         self._run = run
+        self._after = after
         self.end: Record | None = None
 
     def frames(self) -> Iterator[tuple[Path, Frame]]:
-        """The frames of records, each with its file."""
+        """The frames behind the headers, each with its file."""
         run, previous, path, end = self._run, START, Path(), 0
         for place, path in enumerate(run.paths):
             last = place == len(run.paths) - 1
@@ -276,7 +279,7 @@ class Records:
                         if (frame.offset == 0) != (frame.kind == HEADER):
                             raise Damaged(path, frame.offset, "a header stands at the beginning, and nowhere else")
                         previous, end = frame.digest, frame.end
-                        if frame.kind == RECORDS:
+                        if frame.kind != HEADER:
                             yield path, frame
                 except Torn:
                     if not last or run.ended is not None:
@@ -287,7 +290,14 @@ class Records:
     def __iter__(self) -> Iterator[Record]:
         sequence = _Sequence(self._run)
         for path, frame in self.frames():
-            if (sequence.count or not self._run.removed) and frame.after != sequence.n:
+            if frame.kind != RECORDS:
+                continue
+            if self._after is not None and not sequence.read and frame.after < self._after:
+                sequence.pass_over(frame)
+                continue
+            if not sequence.read and (self._after is not None or self._run.removed):
+                sequence.n = frame.after if self._after is None else self._after
+            if frame.after != sequence.n:
                 raise Damaged(path, frame.offset, f"a frame that follows delivery {frame.after}, not {sequence.n}")
             count = sequence.count
             for record in _rows(path, frame):
@@ -302,6 +312,21 @@ class Records:
         self.end = sequence.end
 
 
+def first_delivery(run: Run) -> int:
+    """After which delivery the run's records begin: 0 unless its first segments are gone. Raises Damaged, OSError."""
+    if not run.removed:
+        return 0
+    return next((frame.after for _, frame in Records(run).frames() if frame.kind == RECORDS), 0)
+
+
+def snapshots(run: Run) -> tuple[Snapshot, ...]:
+    """Those in the run that are whole. Raises Damaged, OSError."""
+    gathering = Gathering()
+    for path, frame in Records(run).frames():
+        gathering.take(path, frame)
+    return tuple(gathering.found)
+
+
 class _Sequence:
     """What the next record of a run must be like."""
 
@@ -309,16 +334,21 @@ class _Sequence:
         self._run = run
         self.n = 0
         self.count = 0
+        self.read = False
+        """Whether there was a first one."""
         self.end: Record | None = None
         self._time = float("-inf")
+
+    def pass_over(self, frame: Frame) -> None:
+        """Leave a frame unread."""
+        self.count += frame.records
 
     def follow(self, record: Record) -> str:
         """Take it; what is wrong with it, "" for nothing."""
         if record.kind not in (*DELIVERIES, CREATED, ENDED):
             return f"a record of no kind that there is: {record.kind!r}"
         delivery = record.kind in DELIVERIES
-        if self.count == 0 and self._run.removed:
-            self.n = record.n - delivery
+        self.read = True
         if self.end is not None:
             return f"a record follows the end of the run: {record.kind} {record.n}"
         if record.n != self.n + delivery:

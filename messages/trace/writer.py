@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from messages.trace import files
-from messages.trace.frames import ENTRY, HEADER, RECORDS, START, frame
+from messages.trace.frames import ENTRY, HEADER, RECORDS, SNAPSHOT, START, frame
 from messages.trace.schema import Ended, Header, Opened, Record, Removed
 from messages.trace.text import compress
 
@@ -111,7 +111,8 @@ class RunWriter:
         self._segment_bytes = segment_bytes if max_bytes < 0 else min(segment_bytes, max_bytes // _SEGMENTS_AT_LEAST)
         self._older = deque(_older_runs(folder)) if max_bytes >= 0 else deque()
         self._closed_segments: deque[_Segment] = deque()
-        self._number = -1
+        self.segment = -1
+        """The number of the one that is being written."""
         self._segment: _Chain | None = None
         self.records = 0
         """How many are in the files."""
@@ -126,13 +127,20 @@ class RunWriter:
 
     def write(self, content: bytes, records: int, after: int) -> None:
         """Append a frame of so many records, the first of which follows delivery `after`."""
+        self._append(RECORDS, content, records, after)
+        self.records += records
+
+    def write_snapshot(self, content: bytes, lines: int, after: int) -> None:
+        """Append a piece, of so many lines, of a snapshot of what was so after delivery `after`."""
+        self._append(SNAPSHOT, content, lines, after)
+
+    def _append(self, kind: int, content: bytes, records: int, after: int) -> None:
         segment = self._current()
         if segment.size >= self._segment_bytes:
             self._close_segment(segment)
             segment = self._open(segment.digest)
         self._check_space()
-        segment.append(RECORDS, content, records, after)
-        self.records += records
+        segment.append(kind, content, records, after)
 
     def end(self, record: Record) -> None:
         """Write the last record, and that it is the last; a frame that was begun before is taken back."""
@@ -157,15 +165,15 @@ class RunWriter:
     def _open(self, digest: bytes) -> _Chain:
         """Begin the next segment, after the frame with that digest."""
         self._make_room()
-        number = self._number + 1
-        segment = _begun(self._path(number), msgspec.structs.replace(self._header, segment=number), digest)
-        self._segment, self._number = segment, number
-        self._tell(Opened(number, segment.digest.hex()))
-        return segment
+        number = self.segment + 1
+        begun = _begun(self._path(number), msgspec.structs.replace(self._header, segment=number), digest)
+        self._segment, self.segment = begun, number
+        self._tell(Opened(number, begun.digest.hex()))
+        return begun
 
     def _close_segment(self, segment: _Chain) -> None:
         segment.close()
-        self._closed_segments.append(_Segment(self._number, self._path(self._number), segment.size, segment.digest))
+        self._closed_segments.append(_Segment(self.segment, self._path(self.segment), segment.size, segment.digest))
 
     def _path(self, number: int) -> Path:
         return self._folder / files.segment_name(self._header.run, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,13 +85,16 @@ def test_every_actor_at_every_moment_has_a_state_that_travels(tmp_path: Path) ->
     while not (created and leaders(world.zookeeper)) or world.nodes[0].base.queued or world.nodes[1].base.queued:
         for node in world.nodes:
             node.base.run(1)
+            resting = True
             for actor in actors(node):
                 seen.add(type(actor))
                 state = travelled(node, actor)
                 if "StateSuspended" in repr(state):
                     suspended += 1
+                    resting = False
                     with pytest.raises(NotAtRest):
                         restore(type(actor)(), state)
+            assert node.base.resting == resting
         if not created and all(node.ready and not node.base.queued for node in world.nodes):
             create_topic(world.zookeeper)
             created = True
@@ -145,6 +149,15 @@ def test_what_is_shared_stays_shared() -> None:
     assert restored.circle[0] is restored.two
     assert restored.two["circle"] is restored.circle
     assert restored.one == holder.one
+
+
+def test_a_deque_that_forgets_goes_on_to_forget() -> None:
+    holder, restored = Holder(), Holder()
+    holder.last = deque([1, 2, 3], maxlen=3)
+    restore(restored, state_of(holder))
+    restored.last.append(4)
+    assert restored.last == deque([2, 3, 4], maxlen=3)
+    assert state_of(restored) != state_of(holder)
 
 
 @pytest.mark.parametrize("thing", [lambda: None, threading.Lock(), object(), Path(), iter([])])

@@ -286,16 +286,6 @@ def test_a_missing_segment_is_a_problem(tmp_path: Path) -> None:
     assert run.problem == f"{missing} is missing" and run.ending == DAMAGED
 
 
-def test_a_run_without_its_beginning_says_where_that_went(tmp_path: Path) -> None:
-    small = Small(tmp_path, segment_bytes=1, max_bytes=8000)
-    for _ in range(20):
-        small.live()
-        small.recorder.flush()
-    small.recorder.close()
-    run = only(tmp_path)
-    assert not run.ok and "trace.max.bytes" in run.problem and run.complete
-
-
 def test_a_damaged_run_is_not_replayed_and_says_where(lived: Path) -> None:
     [path] = only_run(lived).paths
     content = bytearray(path.read_bytes())

@@ -1,0 +1,165 @@
+"""Snapshots: what a whole actor system held after some delivery, in the record of its run.
+
+Rule 1: a snapshot is lines of text, in frames of their own between those of the records; each frame names the delivery
+        after which the system was so. The pieces of one follow each other, other frames may come between: records go
+        on while a snapshot is written.
+Rule 2: each line is [type name, payload]: first a SystemState, then an ActorState for each actor that it names, in that
+        order. The last line, an End, says how many actors there were, whether they were at rest (only then a replay
+        can begin there), and the digest of the lines before. Without it the snapshot was broken off, and is none.
+Rule 3: equal systems have equal lines: who replays a run and comes by a snapshot must hold what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from messages.runtime import SystemState
+from messages.trace.codec import Codec, encode
+from messages.trace.errors import Damaged, TraceError
+from messages.trace.forms import Boxed
+from messages.trace.frames import SNAPSHOT, Frame, read_frames
+from messages.trace.text import compress, decompress
+
+PIECE = 1 << 20
+"""A piece has no more text than that and one line."""
+
+_BEGINNING = b'["SystemState",'
+
+
+class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The last line."""
+
+    actors: int
+    resting: bool
+    digest: str
+
+
+class Piece(NamedTuple):
+    """So many lines, compressed."""
+
+    content: bytes
+    lines: int
+
+
+class Snapshot(NamedTuple):
+    """A whole snapshot found in a run: the frames that it is in, by file and offset."""
+
+    after: int
+    created: int
+    end: End
+    places: tuple[tuple[Path, int], ...]
+
+    def lines(self) -> Iterator[bytes]:
+        """Its lines, but for the last. Raises Damaged, OSError."""
+        left = self.end.actors + 1
+        for path, offset in self.places:
+            with path.open("rb") as stream:
+                stream.seek(offset)
+                frame = next(read_frames(stream, path))
+            for each in _lines(frame)[:left]:
+                left -= 1
+                yield each
+
+
+def line(message: object) -> bytes:
+    """A message as a line. Raises UnknownType, BadPayload."""
+    name, payload = encode(message)
+    return b'["%s",%s]' % (name.encode(), payload)
+
+
+def message_of(line: bytes, codec: Codec) -> Any:
+    """The message of a line. Raises UnknownType, BadPayload, msgspec.MsgspecError."""
+    boxed = _BOXED.decode(line)
+    return codec.decode(boxed.type, boxed.payload)
+
+
+_BOXED = msgspec.json.Decoder(Boxed)
+
+
+def pieces(lines: Iterable[bytes], resting: bool) -> Iterator[Piece]:
+    """The lines of a system, and the last, in pieces."""
+    digest, waiting, size, count = _digest(), list[bytes](), 0, 0
+    for each in lines:
+        digest.update(each + b"\n")
+        waiting.append(each)
+        size += len(each)
+        count += 1
+        if size >= PIECE:
+            yield Piece(compress(waiting), len(waiting))
+            waiting, size = [], 0
+    waiting.append(msgspec.json.encode(End(count - 1, resting, digest.hexdigest())))
+    yield Piece(compress(waiting), len(waiting))
+
+
+def digest_of(lines: Iterable[bytes]) -> str:
+    """What the End of these lines says."""
+    digest = _digest()
+    for each in lines:
+        digest.update(each + b"\n")
+    return digest.hexdigest()
+
+
+def _digest() -> Any:
+    return blake2b(digest_size=16)
+
+
+class Gathering:
+    """Takes frames in their order, and gathers the whole snapshots among them in `found`."""
+
+    def __init__(self) -> None:
+        self.found: list[Snapshot] = []
+        self._places: list[tuple[Path, int]] = []
+        self._after = self._created = self._lines = 0
+        self._digest = _digest()
+
+    def take(self, path: Path, frame: Frame) -> None:
+        """One frame more. Raises Damaged where it is none that could stand here."""
+        if frame.kind != SNAPSHOT:
+            return
+        try:
+            lines = _lines(frame)
+            if lines and lines[0].startswith(_BEGINNING):
+                state = message_of(lines[0], _CODEC)
+                if not isinstance(state, SystemState) or state.kernel.n != frame.after:
+                    raise ValueError("it is of another delivery than the frame says")
+                self._places, self._after, self._created = [], frame.after, state.created
+                self._lines, self._digest = 0, _digest()
+            elif not self._places:
+                return  # its beginning was removed with its segment
+            elif frame.after != self._after:
+                raise ValueError("it goes on with another snapshot than was begun")
+            self._places.append((path, frame.offset))
+            if len(lines) != frame.records:
+                raise ValueError(f"{len(lines)} lines, where there should be {frame.records}")
+            self._read(lines)
+        except (ValueError, TraceError) as error:  # msgspec's errors are ValueErrors
+            raise Damaged(
+                path, frame.offset, f"no snapshot, or no part of one that could stand here: {error}"
+            ) from error
+
+    def _read(self, lines: list[bytes]) -> None:
+        for each in lines[:-1]:
+            self._digest.update(each + b"\n")
+        last = lines[-1]
+        self._lines += len(lines)
+        if last.startswith(b"["):
+            self._digest.update(last + b"\n")
+            return
+        end = msgspec.json.decode(last, type=End)
+        if (end.actors, end.digest) != (self._lines - 2, self._digest.hexdigest()):
+            raise ValueError("its digest or its number of actors is wrong")
+        self.found.append(Snapshot(self._after, self._created, end, tuple(self._places)))
+        self._places = []
+
+
+_CODEC = Codec()
+
+
+def _lines(frame: Frame) -> list[bytes]:
+    """The lines of a piece. Raises ValueError."""
+    return decompress(frame.content).split(b"\n")[:-1]
