@@ -51,6 +51,7 @@ class NodeSettings:
     transaction_state_log_segment_bytes: int = 104857600
     socket_request_max_bytes: int = 104857600
     max_connections: int = 2147483647
+    max_incremental_fetch_session_cache_slots: int = 1000
     max_connections_per_ip: int = 2147483647
     max_connections_per_ip_overrides: tuple[tuple[str, int], ...] = ()
     connections_max_idle_ms: int = 600000
@@ -168,9 +169,10 @@ class StartMetadataCache:
 
 @message
 class StartPartitionRequests:
-    """First mail of PartitionRequestsActor."""
+    """First mail of PartitionRequestsActor. `fetch_sessions` is how many there may be."""
 
     metadata_cache: ActorAddress
+    fetch_sessions: int = 1000
 
 
 @message

@@ -76,6 +76,7 @@ class Known:
     """What the metadata cache knows of AreKnown's partitions, in that order."""
 
     request: int
+    partitions: tuple[TopicPartition, ...]
     known: tuple[bool, ...]
 
 
@@ -113,16 +114,25 @@ class BatchAppended:
 # ---------------------------------------------------------------------------------------------------- readers
 
 
+class LogState(NamedTuple):
+    """How a partition stands for those who read it: in which epoch, whether it leads, and its offsets."""
+
+    leader_epoch: int
+    leads: bool
+    start: int
+    high_watermark: int
+    end: int
+
+
 @message
 class ReadLog:
     """Read for a consumer (`replica_id` -1) or a follower. -> LogRead, at once.
 
     `max_bytes` bounds the answer; `at_least_one`: the first batch comes whole even if it is larger. `alive`: the
-    follower is a live broker, and may come into the ISR.
+    follower is a live broker, and may come into the ISR. `idle_until`: its polls found nothing, until then; -1: none.
     """
 
     request: int
-    index: int
     part: FetchPartition
     replica_id: int
     version: int
@@ -130,32 +140,42 @@ class ReadLog:
     max_bytes: int
     at_least_one: bool
     alive: bool = True
+    idle_until: float = -1.0
 
 
 @message
 class LogRead:
-    """What ReadLog found, and up to which offset there was anything to be read."""
+    """What ReadLog found, and how the log stands now: who asked is told when that changes, once for each figure.
+
+    `in_sync`: False where the reader is a follower that is not in the ISR, or not for certain.
+    """
 
     request: int
-    index: int
     result: FetchedPartition
-    limit: int
+    state: LogState
+    in_sync: bool = True
 
 
 @message
-class WatchLog:
-    """Tell me once when there is more than up to `offset`: committed, or at all. -> LogGrew"""
-
-    offset: int
-    committed: bool
-
-
-@message
-class LogGrew:
-    """What was watched for has come, or the partition's role has changed: read again."""
+class LogMoved:
+    """To whoever read the partition: how it stands now."""
 
     partition: TopicPartition
-    committed: bool
+    state: LogState
+
+
+@message
+class WhoIsIdle:
+    """From a leader that finds followers behind to who read it last: have they polled in vain meanwhile? -> CaughtUp"""
+
+    partition: TopicPartition
+
+
+@message
+class CaughtUp:
+    """(replica, when its poll last found nothing to be fetched) of the followers that poll."""
+
+    idle_until: tuple[tuple[int, float], ...]
 
 
 @message

@@ -126,7 +126,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         """Partitions that are not hosted here: are they anywhere?"""
         topics = self._cache.view.topics
         known = tuple(partition in topics.get(topic, ()) for topic, partition in message.partitions)
-        self.send(sender, Known(message.request, known))
+        self.send(sender, Known(message.request, message.partitions, known))
 
     def receiveMsg_AwaitTopics(self, message: AwaitTopics, sender: ActorAddress) -> None:
         """A client of the controller's waits (rule 3)."""

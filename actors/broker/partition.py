@@ -9,6 +9,8 @@ Rule 4: readers see what was true before they came: a follower learns the high w
         next (broker.md 3.5).
 Rule 5: a log that never held anything is told nothing before its first record, not even which epoch we lead in: all
         its epochs would begin at its start, and only the last of them counts.
+Rule 6: who reads is told how the log stood after that, and of each figure once that it is another now (`LogMoved`):
+        nothing has to be asked of a partition in which nothing happens.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from datetime import timedelta
 import attrs
 from thespian.actors import ActorAddress, WakeupMessage
 
-from actors.core.broker.leader import Advanced, Leader, Release, WriteIsr
+from actors.core.broker.leader import Leader, Release, WriteIsr
 from actors.core.broker.partition import (
     FOLLOWER,
     Partition,
@@ -74,6 +76,7 @@ from messages.errors import (
 from messages.partition import (
     AppendBatch,
     BatchAppended,
+    CaughtUp,
     ChangeIsr,
     Configure,
     EpochEndFound,
@@ -81,9 +84,10 @@ from messages.partition import (
     FindEpochEnd,
     FindOffset,
     IsrChanged,
-    LogGrew,
+    LogMoved,
     LogRead,
     LogSettings,
+    LogState,
     LogTrimmed,
     LookAtFollowers,
     OffsetFound,
@@ -94,7 +98,7 @@ from messages.partition import (
     Restart,
     TrimLog,
     WatchFollowers,
-    WatchLog,
+    WhoIsIdle,
 )
 from messages.requests import LeaderAndIsrPartitionState
 from messages.vocabulary import Message
@@ -131,7 +135,8 @@ class PartitionActor(Answerer):
         self._latest_epoch = -1
         self._high_watermark = 0
         self._leader: Leader | None = None
-        self._watches: tuple[tuple[ActorAddress, WatchLog], ...] = ()
+        self._read: tuple[ActorAddress, LogState, LogState] | None = None
+        """By whom the log was read last, how it stood then, and what he was told since (rule 6)."""
         self._trims: tuple[tuple[ActorAddress, TrimLog, float], ...] = ()
         """Who waits for all replicas' logs to begin at an offset, and until when."""
         self._look_at: float | None = None
@@ -219,7 +224,7 @@ class PartitionActor(Answerer):
         else:
             self._leader.renew(known.leader_epoch, order.replicas, order.isr, order.zk_version, self.now)
         self._carry_out(self._leader)
-        self._tell_watchers()
+        self._tell_reader()
 
     def _end_leadership(self) -> None:
         leader, self._leader = self._leader, None
@@ -227,7 +232,7 @@ class PartitionActor(Answerer):
             leader.end()
             self._carry_out(leader)
         self._refuse_trims()
-        self._tell_watchers()
+        self._tell_reader()
 
     def _open_log(self, place: LogPlace | None) -> int:
         """Make sure that there is a log. Raises OSError."""
@@ -249,7 +254,7 @@ class PartitionActor(Answerer):
             if self._leader is not None:
                 self._leader.end()
                 self._carry_out(self._leader)
-            self._tell_watchers()
+            self._tell_reader()
             return PartitionStopped(NONE)
         self._end_leadership()
         path, self._log_path = self._log_path, ""
@@ -313,9 +318,14 @@ class PartitionActor(Answerer):
 
     def receiveMsg_ReadLog(self, message: ReadLog, sender: ActorAddress) -> None:
         """Read, and take a follower's fetch as news of how far it is."""
-        self.send(sender, LogRead(message.request, message.index, self._read(message), self._limit(message.replica_id)))
+        self._read = None  # what this moves itself is told with the answer
+        result, leader = self._fetched(message), self._leader
+        state = self._state()
+        self._read = sender, state, state
+        in_sync = message.replica_id == CONSUMER or leader is None or leader.is_settled(message.replica_id)
+        self.send(sender, LogRead(message.request, result, state, in_sync))
 
-    def _read(self, message: ReadLog) -> FetchedPartition:
+    def _fetched(self, message: ReadLog) -> FetchedPartition:
         part, leader = message.part, self._leader
         tp, follower = part.partition, message.replica_id != CONSUMER
         error_code = epoch_verdict(part.current_leader_epoch, self._known.leader_epoch)
@@ -332,7 +342,7 @@ class PartitionActor(Answerer):
         offset, leader_end = part.fetch_offset, self._log_end
         if not self._log_start <= offset <= self._log_end:
             return FetchedPartition(tp, OFFSET_OUT_OF_RANGE)
-        if offset >= limit:
+        if offset >= limit or not (message.max_bytes or message.at_least_one):
             result = FetchedPartition(tp, NONE, *before)
         else:
             try:
@@ -349,6 +359,8 @@ class PartitionActor(Answerer):
                 return FetchedPartition(tp, error_code)
             result = FetchedPartition(tp, NONE, *before, body=body)
         if follower and leader is not None:
+            if message.idle_until >= 0:
+                leader.caught_up(message.replica_id, message.idle_until)
             leader.fetched(message.replica_id, offset, part.log_start_offset, leader_end, self.now, alive=message.alive)
             self._carry_out(leader)
             self._look_at_trims()
@@ -358,23 +370,18 @@ class PartitionActor(Answerer):
         """Up to where a reader may read: a follower everything, a consumer what is committed."""
         return self._high_watermark if replica_id == CONSUMER else self._log_end
 
-    def receiveMsg_WatchLog(self, message: WatchLog, sender: ActorAddress) -> None:
-        """Tell the sender once that there is more."""
-        if (self._leader is None and self._known.role != FOLLOWER) or self._has_more(message):
-            self.send(sender, LogGrew(self._known.partition, message.committed))
-        else:
-            self._watches += ((sender, message),)
+    def _state(self) -> LogState:
+        known = self._known
+        return LogState(known.leader_epoch, known.leads, self._log_start, self._high_watermark, self._log_end)
 
-    def _has_more(self, watch: WatchLog) -> bool:
-        return (self._high_watermark if watch.committed else self._log_end) > watch.offset
-
-    def _tell_watchers(self, only_satisfied: bool = False) -> None:
-        waiting, self._watches = self._watches, ()
-        for watcher, watch in waiting:
-            if only_satisfied and not self._has_more(watch):
-                self._watches += ((watcher, watch),)
-            else:
-                self.send(watcher, LogGrew(self._known.partition, watch.committed))
+    def _tell_reader(self) -> None:
+        """Rule 6."""
+        if self._read is not None:
+            reader, read, told = self._read
+            state = self._state()
+            if any(now != then and known == then for now, then, known in zip(state, read, told, strict=True)):
+                self._read = reader, read, state
+                self.send(reader, LogMoved(self._known.partition, state))
 
     def receiveMsg_FindOffset(self, message: FindOffset, sender: ActorAddress) -> None:
         """Where the log begins, ends, or reaches a time (broker.md 3.8)."""
@@ -438,6 +445,7 @@ class PartitionActor(Answerer):
         if error_code != NONE:
             self._trimmed(sender, message, error_code)
             return
+        self._tell_reader()
         self._trims += ((sender, message, self.now + message.timeout),)
         self._look_at_trims()
 
@@ -468,6 +476,7 @@ class PartitionActor(Answerer):
         if self._log_path:
             try:
                 self._log_start, _ = self.port("logs").expire(self._log_path, self._high_watermark)
+                self._tell_reader()
             except OSError as error:
                 self._log_failed(error)
 
@@ -539,6 +548,7 @@ class PartitionActor(Answerer):
 
     def _replicated(self, sender: ActorAddress, leader_epoch: int, error_code: int, ask: int = -1) -> None:
         self.send(sender, Replicated(self._known.partition, leader_epoch, error_code, self._log_end, ask))
+        self._tell_reader()
 
     # ------------------------------------------------------------------------------------------------ leading
 
@@ -554,9 +564,12 @@ class PartitionActor(Answerer):
     def receiveMsg_LookAtFollowers(self, message: LookAtFollowers, sender: ActorAddress) -> None:
         """Time has passed since somebody was behind."""
         self._look_at = None
-        if self._leader is not None:
-            self._leader.tick(self.now)
-            self._carry_out(self._leader)
+        leader = self._leader
+        if leader is not None and self._read is not None and leader.lagging(self.now):
+            self.send(self._read[0], WhoIsIdle(self._known.partition))
+        elif leader is not None:
+            leader.tick(self.now)
+            self._carry_out(leader)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Somebody's time is up."""
@@ -565,6 +578,15 @@ class PartitionActor(Answerer):
             self._leader.expire(self.now)
             self._look_at_trims()
             self._carry_out(self._leader)
+
+    def receiveMsg_CaughtUp(self, message: CaughtUp, sender: ActorAddress) -> None:
+        """What is known of followers that were found behind; look again, for good."""
+        leader = self._leader
+        if leader is not None:
+            for replica, at in message.idle_until:
+                leader.caught_up(replica, at)
+            leader.tick(self.now)
+            self._carry_out(leader)
 
     def _carry_out(self, leader: Leader) -> None:
         """Do what the leader's state wants done."""
@@ -589,8 +611,6 @@ class PartitionActor(Answerer):
                             zk_version,
                         ),
                     )
-                case Advanced():
-                    self._tell_watchers(only_satisfied=True)
         if leader is self._leader:
             if self._look_at is None and leader.needs_look(self.now):
                 half = self._settings.lag / 2
@@ -599,6 +619,7 @@ class PartitionActor(Answerer):
             deadline = leader.next_deadline
             if deadline is not None:
                 self._wake(deadline)
+            self._tell_reader()
 
     def _say(self, words: str) -> None:
         log.info("[Partition %s broker=%d] %s", self._known.partition, self._known.broker_id, words)
@@ -607,7 +628,6 @@ class PartitionActor(Answerer):
         if offset != self._high_watermark:
             self._high_watermark = offset
             self.port("logs").note_high_watermark(self._log_path, offset)
-            self._tell_watchers(only_satisfied=True)
 
     def _wake(self, at: float) -> None:
         if self._alarm is None or self._alarm > at:

@@ -4,7 +4,8 @@ Rule 1: each partition is asked by its own address; the request is answered when
         takes no part in this: it says where partitions are, and no more.
 Rule 2: a partition that nobody hosts here has another leader (6), or is nowhere (3), as the metadata cache says; one
         whose disk failed answers 56.
-Rule 3: a fetch that finds too little waits (`actors.core.broker.fetches`), for its partitions or its time.
+Rule 3: a fetch goes by its session, which knows what its partitions have (`actors.core.broker.fetches`): those alone
+        are asked in which there may be something, and a fetch that finds too little waits there, not in partitions.
 Rule 4: a produce with acks=0 is never answered. If it fails the connection is closed: the producer has no other way to
         hear of it.
 """
@@ -12,14 +13,13 @@ Rule 4: a produce with acks=0 is never answered. If it fails the connection is c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
-from heapq import heappop, heappush
 from typing import Any
 
 import attrs
 from thespian.actors import ActorAddress, WakeupMessage
 
-from actors.core.broker.fetches import WaitingFetch
+from actors.core.broker.fetch_sessions import FetchSessions
+from actors.core.broker.fetches import Fetches, Read, Respond
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
 from messages.broker import AliveBrokers, Forwarded
@@ -30,7 +30,6 @@ from messages.data_requests import (
     EpochEnd,
     FetchedPartition,
     FetchRequest,
-    FetchResponse,
     ListedOffset,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
@@ -38,7 +37,6 @@ from messages.data_requests import (
     ProduceRequest,
 )
 from messages.errors import (
-    FETCH_SESSION_ID_NOT_FOUND,
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
@@ -50,20 +48,23 @@ from messages.partition import (
     AppendBatch,
     AreKnown,
     BatchAppended,
+    CaughtUp,
     EpochEndFound,
     FindEpochEnd,
     FindOffset,
     Known,
-    LogGrew,
+    LogMoved,
     LogRead,
     LogTrimmed,
     OffsetFound,
     PartitionsHosted,
-    ReadLog,
     TrimLog,
-    WatchLog,
+    WhoIsIdle,
 )
 from messages.vocabulary import Message
+
+MOST_SESSIONS = 1 << 30
+"""In a node's life: no clock gives a first id that leaves room for fewer."""
 
 
 @attrs.define
@@ -75,7 +76,6 @@ class _Pending:
     outstanding: int
     lost: list[int]
     """Places of partitions that nobody hosts here."""
-    fetch: WaitingFetch | None = None
 
 
 class PartitionRequestsActor(Dispatcher):
@@ -85,17 +85,19 @@ class PartitionRequestsActor(Dispatcher):
         super().__init__()
         self._metadata_cache: ActorAddress
         self._hosted: dict[TopicPartition, ActorAddress | None] = {}
-        self._alive: frozenset[int] = frozenset()
         self._requests = 0
         self._pending: dict[int, _Pending] = {}
-        self._watched: dict[tuple[TopicPartition, bool], list[int]] = {}
-        """(partition, whether for committed records) -> the parked fetches that wait for it."""
-        self._deadlines: list[tuple[float, int]] = []
-        self._alarm: float | None = None
+        self._fetches = Fetches()
+        self._fetching: dict[int, Forwarded] = {}
+        """Whose fetches are under way."""
+        self._deadline: float | None = None
+        """For when the timer is set: for the first whose time is up, or for one that was answered since."""
 
     def receiveMsg_StartPartitionRequests(self, message: StartPartitionRequests, sender: ActorAddress) -> None:
         """Learn who knows where partitions are that nobody hosts here."""
         self._metadata_cache = message.metadata_cache
+        first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # sessions of an earlier life have smaller ids
+        self._fetches.sessions = FetchSessions(message.fetch_sessions, first_id)
 
     def receiveMsg_PartitionsHosted(self, message: PartitionsHosted, sender: ActorAddress) -> None:
         """Partitions have come, gone, or failed."""
@@ -104,13 +106,12 @@ class PartitionRequestsActor(Dispatcher):
                 self._hosted.pop(partition, None)
             else:
                 self._hosted[partition] = actor
-            if actor is None:
-                for committed in (True, False):
-                    self._grown(partition, committed)
+            self._fetches.lost(partition, self.now)
+        self._carry_out()
 
     def receiveMsg_AliveBrokers(self, message: AliveBrokers, sender: ActorAddress) -> None:
         """Which brokers are alive, by the metadata cache: others do not come into an ISR."""
-        self._alive = frozenset(message.ids)
+        self._fetches.brokers_alive(message.ids)
 
     # ------------------------------------------------------------------------------------------------ requests
 
@@ -152,44 +153,16 @@ class PartitionRequestsActor(Dispatcher):
             lambda number, index: TrimLog(number, index, request.partitions[index].offset, timeout),
         )
 
-    def _fetch(self, forwarded: Forwarded, request: FetchRequest) -> None:
-        if request.session_id != 0:
-            self._respond(forwarded, FetchResponse((), FETCH_SESSION_ID_NOT_FOUND))
-            return
-        count = len(request.partitions)
-        fetch = WaitingFetch(request, self.now + request.max_wait_ms / 1000, [None] * count, [0] * count)
-        self._ask(
-            forwarded,
-            [part.partition for part in request.partitions],
-            lambda number, index: self._read_of(fetch, number, index),
-            fetch,
-        )
-
-    def _read_of(self, fetch: WaitingFetch, number: int, index: int) -> ReadLog:
-        request = fetch.request
-        return ReadLog(
-            number,
-            index,
-            request.partitions[index],
-            request.replica_id,
-            request.version,
-            request.isolation_level,
-            request.max_bytes,
-            True,
-            request.replica_id in self._alive,
-        )
-
     def _ask(
         self,
         forwarded: Forwarded,
         partitions: Sequence[TopicPartition],
         question: Callable[[int, int], Message],
-        fetch: WaitingFetch | None = None,
     ) -> None:
         """Ask every partition (rules 1, 2)."""
         self._requests += 1
         number, refusal = self._requests, _REFUSALS[type(forwarded.request.request)]
-        pending = _Pending(forwarded, [None] * len(partitions), len(partitions), [], fetch)
+        pending = _Pending(forwarded, [None] * len(partitions), len(partitions), [])
         self._pending[number] = pending
         for index, partition in enumerate(partitions):
             if partition not in self._hosted:
@@ -210,6 +183,11 @@ class PartitionRequestsActor(Dispatcher):
         """Whether the partitions that nobody hosts here are anywhere (rule 2)."""
         pending = self._pending.get(message.request)
         if pending is None:
+            for partition, known in zip(message.partitions, message.known, strict=True):
+                self._not_here(
+                    message.request, partition, NOT_LEADER_OR_FOLLOWER if known else UNKNOWN_TOPIC_OR_PARTITION
+                )
+            self._carry_out()
             return
         request = pending.forwarded.request.request
         partitions, refusal = _partitions(request), _REFUSALS[type(request)]
@@ -234,13 +212,6 @@ class PartitionRequestsActor(Dispatcher):
         """A partition begins later."""
         self._answered(message.request, message.index, message.result)
 
-    def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
-        """A partition has read."""
-        pending = self._pending.get(message.request)
-        if pending is not None and pending.fetch is not None:
-            pending.fetch.limits[message.index] = message.limit
-        self._answered(message.request, message.index, message.result)
-
     def _answered(self, number: int, index: int, result: Any) -> None:
         pending = self._pending.get(number)
         if pending is None:
@@ -251,23 +222,9 @@ class PartitionRequestsActor(Dispatcher):
             self._complete(number, pending)
 
     def _complete(self, number: int, pending: _Pending) -> None:
-        """All have answered: so does the request, or it waits (rule 3)."""
-        fetch = pending.fetch
-        if fetch is not None:
-            fetch.results = pending.results
-            if not fetch.is_satisfied and fetch.deadline > self.now:
-                self._park(number, fetch)
-                return
-        self._finish(number, pending)
-
-    def _finish(self, number: int, pending: _Pending) -> None:
+        """All have answered: so does the request."""
         del self._pending[number]
-        if pending.fetch is not None and pending.fetch.parked:
-            self._unpark(number, pending.fetch)
         request = pending.forwarded.request.request
-        if pending.fetch is not None:
-            self._respond(pending.forwarded, FetchResponse(pending.fetch.answer()))
-            return
         results = tuple(pending.results)
         if isinstance(request, ProduceRequest) and request.acks == 0:
             failed = next((result for result in results if result.error_code != NONE), None)
@@ -283,66 +240,60 @@ class PartitionRequestsActor(Dispatcher):
         request = forwarded.request
         self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
-    # ------------------------------------------------------------------------------------------------ waiting
+    # ------------------------------------------------------------------------------------------------ fetches
 
-    def _park(self, number: int, fetch: WaitingFetch) -> None:
-        """Wait until one of the partitions has more, or the time is up."""
-        if not fetch.parked:
-            fetch.parked = True
-            heappush(self._deadlines, (fetch.deadline, number))
-            self._wake(fetch.deadline)
-        for part, limit in zip(fetch.request.partitions, fetch.limits, strict=True):
-            key = part.partition, fetch.committed
-            waiting = self._watched.get(key)
-            if waiting is None:
-                waiting = self._watched[key] = []
-                actor = self._hosted.get(part.partition)
-                if actor is not None:
-                    self.send(actor, WatchLog(max(limit, part.fetch_offset), fetch.committed))
-            if number not in waiting:
-                waiting.append(number)
+    def _fetch(self, forwarded: Forwarded, request: FetchRequest) -> None:
+        self._requests += 1
+        self._fetching[self._requests] = forwarded
+        self._fetches.begin(self._requests, request, self.now)
+        self._carry_out()
 
-    def _unpark(self, number: int, fetch: WaitingFetch) -> None:
-        """It waits no more; its partitions stay watched, for whoever comes next."""
-        for part in fetch.request.partitions:
-            waiting = self._watched.get((part.partition, fetch.committed), [])
-            if number in waiting:
-                waiting.remove(number)
+    def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
+        """A partition has read."""
+        self._fetches.read(message.request, message.result, message.state, self.now, message.in_sync)
+        self._carry_out()
 
-    def receiveMsg_LogGrew(self, message: LogGrew, sender: ActorAddress) -> None:
-        """A watched partition has more."""
-        self._grown(message.partition, message.committed)
+    def receiveMsg_LogMoved(self, message: LogMoved, sender: ActorAddress) -> None:
+        """A partition that was read stands otherwise now."""
+        self._fetches.moved(message.partition, message.state, self.now)
+        self._carry_out()
 
-    def _grown(self, partition: TopicPartition, committed: bool) -> None:
-        """Read the partition again for everybody who waits for it (rule 3)."""
-        for number in self._watched.pop((partition, committed), ()):
-            pending = self._pending.get(number)
-            if pending is None or pending.fetch is None:
-                continue
-            actor = self._hosted.get(partition)
-            for index in pending.fetch.indexes_of(partition):
-                pending.outstanding += 1
-                if actor is None:
-                    code = KAFKA_STORAGE_ERROR if partition in self._hosted else NOT_LEADER_OR_FOLLOWER
-                    self._answered(number, index, FetchedPartition(partition, code))
-                else:
-                    self.send(actor, self._read_of(pending.fetch, number, index))
+    def receiveMsg_WhoIsIdle(self, message: WhoIsIdle, sender: ActorAddress) -> None:
+        """A leader is about to find that a follower lags behind."""
+        self.send(sender, CaughtUp(self._fetches.idle_until(message.partition)))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Answer the fetches whose time is up, with what they have."""
-        self._alarm = None
-        while self._deadlines and self._deadlines[0][0] <= self.now:
-            _, number = heappop(self._deadlines)
-            pending = self._pending.get(number)
-            if pending is not None and not pending.outstanding:
-                self._finish(number, pending)
-        if self._deadlines:
-            self._wake(self._deadlines[0][0])
+        self._deadline = None
+        self._fetches.expire(self.now)
+        self._carry_out()
 
-    def _wake(self, at: float) -> None:
-        if self._alarm is None or at < self._alarm:
-            self._alarm = at
-            self.wakeupAfter(timedelta(seconds=max(at - self.now, 0.0)))
+    def _carry_out(self) -> None:
+        """Do what the fetches want done, and wake up when the next one's time is up."""
+        fetches = self._fetches
+        while to_do := fetches.take():
+            unknown: dict[int, list[TopicPartition]] = {}
+            for step in to_do:
+                match step:
+                    case Respond(number, response):
+                        self._respond(self._fetching.pop(number), response)
+                    case Read(partition, question):
+                        actor = self._hosted.get(partition)
+                        if actor is not None:
+                            self.send(actor, question)
+                        elif partition in self._hosted:
+                            self._not_here(question.request, partition, KAFKA_STORAGE_ERROR)
+                        else:
+                            unknown.setdefault(question.request, []).append(partition)
+            for number, partitions in unknown.items():
+                self.send(self._metadata_cache, AreKnown(number, tuple(partitions)))
+        deadline = fetches.next_deadline
+        if deadline is not None and (self._deadline is None or deadline < self._deadline):
+            self._deadline = deadline
+            self.set_timer("deadline", max(deadline - self.now, 0.0))
+
+    def _not_here(self, number: int, partition: TopicPartition, error_code: int) -> None:
+        self._fetches.read(number, FetchedPartition(partition, error_code), None, self.now)
 
 
 def _partitions(request: Any) -> list[TopicPartition]:

@@ -7,7 +7,6 @@ waits at the leader where there is nothing to be had, and a poll that brings not
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
 
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
@@ -15,7 +14,6 @@ from actors.core.broker.fetcher import Fetcher, FetchSettings, Order
 from actors.runtime import Dispatcher
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
-from messages.errors import NONE
 from messages.network import CloseConnection, Received, Transmit, TransmitFailed
 from messages.partition import Follow, Replicated, StartFetcher, Unfollow
 
@@ -32,7 +30,6 @@ class ReplicaFetcherActor(Dispatcher):
         self._actors: dict[TopicPartition, ActorAddress] = {}
         self._correlation_id = 0
         self._awaited: int | None = None
-        self._alarm: float | None = None
 
     def receiveMsg_StartFetcher(self, message: StartFetcher, sender: ActorAddress) -> None:
         """Learn whom to fetch from, and how."""
@@ -68,8 +65,8 @@ class ReplicaFetcherActor(Dispatcher):
         self._awaited = None
         fetcher = self._fetcher
         match message.response:
-            case FetchResponse(partitions, error_code) if error_code == NONE:
-                self._send(fetcher.fetched(partitions, self.now))
+            case FetchResponse() as fetched:
+                self._send(fetcher.fetched(fetched, self.now))
             case OffsetForLeaderEpochResponse(partitions):
                 self._send(fetcher.epochs_ended(partitions, self.now))
             case ListOffsetsResponse(partitions):
@@ -99,7 +96,6 @@ class ReplicaFetcherActor(Dispatcher):
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """A backoff is over."""
-        self._alarm = None
         self._go_on()
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
@@ -124,9 +120,8 @@ class ReplicaFetcherActor(Dispatcher):
         request = fetcher.next_request(self.now)
         if request is None:
             due = fetcher.next_time()
-            if due is not None and due > self.now and (self._alarm is None or due < self._alarm):
-                self._alarm = due
-                self.wakeupAfter(timedelta(seconds=due - self.now))
+            if due is not None:
+                self.set_timer("backoff", due - self.now)
             return
         self._correlation_id += 1
         self._awaited = self._correlation_id

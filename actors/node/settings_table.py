@@ -177,6 +177,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("transaction.state.log.segment.bytes", _integer(1), "104857600", "transaction_state_log_segment_bytes"),
     Setting("socket.request.max.bytes", _integer(1), "104857600", "socket_request_max_bytes"),
     Setting("max.connections", _integer(0), "2147483647", "max_connections"),
+    Setting(
+        "max.incremental.fetch.session.cache.slots", _integer(0), "1000", "max_incremental_fetch_session_cache_slots"
+    ),
     Setting("max.connections.per.ip", _integer(0), "2147483647", "max_connections_per_ip"),
     Setting("max.connections.per.ip.overrides", CONNECTIONS_OF, "", "max_connections_per_ip_overrides"),
     Setting("connections.max.idle.ms", _integer(-1, LONG_MAX), "600000", "connections_max_idle_ms"),
@@ -280,8 +283,7 @@ KNOWN = frozenset(
     log.flush.interval.ms log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms
     log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable log.message.format.version
     log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.preallocate log.roll.jitter.hours
-    log.roll.jitter.ms max.connection.creation.rate
-    max.incremental.fetch.session.cache.slots max.request.partition.size.limit metadata.log.dir
+    log.roll.jitter.ms max.connection.creation.rate max.request.partition.size.limit metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
     metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
     metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms

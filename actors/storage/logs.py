@@ -245,10 +245,10 @@ class LogsPort:
     def read(self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> tuple[int, Body]:
         """Batches from the one with `offset` on, below the offset `limit`. (error code, their bytes)"""
         try:
-            data = self._log(path).read(offset, max_bytes, limit, at_least_one).data
+            read = self._log(path).read(offset, max_bytes, limit, at_least_one)
         except OffsetOutOfRange:
             return OFFSET_OUT_OF_RANGE, EMPTY
-        return NONE, body_of(data)
+        return NONE, EMPTY if read.first_is_cut else body_of(read.data)
 
     def first_without_key(self, body: Body) -> int:
         """The place of the first record of a batch that has no key, -1 where all have one, or none can be read."""

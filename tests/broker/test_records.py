@@ -33,6 +33,8 @@ from messages.data_requests import (
 from messages.errors import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
+    FETCH_SESSION_ID_NOT_FOUND,
+    INVALID_FETCH_SESSION_EPOCH,
     INVALID_RECORD,
     INVALID_REQUIRED_ACKS,
     KAFKA_STORAGE_ERROR,
@@ -50,7 +52,7 @@ from messages.errors import (
 )
 from messages.network import CloseClient
 from messages.wire.record_batch import read_records, whole_batches
-from messages.zookeeper import NotifyLogDirFailure, TopicConfig
+from messages.zookeeper import NotifyLogDirFailure, TopicConfig, UpdatePartitionStates
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, known, order
 from tests.storage.batches import batch, header_of, with_header
 
@@ -330,13 +332,173 @@ def test_row_16_who_waits_hears_when_the_role_changes(broker: Broker) -> None:
     assert answered(broker, new).partitions[0].error_code == FENCED_LEADER_EPOCH
 
 
-def test_an_idle_partition_that_is_polled_again_and_again_is_watched_once(broker: Broker) -> None:
+def test_an_idle_partition_hears_nothing_of_the_polls_of_consumers(broker: Broker) -> None:
+    """The poll itself, its time's end, its answer: the first asks the partition, no other does."""
     lead(broker)
-    for _ in range(20):
+    counts = []
+    for _ in range(4):
+        before = broker.base.n
         broker.post(fetch_request(FetchPartition(T0, 0, 1 << 20), max_wait_ms=500))
         skip(broker, 0.5)
-    partition = broker.base.instance_of(broker.base.instance_of(broker.manager)._hosted[T0])
-    assert len(partition._watches) == 1
+        counts.append(broker.base.n - before)
+    assert counts == [6, 4, 4, 4]
+
+
+# ------------------------------------------------------------------------------------------------ sessions
+
+U = [TopicPartition("t", number) for number in range(3)]
+
+
+def lead_three(broker: Broker, *others: int) -> None:
+    replicas = (0, *others)
+    live = (alive(0), *(alive(other, 1) for other in others))
+    broker.update(*(known("t", number) for number in range(3)), live=live)
+    broker.lead(*(order("t", number, replicas=replicas, isr=replicas) for number in range(3)))
+
+
+class Reader:
+    """A client of the broker that has a fetch session: what it sends, and the partitions that are answered."""
+
+    def __init__(self, broker: Broker, replica: int = -1) -> None:
+        self.broker, self.replica = broker, replica
+        self.id = self.epoch = 0
+
+    def post(self, *parts: FetchPartition, **fields: Any) -> int:
+        fields = {"session_id": self.id, "session_epoch": self.epoch, **fields}
+        self.epoch += 1
+        return self.broker.post(fetch_request(*parts, replica=self.replica, **fields))
+
+    def fetch(self, *parts: FetchPartition, **fields: Any) -> dict[int, FetchedPartition]:
+        id = self.post(*parts, **fields)
+        skip(self.broker, fields.get("max_wait_ms", 0) / 1000)
+        return self.answer(id)
+
+    def answer(self, id: int) -> dict[int, FetchedPartition]:
+        response = answered(self.broker, id)
+        assert response.error_code == NONE
+        self.id = response.session_id
+        return {part.partition.partition: part for part in response.partitions}
+
+
+def at(*offsets: int) -> list[FetchPartition]:
+    return [FetchPartition(partition, offset, 1 << 20) for partition, offset in zip(U, offsets, strict=False)]
+
+
+@pytest.mark.parametrize("replica", [-1, 1])
+def test_row_4_2_within_a_session_partitions_are_named_that_have_something_to_say(broker: Broker, replica: int) -> None:
+    lead_three(broker, *([1] if replica == 1 else []))
+    reader = Reader(broker, replica)
+    assert sorted(reader.fetch(*at(0, 0, 0))) == [0, 1, 2]
+    assert reader.fetch(max_wait_ms=500) == {}
+    produce(broker, batch(b"a"), partition=U[1])
+    assert offsets_of(reader.fetch()[1]) == [0]
+    assert offsets_of(reader.fetch()[1]) == [0], "the reader did not move on"
+    told = reader.fetch(FetchPartition(U[1], 1, 1 << 20))
+    assert told == {}
+    told = reader.fetch(FetchPartition(U[0], 5, 1 << 20))
+    assert told[0].error_code == OFFSET_OUT_OF_RANGE
+    assert reader.fetch()[0].error_code == OFFSET_OUT_OF_RANGE
+    told = reader.fetch(FetchPartition(U[0], 0, 1 << 20))
+    assert told[0].error_code == NONE, "that the error is gone is news"
+    assert reader.fetch(forgotten=(U[0], U[1])) == {}
+    produce(broker, batch(b"a"), partition=U[0])
+    assert reader.fetch() == {}, "forgotten"
+
+
+def test_a_parked_fetch_hears_of_the_partition_that_grew_and_of_no_other(broker: Broker) -> None:
+    lead_three(broker)
+    reader = Reader(broker)
+    reader.fetch(*at(0, 0, 0))
+    parked = reader.post(max_wait_ms=60_000)
+    broker.run()
+    before = broker.base.n
+    produce(broker, batch(b"a"), partition=U[2])
+    assert list(reader.answer(parked)) == [2]
+    assert broker.base.n - before == 9, "five of the produce, and LogMoved, ReadLog, LogRead, the answer"
+
+
+def test_an_idle_poll_within_a_session_costs_nothing_per_partition(broker: Broker) -> None:
+    lead_three(broker, 1)
+    for replica in (-1, 1):
+        reader = Reader(broker, replica)
+        reader.fetch(*at(0, 0, 0))
+        before = broker.base.n
+        assert reader.fetch(max_wait_ms=500) == {}
+        assert broker.base.n - before == 4, "the request twice, its time's end, the answer"
+
+
+def test_a_follower_that_polls_in_vain_was_caught_up_at_its_last_poll(broker: Broker) -> None:
+    """At frozen time: checks at 15,000 k. The last poll at 40 s, records at 50 s: out is who is silent at 75 s."""
+    lead_three(broker, 1)
+    follower = Reader(broker, 1)
+    follower.fetch(*at(0, 0, 0))
+    for _ in range(4):
+        skip(broker, 9.5)
+        assert follower.fetch(max_wait_ms=500) == {}
+    skip(broker, 50 - broker.clock.now())
+    produce(broker, batch(b"a"))
+    skip(broker, 60 - broker.clock.now())
+    assert not any(isinstance(question, UpdatePartitionStates) for question in broker.questions)
+    skip(broker, 75 - broker.clock.now())
+    assert any(isinstance(question, UpdatePartitionStates) for question in broker.questions)
+
+
+def test_a_follower_learns_a_high_watermark_that_moved_while_it_waited(broker: Broker) -> None:
+    lead_three(broker, 1, 2)
+    one, other = Reader(broker, 1), Reader(broker, 2)
+    one.fetch(*at(0, 0, 0))
+    other.fetch(*at(0, 0, 0))
+    produce(broker, batch(b"a"))
+    for reader in (one, other):
+        assert reader.fetch()[0].high_watermark == 0
+    one.fetch(FetchPartition(U[0], 1, 1 << 20))
+    parked = one.post(max_wait_ms=500)
+    broker.run()
+    other.fetch(FetchPartition(U[0], 1, 1 << 20))
+    assert answered(broker, parked) is None, "no records: it waits for its time"
+    skip(broker, 0.5)
+    assert one.answer(parked)[0].high_watermark == 1
+    assert other.fetch()[0].high_watermark == 1
+
+
+def test_max_bytes_is_a_total_and_nobody_reads_more(broker: Broker) -> None:
+    lead_three(broker)
+    size = header_of(batch(b"a" * 100)).size
+    for partition in U * 2:
+        produce(broker, batch(b"a" * 100), partition=partition)
+    reader, seen, offsets = Reader(broker), [], dict.fromkeys(range(3), 0)
+    told = reader.fetch(*at(0, 0, 0), max_bytes=2 * size)
+    read = sum(part.body.size for part in told.values())
+    assert read == 2 * size
+    while len(seen) < 6:
+        moved = []
+        for number, part in told.items():
+            got = offsets_of(part)
+            seen += [(number, offset) for offset in got]
+            if got:
+                offsets[number] = got[-1] + 1
+                moved.append(FetchPartition(U[number], offsets[number], 1 << 20))
+        told = reader.fetch(*moved, max_bytes=2 * size)
+    assert sorted(seen) == [(number, offset) for number in range(3) for offset in (0, 1)], "and nobody starves"
+
+
+def test_a_session_hears_that_the_leader_is_another(broker: Broker) -> None:
+    lead_three(broker, 1)
+    reader = Reader(broker)
+    reader.fetch(*at(0, 0, 0))
+    parked = reader.post(max_wait_ms=60_000, version=10)
+    broker.run()
+    broker.lead(order("t", 1, leader=1, epoch=1, isr=(1, 0), replicas=(0, 1), zk_version=1))
+    assert {number: part.error_code for number, part in reader.answer(parked).items()} == {1: NOT_LEADER_OR_FOLLOWER}
+
+
+def test_sessions_that_are_not_there_or_at_another_epoch_are_refused(broker: Broker) -> None:
+    lead_three(broker)
+    reader = Reader(broker)
+    reader.fetch(*at(0))
+    for id, epoch, code in ((99, 1, FETCH_SESSION_ID_NOT_FOUND), (reader.id, 5, INVALID_FETCH_SESSION_EPOCH)):
+        response = broker.ask(fetch_request(session_id=id, session_epoch=epoch))
+        assert (response.error_code, response.partitions, response.session_id) == (code, (), 0)
 
 
 # ------------------------------------------------------------------------------------------------ trimming, disks

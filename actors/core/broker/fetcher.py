@@ -9,32 +9,44 @@ Rule 3: an answer counts for a partition only if it still follows in the same ep
 Rule 4: what fails waits for the backoff. A partition whose own epoch is over (74), or whose disk failed, is left alone
         until the controller's next order.
 Rule 5: of an answer that brings nothing new the partition hears nothing. One that got records is asked for last the
-        next time: an answer holds so many bytes, and nobody may take them all for ever.
+        next time: an answer holds so many bytes, and nobody may take them all for ever. (Within a session the leader
+        sees to that.)
+Rule 6: fetches go by a session where the leader grants one (`fetch_sessions`): then a fetch names what has changed, and
+        what is not fetched any more. A session that is lost (70) is begun anew, one in doubt (71, no answer) is ended
+        and begun anew by the next request. A poll in which nothing changes costs nothing per partition.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import attrs
 
+from actors.core.broker.fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 from messages.cluster import TopicPartition
 from messages.data_requests import (
     EARLIEST,
     LATEST,
     EpochEnd,
     EpochQuery,
-    FetchedPartition,
     FetchPartition,
     FetchRequest,
+    FetchResponse,
     ListedOffset,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
     OffsetQuery,
 )
-from messages.errors import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, OFFSET_OUT_OF_RANGE
+from messages.errors import (
+    FENCED_LEADER_EPOCH,
+    FETCH_SESSION_ID_NOT_FOUND,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    OFFSET_OUT_OF_RANGE,
+)
 from messages.partition import Reconcile, Replicate, Replicated, Restart
 
 FETCH_VERSION = 11
@@ -101,8 +113,18 @@ class Fetcher:
         self.failed: dict[TopicPartition, int] = {}
         """Partitions left alone, with the code (rule 4)."""
         self._settings = settings
+        self._due: dict[Phase, dict[TopicPartition, None]] = {phase: {} for phase in Phase}
+        """Partitions that may be asked about now, by what they need."""
+        self._delayed: list[tuple[float, TopicPartition]] = []
+        self._busy = 0
         self._asked: dict[TopicPartition, tuple[int, int]] = {}
-        """What the request under way is about: leader epoch and offset (or epoch) of each partition."""
+        """What the request under way is about, if it is no fetch: leader epoch and offset (or epoch) of each."""
+        self._session = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._named: dict[TopicPartition, FetchPartition] = {}
+        """What the leader's session holds of us, or the fetch under way."""
+        self._changed: dict[TopicPartition, None] = {}
+        """Partitions of which the session may have to hear something else."""
 
     # ------------------------------------------------------------------------------------------------ orders
 
@@ -112,103 +134,131 @@ class Fetcher:
         """Begin, or begin anew in another epoch. `epoch` is the newest in the log, -1 where there is none."""
         known = self.partitions.get(partition)
         if known is None or known.leader_epoch != leader_epoch:
-            self.failed.pop(partition, None)
+            self.unfollow((partition,))
             self.partitions[partition] = Followed(leader_epoch, log_end, high_watermark, epoch)
+            self._is_due(partition)
 
     def unfollow(self, partitions: Iterable[TopicPartition]) -> None:
         """These are followed here no longer."""
         for partition in partitions:
-            self.partitions.pop(partition, None)
             self.failed.pop(partition, None)
+            if partition in self.partitions:
+                self._is_not_due(partition)
+                self._busy -= self.partitions.pop(partition).busy
 
     # ------------------------------------------------------------------------------------------------ requests
 
     @property
     def settled(self) -> bool:
         """Whether every partition has dealt with what it was sent."""
-        return not any(followed.busy for followed in self.partitions.values())
+        return not self._busy
 
     def next_time(self) -> float | None:
         """When something is to be asked again; None where nothing is."""
-        return min((followed.not_before for followed in self.partitions.values()), default=None)
+        return self._delayed[0][0] if self._delayed else None
 
     def without_epochs(self, now: float) -> list[Order]:
         """Partitions whose logs have no epoch: they are cut at their high watermark, without asking anybody."""
+        self._end_delays(now)
         orders = []
-        for partition, followed in self._due(Phase.TRUNCATING, now):
+        for partition in list(self._due[Phase.TRUNCATING]):
+            followed = self.partitions[partition]
             if followed.ask_epoch == UNKNOWN_EPOCH:
-                followed.busy = True
                 message = Reconcile(followed.leader_epoch, UNKNOWN_EPOCH, -1, followed.high_watermark)
-                orders.append(Order(partition, message))
+                orders.append(self._order(partition, message))
         return orders
 
     def next_request(self, now: float) -> Request | None:
         """What to ask the leader now (rule 2); None where nothing is due."""
-        settings = self._settings
-        truncating = self._due(Phase.TRUNCATING, now)
+        self._end_delays(now)
+        broker_id, following = self._settings.broker_id, self.partitions
+        truncating = [(partition, following[partition]) for partition in self._due[Phase.TRUNCATING]]
         if truncating:
             self._asked = {tp: (f.leader_epoch, f.ask_epoch) for tp, f in truncating}
             queries = tuple(EpochQuery(tp, f.ask_epoch, f.leader_epoch) for tp, f in truncating)
-            return OffsetForLeaderEpochRequest(EPOCH_VERSION, settings.broker_id, queries)
+            return OffsetForLeaderEpochRequest(EPOCH_VERSION, broker_id, queries)
         for phase, what in ((Phase.LATEST, LATEST), (Phase.EARLIEST, EARLIEST)):
-            lost = self._due(phase, now)
+            lost = [(partition, following[partition]) for partition in self._due[phase]]
             if lost:
                 self._asked = {tp: (f.leader_epoch, f.log_end) for tp, f in lost}
                 wanted = tuple(OffsetQuery(tp, what, f.leader_epoch) for tp, f in lost)
-                return ListOffsetsRequest(LIST_OFFSETS_VERSION, settings.broker_id, wanted)
-        fetching = self._due(Phase.FETCHING, now)
-        if not fetching:
-            return None
-        self._asked = {tp: (f.leader_epoch, f.log_end) for tp, f in fetching}
-        parts = tuple(
-            FetchPartition(tp, f.log_end, settings.partition_max_bytes, f.leader_epoch, max(f.told[1], 0))
-            for tp, f in fetching
-        )
+                return ListOffsetsRequest(LIST_OFFSETS_VERSION, broker_id, wanted)
+        return self._fetch() if self._due[Phase.FETCHING] else None
+
+    def _fetch(self) -> FetchRequest:
+        """Everything where a session begins or there is none, else what has changed (rule 6)."""
+        settings, due = self._settings, self._due[Phase.FETCHING]
+        forgotten: tuple[TopicPartition, ...] = ()
+        if self._epoch == INITIAL_EPOCH:
+            parts = self._named = {
+                partition: self._part(partition) for partition in self.partitions if partition in due
+            }
+        else:
+            forgotten = tuple(tp for tp in self._changed if tp not in due and tp in self._named)
+            parts = {partition: self._part(partition) for partition in self._changed if partition in due}
+            parts = {partition: part for partition, part in parts.items() if self._named.get(partition) != part}
+            for partition in forgotten:
+                del self._named[partition]
+            self._named |= parts
+        self._changed.clear()
         return FetchRequest(
             FETCH_VERSION,
             settings.broker_id,
             round(settings.max_wait * 1000),
             settings.min_bytes,
-            parts,
+            tuple(parts.values()),
             settings.max_bytes,
+            session_id=self._session,
+            session_epoch=self._epoch,
+            forgotten=forgotten,
         )
 
-    def _due(self, phase: Phase, now: float) -> list[tuple[TopicPartition, Followed]]:
-        return [
-            (partition, followed)
-            for partition, followed in self.partitions.items()
-            if followed.phase is phase and followed.not_before <= now and not followed.busy
-        ]
+    def _part(self, partition: TopicPartition) -> FetchPartition:
+        followed = self.partitions[partition]
+        start = max(followed.told[1], 0)
+        most = self._settings.partition_max_bytes
+        return FetchPartition(partition, followed.log_end, most, followed.leader_epoch, start)
 
     # ------------------------------------------------------------------------------------------------ answers
 
     def unanswered(self, now: float) -> None:
-        """The request under way failed as a whole."""
-        asked, self._asked = self._asked, {}
+        """The request under way failed as a whole. A session may have heard of it, and is ended by the next."""
+        asked, self._asked = list(self._asked), {}
+        if not asked:
+            asked = list(self._due[Phase.FETCHING])
+            self._epoch = INITIAL_EPOCH
         for partition in asked:
             self._delay(partition, now)
 
-    def fetched(self, results: Iterable[FetchedPartition], now: float) -> list[Order]:
+    def fetched(self, response: FetchResponse, now: float) -> list[Order]:
         """The leader's records."""
-        orders = []
-        for result in results:
-            followed = self._still(result.partition)
-            if followed is None:
+        if response.error_code != NONE:
+            if response.error_code == FETCH_SESSION_ID_NOT_FOUND:
+                self._session = NO_SESSION
+            self._epoch = INITIAL_EPOCH
+            return []
+        self._session = response.session_id
+        self._epoch = INITIAL_EPOCH if self._session == NO_SESSION else next_epoch(self._epoch)
+        orders, fetching = [], self._due[Phase.FETCHING]
+        for result in response.partitions:
+            partition = result.partition
+            followed, named = self.partitions.get(partition), self._named.get(partition)
+            if followed is None or named is None or partition not in fetching:
+                continue
+            if (named.current_leader_epoch, named.fetch_offset) != (followed.leader_epoch, followed.log_end):
                 continue
             if result.error_code == NONE:
                 news = result.high_watermark, result.log_start_offset
                 if result.body.size:
-                    self.partitions[result.partition] = self.partitions.pop(result.partition)
+                    self.partitions[partition] = self.partitions.pop(partition)
                 if result.body.size or news != followed.told:
                     followed.told = news
-                    followed.busy = True
                     message = Replicate(followed.leader_epoch, followed.log_end, result.body, *news)
-                    orders.append(Order(result.partition, message))
+                    orders.append(self._order(partition, message))
             elif result.error_code == OFFSET_OUT_OF_RANGE:
-                followed.phase = Phase.LATEST
+                self._enter(partition, Phase.LATEST)
             else:
-                self._refused(result.partition, result.error_code, now)
-        self._asked = {}
+                self._refused(partition, result.error_code, now)
         return orders
 
     def epochs_ended(self, results: Iterable[EpochEnd], now: float) -> list[Order]:
@@ -220,11 +270,10 @@ class Fetcher:
             if followed is None:
                 continue
             if error_code == NONE:
-                followed.busy = True
                 message = Reconcile(
                     followed.leader_epoch, ended.leader_epoch, ended.end_offset, followed.high_watermark
                 )
-                orders.append(Order(partition, message))
+                orders.append(self._order(partition, message))
             else:
                 self._refused(partition, error_code, now)
         self._asked = {}
@@ -241,15 +290,13 @@ class Fetcher:
             if error_code != NONE:
                 self._refused(partition, error_code, now)
             elif followed.phase is Phase.LATEST and offset < followed.log_end:
-                followed.busy = True
-                orders.append(Order(partition, Reconcile(followed.leader_epoch, UNKNOWN_EPOCH, offset, offset)))
+                orders.append(self._order(partition, Reconcile(followed.leader_epoch, UNKNOWN_EPOCH, offset, offset)))
             elif followed.phase is Phase.LATEST:
-                followed.phase = Phase.EARLIEST
+                self._enter(partition, Phase.EARLIEST)
             elif offset > followed.log_end:
-                followed.busy = True
-                orders.append(Order(partition, Restart(followed.leader_epoch, offset)))
+                orders.append(self._order(partition, Restart(followed.leader_epoch, offset)))
             else:
-                followed.phase = Phase.FETCHING
+                self._enter(partition, Phase.FETCHING)
         self._asked = {}
         return orders
 
@@ -258,6 +305,7 @@ class Fetcher:
         followed = self.partitions.get(done.partition)
         if followed is None or followed.leader_epoch != done.leader_epoch:
             return
+        self._busy -= followed.busy
         followed.busy = False
         followed.log_end = done.log_end
         if done.error_code in (FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR):
@@ -267,8 +315,9 @@ class Fetcher:
             self._delay(done.partition, now)
         elif done.ask_epoch != UNKNOWN_EPOCH:
             followed.ask_epoch = done.ask_epoch
+            self._is_due(done.partition)
         else:
-            followed.phase = Phase.FETCHING
+            self._enter(done.partition, Phase.FETCHING)
 
     # ------------------------------------------------------------------------------------------------ rules
 
@@ -288,10 +337,42 @@ class Fetcher:
 
     def _fail(self, partition: TopicPartition, error_code: int) -> None:
         """Rule 4."""
-        del self.partitions[partition]
+        self.unfollow((partition,))
         self.failed[partition] = error_code
 
     def _delay(self, partition: TopicPartition, now: float) -> None:
         followed = self.partitions.get(partition)
         if followed is not None:
+            self._is_not_due(partition)
             followed.not_before = now + self._settings.backoff
+            heappush(self._delayed, (followed.not_before, partition))
+
+    def _end_delays(self, now: float) -> None:
+        """Those whose backoff is over may be asked about again."""
+        while self._delayed and self._delayed[0][0] <= now:
+            not_before, partition = heappop(self._delayed)
+            followed = self.partitions.get(partition)
+            if followed is not None and followed.not_before == not_before and not followed.busy:
+                self._is_due(partition)
+
+    def _order(self, partition: TopicPartition, message: Reconcile | Replicate | Restart) -> Order:
+        """The partition has something to do, and is not asked about meanwhile."""
+        self._is_not_due(partition)
+        self.partitions[partition].busy = True
+        self._busy += 1
+        return Order(partition, message)
+
+    def _enter(self, partition: TopicPartition, phase: Phase) -> None:
+        self._is_not_due(partition)
+        self.partitions[partition].phase = phase
+        self._is_due(partition)
+
+    def _is_due(self, partition: TopicPartition) -> None:
+        phase = self.partitions[partition].phase
+        self._due[phase][partition] = None
+        if phase is Phase.FETCHING:
+            self._changed[partition] = None
+
+    def _is_not_due(self, partition: TopicPartition) -> None:
+        self._due[self.partitions[partition].phase].pop(partition, None)
+        self._changed[partition] = None

@@ -1,62 +1,298 @@
-"""Fetches that wait until there is enough to be read (broker.md 3.7).
+"""Fetches under way, and those that wait: a fetch waits in its session, never in partitions (broker.md 3.7).
 
 Rule 1: `min_bytes` and `max_bytes` are totals over a request. It is answered when there is enough, when a partition
         fails, when it asks for nothing, or when its time is up: with what is there then.
-Rule 2: the first partition with anything to be read gives at least one batch; what the next ones have must fit into
-        what is left, or waits for the next request.
-Rule 3: a partition is watched once for all who wait for it, and read again for each of them when it has grown.
+Rule 2: of each log we hold how it stood when it was last read, and what it told since. It tells each figure once when
+        that moves on from there (`LogMoved`), so a figure that was not told stands as it was read.
+Rule 3: a partition is read where there may be something for the reader: it is new to the session, its reader has moved,
+        its log has grown beyond the reader, its role has changed, or it gave records or an error the last time. All
+        others cost a poll nothing.
+Rule 4: partitions are read in waves, as many at a time as may fill what is left of the answer. The first that has
+        anything gives at least one batch; who comes after the answer is full is read for its offsets only.
+Rule 5: a follower that is in sync and caught up is not announced to its partition at each poll: the session notes when
+        it polled, and says so when the log has grown, and to a partition that is about to find that it lags behind.
+
+Nothing here waits or asks: methods take what happened and the time, and give what is to be done about it, in order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from heapq import heappop, heappush
 from typing import Any
 
 import attrs
 
+from actors.core.broker.fetch_sessions import INITIAL_EPOCH, NEVER, Fetch, FetchSessions, Place, Session
+from actors.core.broker.produce import epoch_verdict
 from messages.cluster import TopicPartition
-from messages.data_requests import CONSUMER, FetchedPartition, FetchRequest
+from messages.data_requests import READ_COMMITTED, FetchedPartition, FetchRequest, FetchResponse
 from messages.errors import NONE
+from messages.partition import LogState, ReadLog
 from messages.records import EMPTY
 
 
-@attrs.define
-class WaitingFetch:
-    """One fetch: what its partitions gave so far, and where each was read up to."""
+@attrs.frozen
+class Read:
+    """To do: have the partition read; `Fetches.read` is to be told the outcome, wherever it comes from."""
 
-    request: FetchRequest
-    deadline: float
-    results: list[FetchedPartition | None]
-    limits: list[int]
-    outstanding: int = 0
-    parked: bool = False
+    partition: TopicPartition
+    question: ReadLog
+
+
+@attrs.frozen
+class Respond:
+    """To do: answer the request `number`."""
+
+    number: int
+    response: FetchResponse
+
+
+ToDo = Read | Respond
+
+
+class Fetches:
+    """All fetches of a broker, and the sessions that they belong to."""
+
+    def __init__(self) -> None:
+        self.sessions = FetchSessions(0)
+        self._logs: dict[TopicPartition, tuple[LogState, LogState]] = {}
+        """As it was read, and as it told since (rule 2)."""
+        self._under_way: dict[int, Session] = {}
+        """By the request's number."""
+        self._readers: dict[TopicPartition, dict[int, Session]] = {}
+        """Who is to hear that a log has moved."""
+        self._deadlines: list[tuple[float, int]] = []
+        self._to_do: list[ToDo] = []
+        self._alive: frozenset[int] = frozenset()
 
     @property
-    def committed(self) -> bool:
-        """Whether it reads committed records only: a consumer's does."""
-        return self.request.replica_id == CONSUMER
+    def next_deadline(self) -> float | None:
+        """When the first time is up."""
+        while self._deadlines and self._deadlines[0][1] not in self._under_way:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
 
-    @property
-    def is_satisfied(self) -> bool:
-        """Rule 1, but for the time."""
-        found = [result for result in self.results if result is not None]
-        if not found or any(result.error_code != NONE for result in found):
-            return True
-        return sum(result.body.size for result in found) >= self.request.min_bytes
+    def take(self) -> list[ToDo]:
+        """What is to be done since it was last asked, in order."""
+        taken, self._to_do = self._to_do, []
+        return taken
 
-    def indexes_of(self, partition: TopicPartition) -> list[int]:
-        """Where the request names the partition."""
-        return [index for index, part in enumerate(self.request.partitions) if part.partition == partition]
+    # ------------------------------------------------------------------------------------------------ events
 
-    def answer(self) -> tuple[FetchedPartition, ...]:
-        """The partitions' results, cut to the request's size (rule 2)."""
-        left, answered = self.request.max_bytes, []
-        anything = False
-        for result in self.results:
-            assert result is not None
-            if result.body.size > left and anything:
+    def brokers_alive(self, ids: Iterable[int]) -> None:
+        """Which brokers are alive: others do not come into an ISR."""
+        self._alive = frozenset(ids)
+
+    def begin(self, number: int, request: FetchRequest, now: float) -> None:
+        """A request has come."""
+        session = self.sessions.find(request, number, now)
+        for ended in self.sessions.take_ended():
+            if ended.fetch is None:
+                self._leave(ended, ended.partitions)
+        if isinstance(session, int):
+            self._to_do.append(Respond(number, FetchResponse((), session)))
+            return
+        if session.fetch is not None:
+            self._answer(session, session.fetch)
+        self._leave(session, request.forgotten)
+        for part in request.partitions:
+            self._readers.setdefault(part.partition, {})[session.key] = session
+        for partition in [partition for partition in session.unread if self._has_nothing(session, partition)]:
+            del session.unread[partition]
+            session.moved[partition] = None
+        fetch = Fetch(number, request, now + request.max_wait_ms / 1000, dict(session.unread))
+        self._under_way[number], session.fetch = session, fetch
+        self._go_on(session, fetch, now)
+
+    def read(
+        self, number: int, result: FetchedPartition, state: LogState | None, now: float, in_sync: bool = True
+    ) -> None:
+        """A partition was read for a request: `state` is how its log stands now, None where nobody hosts it.
+
+        `in_sync`: False where a follower is to be announced again at its next poll, for it may come into the ISR.
+        """
+        partition = result.partition
+        session = self._under_way.get(number)
+        before = self._logs.pop(partition, None)
+        if state is not None:
+            self._logs[partition] = state, state
+            if before is not None and before[1] != state:
+                self._spread(partition, before[1], state, now, session)
+        if session is None or session.fetch is None:
+            return
+        fetch = session.fetch
+        fetch.reading.pop(partition, None)
+        place = session.partitions.get(partition)
+        if place is not None:
+            place.known_at = now
+            if result.body.size > fetch.request.max_bytes - fetch.found and fetch.found:
                 whole: Any = result
                 result = attrs.evolve(whole, body=EMPTY)
-            anything = anything or result.body.size > 0
-            left -= result.body.size
-            answered.append(result)
-        return tuple(answered)
+            fetch.results[partition] = result
+            fetch.found += result.body.size
+            session.unread.pop(partition, None)
+            has_more = state is not None and _limit(session, state) > place.part.fetch_offset
+            if result.error_code != NONE or has_more or not in_sync:
+                session.unread[partition] = None
+        self._go_on(session, fetch, now)
+
+    def moved(self, partition: TopicPartition, state: LogState, now: float) -> None:
+        """A log says how it stands."""
+        known = self._logs.get(partition)
+        if known is not None:
+            self._logs[partition] = known[0], state
+            self._spread(partition, known[1], state, now)
+
+    def lost(self, partition: TopicPartition, now: float) -> None:
+        """A partition has come, gone, or failed: whoever reads it looks again."""
+        self._logs.pop(partition, None)
+        for session in list(self._readers.get(partition, {}).values()):
+            self._look_again(session, partition, now)
+
+    def idle_until(self, partition: TopicPartition) -> tuple[tuple[int, float], ...]:
+        """(replica, when its poll last found it caught up) of the followers that read a partition (rule 5)."""
+        found = []
+        for session in self._readers.get(partition, {}).values():
+            until = session.partitions[partition].idle_until if partition in session.unread else session.used_at
+            if session.is_follower and until > NEVER:
+                found.append((session.replica_id, until))
+        return tuple(found)
+
+    def expire(self, now: float) -> None:
+        """Answer those whose time is up, with what they have."""
+        while self._deadlines and self._deadlines[0][0] <= now:
+            session = self._under_way.get(heappop(self._deadlines)[1])
+            if session is not None and session.fetch is not None and not session.fetch.reading:
+                self._answer(session, session.fetch)
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def _has_nothing(self, session: Session, partition: TopicPartition) -> bool:
+        """Whether it is known, without asking, that a consumer finds nothing in a partition (rule 3)."""
+        known = self._logs.get(partition)
+        if known is None or session.is_follower:
+            return False
+        (read, told), part = known, session.partitions[partition].part
+        if not told.leads or read[:-1] != told[:-1]:
+            return False
+        if epoch_verdict(part.current_leader_epoch, told.leader_epoch) != NONE:
+            return False
+        return told.start <= part.fetch_offset <= told.end and part.fetch_offset >= told.high_watermark
+
+    def _go_on(self, session: Session, fetch: Fetch, now: float) -> None:
+        """Read the next wave (rule 4); when all is read, answer or wait."""
+        if fetch.reading:
+            return
+        left, promised = fetch.request.max_bytes - fetch.found, 0
+        while fetch.queue and (left <= 0 or promised < max(left, 1)):
+            partition = next(iter(fetch.queue))
+            del fetch.queue[partition]
+            place = session.partitions.get(partition)
+            if place is not None:
+                before = fetch.results.pop(partition, None)
+                fetch.found -= 0 if before is None else before.body.size
+                fetch.reading[partition] = None
+                promised += max(place.part.partition_max_bytes, 1)
+                self._to_do.append(Read(partition, self._question(fetch, place, max(left, 0))))
+        if fetch.reading:
+            return
+        if fetch.deadline <= now or _is_satisfied(session, fetch):
+            self._answer(session, fetch)
+        elif not fetch.parked:
+            fetch.parked = True
+            heappush(self._deadlines, (fetch.deadline, fetch.number))
+
+    def _question(self, fetch: Fetch, place: Place, left: int) -> ReadLog:
+        request = fetch.request
+        idle_until, place.idle_until = place.idle_until, NEVER
+        return ReadLog(
+            fetch.number,
+            place.part,
+            request.replica_id,
+            request.version,
+            request.isolation_level,
+            left,
+            not fetch.found,
+            request.replica_id in self._alive,
+            idle_until,
+        )
+
+    # ------------------------------------------------------------------------------------------------ waiting
+
+    def _spread(
+        self, partition: TopicPartition, before: LogState, state: LogState, now: float, reader: Session | None = None
+    ) -> None:
+        """A log has moved: tell those who read it, but for the one whose reading has brought it to light."""
+        for session in list(self._readers.get(partition, {}).values()):
+            session.moved[partition] = None
+            if session is reader:
+                continue
+            fetch = session.fetch
+            if fetch is not None and partition in fetch.results and not fetch.results[partition].body.size:
+                del fetch.results[partition]  # its offsets are old; those of the log are told in its place
+            offset = session.partitions[partition].part.fetch_offset
+            new_role = (state.leader_epoch, state.leads) != (before.leader_epoch, before.leads)
+            if new_role or _limit(session, state) > offset or not state.start <= offset <= state.end:
+                self._look_again(session, partition, now)
+
+    def _look_again(self, session: Session, partition: TopicPartition, now: float) -> None:
+        """There may be something for the reader; of a follower it is said until when it was caught up (rule 5)."""
+        fetch = session.fetch
+        if partition not in session.unread:
+            session.unread[partition] = None
+            session.partitions[partition].idle_until = session.used_at
+        if fetch is not None and partition not in fetch.reading:
+            fetch.queue[partition] = None
+            self._go_on(session, fetch, now)
+
+    def _leave(self, session: Session, partitions: Iterable[TopicPartition]) -> None:
+        """The session wants to hear of these no longer."""
+        for partition in partitions:
+            readers = self._readers.get(partition)
+            if readers is not None and readers.pop(session.key, None) is not None and not readers:
+                del self._readers[partition]
+
+    # ------------------------------------------------------------------------------------------------ answers
+
+    def _answer(self, session: Session, fetch: Fetch) -> None:
+        """Answer with what there is: within a session what is new, else all partitions."""
+        session.fetch = None
+        del self._under_way[fetch.number]
+        request, moved, session.moved = fetch.request, session.moved, {}
+        within = session.id and request.session_epoch > INITIAL_EPOCH
+        told = []
+        for partition in {**fetch.results, **moved} if within else session.partitions:
+            place = session.partitions.get(partition)
+            result = fetch.results.get(partition) or self._offsets_of(partition, request)
+            if place is None or result is None:
+                continue
+            if place.must_tell(result) or not within:
+                told.append(result)
+            known = self._logs.get(partition)
+            if result.error_code == NONE and known is not None and known[1].high_watermark != result.high_watermark:
+                session.moved[partition] = None
+        if not self.sessions.holds(session):
+            self._leave(session, session.partitions)
+        self._to_do.append(Respond(fetch.number, FetchResponse(tuple(told), NONE, session.id)))
+
+    def _offsets_of(self, partition: TopicPartition, request: FetchRequest) -> FetchedPartition | None:
+        """What is said of a partition that was not read for this request, for there was nothing to be read."""
+        known = self._logs.get(partition)
+        if known is None:
+            return None
+        state, aborted = known[1], () if request.isolation_level == READ_COMMITTED else None
+        watermark = state.high_watermark
+        return FetchedPartition(partition, NONE, watermark, watermark, state.start, aborted)
+
+
+def _limit(session: Session, state: LogState) -> int:
+    """Up to where a reader may read: a follower everything, a consumer what is committed."""
+    return state.end if session.is_follower else state.high_watermark
+
+
+def _is_satisfied(session: Session, fetch: Fetch) -> bool:
+    """Rule 1, but for the time."""
+    if fetch.found >= fetch.request.min_bytes or not session.partitions:
+        return True
+    return any(result.error_code != NONE for result in fetch.results.values())

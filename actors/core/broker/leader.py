@@ -82,12 +82,7 @@ class WriteIsr:
     zk_version: int
 
 
-@attrs.frozen
-class Advanced:
-    """To do: tell those who wait for records that there are more, though no more are committed."""
-
-
-ToDo = Release | WriteIsr | Advanced
+ToDo = Release | WriteIsr
 
 
 class Leader:
@@ -180,6 +175,14 @@ class Leader:
             for replica, follower in self._followers.items()
         )
 
+    def lagging(self, now: float) -> list[int]:
+        """Who is in the ISR and does not belong there (rule 2)."""
+        return [replica for replica in self.isr if replica != self.broker_id and self._is_out_of_sync(replica, now)]
+
+    def is_settled(self, replica: int) -> bool:
+        """Whether a follower's next fetch from where it is changes nothing: it is in the ISR, for certain."""
+        return replica in self.isr and self._writing is None
+
     @property
     def waiting(self) -> int:
         """How many produces wait."""
@@ -232,9 +235,7 @@ class Leader:
     def appended(self, log_end: int, now: float) -> None:
         """The log grew to `log_end`."""
         self.log_end = log_end
-        moved = self._advance(now)
-        if not moved:
-            self._to_do += (Advanced(),)
+        self._advance(now)
 
     def wait(self, token: Any, offset: int, deadline: float) -> None:
         """An acks=all produce ends before `offset`: release it now if that is committed, else when it is (rule 6)."""
@@ -245,6 +246,12 @@ class Leader:
             self._waiting = [waiter]
         else:
             self._waiting.append(waiter)
+
+    def caught_up(self, replica: int, at: float) -> None:
+        """A follower's poll found nothing to be fetched, as late as then."""
+        follower = self.followers.get(replica)
+        if follower is not None:
+            follower.caught_up_at = max(follower.caught_up_at, at)
 
     def fetched(self, replica: int, offset: int, start: int, leader_end: int, now: float, alive: bool = True) -> None:
         """A follower fetched from `offset` when our log ended at `leader_end`; its own log begins at `start`.
@@ -268,7 +275,7 @@ class Leader:
         """Time has passed: look for those who lag behind (rule 2)."""
         if self._writing is not None:
             return
-        out = [replica for replica in self.isr if replica != self.broker_id and self._is_out_of_sync(replica, now)]
+        out = self.lagging(now)
         if out:
             self._write(tuple(replica for replica in self.isr if replica not in out))
         self._advance(now)

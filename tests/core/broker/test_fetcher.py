@@ -14,6 +14,7 @@ from messages.data_requests import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
+    FetchResponse,
     ListedOffset,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
@@ -22,6 +23,8 @@ from messages.data_requests import (
 from messages.errors import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
+    FETCH_SESSION_ID_NOT_FOUND,
+    INVALID_FETCH_SESSION_EPOCH,
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
@@ -62,6 +65,10 @@ def got(partition: TopicPartition, error_code: int = NONE, *values: bytes, high_
     return FetchedPartition(partition, error_code, high_watermark, high_watermark, 0, body=body)
 
 
+def answer(*results: FetchedPartition, session: int = 0, error_code: int = NONE) -> FetchResponse:
+    return FetchResponse(results, error_code, session)
+
+
 def test_a_log_with_epochs_asks_where_its_newest_ends_before_it_fetches(fetcher: Fetcher) -> None:
     fetcher.follow(A, EPOCH, 10, 7, 4)
     assert fetcher.without_epochs(0.0) == []
@@ -83,7 +90,7 @@ def test_a_log_without_epochs_is_cut_at_its_high_watermark(fetcher: Fetcher) -> 
 def test_what_came_goes_to_the_partition_and_what_brings_nothing_does_not(fetcher: Fetcher) -> None:
     fetching(fetcher, A, B)
     asked(fetcher)
-    first = fetcher.fetched([got(A, NONE, b"x", high_watermark=10), got(B, high_watermark=4)], 0.0)
+    first = fetcher.fetched(answer(got(A, NONE, b"x", high_watermark=10), got(B, high_watermark=4)), 0.0)
     assert [order.partition for order in first] == [A, B], "records, and news of the high watermark"
     message = first[0].message
     assert isinstance(message, Replicate)
@@ -91,14 +98,14 @@ def test_what_came_goes_to_the_partition_and_what_brings_nothing_does_not(fetche
     fetcher.replicated(Replicated(A, EPOCH, NONE, 11), 0.0)
     fetcher.replicated(Replicated(B, EPOCH, NONE, 10), 0.0)
     asked(fetcher)
-    assert fetcher.fetched([got(A, high_watermark=10), got(B, high_watermark=4)], 0.0) == []
+    assert fetcher.fetched(answer(got(A, high_watermark=10), got(B, high_watermark=4)), 0.0) == []
 
 
 def test_who_got_records_stands_behind_the_others_next_time(fetcher: Fetcher) -> None:
     """An answer holds so many bytes: the first may not take them all for ever."""
     fetching(fetcher, A, B, C)
     assert asked(fetcher) == [(A, 10), (B, 10), (C, 10)]
-    fetcher.fetched([got(A, NONE, b"x"), got(B), got(C)], 0.0)
+    fetcher.fetched(answer(got(A, NONE, b"x"), got(B), got(C)), 0.0)
     for partition, end in ((A, 11), (B, 10), (C, 10)):
         fetcher.replicated(Replicated(partition, EPOCH, NONE, end), 0.0)
     assert asked(fetcher) == [(B, 10), (C, 10), (A, 11)]
@@ -108,7 +115,7 @@ def test_who_got_records_stands_behind_the_others_next_time(fetcher: Fetcher) ->
 def test_an_offset_beyond_the_leaders_end_is_cut_back(fetcher: Fetcher, latest: int, order: Reconcile | None) -> None:
     fetching(fetcher, A)
     asked(fetcher)
-    assert fetcher.fetched([got(A, OFFSET_OUT_OF_RANGE)], 0.0) == []
+    assert fetcher.fetched(answer(got(A, OFFSET_OUT_OF_RANGE)), 0.0) == []
     assert fetcher.next_request(0.0) == ListOffsetsRequest(5, 1, (OffsetQuery(A, LATEST, EPOCH),))
     found = fetcher.offsets_listed([ListedOffset(A, NONE, -1, latest, EPOCH)], 0.0)
     assert found == ([] if order is None else [Order(A, order)])
@@ -120,7 +127,7 @@ def test_an_offset_beyond_the_leaders_end_is_cut_back(fetcher: Fetcher, latest: 
 def test_an_offset_before_the_leaders_start_begins_anew(fetcher: Fetcher, earliest: int, order: Restart | None) -> None:
     fetching(fetcher, A)
     asked(fetcher)
-    fetcher.fetched([got(A, OFFSET_OUT_OF_RANGE)], 0.0)
+    fetcher.fetched(answer(got(A, OFFSET_OUT_OF_RANGE)), 0.0)
     fetcher.next_request(0.0)
     fetcher.offsets_listed([ListedOffset(A, NONE, -1, 99, EPOCH)], 0.0)
     fetcher.next_request(0.0)
@@ -135,7 +142,7 @@ def test_an_offset_before_the_leaders_start_begins_anew(fetcher: Fetcher, earlie
 def test_what_the_leader_refuses_waits_for_the_backoff_alone(fetcher: Fetcher, error_code: int) -> None:
     fetching(fetcher, A, B)
     asked(fetcher)
-    fetcher.fetched([got(A, error_code), got(B)], 3.0)
+    fetcher.fetched(answer(got(A, error_code), got(B)), 3.0)
     fetcher.replicated(Replicated(B, EPOCH, NONE, 10), 3.0)
     assert asked(fetcher, 3.0) == [(B, 10)]
     assert asked(fetcher, 3.0 + BACKOFF) == [(A, 10), (B, 10)]
@@ -152,7 +159,7 @@ def test_without_an_answer_everything_waits(fetcher: Fetcher) -> None:
 def test_whose_epoch_is_over_is_left_alone_until_the_next_order(fetcher: Fetcher) -> None:
     fetching(fetcher, A)
     asked(fetcher)
-    fetcher.fetched([got(A, FENCED_LEADER_EPOCH)], 0.0)
+    fetcher.fetched(answer(got(A, FENCED_LEADER_EPOCH)), 0.0)
     assert fetcher.next_request(99.0) is None and fetcher.failed == {A: FENCED_LEADER_EPOCH}
     fetcher.follow(A, EPOCH + 1, 10, 10, 4)
     assert isinstance(fetcher.next_request(99.0), OffsetForLeaderEpochRequest) and not fetcher.failed
@@ -161,7 +168,7 @@ def test_whose_epoch_is_over_is_left_alone_until_the_next_order(fetcher: Fetcher
 def test_a_disk_that_failed_is_left_alone_and_damaged_records_are_asked_for_again(fetcher: Fetcher) -> None:
     fetching(fetcher, A, B)
     asked(fetcher)
-    fetcher.fetched([got(A, NONE, b"x"), got(B, NONE, b"x")], 0.0)
+    fetcher.fetched(answer(got(A, NONE, b"x"), got(B, NONE, b"x")), 0.0)
     fetcher.replicated(Replicated(A, EPOCH, KAFKA_STORAGE_ERROR, 10), 0.0)
     fetcher.replicated(Replicated(B, EPOCH, CORRUPT_MESSAGE, 10), 0.0)
     assert fetcher.failed == {A: KAFKA_STORAGE_ERROR}
@@ -174,7 +181,7 @@ def test_row_14_the_same_leader_in_another_epoch_is_checked_anew(fetcher: Fetche
     fetcher.follow(A, EPOCH, 10, 10, 4)
     assert asked(fetcher) == [(A, 10)], "the same epoch again changes nothing"
     fetcher.follow(A, EPOCH + 2, 10, 10, 4)
-    assert fetcher.fetched([got(A, NONE, b"late")], 0.0) == [], "an answer of the epoch before"
+    assert fetcher.fetched(answer(got(A, NONE, b"late")), 0.0) == [], "an answer of the epoch before"
     assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 4, EPOCH + 2),))
 
 
@@ -184,5 +191,61 @@ def test_who_is_followed_no_more_gets_nothing(fetcher: Fetcher) -> None:
     assert isinstance(request, FetchRequest)
     assert request.partitions[0] == FetchPartition(A, 10, 1 << 20, EPOCH, 0)
     fetcher.unfollow((A,))
-    orders = fetcher.fetched([got(A, NONE, b"x"), got(B, NONE, b"x")], 0.0)
+    orders = fetcher.fetched(answer(got(A, NONE, b"x"), got(B, NONE, b"x")), 0.0)
     assert [order.partition for order in orders] == [B]
+
+
+# ------------------------------------------------------------------------------------------------ sessions
+
+
+def within(fetcher: Fetcher, now: float = 0.0) -> tuple[int, int, list[TopicPartition], list[TopicPartition]]:
+    """Session, epoch, partitions and forgotten partitions of the fetch that goes out now."""
+    request = fetcher.next_request(now)
+    assert isinstance(request, FetchRequest)
+    named = [part.partition for part in request.partitions]
+    return request.session_id, request.session_epoch, named, list(request.forgotten)
+
+
+def test_within_a_session_only_what_has_changed_is_named(fetcher: Fetcher) -> None:
+    fetching(fetcher, A, B, C)
+    assert within(fetcher) == (0, 0, [A, B, C], []), "a session is asked for"
+    fetcher.fetched(answer(got(A, high_watermark=3), got(B), got(C), session=7), 0.0)
+    for partition in (A, B, C):
+        fetcher.replicated(Replicated(partition, EPOCH, NONE, 10), 0.0)
+    assert within(fetcher) == (7, 1, [], [])
+    fetcher.fetched(answer(got(B, NONE, b"x"), session=7), 0.0)
+    fetcher.replicated(Replicated(B, EPOCH, NONE, 11), 0.0)
+    fetcher.unfollow((C,))
+    assert within(fetcher) == (7, 2, [B], [C])
+    fetcher.fetched(answer(session=7), 0.0)
+    fetcher.fetched(answer(got(A, KAFKA_STORAGE_ERROR), session=7), 0.0)
+    assert within(fetcher) == (7, 4, [], [A]), "who waits for the backoff is not fetched"
+    fetcher.fetched(answer(session=7), 0.0)
+    assert within(fetcher, BACKOFF) == (7, 5, [A], [])
+
+
+@pytest.mark.parametrize(("error_code", "session"), [(FETCH_SESSION_ID_NOT_FOUND, 0), (INVALID_FETCH_SESSION_EPOCH, 7)])
+def test_a_session_that_is_refused_is_begun_anew_at_once(fetcher: Fetcher, error_code: int, session: int) -> None:
+    fetching(fetcher, A, B)
+    asked(fetcher)
+    fetcher.fetched(answer(session=7), 0.0)
+    assert within(fetcher) == (7, 1, [], [])
+    assert fetcher.fetched(answer(error_code=error_code), 0.0) == []
+    assert within(fetcher) == (session, 0, [A, B], [])
+
+
+def test_a_session_of_which_nothing_was_heard_is_ended_by_the_next_request(fetcher: Fetcher) -> None:
+    fetching(fetcher, A)
+    asked(fetcher)
+    fetcher.fetched(answer(session=7), 0.0)
+    asked(fetcher)
+    fetcher.unanswered(0.0)
+    assert fetcher.next_request(0.0) is None
+    assert within(fetcher, BACKOFF) == (7, 0, [A], [])
+
+
+def test_a_leader_without_room_for_a_session_is_asked_for_everything_again(fetcher: Fetcher) -> None:
+    fetching(fetcher, A)
+    for _ in range(2):
+        assert within(fetcher) == (0, 0, [A], [])
+        fetcher.fetched(answer(), 0.0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.broker.leader import NEVER, UNKNOWN, Advanced, Leader, Release, WriteIsr
+from actors.core.broker.leader import NEVER, UNKNOWN, Leader, Release, WriteIsr
 from messages.errors import (
     NONE,
     NOT_ENOUGH_REPLICAS,
@@ -284,8 +284,6 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
                 case Release(token, code):
                     released.append(token)
                     assert code in (NONE, REQUEST_TIMED_OUT)
-                case Advanced():
-                    pass
         assert before <= any_leader.high_watermark <= any_leader.log_end
         assert (any_leader.high_watermark, any_leader.isr) == (looked_at.high_watermark, looked_at.isr)
         assert any_leader.broker_id in any_leader.isr

@@ -1,0 +1,205 @@
+"""Fetch sessions (KIP-227): what a reader and this broker both know, so that neither says it again (broker.md 4.2).
+
+Rule 1: a request of epoch 0 names all its partitions and begins a session, where there is room; one of epoch -1 begins
+        none. Both end the session that they name. Every other epoch goes on with a session: the request names the
+        partitions that are new or changed, and those that it forgets.
+Rule 2: a session that is not there is error 70, another epoch than the one expected error 71. After epoch n comes
+        n + 1, and 1 after the largest.
+Rule 3: there are `slots` sessions. Another takes the place of the one that was used longest ago, if that was more than
+        two minutes ago; else of the least valuable, if that is worth less than the new one: followers' sessions are
+        worth more than consumers', then the larger more than the smaller. Who is younger than two minutes is safe,
+        but a consumer's session not from a follower.
+Rule 4: an answer within a session names the partitions that have records or an error, or whose high watermark or log
+        start is another than the reader was told last.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from messages.cluster import TopicPartition
+from messages.data_requests import CONSUMER, FetchedPartition, FetchPartition, FetchRequest
+from messages.errors import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, NONE
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_LAST_EPOCH = 2**31 - 1
+SAFE_SECONDS = 120.0
+"""How long a session that is not used, or is new, keeps its place."""
+
+NEVER = -1.0
+"""Before all times of the node's clock."""
+
+UNTOLD = -1
+"""A high watermark or a log start that the reader was not told."""
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch of the request after one of `epoch` (rule 2)."""
+    return 1 if epoch == _LAST_EPOCH else epoch + 1
+
+
+@attrs.define
+class Place:
+    """Where a reader stands in one partition, and what it was told last."""
+
+    part: FetchPartition
+    high_watermark: int = UNTOLD
+    log_start: int = UNTOLD
+    known_at: float = NEVER
+    """When the partition itself last heard of this reader."""
+    idle_until: float = NEVER
+    """Until when the session's polls found a follower caught up; -1 where the partition knows."""
+
+    def must_tell(self, fetched: FetchedPartition) -> bool:
+        """Rule 4; and what is told from now on counts as told."""
+        told = self.high_watermark, self.log_start
+        self.high_watermark, self.log_start = fetched.high_watermark, fetched.log_start_offset
+        return bool(fetched.body.size or fetched.error_code != NONE or told != (self.high_watermark, self.log_start))
+
+
+@attrs.define
+class Fetch:
+    """One request under way (`actors.core.broker.fetches`)."""
+
+    number: int
+    request: FetchRequest
+    deadline: float
+    queue: dict[TopicPartition, None]
+    """Partitions to be read, in order."""
+    reading: dict[TopicPartition, None] = attrs.field(factory=dict)
+    """Partitions that were asked."""
+    results: dict[TopicPartition, FetchedPartition] = attrs.field(factory=dict)
+    found: int = 0
+    """Bytes of records in the results."""
+    parked: bool = False
+
+
+@attrs.define(eq=False)
+class Session:
+    """The partitions of one reader, from one request to the next or, with id 0, for one request."""
+
+    id: int
+    key: int
+    """The number of the request that began it."""
+    replica_id: int
+    created_at: float
+    partitions: dict[TopicPartition, Place]
+    epoch: int = INITIAL_EPOCH + 1
+    """That of the next request."""
+    used_at: float = 0.0
+    """When the last request came."""
+    unread: dict[TopicPartition, None] = attrs.field(factory=dict)
+    """Partitions in which there may be something for the reader, the one first that has waited longest."""
+    moved: dict[TopicPartition, None] = attrs.field(factory=dict)
+    """Partitions of which there may be something to tell, but no records."""
+    fetch: Fetch | None = None
+    """The request under way."""
+
+    @property
+    def is_follower(self) -> bool:
+        """Whether a broker reads, not a consumer."""
+        return self.replica_id != CONSUMER
+
+    @property
+    def worth(self) -> tuple[bool, int, int]:
+        """What is compared where there is no room (rule 3)."""
+        return self.is_follower, len(self.partitions), self.id
+
+    def update(self, request: FetchRequest) -> None:
+        """Take over what an incremental request says."""
+        for part in request.partitions:
+            place = self.partitions.get(part.partition)
+            if place is None or place.part.current_leader_epoch != part.current_leader_epoch:
+                self.partitions[part.partition] = Place(part)
+            else:
+                place.part = part
+            self.unread[part.partition] = None
+        for partition in request.forgotten:
+            for known in (self.partitions, self.unread, self.moved):
+                known.pop(partition, None)
+
+
+class FetchSessions:
+    """The sessions of a broker. Ids are given one after the other from `first_id` on."""
+
+    def __init__(self, slots: int, first_id: int = 1) -> None:
+        self._slots = slots
+        self._next_id = first_id
+        self._sessions: dict[int, Session] = {}
+        """By id, the one first that was used longest ago."""
+        self._ended: list[Session] = []
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """How many places all sessions hold together."""
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def find(self, request: FetchRequest, number: int, now: float) -> Session | int:
+        """The session that the request `number` goes on with or begins; or the code to refuse it (rules 1, 2)."""
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if request.session_id in self._sessions:
+                self._end(self._sessions[request.session_id])
+            places = {part.partition: Place(part) for part in request.partitions}
+            session = Session(
+                NO_SESSION, number, request.replica_id, now, places, used_at=now, unread=dict.fromkeys(places)
+            )
+            if request.session_epoch == INITIAL_EPOCH and places and self._make_room(session, now):
+                session.id = self._next_id
+                self._next_id = 1 if self._next_id >= _LAST_EPOCH else self._next_id + 1
+                self._sessions[session.id] = session
+            return session
+        found = self._sessions.get(request.session_id)
+        if found is None:
+            return FETCH_SESSION_ID_NOT_FOUND
+        if found.epoch != request.session_epoch:
+            return INVALID_FETCH_SESSION_EPOCH
+        found.update(request)
+        del self._sessions[found.id]
+        if found.partitions:
+            self._sessions[found.id] = found
+            found.epoch, found.used_at = next_epoch(found.epoch), now
+        else:
+            found.id = NO_SESSION
+        return found
+
+    def holds(self, session: Session) -> bool:
+        """Whether it is there still."""
+        return self._sessions.get(session.id) is session
+
+    def take_ended(self) -> list[Session]:
+        """The sessions that have ended since it was last asked."""
+        taken, self._ended = self._ended, []
+        return taken
+
+    def _end(self, session: Session) -> None:
+        del self._sessions[session.id]
+        self._ended.append(session)
+
+    def _make_room(self, new: Session, now: float) -> bool:
+        """Rule 3."""
+        if len(self._sessions) < self._slots:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        if now - oldest.used_at > SAFE_SECONDS:
+            victim = oldest
+        else:
+            open_to_it = (
+                session
+                for session in self._sessions.values()
+                if now - session.created_at > SAFE_SECONDS or (new.is_follower and not session.is_follower)
+            )
+            least = min(open_to_it, key=lambda session: session.worth, default=None)
+            if least is None or (*new.worth[:2], 0) < least.worth:
+                return False
+            victim = least
+        self._end(victim)
+        self.evictions += 1
+        return True

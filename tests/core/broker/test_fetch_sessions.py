@@ -1,0 +1,97 @@
+"""Fetch sessions: which there are, which give way, and what is told within one (broker.md 4.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.core.broker.fetch_sessions import SAFE_SECONDS, FetchSessions, Session, next_epoch
+from messages.cluster import TopicPartition
+from messages.data_requests import CONSUMER, FetchPartition, FetchRequest
+from messages.errors import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
+
+FOLLOWER = 1
+LATE = SAFE_SECONDS + 1
+
+
+def partitions(count: int) -> tuple[FetchPartition, ...]:
+    return tuple(FetchPartition(TopicPartition("t", number), 0, 1000) for number in range(count))
+
+
+def request(
+    *parts: FetchPartition, id: int = 0, epoch: int = 0, replica: int = CONSUMER, forgotten: int = 0
+) -> FetchRequest:
+    gone = tuple(TopicPartition("t", number) for number in range(forgotten))
+    return FetchRequest(11, replica, 0, 1, parts, session_id=id, session_epoch=epoch, forgotten=gone)
+
+
+def begin(sessions: FetchSessions, now: float = 0.0, count: int = 1, replica: int = CONSUMER) -> int:
+    """A session of so many partitions; its id, 0 where there was no room."""
+    found = sessions.find(request(*partitions(count), replica=replica), 1, now)
+    assert isinstance(found, Session)
+    return found.id
+
+
+def goes_on(sessions: FetchSessions, id: int, epoch: int, now: float = 0.0) -> bool:
+    """Whether the session takes a request of that epoch."""
+    return isinstance(sessions.find(request(id=id, epoch=epoch), 2, now), Session)
+
+
+def test_a_session_expects_one_epoch_after_the_other() -> None:
+    sessions = FetchSessions(10)
+    id = begin(sessions)
+    assert [goes_on(sessions, id, epoch) for epoch in (1, 2, 3)] == [True] * 3
+    assert sessions.find(request(id=id, epoch=3), 2, 0.0) == INVALID_FETCH_SESSION_EPOCH
+    assert sessions.find(request(id=id + 1, epoch=1), 2, 0.0) == FETCH_SESSION_ID_NOT_FOUND
+    assert (next_epoch(3), next_epoch(2**31 - 1)) == (4, 1)
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_a_full_request_ends_the_session_that_it_names(epoch: int) -> None:
+    sessions = FetchSessions(10)
+    id = begin(sessions)
+    found = sessions.find(request(*partitions(1), id=id, epoch=epoch), 2, 0.0)
+    assert isinstance(found, Session)
+    assert (found.id != 0, found.id != id, goes_on(sessions, id, 1)) == (epoch == 0, True, False)
+    assert [ended.id for ended in sessions.take_ended()] == [id]
+
+
+def test_a_session_that_forgets_everything_is_none_any_more() -> None:
+    sessions = FetchSessions(10)
+    id = begin(sessions)
+    found = sessions.find(request(id=id, epoch=1, forgotten=1), 2, 0.0)
+    assert isinstance(found, Session)
+    assert (found.id, len(sessions)) == (0, 0)
+
+
+def test_nobody_gives_way_who_is_new_or_used() -> None:
+    sessions = FetchSessions(1)
+    id = begin(sessions)
+    assert begin(sessions, SAFE_SECONDS, count=9) == 0
+    assert goes_on(sessions, id, 1)
+
+
+def test_who_was_not_used_for_long_gives_way_to_anybody() -> None:
+    sessions = FetchSessions(2)
+    first, second = begin(sessions, count=9, replica=FOLLOWER), begin(sessions, 1.0, count=9, replica=FOLLOWER)
+    assert begin(sessions, LATE) != 0
+    assert (goes_on(sessions, first, 1), goes_on(sessions, second, 1), sessions.evictions) == (False, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "age", "gives_way"),
+    [
+        ((CONSUMER, 1), (CONSUMER, 2), LATE, True),
+        ((CONSUMER, 2), (CONSUMER, 2), LATE, False),
+        ((CONSUMER, 1), (CONSUMER, 2), 10.0, False),
+        ((CONSUMER, 9), (FOLLOWER, 1), 10.0, True),
+        ((FOLLOWER, 1), (CONSUMER, 9), LATE, False),
+        ((FOLLOWER, 1), (FOLLOWER, 2), LATE, True),
+        ((FOLLOWER, 1), (FOLLOWER, 2), 10.0, False),
+    ],
+)
+def test_who_is_worth_less_gives_way(old: tuple[int, int], new: tuple[int, int], age: float, gives_way: bool) -> None:
+    """Replica id and partitions of the one that is there and used, and of the one that comes."""
+    sessions = FetchSessions(1)
+    id = begin(sessions, count=old[1], replica=old[0])
+    goes_on(sessions, id, 1, now=age - 1)
+    assert (begin(sessions, age, count=new[1], replica=new[0]) != 0) == gives_way
