@@ -12,7 +12,8 @@ from messages.vocabulary import message
 class StartChannel:
     """First mail of BrokerChannelActor: to whom it carries requests, and over which connection.
 
-    `channel` names the network's connection and is used by nobody else, before or after. `timeout` is in seconds.
+    `channel` names the network's connection and is used by nobody else, before or after. The timeouts are in seconds,
+    for connecting and for an answer.
     The responses go to the sender, as events.
     """
 
@@ -20,6 +21,14 @@ class StartChannel:
     controller_id: int
     endpoint: Endpoint
     channel: str
+    connect_timeout: float
     timeout: float
     network: ActorAddress
     metrics: ActorAddress
+
+
+@message
+class MoveChannel:
+    """The broker is to be reached at another endpoint from now on."""
+
+    endpoint: Endpoint

@@ -17,9 +17,9 @@ class Transmit(Question["Received | TransmitFailed"]):
     """To the network: send `request` on `channel`'s connection and wait for the reply.
 
     The gateway keeps one connection per channel name, connects it where it is not (or where the endpoint changed),
-    and answers `Received` or `TransmitFailed` with the same channel and correlation id, after `timeout` seconds at the
-    latest. After a failure the connection is closed; the next Transmit connects anew. One in flight per channel is the
-    caller's rule.
+    and answers `Received` or `TransmitFailed` with the same channel and correlation id. Connecting takes no more than
+    `connect_timeout` seconds (0: than `timeout`), the answer no more than `timeout` from then on. After a failure the
+    connection is closed; the next Transmit connects anew. One in flight per channel is the caller's rule.
     A flow may yield it as a question: the same answers then come wrapped in Answer.
     """
 
@@ -30,6 +30,7 @@ class Transmit(Question["Received | TransmitFailed"]):
     client_id: str
     request: Message
     timeout: float
+    connect_timeout: float = 0.0
 
 
 @message

@@ -24,6 +24,7 @@ class NodeSettings:
     roles: tuple[str, ...] = ("broker", "controller")
     inter_broker_listener_name: str = "PLAINTEXT"
     inter_broker_protocol_version: str = "2.6"
+    control_plane_listener_name: str | None = None
     broker_rack: str | None = None
     zookeeper_session_timeout_ms: int = 18000
     zookeeper_connection_timeout_ms: int = 18000

@@ -2,7 +2,8 @@
 
 Rule 1: one request is in flight; the next is sent when its answer is here. So a broker sees requests in order.
 Rule 2: a request that got no answer is sent again, the same, after 100 ms, for ever: only the controller decides that a
-        broker is gone, and then it ends this actor. What is queued or in flight then vanishes.
+        broker is gone, and then it ends this actor. What is queued or in flight then vanishes. A broker that registers
+        another endpoint is sent there at once what is in flight.
 Rule 3: error codes make nothing go otherwise here: answers become the controller's events, and ZooKeeper alone makes it
         resign. An event is no larger than a part (`messages.parts`): of a LeaderAndIsr the controller is told which
         partitions are not served for want of their disk, and which of those are served again; a StopReplica in parts
@@ -20,8 +21,8 @@ from typing import NamedTuple
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
 from actors.runtime import FlowActor
-from messages.channel import StartChannel
-from messages.cluster import TopicPartition
+from messages.channel import MoveChannel, StartChannel
+from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import Flow, in_turns
 from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.events import (
@@ -70,6 +71,8 @@ class BrokerChannelActor(FlowActor):
     def __init__(self) -> None:
         super().__init__()
         self._start: StartChannel
+        self._endpoint: Endpoint
+        """Where the broker is, as it last registered."""
         self._controller: ActorAddress
         self._request_parts: list[Part] = []
         """Parts of the next request to be queued."""
@@ -86,8 +89,19 @@ class BrokerChannelActor(FlowActor):
     def receiveMsg_StartChannel(self, message: StartChannel, sender: ActorAddress) -> None:
         """Learn to whom this channel leads."""
         self._start = message
+        self._endpoint = message.endpoint
         self._controller = sender
         self._publish()
+
+    def receiveMsg_MoveChannel(self, message: MoveChannel, sender: ActorAddress) -> None:
+        """Go on at the other endpoint."""
+        changed = self._endpoint != message.endpoint
+        self._endpoint = message.endpoint
+        if changed and self._awaited is not None:
+            self.send(self._start.network, CloseConnection(self._start.channel))
+            self.cancel_timer(RESEND)
+            self._answer_parts = []
+            self._transmit()
 
     def receiveMsg_LeaderAndIsrRequest(self, message: LeaderAndIsrRequest, sender: ActorAddress) -> None:
         """Queue it."""
@@ -125,8 +139,8 @@ class BrokerChannelActor(FlowActor):
                 "[Controller id=%d] connection to broker %d (%s:%d) was not successful: %s",
                 start.controller_id,
                 start.broker_id,
-                start.endpoint.host,
-                start.endpoint.port,
+                self._endpoint.host,
+                self._endpoint.port,
                 message.reason,
             )
             self.set_timer(RESEND, BACKOFF)
@@ -169,11 +183,12 @@ class BrokerChannelActor(FlowActor):
             start.network,
             Transmit(
                 start.channel,
-                start.endpoint,
+                self._endpoint,
                 self._correlation_id,
                 str(start.controller_id),
                 request,
                 start.timeout,
+                start.connect_timeout,
             ),
         )
 

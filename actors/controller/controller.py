@@ -30,13 +30,14 @@ from actors.core.controller.instructions import (
     CloseChannel,
     Enqueue,
     OpenChannel,
+    RedirectChannel,
     SendRequest,
 )
 from actors.core.controller.validation import validate
 from actors.runtime import FlowActor, UnknownMessage
 from messages.apis import API_BY_REQUEST
 from messages.broker import AwaitTopics, Forwarded
-from messages.channel import StartChannel
+from messages.channel import MoveChannel, StartChannel
 from messages.conversation import Flow
 from messages.errors import UNKNOWN_SERVER_ERROR
 from messages.events import (
@@ -239,11 +240,15 @@ class ControllerActor(FlowActor):
                 settings.node_id,
                 instruction.endpoint,
                 f"controller-{settings.node_id}-broker-{broker_id}-{self._channels_opened}",
+                settings.controller_socket_timeout_ms / 1000,
                 settings.request_timeout_ms / 1000,
                 start.network,
                 start.metrics,
             ),
         )
+
+    def _redirect_channel(self, instruction: RedirectChannel) -> None:
+        self.send(self._channels[instruction.broker_id], MoveChannel(instruction.endpoint))
 
     def _close_channel(self, instruction: CloseChannel) -> None:
         channel = self._channels.pop(instruction.broker_id, None)
@@ -289,6 +294,7 @@ def _name_of(event: Message) -> str:
 
 _PERFORM: dict[type, Callable[[ControllerActor, Message], None]] = {
     OpenChannel: ControllerActor._open_channel,
+    RedirectChannel: ControllerActor._redirect_channel,
     CloseChannel: ControllerActor._close_channel,
     CloseAllChannels: ControllerActor._close_all_channels,
     Enqueue: ControllerActor._enqueue,

@@ -54,7 +54,8 @@ class Connection(asyncio.Protocol):
         """The loop's time when something was last said."""
         settings = gateway.settings
         names = {endpoint.listener for endpoint in settings.listeners}
-        self._trusted = len(names) == 1 or listener == settings.inter_broker_listener_name
+        orders = (settings.inter_broker_listener_name, settings.control_plane_listener_name)
+        self._trusted = len(names) == 1 or listener in orders
         """Whether controllers and brokers may come in here."""
         self._gateway = gateway
         self._reader = FrameReader(settings.socket_request_max_bytes)

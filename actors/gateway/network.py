@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from thespian.actors import ActorAddress
 
@@ -32,6 +32,16 @@ MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 _SIZE = struct.Struct(">i")
 
 
+@contextlib.asynccontextmanager
+async def _within(seconds: float, what: str) -> AsyncIterator[None]:
+    """Raises TimeoutError, with words, where it takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise TimeoutError(str(error) or f"{what} within {seconds:g} s") from None
+
+
 class Channel:
     """One named connection: where it leads, and what is under way on it."""
 
@@ -44,13 +54,17 @@ class Channel:
         self.parts: list[Part] = []
         """What went ahead of the next request."""
 
-    async def request(self, transmit: Transmit, parts: list[Part]) -> Message:
-        """Send on the open connection, or a new one, and read the reply. Any failure is the caller's to close on."""
-        if self.writer is None or self.endpoint != transmit.endpoint:
+    async def connect(self, endpoint: Endpoint) -> None:
+        """Be connected to that endpoint. Any failure is the caller's to close on."""
+        if self.writer is None or self.endpoint != endpoint:
             self.close()
-            self.endpoint = transmit.endpoint
-            self.reader, self.writer = await asyncio.open_connection(transmit.endpoint.host, transmit.endpoint.port)
+            self.endpoint = endpoint
+            self.reader, self.writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+
+    async def request(self, transmit: Transmit, parts: list[Part]) -> Message:
+        """Send on the open connection, and read the reply. Any failure is the caller's to close on."""
         assert self.reader is not None
+        assert self.writer is not None
         request = joined(parts, transmit.request)
         steps = encoding_request(request, transmit.correlation_id, transmit.client_id)
         self.writer.write(await self._bench.result(steps))
@@ -128,7 +142,9 @@ class NetworkGateway:
         try:
             if not self._reachable(transmit.endpoint):
                 raise ConnectionError(f"{transmit.endpoint.host}:{transmit.endpoint.port} is out of reach")
-            async with asyncio.timeout(transmit.timeout):
+            async with _within(transmit.connect_timeout or transmit.timeout, "no connection"):
+                await channel.connect(transmit.endpoint)
+            async with _within(transmit.timeout, "no answer"):
                 ahead, response = cut(await channel.request(transmit, parts))
             for part in ahead:
                 self._base.inject(sender, ChannelPart(transmit.channel, part), self.address)

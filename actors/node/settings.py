@@ -142,7 +142,8 @@ class _Reader:
             node_id=self._node_id(),
             listeners=listeners,
             advertised_listeners=advertised,
-            inter_broker_listener_name=self._inter_broker_listener_name(advertised),
+            inter_broker_listener_name=(between := self._inter_broker_listener_name(advertised)),
+            control_plane_listener_name=self._control_plane_listener_name(listeners, advertised, between),
             log_dirs=log_dirs,
             zookeeper_connect=self._zookeeper_connect(),
             zookeeper_connection_timeout_ms=self._values["zookeeper.connection.timeout.ms"]
@@ -271,6 +272,21 @@ class _Reader:
         if names and listener not in names:
             setting = "inter.broker.listener.name" if name is not None else "security.inter.broker.protocol"
             self._wrong(setting, f"it must name one of the advertised listeners: {', '.join(names)}")
+        return listener
+
+    def _control_plane_listener_name(
+        self, listeners: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...], between: str
+    ) -> str | None:
+        """The listener on which controllers give orders, if they have one of their own; it must be advertised."""
+        name = self._values["control.plane.listener.name"]
+        if name is None:
+            return None
+        listener = str(name).upper()
+        for endpoints, what in ((listeners, "listeners"), (advertised, "advertised.listeners")):
+            if listener not in [endpoint.listener for endpoint in endpoints]:
+                self._wrong("control.plane.listener.name", f"{what} has no listener {listener}")
+        if listener == between:
+            self._wrong("control.plane.listener.name", f"{listener} is the listener of brokers; it takes another one")
         return listener
 
     def _log_dirs(self) -> tuple[str, ...]:

@@ -129,6 +129,7 @@ SETTINGS: tuple[Setting, ...] = (
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
     ),
     Setting("inter.broker.listener.name", TEXT, None),
+    Setting("control.plane.listener.name", TEXT, None),
     Setting("security.inter.broker.protocol", TEXT, "PLAINTEXT"),
     Setting(
         "inter.broker.protocol.version",
@@ -233,7 +234,7 @@ SETTINGS: tuple[Setting, ...] = (
 SECURITY = re.compile(
     r"(.+\.)?(ssl|sasl)\..+|(listener\.name\..+\.)?(principal\.builder\.class|connections\.max\.reauth\.ms)"
     r"|authorizer\..+|super\.users|allow\.everyone\.if\.no\.acl\.found|delegation\.token\.(master|secret)\.key"
-    r"|security\.providers|zookeeper\.set\.acl|control\.plane\.listener\.name"
+    r"|security\.providers|zookeeper\.set\.acl"
 )
 """Names that ask for security. Those of them that we do not act on keep a node from starting."""
 
@@ -258,7 +259,7 @@ KNOWN = frozenset(
     auto.include.jmx.reporter background.threads broker.heartbeat.interval.ms
     broker.session.timeout.ms client.quota.callback.class compression.gzip.level compression.lz4.level
     compression.type compression.zstd.level connection.failed.authentication.delay.ms connections.max.reauth.ms
-    control.plane.listener.name controller.listener.names controller.quorum.append.linger.ms
+    controller.listener.names controller.quorum.append.linger.ms
     controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
     controller.quorum.retry.backoff.ms controller.quorum.voters controller.quota.window.num

@@ -40,7 +40,7 @@ def test_every_field_has_its_setting() -> None:
     fields = {setting.field for setting in SETTINGS if setting.field}
     assembled = {
         *("node_id", "listeners", "advertised_listeners", "log_dirs", "zookeeper_connect"),
-        *("inter_broker_listener_name", "zookeeper_connection_timeout_ms", "trace_dir"),
+        *("inter_broker_listener_name", "control_plane_listener_name", "zookeeper_connection_timeout_ms", "trace_dir"),
     }
     assert fields | assembled == {field.name for field in attrs.fields(NodeSettings)}
 
@@ -77,6 +77,10 @@ def test_listeners_as_kafka_reads_them() -> None:
     assert named.listeners == (Endpoint("INTERNAL", "", 9092), Endpoint("CLIENT", "0.0.0.0", 9093))
     assert named.advertised_listeners == (Endpoint("INTERNAL", "::1", 1), Endpoint("CLIENT", "my_host", 2))
     assert named.inter_broker_listener_name == "INTERNAL"
+    assert named.control_plane_listener_name is None
+    both = {"listeners": "PLAINTEXT://h:1,CONTROL://h:2", "listener__security__protocol__map": "CONTROL:PLAINTEXT,"
+            "PLAINTEXT:PLAINTEXT"}  # fmt: skip
+    assert loaded(**both, control__plane__listener__name="control").control_plane_listener_name == "CONTROL"
     assert loaded(listeners="PLAINTEXT://:9092").advertised_listeners[0].host
 
 
@@ -103,6 +107,8 @@ def test_listeners_as_kafka_reads_them() -> None:
         ({"listeners": "PLAINTEXT://h:1", "listener__security__protocol__map": "PLAINTEXT:PLAINTEXT,B:PLAINTEXT",
           "advertised__listeners": "PLAINTEXT://h:1,B://h:2"}, ["advertised.listeners=", "only what listeners binds"]),
         ({"inter__broker__listener__name": "OTHER"}, ["inter.broker.listener.name=OTHER", "PLAINTEXT"]),
+        ({"control__plane__listener__name": "C"}, ["control.plane.listener.name=C", "listeners has no listener C"]),
+        ({"control__plane__listener__name": "PLAINTEXT"}, ["control.plane.listener.name", "listener of brokers"]),
         ({"log__dirs": " , "}, ["log.dirs", "at least one"]),
         ({"log__dirs": "/a,/b/../a"}, ["log.dirs", "twice"]),
         ({"log__dirs": "/a", "trace__dir": "/a/trace"}, ["trace.dir=/a/trace", "/a"]),
@@ -178,7 +184,6 @@ SECURE = {
     "listener.name.internal.ssl.keystore.location": "/keys",
     "listener.name.internal.scram-sha-256.sasl.jaas.config": "x",
     "delegation.token.master.key": "x",
-    "control.plane.listener.name": "CONTROLLER",
 }
 
 

@@ -16,9 +16,11 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.store import CREATE_EPHEMERAL, DELETE, SET, WriteOp
-from messages.zookeeper import NotifyLogDirFailure
+from messages.zookeeper import NotifyLogDirFailure, RegisterBroker
 from tests.controller.world import World, endpoint, good_answer
 from zk_bridge import paths, znodes
+from zk_bridge.client import Client
+from zk_bridge.memory_store import MemoryStore
 
 
 def test_ch1_a_new_broker_first_hears_of_every_partition(world: World) -> None:
@@ -200,6 +202,36 @@ def test_a_term_begins_in_spite_of_a_torn_registration(world: World) -> None:
     world.zk.write((WriteOp(SET, paths.broker(2), registration(2)),), 0)
     world.run()
     assert set(second.context.brokers) == {2, 3} and world.led(partition)[0] == 2
+
+
+def test_a_broker_that_registers_another_endpoint_is_reached_there_at_once(world: World) -> None:
+    """Kafka's channel tries the old one for ever."""
+    world.node(1)
+    world.broker(2)
+    world.answers[2] = lambda request: None
+    world.topic("t", (2, 1))
+    assert isinstance(world.sent(2)[-1], LeaderAndIsrRequest)
+    elsewhere = Broker(2, (endpoint(3),))
+    world.zk.write((WriteOp(SET, paths.broker(2), znodes.encode_broker(elsewhere, 0, "2.6")),), 0)
+    world.run(0.05)
+    assert isinstance(world.sent(3)[0], LeaderAndIsrRequest)
+
+
+def test_orders_go_to_the_listener_that_is_for_them(world: World) -> None:
+    """Leaders are named to their followers by the listener of brokers all the same."""
+    node = world.node(1)
+    both = Broker(2, (endpoint(2), Endpoint("CONTROL", "127.0.0.1", endpoint(3).port)))
+    own = Broker(1, (endpoint(1), Endpoint("CONTROL", "127.0.0.1", endpoint(4).port)))
+    node.kill()
+    world.node(1, control_plane_listener_name="CONTROL", advertised_listeners=own.endpoints)
+    Client(MemoryStore(world.zk)).ask(RegisterBroker(both, 0, "2.6"))
+    world.run()
+    world.wire.clear()
+    world.topic("t", (2, 1))
+    assert world.sent(1) == world.sent(2) == []
+    (request,) = world.sent(3, LeaderAndIsrRequest)
+    assert [(leader.broker_id, leader.port) for leader in request.live_leaders] == [(2, endpoint(2).port)]
+    assert world.sent(4, LeaderAndIsrRequest)
 
 
 def test_a_leader_that_lost_its_listener_costs_the_others_nothing(world: World) -> None:

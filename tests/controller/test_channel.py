@@ -10,7 +10,7 @@ from thespian.actors import ActorAddress, ActorExitRequest
 
 from actors.controller.channel import QUEUE_SIZE, QUEUE_TIME, BrokerChannelActor
 from actors.runtime import local_system
-from messages.channel import StartChannel
+from messages.channel import MoveChannel, StartChannel
 from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import SLICE, slices
 from messages.errors import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
@@ -59,7 +59,7 @@ class Line:
         self.controller = self.base.outsider("controller", lambda message, sender: self.events.append(message))
         self.metrics = self.base.outsider("metrics", lambda message, sender: self.figures.append(message))
         self.channel = self.system.createActor(BrokerChannelActor)
-        self.send(StartChannel(2, 1, ENDPOINT, NAME, 30.0, self.network, self.metrics), self.controller)
+        self.send(StartChannel(2, 1, ENDPOINT, NAME, 10.0, 30.0, self.network, self.metrics), self.controller)
 
     def send(self, message: Any, sender: ActorAddress | None = None) -> None:
         self.base.inject(self.channel, message, sender or self.controller)
@@ -97,7 +97,7 @@ def test_one_request_is_in_flight_and_order_is_kept(line: Line) -> None:
     line.answer(StopReplicaResponse(0))
     assert line.transmitted == [ROLES, METADATA, STOP]
     first = line.network_mail[0]
-    assert first == Transmit(NAME, ENDPOINT, 1, "1", ROLES, 30.0)
+    assert first == Transmit(NAME, ENDPOINT, 1, "1", ROLES, 30.0, 10.0)
     assert [message.correlation_id for message in line.network_mail] == [1, 2, 3]
 
 
@@ -123,10 +123,10 @@ def test_parts_go_ahead_of_their_request_each_time_it_is_sent(line: Line) -> Non
     line.answer(UpdateMetadataResponse(0))
     ahead = [ChannelPart(NAME, part) for part in parts]
     assert len(ahead) == 2
-    assert line.network_mail[1:] == [*ahead, Transmit(NAME, ENDPOINT, 2, "1", last, 30.0)]
+    assert line.network_mail[1:] == [*ahead, Transmit(NAME, ENDPOINT, 2, "1", last, 30.0, 10.0)]
     line.fail()
     line.wait(0.11)
-    assert line.network_mail[4:] == [*ahead, Transmit(NAME, ENDPOINT, 3, "1", last, 30.0)]
+    assert line.network_mail[4:] == [*ahead, Transmit(NAME, ENDPOINT, 3, "1", last, 30.0, 10.0)]
 
 
 def test_of_a_leader_and_isr_the_controller_hears_what_is_not_served_and_what_is_again(line: Line) -> None:
@@ -248,3 +248,32 @@ def test_the_time_in_the_queue_ends_when_a_request_is_first_sent(line: Line) -> 
     times = [figure for figure in line.figures if isinstance(figure, Timing)]
     assert [(timing.name, timing.labels) for timing in times] == [(QUEUE_TIME, (("broker_id", "2"),))] * 2
     assert [timing.milliseconds for timing in times] == pytest.approx([0, 250])
+
+
+def test_a_broker_elsewhere_is_sent_there_at_once_what_is_in_flight(line: Line) -> None:
+    elsewhere = Endpoint("PLAINTEXT", "host2", 9093)
+    line.send(ROLES)
+    line.send(METADATA)
+    line.send(MoveChannel(elsewhere))
+    first, closed, second = line.network_mail
+    assert (first.endpoint, closed, second.endpoint) == (ENDPOINT, CloseConnection(NAME), elsewhere)
+    assert second.request == first.request == ROLES
+    line.send(Received(NAME, first.correlation_id, LeaderAndIsrResponse(0, ())), line.network)
+    assert line.transmitted == [ROLES, ROLES] and line.events == []
+    line.answer(LeaderAndIsrResponse(0, ()))
+    assert line.transmitted == [ROLES, ROLES, METADATA] and line.network_mail[-1].endpoint == elsewhere
+
+
+def test_a_broker_elsewhere_is_not_waited_for_before_the_next_try(line: Line) -> None:
+    line.send(ROLES)
+    line.fail()
+    line.send(MoveChannel(Endpoint("PLAINTEXT", "host2", 9093)))
+    line.wait(10.0)
+    assert line.transmitted == [ROLES, ROLES]
+
+
+def test_a_channel_at_rest_goes_elsewhere_with_its_next_request(line: Line) -> None:
+    line.send(MoveChannel(Endpoint("PLAINTEXT", "host3", 9092)))
+    assert line.network_mail == []
+    line.send(ROLES)
+    assert line.network_mail[0].endpoint.host == "host3"

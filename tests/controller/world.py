@@ -79,7 +79,8 @@ def endpoint(broker_id: int) -> Endpoint:
 def settings(node_id: int, **options: Any) -> NodeSettings:
     """A node's settings."""
     where = (endpoint(node_id),)
-    return NodeSettings(node_id, where, where, ("/nowhere",), "memory", **{"validate_state": True, **options})
+    said = {"advertised_listeners": where, "validate_state": True, **options}
+    return NodeSettings(node_id, where, log_dirs=("/nowhere",), zookeeper_connect="memory", **said)
 
 
 def good_answer(request: Any) -> Any:

@@ -343,6 +343,19 @@ ORDERS = {
 }
 
 
+def test_a_listener_of_controllers_own_takes_orders_too() -> None:
+    request, _ = ORDERS["UpdateMetadata"]
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        controller = await Client.of(gateway, "CLIENTS")
+        controller.writer.write(encode_request(request, 8, "x"))
+        await eventually(lambda: seen == [request])
+
+    names = {"inter_broker_listener_name": "INTERNAL", "control_plane_listener_name": "CLIENTS"}
+    run_with_gateway(scenario, listeners=TWO, **names)
+
+
 @pytest.mark.parametrize("api", [api for api in APIS if api.control], ids=lambda api: api.name)
 def test_orders_are_taken_from_the_listener_of_the_brokers_alone(api: Api) -> None:
     request, refusal = ORDERS[api.name]

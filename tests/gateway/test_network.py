@@ -220,6 +220,22 @@ def test_no_answer_in_time_fails() -> None:
     run(scenario)
 
 
+def test_connecting_and_the_answer_have_their_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(host: str, port: int) -> Any:
+        await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        async with desk_and(silent) as (desk, peer):
+            slow = attrs.evolve(transmit(peer, timeout=0.05), connect_timeout=20.0)
+            desk.send(slow)
+            assert (await desk.outcome()).reason == "no answer within 0.05 s"
+            monkeypatch.setattr(asyncio, "open_connection", never)
+            desk.send(attrs.evolve(transmit(peer, 2, timeout=20.0), connect_timeout=0.05))
+            assert (await desk.outcome()).reason == "no connection within 0.05 s"
+
+    run(scenario)
+
+
 def test_a_closed_channel_tells_nothing_of_what_was_in_flight() -> None:
     async def scenario() -> None:
         async with desk_and(silent) as (desk, peer):

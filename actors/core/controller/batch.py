@@ -215,7 +215,7 @@ class RequestBatch:
         for leader in leaders:
             if leader in context.brokers:
                 try:
-                    endpoint = context.endpoint(context.brokers[leader])
+                    endpoint = context.inter_broker_endpoint(context.brokers[leader])
                 except BrokerEndpointNotAvailable as error:
                     log.error("%s Sending LeaderAndIsr requests without a leader's endpoint: %s", context.tag, error)
                 else:

@@ -10,13 +10,14 @@ Rule 4: a registration that cannot be read changes nothing: a known broker stays
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from actors.core.controller import deletion_plan, reassignment
 from actors.core.controller.batch import announce
-from actors.core.controller.context import ControllerContext, ReplicasByBroker
-from actors.core.controller.instructions import CloseChannel, OpenChannel
+from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, ReplicasByBroker
+from actors.core.controller.instructions import CloseChannel, OpenChannel, RedirectChannel
 from actors.core.controller.partition_state_machine import move_partitions, trigger_online
 from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.slicing import chosen
@@ -74,6 +75,8 @@ def modified(context: ControllerContext, event: BrokerModifications) -> Flow[Non
             yield from changed(context, BrokerChange())
         elif new.endpoints != old.endpoints:
             log.info("%s Updated broker metadata: %s -> %s", context.tag, old, new)
+            with contextlib.suppress(BrokerEndpointNotAvailable):  # then it is reached where it was, if at all
+                yield RedirectChannel(new.id, context.endpoint(new))
             context.add_broker(new)
             yield from announce(context)
 

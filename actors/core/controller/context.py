@@ -142,8 +142,16 @@ class ControllerContext:
         self.online_brokers = frozenset(b for b in self.brokers if b not in self.shutting_down)
 
     def endpoint(self, broker: Broker) -> Endpoint:
-        """Where brokers reach `broker`: its inter-broker listener. Raises BrokerEndpointNotAvailable."""
-        wanted = self.settings.inter_broker_listener_name
+        """Where the controller reaches `broker`. Raises BrokerEndpointNotAvailable."""
+        settings = self.settings
+        return self._listener(broker, settings.control_plane_listener_name or settings.inter_broker_listener_name)
+
+    def inter_broker_endpoint(self, broker: Broker) -> Endpoint:
+        """Where brokers reach `broker`. Raises BrokerEndpointNotAvailable."""
+        return self._listener(broker, self.settings.inter_broker_listener_name)
+
+    @staticmethod
+    def _listener(broker: Broker, wanted: str) -> Endpoint:
         for endpoint in broker.endpoints:
             if endpoint.listener == wanted:
                 return endpoint

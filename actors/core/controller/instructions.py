@@ -25,6 +25,14 @@ class OpenChannel(Instruction):
 
 
 @attrs.frozen
+class RedirectChannel(Instruction):
+    """Let the channel to a broker lead to another endpoint from now on."""
+
+    broker_id: int
+    endpoint: Endpoint
+
+
+@attrs.frozen
 class CloseChannel(Instruction):
     """End the channel to a broker; requests queued or under way vanish without an answer."""
 
