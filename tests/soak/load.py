@@ -47,8 +47,8 @@ def complaints(acknowledged: Mapping[int, Mapping[int, bytes]], read: Mapping[in
 class Load:
     """A librdkafka producer, idempotent and with acks=all, that writes in a thread of its own until its end."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.acknowledged: dict[int, dict[int, bytes]] = {partition: {} for partition in range(len(ASSIGNMENT))}
+    def __init__(self, bootstrap: str, partitions: int = len(ASSIGNMENT)) -> None:
+        self.acknowledged: dict[int, dict[int, bytes]] = {partition: {} for partition in range(partitions)}
         self.failures: list[str] = []
         """What the producer gave up: it never may."""
         self._bootstrap = bootstrap

@@ -1,0 +1,50 @@
+"""Replication is honest: whatever befalls the replicas, what was acknowledged is there, once, in order, and everywhere.
+
+`make soak` takes twenty rounds of three nodes of ours and of two beside one of Apache's; `make test` and `make interop`
+take a few.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.processes import run_ours
+from tests.soak.trio import APACHE, OURS, Trio, wear
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+ROUNDS_IN_TEN_MINUTES = 20
+FEWEST = 3
+
+ALL_OURS = (OURS, OURS, OURS)
+ONE_OF_APACHES = (OURS, OURS, APACHE)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "kinds", [pytest.param(ALL_OURS, id="ours"), pytest.param(ONE_OF_APACHES, id="mixed", marks=pytest.mark.apache)]
+)
+def test_what_was_acknowledged_is_there_once_in_order_and_everywhere(
+    kinds: Sequence[str], tmp_path: Path, request: pytest.FixtureRequest, pytestconfig: pytest.Config
+) -> None:
+    jars = request.getfixturevalue("apache_jars") if APACHE in kinds else None
+    seed, seconds = pytestconfig.getoption("soak_seed"), pytestconfig.getoption("soak_seconds")
+    print(f"--soak-seed {seed}", flush=True)
+    faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
+    rounds = max(FEWEST, round(ROUNDS_IN_TEN_MINUTES * min(1.0, seconds / 600)))
+    with EmbeddedZooKeeper(tmp_path / "zookeeper") as server:
+        with Trio(tmp_path / "cluster", server.connect_string, kinds, jars, random.Random(seed)) as trio:
+            wear(trio, rounds)
+            trio.check()
+            for node, kind in enumerate(kinds):
+                if kind == OURS:
+                    assert "Traceback" not in trio.nodes[node].output
+    if rounds == FEWEST:
+        return  # the record of as much is replayed by test_soak
+    replayed = run_ours("replay", str(tmp_path / "cluster"), timeout=600)
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    assert ", 0 divergences" in replayed.stdout

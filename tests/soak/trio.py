@@ -1,0 +1,184 @@
+"""Three nodes, of ours or one of Apache's among them, whose links to one another can be cut: the replicas of one topic.
+
+Each node has two listeners: clients reach it directly, the others through a link of its own that a test may cut. Who is
+cut off still reaches ZooKeeper and its clients, and goes on as it can.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import attrs
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports
+from tests.soak.load import TOPIC, Load, complaints
+from tests.waiting import until
+from tests.zk_bridge.proxy import Proxy
+
+OURS, APACHE = "ours", "apache"
+NODES = (0, 1, 2)
+ASSIGNMENT = {str(partition): [(partition + place) % 3 for place in NODES] for partition in NODES}
+CONFIG = {"min.insync.replicas": "2", "segment.bytes": "300000"}
+SESSION_SECONDS = LAG_SECONDS = 3.0
+REST_SECONDS = 90.0
+MORE = 200
+"""Records that are acknowledged before the next blow falls."""
+
+
+@attrs.define
+class Trio:
+    """The nodes by number; `kinds` says which are whose. What is done is printed."""
+
+    place: Path
+    zookeeper: str
+    kinds: Sequence[str]
+    jars: Path | None
+    chance: random.Random
+    nodes: dict[int, Running] = attrs.field(factory=dict)
+    links: dict[int, Proxy] = attrs.field(factory=dict)
+    ports: list[int] = attrs.field(factory=lambda: free_ports(6))
+    zk: KazooClient = attrs.field(init=False)
+    load: Load = attrs.field(init=False)
+    began: float = attrs.field(factory=time.monotonic)
+
+    def __enter__(self) -> Trio:
+        self.zk = KazooClient(self.zookeeper)
+        self.zk.start(20)
+        for node in NODES:
+            self.links[node] = Proxy(self.ports[3 + node])
+            self.start(node)
+        until(lambda: self.zk.exists("/controller"), what="a controller")
+        data = {"version": 2, "partitions": ASSIGNMENT, "adding_replicas": {}, "removing_replicas": {}}
+        self.zk.create(f"/config/topics/{TOPIC}", json.dumps({"version": 1, "config": CONFIG}).encode())
+        self.zk.create(f"/brokers/topics/{TOPIC}", json.dumps(data).encode())
+        self.come_together()
+        self.load = Load(",".join(f"127.0.0.1:{port}" for port in self.ports[:3]), len(ASSIGNMENT))
+        self.load.go_on()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if hasattr(self, "load"):
+            self.load.end()
+        for node in self.nodes.values():
+            node.kill()
+        for link in self.links.values():
+            link.close()
+        self.zk.stop()
+        self.zk.close()
+
+    def say(self, what: str) -> None:
+        """Tell the story."""
+        print(f"{time.monotonic() - self.began:6.1f} s  {what}", flush=True)
+
+    def start(self, node: int) -> None:
+        """Start a node when its earlier life is over for ZooKeeper, and wait until it is registered."""
+        registration = f"/brokers/ids/{node}"
+        until(lambda: not self.zk.exists(registration), what="its earlier life is over", timeout=30)
+        port, behind, link = self.ports[node], self.ports[3 + node], self.links[node].port
+        settings = {
+            "listeners": f"CLIENTS://127.0.0.1:{port},NODES://127.0.0.1:{behind}",
+            "advertised__listeners": f"CLIENTS://127.0.0.1:{port},NODES://127.0.0.1:{link}",
+            "listener__security__protocol__map": "CLIENTS:PLAINTEXT,NODES:PLAINTEXT",
+            "inter__broker__listener__name": "NODES",
+            "replica__lag__time__max__ms": round(1000 * LAG_SECONDS),
+            "zookeeper__session__timeout__ms": round(1000 * SESSION_SECONDS),
+        }
+        folder = self.place / f"{node}"
+        if self.kinds[node] == OURS:
+            self.nodes[node] = OurNode(folder, node, port, self.zookeeper, **settings)
+        else:
+            assert self.jars is not None
+            self.nodes[node] = ApacheBroker(self.jars, folder, node, port, self.zookeeper, **settings)
+        until(lambda: self.zk.exists(registration), what=f"{node} is registered", timeout=60)
+
+    # ------------------------------------------------------------------------------------------------ what must hold
+
+    def states(self) -> list[dict[str, object]]:
+        """Each partition's state in ZooKeeper. Raises NoNodeError before there is one."""
+        path = f"/brokers/topics/{TOPIC}/partitions"
+        return [json.loads(self.zk.get(f"{path}/{partition}/state")[0]) for partition in ASSIGNMENT]
+
+    def come_together(self) -> None:
+        """Wait until all replicas of all partitions are in sync."""
+        until(
+            lambda: all(len(state["isr"]) == 3 and state["leader"] in NODES for state in self.states()),  # type: ignore[arg-type]
+            *(bool, "all replicas are in sync", REST_SECONDS, (NoNodeError,)),
+        )
+
+    def more_records(self) -> None:
+        """Wait until so many records more are acknowledged."""
+        wanted = self.load.count + MORE
+        until(lambda: self.load.count, lambda count: count >= wanted, "more records acknowledged", REST_SECONDS)
+
+    def logs(self, partition: str) -> set[str]:
+        """Checksums of the partition's log on each node: one where they are equal, byte for byte."""
+        found = set()
+        for node in NODES:
+            files = sorted((self.place / f"{node}" / "data" / f"{TOPIC}-{partition}").glob("*.log"))
+            found.add(hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest())
+        return found
+
+    def check(self) -> None:
+        """Everything that was acknowledged is there, once, in order, and on all nodes alike."""
+        self.load.pause()
+        until(lambda: self.load.undecided, lambda left: left == 0, "nothing is undecided", REST_SECONDS)
+        self.come_together()
+        for partition in ASSIGNMENT:
+            until(lambda p=partition: len(self.logs(p)), lambda kinds: kinds == 1, "equal logs", 30)  # type: ignore[misc]
+        assert self.load.failures == []
+        assert complaints(self.load.acknowledged, self.load.read_back(30)) == []
+        self.say(f"{self.load.count} records acknowledged, and there")
+
+
+# ------------------------------------------------------------------------------------------------ what is done
+
+
+def kill(trio: Trio, node: int) -> None:
+    """kill -9, and a new life when the session of the old is over."""
+    trio.nodes[node].kill()
+    trio.more_records()
+    trio.start(node)
+
+
+def freeze(trio: Trio, node: int) -> None:
+    """SIGSTOP, within the session or beyond it."""
+    trio.nodes[node].send(signal.SIGSTOP)
+    time.sleep(trio.chance.choice((1.0, SESSION_SECONDS + 1.5)))
+    trio.nodes[node].send(signal.SIGCONT)
+
+
+def cut(trio: Trio, node: int) -> None:
+    """Nobody of the others reaches it, for longer than a replica may lag behind."""
+    trio.links[node].cut()
+    time.sleep(2 * LAG_SECONDS)
+    trio.links[node].heal()
+
+
+def restart(trio: Trio, node: int) -> None:
+    """A clean stop, and a new life."""
+    trio.nodes[node].stop()
+    trio.more_records()
+    trio.start(node)
+
+
+DEEDS: tuple[Callable[[Trio, int], None], ...] = (kill, cut, freeze, restart)
+
+
+def wear(trio: Trio, rounds: int) -> None:
+    """So many blows, each kind once before any comes again, on any node: the controller and leaders are among them."""
+    for number in range(rounds):
+        if number % len(DEEDS) == 0:
+            deeds = trio.chance.sample(DEEDS, len(DEEDS))
+        deed, node = deeds[number % len(DEEDS)], trio.chance.choice(NODES)
+        trio.say(f"{deed.__name__} {node} ({trio.kinds[node]})")
+        deed(trio, node)
+        trio.come_together()
+        trio.more_records()
