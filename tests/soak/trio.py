@@ -149,16 +149,22 @@ def kill(trio: Trio, node: int) -> None:
 
 
 def freeze(trio: Trio, node: int) -> None:
-    """SIGSTOP, within the session or beyond it."""
+    """SIGSTOP until the others go on without it, or until its session is over."""
     trio.nodes[node].send(signal.SIGSTOP)
-    time.sleep(trio.chance.choice((1.0, SESSION_SECONDS + 1.5)))
+    if trio.chance.random() < 0.5:
+        trio.more_records()
+    else:
+        until(lambda: not trio.zk.exists(f"/brokers/ids/{node}"), what="its session is over", timeout=30)
     trio.nodes[node].send(signal.SIGCONT)
 
 
 def cut(trio: Trio, node: int) -> None:
-    """Nobody of the others reaches it, for longer than a replica may lag behind."""
+    """Nobody of the others reaches it until, of what it leads, nobody but itself is in sync."""
     trio.links[node].cut()
-    time.sleep(2 * LAG_SECONDS)
+    until(
+        lambda: [state["isr"] for state in trio.states() if state["leader"] == node],
+        *(lambda isrs: all(isr == [node] for isr in isrs), "it is alone", REST_SECONDS),
+    )
     trio.links[node].heal()
 
 
