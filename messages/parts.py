@@ -8,7 +8,7 @@ Rule 1: a message whose list is longer than SLICE goes as several. Parts of SLIC
 Rule 2: until the message comes, its receiver keeps the parts and does nothing with them that cannot be forgotten. A
         message that fits into one part has none ahead of it.
 Rule 3: who passes a message on passes its parts on as they are: to several receivers the very same objects, so that
-        they are encoded once, for the wire and for the trace.
+        they are encoded once, for the wire and for the trace. Nobody makes one list of them again, the codec neither.
 Rule 4: entries beyond MAX_ENTRIES are not taken in. Kafka's own limit for a whole cluster with ZooKeeper is 200,000
         partitions.
 """
@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 import attrs
 
 from messages.conversation import SLICE, Flow, Pause, slices
+from messages.encoded import Encoded
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -43,21 +44,21 @@ MAX_ENTRIES = 250_000
 
 
 @message
-class LeaderAndIsrPart:
+class LeaderAndIsrPart(Encoded):
     """Partition states of a LeaderAndIsrRequest."""
 
     entries: tuple[LeaderAndIsrPartitionState, ...]
 
 
 @message
-class StopReplicaPart:
+class StopReplicaPart(Encoded):
     """Partition states of a StopReplicaRequest."""
 
     entries: tuple[StopReplicaPartitionState, ...]
 
 
 @message
-class UpdateMetadataPart:
+class UpdateMetadataPart(Encoded):
     """Partition states of an UpdateMetadataRequest."""
 
     entries: tuple[UpdateMetadataPartitionState, ...]

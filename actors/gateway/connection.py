@@ -12,7 +12,7 @@ from messages.apis import API_BY_KEY, API_BY_REQUEST
 from messages.errors import CLUSTER_AUTHORIZATION_FAILED
 from messages.network import ClientPart, ClientRequest, ClientResponse
 from messages.node import NodeSettings
-from messages.parts import Part, cut, joined
+from messages.parts import Part, joined
 from messages.vocabulary import Message
 from messages.wire import FrameReader, RequestHeader, Steps, WireError, decoding_request, encoding_response
 
@@ -200,18 +200,17 @@ class Connection(asyncio.Protocol):
         self._steps = steps
         self._gateway.bench.begin(steps, finished)
 
-    def _submit(self, read: tuple[RequestHeader, Message]) -> None:
+    def _submit(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Pass a request on that was read."""
         self._give_memory_back()
-        header, request = self._under_way, _ = read
+        header, parts, request = self._under_way, _, _ = read
         if API_BY_REQUEST[type(request)].control and not self._trusted:
             self._gateway.log.warning(
                 "%s on %s may not send a %s: refused", self._peer, self.listener, type(request).__name__
             )
-            refusal = API_BY_REQUEST[type(request)].refusal(request, CLUSTER_AUTHORIZATION_FAILED)
+            refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), CLUSTER_AUTHORIZATION_FAILED)
             self.respond(ClientResponse(self.id, header.correlation_id, refusal))
             return
-        parts, request = cut(request)
         for part in parts:
             self._gateway.submit(ClientPart(self.id, part))
         self._gateway.submit(ClientRequest(self.id, header.correlation_id, header.client_id, self.listener, request))
@@ -237,7 +236,7 @@ class Connection(asyncio.Protocol):
             self._answer(header, frame)
             self._gateway.bench.begin(letting_go(parts), lambda _: None)
 
-        self._work(encoding_response(header, joined(parts, response.response)), answer)
+        self._work(encoding_response(header, response.response, parts), answer)
 
     def _answer(self, header: RequestHeader, frame: bytes) -> None:
         """Send an answer that was written, and go on with the next request."""

@@ -22,7 +22,7 @@ from actors.runtime import LocalBase
 from messages.cluster import Endpoint
 from messages.conversation import Answer, Ask
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
-from messages.parts import Part, cut, joined
+from messages.parts import Part
 from messages.vocabulary import Message
 from messages.wire import WireError, decoding_response, encoding_request
 
@@ -61,24 +61,23 @@ class Channel:
             self.endpoint = endpoint
             self.reader, self.writer = await asyncio.open_connection(endpoint.host, endpoint.port)
 
-    async def request(self, transmit: Transmit, parts: list[Part]) -> Message:
+    async def request(self, transmit: Transmit, parts: list[Part]) -> tuple[tuple[Part, ...], Message]:
         """Send on the open connection, and read the reply. Any failure is the caller's to close on."""
         assert self.reader is not None
         assert self.writer is not None
-        request = joined(parts, transmit.request)
-        steps = encoding_request(request, transmit.correlation_id, transmit.client_id)
+        steps = encoding_request(transmit.request, transmit.correlation_id, transmit.client_id, parts)
         self.writer.write(await self._bench.result(steps))
         await self.writer.drain()
         (size,) = _SIZE.unpack(await self.reader.readexactly(_SIZE.size))
         if not 0 <= size <= MAX_RESPONSE_BYTES:
             raise ConnectionError(f"a response of {size} bytes was announced")
         frame = await self.reader.readexactly(size)
-        correlation_id, response = await self._bench.result(
+        correlation_id, ahead, response = await self._bench.result(
             decoding_response(type(transmit.request), transmit.request.version, frame)
         )
         if correlation_id != transmit.correlation_id:
             raise ConnectionError(f"the reply is to request {correlation_id}, not {transmit.correlation_id}")
-        return response
+        return ahead, response
 
     def sever(self) -> None:
         """Break the connection; the request under way fails."""
@@ -145,7 +144,7 @@ class NetworkGateway:
             async with _within(transmit.connect_timeout or transmit.timeout, "no connection"):
                 await channel.connect(transmit.endpoint)
             async with _within(transmit.timeout, "no answer"):
-                ahead, response = cut(await channel.request(transmit, parts))
+                ahead, response = await channel.request(transmit, parts)
             for part in ahead:
                 self._base.inject(sender, ChannelPart(transmit.channel, part), self.address)
             outcome = Received(transmit.channel, transmit.correlation_id, response)

@@ -7,19 +7,19 @@ Rule 2: headers follow the layout: request header v2 and response header v1 wher
 Rule 3: ApiVersions is how strangers meet, so a request of it in a version that we do not know is read as far as its
         header, and UNSUPPORTED_VERSION (35) always goes out, and is read, in the layout of version 0.
 Rule 4: everything is done in steps, so that a large message can be worked on between other things (`compiler`, rule 4);
-        `encode_...` and `decode_...` take all steps at once.
+        `encode_...` and `decode_...` take all steps at once, and know of no parts.
 """
 
 from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from messages.apis import API_BY_KEY, API_BY_REQUEST, Api
 from messages.errors import UNSUPPORTED_VERSION
-from messages.parts import MAX_ENTRIES
+from messages.parts import MAX_ENTRIES, Part, joined
 from messages.requests import ApiVersionsRequest
 from messages.vocabulary import Message
 from messages.wire.bindings import BINDINGS
@@ -74,7 +74,8 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
     An ApiVersions request beyond the known versions comes back with that version and nothing else. Raises UnknownApi,
     UnsupportedVersion, MalformedFrame.
     """
-    return all_at_once(decoding_request(frame))
+    header, parts, request = all_at_once(decoding_request(frame))
+    return header, joined(parts, request)
 
 
 def encode_response(header: RequestHeader, response: Message) -> bytes:
@@ -91,14 +92,15 @@ def decode_response(request: type | int, version: int, frame: bytes) -> tuple[in
     `request` is the type or the API key of the request that it answers, `version` that request's version. Raises
     UnknownApi, UnsupportedVersion, MalformedFrame.
     """
-    return all_at_once(decoding_response(request, version, frame))
+    correlation_id, parts, response = all_at_once(decoding_response(request, version, frame))
+    return correlation_id, joined(parts, response)
 
 
 # -------------------------------------------------------------------------------------------------------- in steps
 
 
-def encoding_request(request: Message, correlation_id: int, client_id: str) -> Steps[bytes]:
-    """`encode_request` in steps."""
+def encoding_request(request: Message, correlation_id: int, client_id: str, parts: Sequence[Part] = ()) -> Steps[bytes]:
+    """`encode_request` in steps, with the parts that go ahead of the request."""
     api = API_BY_REQUEST.get(type(request))
     if api is None:
         raise UnknownApi(f"{type(request).__name__} is no request")
@@ -110,14 +112,14 @@ def encoding_request(request: Message, correlation_id: int, client_id: str) -> S
             head += framed_text(client_id, compact=False)
             if _request_schema(api).is_flexible(version):
                 head += _NO_TAGS
-        pieces = yield from _request_writer(api, version)(request)
+        pieces = yield from _request_writer(api, version)(request, parts)
     except _UNENCODABLE as error:
         raise Unencodable(str(error), api.name, version) from error
     return framed(head, *pieces)
 
 
-def decoding_request(frame: bytes) -> Steps[tuple[RequestHeader, Message]]:
-    """`decode_request` in steps. Nothing of the request is to be had before the last."""
+def decoding_request(frame: bytes) -> Steps[tuple[RequestHeader, tuple[Part, ...], Message]]:
+    """`decode_request` in steps and in parts. Nothing of the request is to be had before the last step."""
     frame = bytes(frame)
     if len(frame) < _KEY_AND_VERSION.size:
         raise MalformedFrame(f"a request of {len(frame)} bytes")
@@ -131,16 +133,16 @@ def decoding_request(frame: bytes) -> Steps[tuple[RequestHeader, Message]]:
     try:
         header, position = _read_request_header(api, version, frame)
         if stranger:
-            return header, ApiVersionsRequest(version)
-        request, end = yield from _request_reader(api, version)(frame, position)
+            return header, (), ApiVersionsRequest(version)
+        parts, request, end = yield from _request_reader(api, version)(frame, position)
     except _UNREADABLE as error:
         raise _malformed(error, api, version) from error
     _check_end(end, frame, api, version)
-    return header, request
+    return header, parts, request
 
 
-def encoding_response(header: RequestHeader, response: Message) -> Steps[bytes]:
-    """`encode_response` in steps."""
+def encoding_response(header: RequestHeader, response: Message, parts: Sequence[Part] = ()) -> Steps[bytes]:
+    """`encode_response` in steps, with the parts that go ahead of the response."""
     api = _api(header.api_key, header.version)
     version = header.version
     if type(response) is not api.response:
@@ -152,14 +154,14 @@ def encoding_response(header: RequestHeader, response: Message) -> Steps[bytes]:
         head = _CORRELATION_ID.pack(header.correlation_id)
         if _flexible_response_header(api, version):
             head += _NO_TAGS
-        pieces = yield from _response_writer(api, version)(response)
+        pieces = yield from _response_writer(api, version)(response, parts)
     except _UNENCODABLE as error:
         raise Unencodable(str(error), api.name, version) from error
     return framed(head, *pieces)
 
 
-def decoding_response(request: type | int, version: int, frame: bytes) -> Steps[tuple[int, Message]]:
-    """`decode_response` in steps."""
+def decoding_response(request: type | int, version: int, frame: bytes) -> Steps[tuple[int, tuple[Part, ...], Message]]:
+    """`decode_response` in steps and in parts."""
     api = _api(request, version)
     if api.key != _API_VERSIONS:
         _check_version(api, version)
@@ -172,11 +174,11 @@ def decoding_response(request: type | int, version: int, frame: bytes) -> Steps[
         if api.key == _API_VERSIONS and _error_code(frame, position) == UNSUPPORTED_VERSION:
             version = 0
         _check_version(api, version)
-        response, end = yield from _response_reader(api, version)(frame, position)
+        parts, response, end = yield from _response_reader(api, version)(frame, position)
     except _UNREADABLE as error:
         raise _malformed(error, api, version) from error
     _check_end(end, frame, api, version)
-    return correlation_id, response
+    return correlation_id, parts, response
 
 
 _UNENCODABLE = (ValueError, TypeError, AttributeError, OverflowError, struct.error)
@@ -207,22 +209,22 @@ def _response_schema(api: Api) -> Schema:
 
 
 @functools.cache
-def _request_reader(api: Api, version: int) -> Callable[[bytes, int], Steps[tuple[Any, int]]]:
+def _request_reader(api: Api, version: int) -> Callable[[bytes, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
     return compile_reader(api.request, _request_schema(api).layout(version), version, BINDINGS, MAX_ENTRIES)
 
 
 @functools.cache
-def _request_writer(api: Api, version: int) -> Callable[[Any], Steps[list[bytes]]]:
+def _request_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[list[bytes]]]:
     return compile_writer(api.request, _request_schema(api).layout(version), version, BINDINGS)
 
 
 @functools.cache
-def _response_reader(api: Api, version: int) -> Callable[[bytes, int], Steps[tuple[Any, int]]]:
+def _response_reader(api: Api, version: int) -> Callable[[bytes, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
     return compile_reader(api.response, _response_schema(api).layout(version), version, BINDINGS, MAX_ANSWER_ENTRIES)
 
 
 @functools.cache
-def _response_writer(api: Api, version: int) -> Callable[[Any], Steps[list[bytes]]]:
+def _response_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[list[bytes]]]:
     return compile_writer(api.response, _response_schema(api).layout(version), version, BINDINGS)
 
 

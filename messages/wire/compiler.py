@@ -9,6 +9,8 @@ Rule 3: a struct that is flat - numbers, texts, lists of int32 - is read and wri
         Rows of `Encoded` values are made once for all the requests that they go into.
 Rule 4: reading and writing are generators that yield after every SLICE structs of an array, so that large messages can
         be worked on in slices. Nothing that was read is seen before the end.
+Rule 5: a message whose list is long is written from its parts, and read into parts (`messages.parts`). A part's rows
+        are made once for all requests that it goes ahead of.
 """
 
 from __future__ import annotations
@@ -16,14 +18,15 @@ from __future__ import annotations
 import struct
 import types
 import typing
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import attrs
 
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE
+from messages.conversation import SLICE, slices
 from messages.encoded import Encoded
+from messages.parts import PARTED
 from messages.wire import primitives
 from messages.wire.layout import Field, Layout
 
@@ -60,8 +63,8 @@ Bindings = Mapping[type, Binding]
 
 def compile_reader(
     kind: type, layout: Layout, version: int, bindings: Bindings, most: int
-) -> Callable[[bytes, int], Steps[tuple[Any, int]]]:
-    """`read(data, position)`, whose result is the message and where it ended.
+) -> Callable[[bytes, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
+    """`read(data, position)`, whose result is the parts that go ahead of the message, it, and where it ended.
 
     It raises ValueError, IndexError or struct.error for bytes that are none, or that have more than `most` structs (as
     soon as a slice goes beyond).
@@ -69,8 +72,10 @@ def compile_reader(
     return _Reader(layout, version, bindings, most).compile(kind)
 
 
-def compile_writer(kind: type, layout: Layout, version: int, bindings: Bindings) -> Callable[[Any], Steps[list[bytes]]]:
-    """`write(message)`, whose result are the pieces of its bytes.
+def compile_writer(
+    kind: type, layout: Layout, version: int, bindings: Bindings
+) -> Callable[[Any, Sequence[Any]], Steps[list[bytes]]]:
+    """`write(message, parts)`, whose result are the pieces of their bytes.
 
     It raises ValueError, TypeError, AttributeError or struct.error for what has no bytes.
     """
@@ -136,6 +141,8 @@ class _Code:
         self.depth = 0
         self.names: dict[str, Any] = {"SLICE": SLICE, "TopicPartition": TopicPartition, "new_tuple": tuple.__new__}
         self.used = 0
+        self.parted = ""
+        """The attribute of the message whose elements come in parts."""
 
     def emit(self, *lines: str) -> None:
         self.lines += ["    " * self.depth + line for line in lines]
@@ -205,6 +212,7 @@ class _Inner(NamedTuple):
     field: str
     kind: _Class
     items: str
+    parted: bool
 
 
 class _Reader(_Code):
@@ -216,12 +224,16 @@ class _Reader(_Code):
         self.emit("def code(data, position):")
         self.depth = 1
         self.emit("left = SLICE", "done = 0", "if not left: yield")
+        if kind in PARTED:
+            self.parted = PARTED[kind].field
+            self.emit("parts = []", f"part = {self.refer(PARTED[kind].part, 'Part')}")
         self.guesses: list[str] = []
         body, scope = len(self.lines), _Scope()
         scope.values["version"] = str(self.version)
         message = self.class_of(kind)
         scope = self.struct(message, self.layout.fields, scope)
-        self.emit(f"return {self.value(message, self.layout.fields, scope)}, position")
+        parts = "tuple(parts)" if self.parted else "()"
+        self.emit(f"return {parts}, {self.value(message, self.layout.fields, scope)}, position")
         self.lines[body:body] = self.guesses
         return self.finish(f"read {kind.__name__}")
 
@@ -264,20 +276,24 @@ class _Reader(_Code):
     def variable(self, kind: _Class, field: Field, scope: _Scope, inner: _Inner | None) -> None:
         """Read a field of no fixed size."""
         if inner is not None and field.name == inner.field:
-            self.array(field, inner.items, lambda: self.append(inner.items, inner.kind, field, scope))
+            self.array(field, inner.items, lambda: self.append(inner.items, inner.kind, field, scope, inner.parted))
             return
         attribute, grouped = kind.attribute(field.name), kind.grouped(field.name)
         name = scope.values[field.name] = self.fresh(field.name)
         if grouped is not None:
-            within = _Inner(grouped[1], self.class_of(kind.element(grouped[0])), self.fresh(grouped[0]))
+            element = self.class_of(kind.element(grouped[0]))
+            within = _Inner(grouped[1], element, self.fresh(grouped[0]), self.is_parted(kind, grouped[0]))
             scope.values[grouped[0]] = within.items
             self.emit(f"{within.items} = []")
             self.array(field, name, lambda: self.struct(self.class_of(None), field.fields, scope, within))
+            self.part(kind, grouped[0], within.items)
             self.emit(f"{within.items} = tuple({within.items})")
         elif field.fields or (attribute is not None and attribute in kind.binding.gathered):
             element = self.class_of(None if attribute is None else kind.element(attribute))
             self.emit(f"{name} = []")
-            self.array(field, name, lambda: self.append(name, element, field, scope))
+            parted = self.is_parted(kind, attribute)
+            self.array(field, name, lambda: self.append(name, element, field, scope, parted))
+            self.part(kind, attribute, name)
             self.emit(f"if {name} is not None: {name} = tuple({name})")
         else:
             read = _READ[field.type, field.array]
@@ -300,13 +316,23 @@ class _Reader(_Code):
         if not field.nullable:
             self.emit(f"if {condition}: {self.refer(_refuse_null)}({field.name!r})")
 
-    def append(self, items: str, kind: _Class, field: Field, outer: _Scope) -> None:
+    def is_parted(self, kind: _Class, attribute: str | None) -> bool:
+        """Whether the elements of this attribute come in parts (rule 5)."""
+        return kind.type in PARTED and attribute == self.parted
+
+    def part(self, kind: _Class, attribute: str | None, items: str) -> None:
+        """The list is whole: what does not fit into the message goes ahead of it."""
+        if self.is_parted(kind, attribute):
+            self.emit(f"while len({items}) > SLICE: {self.refer(_cut)}({items}, parts, part)")
+
+    def append(self, items: str, kind: _Class, field: Field, outer: _Scope, parted: bool) -> None:
         """Read one element of an array, and append it."""
         fields = _elements(field)
         scope = self.row(field, outer) if _is_flat(fields) else self.struct(kind, fields, outer)
         if kind.type is not None:
             self.emit(f"{items}.append({self.value(kind, fields, scope)})")
-        self.step("done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})")
+        cut = [f"if len({items}) > SLICE: {self.refer(_cut)}({items}, parts, part)"] if parted else []
+        self.step("done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut)
 
     def row(self, field: Field, outer: _Scope) -> _Scope:
         """Read a flat struct at once, in the guess that it is as long as the last one (rule 3)."""
@@ -377,6 +403,12 @@ class _Reader(_Code):
         return f"new_tuple(TopicPartition, ({scope.first(_TOPIC_NAMES)}, {scope.first(_PARTITION_NAMES)}))"
 
 
+def _cut(items: list[Any], parts: list[Any], part: Callable[[tuple[Any, ...]], Any]) -> None:
+    """The first of the items become a part."""
+    parts.append(part(tuple(items[:SLICE])))
+    del items[:SLICE]
+
+
 def _refuse_null(field: str) -> NoReturn:
     raise ValueError(f"{field} is null")
 
@@ -414,8 +446,12 @@ _READ: dict[tuple[str, bool], Callable[..., Any]] = {
 
 class _Writer(_Code):
     def compile(self, kind: type) -> Any:
-        self.emit("def code(message):")
+        self.emit("def code(message, parts=()):")
         self.depth = 1
+        if kind in PARTED:
+            self.parted = PARTED[kind].field
+            self.names["slices"] = slices
+            self.emit(f"chunks = [part.entries for part in parts] + [*slices(message.{self.parted})]")
         self.emit("left = SLICE", "if not left: yield", "joined = 0", "out = []", "add = out.append")
         self.struct(self.class_of(kind), self.layout.fields, "message")
         self.emit("return out")
@@ -452,12 +488,24 @@ class _Writer(_Code):
     def array(self, kind: _Class, field: Field, attribute: str, value: str) -> None:
         """Write an array, its elements one after the other."""
         items, item = self.fresh(attribute), self.fresh("item")
+        if kind.type in PARTED and attribute == self.parted:
+            self.emit(f"add({self.count('chunks', 'sum(map(len, chunks))')})", f"for {items} in chunks:")
+            self.depth += 1
+            self.elements(kind, field, attribute, items, item)
+            self.depth -= 1
+            return
         source = kind.binding.written.get(field.name)
         self.emit(f"{items} = {value}.{attribute}" if source is None else f"{items} = {self.refer(source)}({value})")
         if field.nullable:
             self.emit(f"if {items} is None:", f"    add({primitives.null('array', self.flexible)!r})", "else:")
             self.depth += 1
-        self.emit(f"add({self.count(items)})", f"for {item} in {items}:")
+        self.emit(f"add({self.count(items)})")
+        self.elements(kind, field, attribute, items, item)
+        self.depth -= 1 if field.nullable else 0
+
+    def elements(self, kind: _Class, field: Field, attribute: str, items: str, item: str) -> None:
+        """Write the elements of an array."""
+        self.emit(f"for {item} in {items}:")
         self.depth += 1
         element = self.class_of(kind.element(attribute))
         if _is_flat(_elements(field)):
@@ -465,7 +513,7 @@ class _Writer(_Code):
         else:
             self.struct(element, field.fields, item)
         self.step("out[joined:] = [b''.join(out[joined:])]", "joined = len(out)")
-        self.depth -= 2 if field.nullable else 1
+        self.depth -= 1
 
     def groups(self, kind: _Class, field: Field, grouped: tuple[str, str], value: str) -> None:
         """Write what is gathered in the message by topic (rule 2)."""
@@ -474,7 +522,25 @@ class _Writer(_Code):
         array = next(part for part in _present(field.fields) if part.name == inner)
         others = [part for part in _present(field.fields) if part.name != inner]
         named = any(part.type == "string" and part.name in _TOPIC_NAMES for part in others)
-        self.emit("groups = {}", "last = None", f"for item in {value}.{attribute}:")
+        before = others[: _present(field.fields).index(array)]
+        after = others[_present(field.fields).index(array) :]
+        if kind.type in PARTED and attribute == self.parted:
+            gathered = self.gather_parts(element, array, named)
+        else:
+            self.emit("groups = {}")
+            self.gather(element, array, named, f"{value}.{attribute}")
+            gathered = "len(rows)", "b''.join(rows)"
+        self.emit(f"add({self.count('groups')})", "for topic, rows in groups.items():")
+        self.depth += 1
+        keyed = self.class_of(TopicPartition)
+        self.add(keyed, before, "")
+        self.emit(f"add({self.count('rows', gathered[0])})", f"add({gathered[1]})")
+        self.add(keyed, after, "", self.flexible)
+        self.depth -= 1
+
+    def gather(self, element: _Class, array: Field, named: bool, items: str) -> None:
+        """Add the rows of these items to `groups`, by topic."""
+        self.emit("last = None", f"for item in {items}:")
         self.depth += 1
         row = self.kept_row(element, array, "item")
         if not named:
@@ -483,14 +549,30 @@ class _Writer(_Code):
         self.emit("    if rows is None: rows = groups[topic] = []", f"rows.append({row})")
         self.step()
         self.depth -= 1
-        self.emit(f"add({self.count('groups')})", "for topic, rows in groups.items():")
+
+    def gather_parts(self, element: _Class, array: Field, named: bool) -> tuple[str, str]:
+        """Add the rows of all parts, and of the message, to `groups`: by topic, [count, bytes, count, bytes, ...].
+
+        What a part has kept is taken as it is (rule 5). The expressions of a topic's count, and of its bytes.
+        """
+        self.refer(_kept_groups)
+        self.emit("all_groups = {}", "for at, entries in enumerate(chunks):")
         self.depth += 1
-        keyed = self.class_of(TopicPartition)
-        before = others[: _present(field.fields).index(array)]
-        self.add(keyed, before, "")
-        self.emit(f"add({self.count('rows')})", "add(b''.join(rows))")
-        self.add(keyed, others[_present(field.fields).index(array) :], "", self.flexible)
+        self.emit(f"groups = _kept_groups(parts[at], {self.version}) if at < len(parts) else None")
+        self.emit("if groups is not None: made = groups", "else:")
+        self.depth += 1
+        self.emit("groups = {}")
+        self.gather(element, array, named, "entries")
+        self.emit("made = {topic: (len(rows), b''.join(rows)) for topic, rows in groups.items()}")
+        self.emit(f"if at < len(parts): {self.refer(_keep_groups)}(parts[at], made, {self.version})")
         self.depth -= 1
+        self.emit("for topic, rows in made.items():")
+        self.emit(
+            "    known = all_groups.get(topic)", "    all_groups[topic] = rows if known is None else known + rows"
+        )
+        self.depth -= 1
+        self.emit("groups = all_groups")
+        return "sum(rows[::2])", "b''.join(rows[1::2])"
 
     def kept_row(self, kind: _Class, field: Field, value: str) -> str:
         """The expression of an element's row, which is kept where the class does that (rule 3)."""
@@ -498,8 +580,7 @@ class _Writer(_Code):
         made = self.row(kind, _present(_elements(field)), value, self.flexible and bool(field.fields))
         if not (isinstance(kind.type, type) and issubclass(kind.type, Encoded)):
             return made
-        self.names["keep"] = Encoded.__dict__["_encoded"].__set__
-        self.names["keep_version"] = Encoded.__dict__["_encoded_version"].__set__
+        self.names["keep"], self.names["keep_version"] = _keep_encoded, _keep_version
         self.emit("try:", f"    known = {value}._encoded_version == {self.version}")
         self.emit("except AttributeError:", "    known = False", "if known:", f"    row = {value}._encoded", "else:")
         self.emit(f"    row = {made}", f"    keep({value}, row)", f"    keep_version({value}, {self.version})")
@@ -572,8 +653,25 @@ class _Writer(_Code):
             return value
         return repr(_ZERO_ID if field.type == "uuid" else field.default)
 
-    def count(self, items: str) -> str:
-        return f"{self.refer(primitives.length)}(len({items}), {self.flexible})"
+    def count(self, items: str, expression: str = "") -> str:
+        return f"{self.refer(primitives.length)}({expression or f'len({items})'}, {self.flexible})"
+
+
+_kept, _kept_version = Encoded.__dict__["_encoded"].__get__, Encoded.__dict__["_encoded_version"].__get__
+_keep_encoded, _keep_version = Encoded.__dict__["_encoded"].__set__, Encoded.__dict__["_encoded_version"].__set__
+
+
+def _kept_groups(part: Any, version: int) -> Any:
+    """The rows that a part has kept: topic -> (how many, their bytes); None where it has none of this version."""
+    try:
+        return _kept(part) if _kept_version(part) == version else None
+    except AttributeError:
+        return None
+
+
+def _keep_groups(part: Any, groups: Any, version: int) -> None:
+    _keep_encoded(part, groups)
+    _keep_version(part, version)
 
 
 def _framed_texts(value: tuple[str, ...], compact: bool) -> bytes:

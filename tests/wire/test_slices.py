@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from messages.cluster import TopicPartition
 from messages.conversation import SLICE
+from messages.parts import cut, entries_of, joined
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -85,7 +86,13 @@ def in_slices(steps: Any) -> tuple[int, Any]:
 def test_a_large_request_takes_a_slice_for_every_so_many_entries(request_: Any) -> None:
     slices, frame = in_slices(encoding_request(request_, 1, "me"))
     assert slices == 3
-    assert in_slices(decoding_request(frame[4:])) == (3, (decode_request(frame[4:])[0], request_))
+    slices, (header, parts, last) = in_slices(decoding_request(frame[4:]))
+    assert (slices, header) == (3, decode_request(frame[4:])[0])
+    assert [len(entries) for entries in entries_of(parts, last)] == [SLICE, SLICE, 1]
+    assert joined(parts, last) == decode_request(frame[4:])[1] == request_
+    grouped = request_ is not LARGE_REQUESTS["ungrouped"]
+    assert in_slices(encoding_request(last, 1, "me", parts)) == (3, frame)
+    assert in_slices(encoding_request(last, 1, "me", parts)) == (1 if grouped else 3, frame), "parts keep their rows"
 
 
 @pytest.mark.parametrize(("key", "version", "response"), LARGE_RESPONSES.values(), ids=LARGE_RESPONSES)
@@ -93,6 +100,8 @@ def test_a_large_response_takes_a_slice_for_every_so_many_entries(key: int, vers
     slices, frame = in_slices(encoding_response(RequestHeader(key, version, 1, ""), response))
     assert slices == in_slices(decoding_response(key, version, frame[4:]))[0] >= 3
     assert decode_response(key, version, frame[4:]) == (1, response)
+    parts, last = cut(response)
+    assert in_slices(encoding_response(RequestHeader(key, version, 1, ""), last, parts)) == (slices, frame)
 
 
 @pytest.mark.parametrize("request_", LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
