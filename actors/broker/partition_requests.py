@@ -8,11 +8,12 @@ Rule 3: a fetch goes by its session, which knows what its partitions have (`acto
         are asked in which there may be something, and a fetch that finds too little waits there, not in partitions.
 Rule 4: a produce with acks=0 is never answered. If it fails the connection is closed: the producer has no other way to
         hear of it.
+Rule 5: nobody but an admin client writes into internal topics, by its name (broker.md 3.6).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import attrs
@@ -20,6 +21,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.fetch_sessions import FetchSessions
 from actors.core.broker.fetches import Fetches, Read, Respond
+from actors.core.topic_name import INTERNAL_TOPICS
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
 from messages.broker import AliveBrokers, Forwarded
@@ -37,6 +39,7 @@ from messages.data_requests import (
     ProduceRequest,
 )
 from messages.errors import (
+    INVALID_TOPIC,
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
@@ -62,6 +65,8 @@ from messages.partition import (
     WhoIsIdle,
 )
 from messages.vocabulary import Message
+
+ADMIN_CLIENT = "__admin_client"
 
 MOST_SESSIONS = 1 << 30
 """In a node's life: no clock gives a first id that leaves room for fewer."""
@@ -120,13 +125,16 @@ class PartitionRequestsActor(Dispatcher):
         _BEGIN[type(message.request.request)](self, message, message.request.request)
 
     def _produce(self, forwarded: Forwarded, request: ProduceRequest) -> None:
+        """Hand each batch to its partition. Internal topics are the brokers' own, and an admin's (rule 5)."""
         timeout = request.timeout_ms / 1000
+        barred = () if forwarded.request.client_id == ADMIN_CLIENT else INTERNAL_TOPICS
         self._ask(
             forwarded,
             [part.partition for part in request.partitions],
             lambda number, index: AppendBatch(
                 number, index, request.partitions[index], request.acks, request.version, timeout
             ),
+            barred,
         )
 
     def _list_offsets(self, forwarded: Forwarded, request: ListOffsetsRequest) -> None:
@@ -158,14 +166,18 @@ class PartitionRequestsActor(Dispatcher):
         forwarded: Forwarded,
         partitions: Sequence[TopicPartition],
         question: Callable[[int, int], Message],
+        barred: Collection[str] = (),
     ) -> None:
-        """Ask every partition (rules 1, 2)."""
+        """Ask every partition but those of topics that are `barred` (rules 1, 2, 5)."""
         self._requests += 1
         number, refusal = self._requests, _REFUSALS[type(forwarded.request.request)]
         pending = _Pending(forwarded, [None] * len(partitions), len(partitions), [])
         self._pending[number] = pending
         for index, partition in enumerate(partitions):
-            if partition not in self._hosted:
+            if partition.topic in barred:
+                pending.results[index] = refusal(partition, INVALID_TOPIC)
+                pending.outstanding -= 1
+            elif partition not in self._hosted:
                 pending.lost.append(index)
             elif (actor := self._hosted[partition]) is None:
                 pending.results[index] = refusal(partition, KAFKA_STORAGE_ERROR)

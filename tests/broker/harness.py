@@ -261,13 +261,13 @@ class Broker:
         """A registration with this czxid."""
         self.base.inject(self.manager, BrokerEpoch(epoch))
 
-    def post(self, request: Message, listener: str = "PLAINTEXT") -> int:
+    def post(self, request: Message, listener: str = "PLAINTEXT", client: str = "test") -> int:
         """Send a request to the handler; its correlation id."""
         self._correlation_id += 1
         parts, request = cut(request)
         for part in parts:
             self.base.inject(self.handler, ClientPart(1, part), self._client)
-        message = ClientRequest(1, self._correlation_id, "test", listener, request)
+        message = ClientRequest(1, self._correlation_id, client, listener, request)
         self.base.inject(self.handler, message, self._client)
         return self._correlation_id
 

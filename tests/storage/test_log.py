@@ -389,3 +389,37 @@ def test_kafkas_own_tool_reads_the_files_without_a_complaint(folder: str, apache
     assert "lastSequence: 399 lastOffset: 399 offsetDelta: 1" in said.stdout
     for complaint in ("mismatch", "non-consecutive", "not valid", "isvalid: false", "Exception"):
         assert complaint not in said.stdout + said.stderr
+
+
+# ------------------------------------------------------------------------------------- rows of broker.md 9 and 9.7
+
+
+def test_row_50_an_offset_in_a_gap_gives_the_next_batch(folder: str) -> None:
+    log = opened(folder)
+    for base in (0, 10):  # what a compacted leader sends
+        log.append_as_follower(memoryview(batch(b"a", b"b", base_offset=base, leader_epoch=1)), NOW)
+    found = [header.base_offset for _, header in whole_batches(log.read(5, 1000, log.end).data)]
+    assert (found, log.end) == ([10], 12)
+
+
+def test_row_89_an_index_without_a_log_is_removed(folder: str) -> None:
+    log = filled(folder)
+    log.close()
+    strays = [Path(folder, f"{900:020d}{suffix}") for suffix in (".index", ".timeindex")]
+    for stray in strays:
+        stray.touch()
+    assert opened(folder).end == log.end
+    assert not any(stray.exists() for stray in strays)
+
+
+def test_row_94_with_old_segments_go_the_epochs_that_were_in_them(folder: str) -> None:
+    log = opened(folder, config=LogConfig(segment_bytes=1000, retention_ms=-1, retention_bytes=0))
+    for epoch in range(1, 31):
+        log.epochs.assign(epoch, log.end)
+        append(log, b"x" * 20, b"y", leader_epoch=epoch)
+    assert log.end_offset_for(1) == (1, 2)
+    assert log.expire(40, NOW) > 0
+    assert 0 < log.start <= 40
+    first = log.start // 2 + 1
+    assert log.end_offset_for(first) == (first, log.start + 2)
+    assert log.end_offset_for(1) == (1, log.start), "before the first that is known: where that begins"

@@ -121,3 +121,21 @@ def test_a_log_that_holds_nothing_is_its_configuration_until_somebody_appends_or
     assert not isinstance(again._logs[path], LogConfig)
     again.close(other, True)
     assert other not in again._logs
+
+
+def test_row_100_every_log_stands_in_the_checkpoint_and_a_truncation_in_the_next(
+    port: LogsPort, tmp_path: Path
+) -> None:
+    for number in range(3):
+        filled(port, f"{tmp_path}/t-{number}")
+
+    def points() -> dict[str, int]:
+        lines = (tmp_path / "recovery-point-offset-checkpoint").read_text().splitlines()
+        assert lines[:2] == ["0", "3"]
+        return {f"{topic}-{number}": int(offset) for topic, number, offset in map(str.split, lines[2:])}
+
+    assert port.checkpoint() == ()
+    assert points() == {f"t-{number}": 2 for number in range(3)}, "the active segment is not flushed"
+    port.truncate(f"{tmp_path}/t-1", 1)
+    assert port.checkpoint() == ()
+    assert points()["t-1"] == 1

@@ -476,6 +476,16 @@ def test_states_are_updated_in_bulk_and_conditionally(bridge: Bridged) -> None:
     assert (reads, writes) == (1, 4)
 
 
+def test_row_65_what_is_there_already_as_we_would_write_it_is_written(bridge: Bridged) -> None:
+    """broker.md 9.5: a refused version is a success where the znode holds our state, at the version it has."""
+    fence = controlled(bridge)
+    partitions = with_topic(bridge, "t", 1)
+    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    for _ in range(2):
+        written = bridge.ask(UpdatePartitionStates(led(partitions, 2, 1, 0), None))
+        assert written.results == (WriteResult(partitions[0], OK, 1),)
+
+
 @pytest.mark.parametrize("nth", range(4))
 def test_a_lost_answer_is_settled_by_one_read(bridge: Bridged, nth: int) -> None:
     """What was applied counts as done, at the version that it has now; nothing is written twice."""

@@ -117,6 +117,17 @@ def test_the_looks_are_half_a_lag_apart(last: float, out_at: float) -> None:
     assert found[0] == out_at
 
 
+def test_row_61_who_stands_still_and_who_is_too_slow_go_alike() -> None:
+    both = leader(1, 2, 3, end=10)
+    for second in range(1, 31):
+        both.fetched(3, second // 4, 0, 10 + second, float(second))  # ever further behind
+        both.appended(11 + second, float(second))
+    both.tick(30.0)
+    assert writes(both) == []
+    both.tick(30.1)
+    assert writes(both) == [(1,)]
+
+
 def test_row_62_and_63_who_has_caught_up_comes_in() -> None:
     grown = leader(1, replicas=(1, 2), end=10)
     assert grown.high_watermark == 10
