@@ -60,6 +60,33 @@ from messages.data_requests import (
     ProduceResponse,
 )
 from messages.errors import NONE, NOT_CONTROLLER, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.group_requests import (
+    DeletedGroup,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FetchedOffset,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.requests import (
     ApiVersionRange,
@@ -86,6 +113,7 @@ CONTROLLER = "controller"
 PARTITIONS = "partition_requests"
 PRODUCER_IDS = "producer_ids"
 CONFIGS = "configs"
+GROUPS = "group_coordinator"
 """Who answers, beside METADATA_CACHE: on any broker, but the controller only on the node that is it."""
 
 
@@ -167,6 +195,27 @@ def _refuse_elect_leaders(request: ElectLeadersRequest, code: int) -> ElectLeade
     return ElectLeadersResponse(tuple(topics), whole)
 
 
+PROTOCOL_TOLD_SINCE = 7
+"""The JoinGroup version whose answer may name no protocol: before, that is an empty text."""
+
+TOP_LEVEL_ERROR_SINCE = 2
+"""The OffsetFetch version that has a code for the whole."""
+
+
+def _refuse_join(request: JoinGroupRequest, code: int) -> JoinGroupResponse:
+    name = None if request.version >= PROTOCOL_TOLD_SINCE else ""
+    return JoinGroupResponse(code, protocol_name=name, member_id=request.member_id)
+
+
+def _refuse_offset_fetch(request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
+    if request.version >= TOP_LEVEL_ERROR_SINCE:
+        return OffsetFetchResponse(code)
+    partitions = [
+        TopicPartition(topic.name, number) for topic in request.topics or () for number in topic.partition_indexes
+    ]
+    return OffsetFetchResponse(NONE, tuple([FetchedOffset(each, -1, error_code=code) for each in partitions]))
+
+
 APIS: tuple[Api, ...] = (
     Api(
         *(0, "Produce", 3, 8, ProduceRequest, ProduceResponse, PARTITIONS),
@@ -205,6 +254,48 @@ APIS: tuple[Api, ...] = (
         elsewhere=STALE_CONTROLLER_EPOCH,
         advertised=False,
         control=True,
+    ),
+    Api(
+        *(8, "OffsetCommit", 2, 8, OffsetCommitRequest, OffsetCommitResponse, GROUPS),
+        refusal=_partitions_with(OffsetCommitResponse, PartitionError),
+    ),
+    Api(9, "OffsetFetch", 1, 7, OffsetFetchRequest, OffsetFetchResponse, GROUPS, _refuse_offset_fetch),
+    Api(
+        *(10, "FindCoordinator", 0, 3, FindCoordinatorRequest, FindCoordinatorResponse, GROUPS),
+        refusal=lambda request, code: FindCoordinatorResponse(code),
+    ),
+    Api(11, "JoinGroup", 0, 7, JoinGroupRequest, JoinGroupResponse, GROUPS, _refuse_join),
+    Api(
+        *(12, "Heartbeat", 0, 4, HeartbeatRequest, HeartbeatResponse, GROUPS),
+        refusal=lambda request, code: HeartbeatResponse(code),
+    ),
+    Api(
+        *(13, "LeaveGroup", 0, 4, LeaveGroupRequest, LeaveGroupResponse, GROUPS),
+        refusal=lambda request, code: LeaveGroupResponse(code),
+    ),
+    Api(
+        *(14, "SyncGroup", 0, 5, SyncGroupRequest, SyncGroupResponse, GROUPS),
+        refusal=lambda request, code: SyncGroupResponse(code),
+    ),
+    Api(
+        *(15, "DescribeGroups", 0, 5, DescribeGroupsRequest, DescribeGroupsResponse, GROUPS),
+        refusal=lambda request, code: DescribeGroupsResponse(
+            tuple([DescribedGroup(code, group) for group in request.groups])
+        ),
+    ),
+    Api(
+        *(16, "ListGroups", 0, 4, ListGroupsRequest, ListGroupsResponse, GROUPS),
+        refusal=lambda request, code: ListGroupsResponse(code),
+    ),
+    Api(
+        *(42, "DeleteGroups", 0, 2, DeleteGroupsRequest, DeleteGroupsResponse, GROUPS),
+        refusal=lambda request, code: DeleteGroupsResponse(
+            tuple([DeletedGroup(group, code) for group in request.groups])
+        ),
+    ),
+    Api(
+        *(47, "OffsetDelete", 0, 0, OffsetDeleteRequest, OffsetDeleteResponse, GROUPS),
+        refusal=lambda request, code: OffsetDeleteResponse(code),
     ),
     Api(
         *(21, "DeleteRecords", 0, 2, DeleteRecordsRequest, DeleteRecordsResponse, PARTITIONS),

@@ -14,7 +14,7 @@ from messages.conversation import Done, Question
 from messages.network import ClientRequest
 from messages.partition import LogSettings
 from messages.parts import UpdateMetadataPart
-from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataRequest
+from messages.requests import LeaderAndIsrPartitionState, MetadataBroker, UpdateMetadataRequest
 from messages.vocabulary import Message, message
 from messages.zookeeper.configs import TopicConfig
 
@@ -260,6 +260,23 @@ class WaitedLongEnough:
     """Payload of the wake-up for an AwaitTopics, by its number."""
 
     number: int
+
+
+@message
+class FindLeader:
+    """To the metadata cache: who leads this partition, and where is it reached on this listener? -> LeaderFound"""
+
+    request: int
+    partition: TopicPartition
+    listener: str
+
+
+@message
+class LeaderFound:
+    """The leader, if there is one that is alive and has that listener."""
+
+    request: int
+    broker: MetadataBroker | None
 
 
 @message

@@ -68,13 +68,17 @@ class CloseConnection:
 
 @message
 class ClientRequest:
-    """From a listener: a decoded request. Whoever handles it sends `ClientResponse` with the same ids to the sender."""
+    """From a listener: a decoded request. Whoever handles it sends `ClientResponse` with the same ids to the sender.
+
+    `client_host` is the address that it came from, as Kafka writes it.
+    """
 
     connection: int
     correlation_id: int
     client_id: str
     listener: str
     request: Message
+    client_host: str = "/127.0.0.1"
 
 
 @message

@@ -46,6 +46,14 @@ class NodeSettings:
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3
     offsets_topic_segment_bytes: int = 104857600
+    offsets_commit_timeout_ms: int = 5000
+    offsets_retention_minutes: int = 10080
+    offsets_retention_check_interval_ms: int = 600000
+    offset_metadata_max_bytes: int = 4096
+    group_min_session_timeout_ms: int = 6000
+    group_max_session_timeout_ms: int = 1800000
+    group_initial_rebalance_delay_ms: int = 3000
+    group_max_size: int = 2147483647
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_min_isr: int = 2
@@ -219,6 +227,16 @@ class StartConfigs:
 
 
 @message
+class StartGroupCoordinator:
+    """First mail of GroupCoordinatorActor. `topic_creation` makes the groups' topic when somebody first asks."""
+
+    settings: NodeSettings
+    bridge: ActorAddress
+    metadata_cache: ActorAddress
+    topic_creation: ActorAddress
+
+
+@message
 class StartFetcherManager:
     """First mail of ReplicaFetcherManagerActor."""
 
@@ -237,6 +255,7 @@ class StartRequestHandler:
     partition_requests: ActorAddress | None = None
     producer_ids: ActorAddress | None = None
     configs: ActorAddress | None = None
+    group_coordinator: ActorAddress | None = None
 
 
 @message

@@ -126,7 +126,7 @@ class LogState(NamedTuple):
 
 @message
 class ReadLog:
-    """Read for a consumer (`replica_id` -1) or a follower. -> LogRead, at once.
+    """Read for a consumer (`replica_id` -1), a follower, or this broker itself (its own id). -> LogRead, at once.
 
     `max_bytes` bounds the answer; `at_least_one`: the first batch comes whole even if it is larger. `alive`: the
     follower is a live broker, and may come into the ISR. `idle_until`: its polls found nothing, until then; -1: none.

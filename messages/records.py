@@ -19,6 +19,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
+TRANSACTION_BIT = 0x10
 CONTROL_BIT = 0x20
 
 
@@ -65,6 +66,11 @@ class BatchHeader(NamedTuple):
     def codec(self) -> int:
         """The number of the compression codec."""
         return self.attributes & CODEC_MASK
+
+    @property
+    def is_transactional(self) -> bool:
+        """Of a transaction, whose end decides whether it counts."""
+        return bool(self.attributes & TRANSACTION_BIT)
 
     @property
     def is_control(self) -> bool:

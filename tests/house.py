@@ -67,11 +67,13 @@ ROOMS: dict[str, Room] = {
     "actors.core": Room("messages", others="attrs"),
     "actors.core.controller": Room(_RULES, others="attrs"),
     "actors.core.broker": Room(_RULES, others="attrs"),
+    "actors.core.coordinator": Room(_RULES, others="attrs"),
     # actors
     "actors": Room(""),
     "actors.public": Room("", others="pytest", touches=_EVERYTHING),
     "actors.controller": Room(f"{_ACTORS} actors.core.controller", others="thespian", touches="durations"),
     "actors.broker": Room(f"{_ACTORS} actors.core.broker actors.storage", others="attrs thespian", touches="durations"),
+    "actors.coordinator": Room(f"{_ACTORS} actors.core.coordinator", others="attrs thespian"),
     "actors.gateway": Room(
         "messages messages.wire actors.runtime", others="thespian", touches="sockets threads files durations"
     ),
@@ -86,7 +88,8 @@ ROOMS: dict[str, Room] = {
     "zk_bridge.guardian": Room("", touches=_EVERYTHING),
     # where it is put together, and looked at
     "actors.node": Room(
-        f"{_RULES} actors.controller actors.broker actors.gateway actors.storage actors.runtime"
+        f"{_RULES} actors.controller actors.broker actors.coordinator actors.gateway actors.storage"
+        " actors.runtime"
         " zk_bridge zk_bridge.kazoo_store",
         others="thespian",
         touches=_EVERYTHING,
@@ -113,7 +116,12 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.trace.codec", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.trace.names", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.trace.thespian", "thespian.actors"): "Thespian's own messages are recorded like ours",
+    ("messages.groups", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.partition", "thespian.actors.ActorAddress"): ADDRESS,
+    (
+        "actors.coordinator.group",
+        "messages.wire.record_batch.batch_of",
+    ): "who writes a log writes batches, as any producer does",
     ("actors.storage.logs", "messages.records"): HEADERS,
     ("actors.storage.log.log", "messages.records"): HEADERS,
     ("actors.storage.log.segment", "messages.records"): HEADERS,

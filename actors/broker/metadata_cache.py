@@ -30,10 +30,12 @@ from messages.broker import (
     AwaitTopics,
     CreateMissingTopics,
     Creation,
+    FindLeader,
     Forwarded,
     GetAliveBrokers,
     GetKnownTopics,
     KnownTopics,
+    LeaderFound,
     MergeMetadata,
     MetadataMerged,
     MissingTopicsCreated,
@@ -127,6 +129,10 @@ class MetadataCacheActor(FlowActor, Answerer):
         topics = self._cache.view.topics
         known = tuple(partition in topics.get(topic, ()) for topic, partition in message.partitions)
         self.send(sender, Known(message.request, message.partitions, known))
+
+    def receiveMsg_FindLeader(self, message: FindLeader, sender: ActorAddress) -> None:
+        """Who leads a partition, for a client on some listener."""
+        self.send(sender, LeaderFound(message.request, self._cache.view.leader(message.partition, message.listener)))
 
     def receiveMsg_AwaitTopics(self, message: AwaitTopics, sender: ActorAddress) -> None:
         """A client of the controller's waits (rule 3)."""

@@ -317,7 +317,10 @@ class PartitionActor(Answerer):
     # ------------------------------------------------------------------------------------------------ readers
 
     def receiveMsg_ReadLog(self, message: ReadLog, sender: ActorAddress) -> None:
-        """Read, and take a follower's fetch as news of how far it is."""
+        """Read, and take a follower's fetch as news of how far it is. Our own coordinator is told nothing later."""
+        if message.replica_id == self._known.broker_id:
+            self.send(sender, LogRead(message.request, self._fetched(message), self._state()))
+            return
         self._read = None  # what this moves itself is told with the answer
         result, leader = self._fetched(message), self._leader
         state = self._state()
@@ -327,7 +330,7 @@ class PartitionActor(Answerer):
 
     def _fetched(self, message: ReadLog) -> FetchedPartition:
         part, leader = message.part, self._leader
-        tp, follower = part.partition, message.replica_id != CONSUMER
+        tp, follower = part.partition, message.replica_id not in (CONSUMER, self._known.broker_id)
         error_code = epoch_verdict(part.current_leader_epoch, self._known.leader_epoch)
         if error_code == NONE and leader is None:
             served = not follower and self._known.role == FOLLOWER and message.version >= FOLLOWERS_SERVE_SINCE

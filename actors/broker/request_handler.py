@@ -17,6 +17,7 @@ from messages.apis import (
     API_BY_REQUEST,
     CONFIGS,
     CONTROLLER,
+    GROUPS,
     PARTITIONS,
     PRODUCER_IDS,
     REPLICA_MANAGER,
@@ -67,6 +68,7 @@ class RequestHandlerActor(Dispatcher):
             PARTITIONS: message.partition_requests,
             PRODUCER_IDS: message.producer_ids,
             CONFIGS: message.configs,
+            GROUPS: message.group_coordinator,
         }
 
     def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:

@@ -12,7 +12,9 @@ from actors.core.refusal import Refused
 from messages.errors import INVALID_TOPIC
 
 MAX_LENGTH = 249
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+GROUP_METADATA = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA, TRANSACTION_STATE})
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
         self._reader = FrameReader(settings.socket_request_max_bytes)
         self._allowance = Allowance(settings.trace_client_bytes_per_second)
         self._transport: asyncio.Transport
-        self._peer = "?"
+        self._peer = self._host = "?"
         self._busy = False
         """Whether a request is being read, waits for its answer, or its answer is being written."""
         self._under_way: RequestHeader | None = None
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         host, port = (transport.get_extra_info("peername") or ("?", "?"))[:2]
-        self._peer = f"{host}:{port}"
+        self._peer, self._host = f"{host}:{port}", f"/{host}"
         self._gateway.opened(self)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -213,7 +213,9 @@ class Connection(asyncio.Protocol):
             return
         for part in parts:
             self._gateway.submit(ClientPart(self.id, part))
-        self._gateway.submit(ClientRequest(self.id, header.correlation_id, header.client_id, self.listener, request))
+        self._gateway.submit(
+            ClientRequest(self.id, header.correlation_id, header.client_id, self.listener, request, self._host)
+        )
 
     # ------------------------------------------------------------------------------------------------ answers
 

@@ -27,6 +27,7 @@ from actors.broker.producer_ids import ProducerIdsActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from actors.broker.request_handler import RequestHandlerActor
 from actors.controller.controller import ControllerActor
+from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.runtime import FlowActor
 from messages.cluster import Broker, Endpoint
 from messages.conversation import AskFailed, Flow, SessionLost, ask
@@ -48,6 +49,7 @@ from messages.node import (
     StartController,
     StartDynamicConfig,
     StartFetcherManager,
+    StartGroupCoordinator,
     StartIsrKeeper,
     StartMetadataCache,
     StartNode,
@@ -99,6 +101,7 @@ class NodeActor(FlowActor):
         self._partition_requests: ActorAddress | None = None
         self._producer_ids: ActorAddress | None = None
         self._configs: ActorAddress | None = None
+        self._group_coordinator: ActorAddress | None = None
         self._shutdown_attempts = 0
         self._leaving = False
         """Whether a try at controlled shutdown is under way."""
@@ -195,6 +198,11 @@ class NodeActor(FlowActor):
             self.send(isr_keeper, StartIsrKeeper(self.peers["bridge"]))
             fetcher_manager = self.createActor(ReplicaFetcherManagerActor)
             self.send(fetcher_manager, StartFetcherManager(start.settings, start.network))
+            self._group_coordinator = self.createActor(GroupCoordinatorActor)
+            self.send(
+                self._group_coordinator,
+                StartGroupCoordinator(start.settings, self.peers["bridge"], metadata_cache, topic_creation),
+            )
             self._replica_manager = self.createActor(ReplicaManagerActor)
             self.send(
                 self._replica_manager,
@@ -207,6 +215,7 @@ class NodeActor(FlowActor):
                     isr_keeper,
                     fetcher_manager,
                     self._partition_requests,
+                    self._group_coordinator,
                 ),
             )
             dynamic_config = self.createActor(DynamicConfigActor)
@@ -248,6 +257,7 @@ class NodeActor(FlowActor):
                 self._partition_requests,
                 self._producer_ids,
                 self._configs,
+                self._group_coordinator,
             ),
         )
         self.send(start.listener, ServeClients(handler))

@@ -167,6 +167,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("offsets.topic.num.partitions", _integer(1), "50", "offsets_topic_num_partitions"),
     Setting("offsets.topic.replication.factor", _integer(1, SHORT_MAX), "3", "offsets_topic_replication_factor"),
     Setting("offsets.topic.segment.bytes", _integer(1), "104857600", "offsets_topic_segment_bytes"),
+    Setting("offsets.commit.timeout.ms", _integer(1), "5000", "offsets_commit_timeout_ms"),
+    Setting("offsets.retention.minutes", _integer(1), "10080", "offsets_retention_minutes"),
+    Setting(
+        "offsets.retention.check.interval.ms", _integer(1, LONG_MAX), "600000", "offsets_retention_check_interval_ms"
+    ),
+    Setting("offset.metadata.max.bytes", _integer(0), "4096", "offset_metadata_max_bytes"),
+    Setting("group.min.session.timeout.ms", _integer(0), "6000", "group_min_session_timeout_ms"),
+    Setting("group.max.session.timeout.ms", _integer(0), "1800000", "group_max_session_timeout_ms"),
+    Setting("group.initial.rebalance.delay.ms", _integer(0), "3000", "group_initial_rebalance_delay_ms"),
+    Setting("group.max.size", _integer(1), "2147483647", "group_max_size"),
     Setting("transaction.state.log.num.partitions", _integer(1), "50", "transaction_state_log_num_partitions"),
     Setting(
         "transaction.state.log.replication.factor",
@@ -271,8 +281,8 @@ KNOWN = frozenset(
     group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
     group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms group.consumer.session.timeout.ms
     group.coordinator.append.linger.ms group.coordinator.new.enable group.coordinator.rebalance.protocols
-    group.coordinator.threads group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size
-    group.min.session.timeout.ms group.share.delivery.count.limit group.share.enable group.share.heartbeat.interval.ms
+    group.coordinator.threads
+    group.share.delivery.count.limit group.share.enable group.share.heartbeat.interval.ms
     group.share.max.groups group.share.max.heartbeat.interval.ms group.share.max.record.lock.duration.ms
     group.share.max.session.timeout.ms group.share.max.size group.share.min.heartbeat.interval.ms
     group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms group.share.partition.max.record.locks
@@ -289,8 +299,8 @@ KNOWN = frozenset(
     metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
     metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
     num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
-    offset.metadata.max.bytes offsets.commit.required.acks offsets.commit.timeout.ms offsets.load.buffer.size
-    offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
+    offsets.commit.required.acks offsets.load.buffer.size
+    offsets.topic.compression.codec
     password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
     password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret principal.builder.class
     producer.id.expiration.check.interval.ms producer.id.expiration.ms producer.purgatory.purge.interval.requests

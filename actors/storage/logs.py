@@ -37,7 +37,7 @@ from actors.storage.log.epochs import UNDEFINED
 from actors.storage.log_directories import parse_name
 from messages.records import EMPTY, BatchHeader, Body
 from messages.wire.compression import records
-from messages.wire.record_batch import body_of, read_header
+from messages.wire.record_batch import body_of, read_header, whole_batches
 
 log = logging.getLogger("kafka.log.LogManager")
 
@@ -254,9 +254,26 @@ class LogsPort:
         """The place of the first record of a batch that has no key, -1 where all have one, or none can be read."""
         data = memoryview(body.data)
         try:
-            return next((n for n, record in enumerate(records(data, read_header(data))) if not record.has_key), -1)
+            return next((n for n, record in enumerate(records(data, read_header(data))) if record.key is None), -1)
         except ValueError:
             return -1
+
+    def key_values(self, body: Body, offset: int) -> tuple[int, tuple[tuple[int, bool, str, str | None], ...]]:
+        """The records of these batches from `offset` on: (the offset after them, a row for each record with a key).
+
+        A row: producer id, -1 outside a transaction; whether it ends one; key, value. Bytes are characters of one byte
+        each, for effects hold no bytes. What cannot be read is left out.
+        """
+        rows = []
+        for position, header in whole_batches(body.data):
+            producer = header.producer_id if header.is_transactional else -1
+            with contextlib.suppress(ValueError):
+                for record in records(memoryview(body.data)[position:], header):
+                    if record.offset >= offset and record.key is not None:
+                        value = None if record.value is None else record.value.decode("latin-1")
+                        rows.append((producer, header.is_control, record.key.decode("latin-1"), value))
+            offset = max(offset, header.next_offset)
+        return offset, tuple(rows)
 
     def find_time(self, path: str, timestamp: int, limit: int) -> tuple[int, int, int]:
         """The first record of `timestamp` (ms) or later, below the offset `limit`: (its time, offset, leader epoch).

@@ -10,6 +10,7 @@ Rule 4: endpoints came late to UpdateMetadata. v0 has one host and port per brok
 Rule 5: Metadata's "all topics" is null from v1 on and an empty list in v0, where "no topics" has no bytes. librdkafka
         writes its v9 "all topics" with a four-byte zero count. Read as Apache Kafka reads it, that is a null list,
         false flags, one unknown tag and one byte too many, and neither of these matters (broker.md 6.2).
+Rule 6: before LeaveGroup v3 its one member has no struct of its own.
 """
 
 from __future__ import annotations
@@ -39,6 +40,16 @@ from messages.data_requests import (
     ProducePartition,
     ProduceRequest,
     ProduceResponse,
+)
+from messages.group_requests import (
+    DeleteGroupsRequest,
+    LeaveGroupRequest,
+    LeavingMember,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchResponse,
 )
 from messages.records import Body, Records
 from messages.requests import (
@@ -133,6 +144,18 @@ def _fetched_bytes(fetched: FetchedPartition) -> bytes:
     return bytes(fetched.body.data)
 
 
+def _leaving_member(request: LeaveGroupRequest) -> str:
+    if len(request.members) != 1:
+        raise ValueError("before version 3, one member leaves at a time")
+    return request.members[0].member_id
+
+
+def _leaving_members(
+    member_id: str | None = None, members: tuple[LeavingMember, ...] = ()
+) -> tuple[LeavingMember, ...]:
+    return members if member_id is None else (LeavingMember(member_id),)
+
+
 def _is_default(config: DescribedConfig) -> bool:
     return config.config_source == DEFAULT_CONFIG
 
@@ -161,6 +184,15 @@ BINDINGS: dict[type, Binding] = {
     ElectLeadersResponse: Binding(renamed={"topics": ("replica_election_results",)}),
     ElectedTopic: Binding(renamed={"name": ("topic",), "partitions": ("partition_result",)}),
     ElectedPartition: Binding(renamed={"partition_index": ("partition_id",)}),
+    OffsetCommitRequest: Binding(
+        renamed={"generation_id": ("generation_id_or_member_epoch",)}, gathered={"partitions": ("topics.partitions",)}
+    ),
+    OffsetCommitResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
+    OffsetFetchResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
+    OffsetDeleteRequest: Binding(gathered={"partitions": ("topics.partitions",)}),
+    OffsetDeleteResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
+    DeleteGroupsRequest: Binding(renamed={"groups": ("groups_names",)}),
+    LeaveGroupRequest: Binding(written={"member_id": _leaving_member}, read={"members": _leaving_members}),
     LeaderAndIsrRequest: Binding(
         gathered={"partition_states": ("ungrouped_partition_states", "topic_states.partition_states")},
     ),

@@ -17,11 +17,12 @@ _CHUNK = struct.Struct(">i")
 
 
 class Record(NamedTuple):
-    """One record, as far as anybody here looks into it. `timestamp` in ms."""
+    """One record, but for its headers. `timestamp` in ms."""
 
     offset: int
     timestamp: int
-    has_key: bool
+    key: bytes | None
+    value: bytes | None
 
 
 def records(batch: bytes | memoryview, header: BatchHeader) -> Iterator[Record]:
@@ -36,8 +37,9 @@ def records(batch: bytes | memoryview, header: BatchHeader) -> Iterator[Record]:
                 raise ValueError("a record is cut")
             delta, position = _varint(data, position + 1)
             offset_delta, position = _varint(data, position)
-            key, _ = _varint(data, position)
-            yield Record(header.base_offset + offset_delta, header.first_timestamp + delta, key >= 0)
+            key, position = _text(data, position, end)
+            value, _ = _text(data, position, end)
+            yield Record(header.base_offset + offset_delta, header.first_timestamp + delta, key, value)
             position = end
     except IndexError as error:
         raise ValueError("a record is cut") from error
@@ -72,6 +74,14 @@ def _snappy(data: bytes) -> bytes:
         parts.append(bytes(cramjam.snappy.decompress_raw(data[position : position + size])))
         position += size
     return b"".join(parts)
+
+
+def _text(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    """A key or value, None where there is none, and where it ends."""
+    length, position = _varint(data, position)
+    if position + max(length, 0) > end:
+        raise ValueError("a record is cut")
+    return (None, position) if length < 0 else (data[position : position + length], position + length)
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:

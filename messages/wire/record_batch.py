@@ -8,15 +8,27 @@ Rule 2: the records are never looked at: what is stored and served is what the p
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from crc32c import crc32c
 
+from messages.cluster import NO_EPOCH
 from messages.errors import CORRUPT_MESSAGE, INVALID_RECORD
-from messages.records import EMPTY, LOG_APPEND_TIME_BIT, BatchHeader, Body, Records, body
+from messages.records import (
+    EMPTY,
+    LOG_APPEND_TIME_BIT,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    Body,
+    Records,
+    body,
+)
 from messages.wire.errors import MalformedFrame
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
+_TO_CRC = struct.Struct(">qiibI")
+_AFTER_CRC = struct.Struct(">hiqqqhii")
 STAMP = struct.Struct(">qii")
 """What lies before the magic byte: base offset, length, leader epoch."""
 MAGIC = 2
@@ -53,6 +65,35 @@ def whole_batches(data: bytes | memoryview) -> Iterator[tuple[int, BatchHeader]]
 def body_of(data: bytes | memoryview) -> Body:
     """Bytes as a body."""
     return body(data, crc32c(data)) if data else EMPTY
+
+
+def batch_of(pairs: Iterable[tuple[bytes, bytes | None]], timestamp: int) -> Records:
+    """One batch of these keys and values, written at `timestamp` (ms), as a producer without an id would send it."""
+    written = [_record(delta, key, value) for delta, (key, value) in enumerate(pairs)]
+    rest = b"".join(written)
+    last = len(written) - 1
+    fields = (0, last, timestamp, timestamp, NO_PRODUCER_ID, -1, NO_SEQUENCE, len(written))
+    after_crc = _AFTER_CRC.pack(*fields) + rest
+    length = HEADER.size - LOG_OVERHEAD + len(rest)
+    head = _TO_CRC.pack(0, length, NO_EPOCH, MAGIC, crc32c(after_crc))
+    return read_records(head + after_crc)
+
+
+def _record(offset_delta: int, key: bytes, value: bytes | None) -> bytes:
+    parts = (b"\0\0", varint(offset_delta), varint(len(key)), key)
+    body = b"".join(parts) + (varint(-1) if value is None else varint(len(value)) + value) + b"\0"
+    return varint(len(body)) + body
+
+
+def varint(value: int) -> bytes:
+    """A signed number in zigzag form."""
+    rest = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while rest >= 0x80:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
 
 
 def read_records(data: bytes | memoryview | None) -> Records:

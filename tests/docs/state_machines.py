@@ -1,4 +1,4 @@
-"""Writes docs/state-machines.md from the tables of the two state machines; `make docs` runs it."""
+"""Writes docs/state-machines.md from the tables of the state machines; `make docs` runs it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 
 from actors.core.controller import partition_state_machine, replica_state_machine
 from actors.core.controller.states import Table
+from actors.core.coordinator import group_states
+from actors.core.coordinator.group_states import GroupState
+from messages import errors
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "state-machines.md"
 
@@ -20,6 +23,18 @@ subject's last moves.
 """
 
 
+GROUPS = """\
+# The states of a consumer group
+
+Generated from the tables of `actors/core/coordinator/group_states.py`. What a state says to a request is a code, or
+what is done; the gates before - is the group ours, is the member known, is the generation the present one - are passed.
+
+```mermaid
+stateDiagram-v2"""
+
+CODES = {value: name for name, value in vars(errors).items() if name.isupper()}
+
+
 def document() -> str:
     """The whole file."""
     return "\n".join(
@@ -27,6 +42,7 @@ def document() -> str:
             HEAD,
             *_section("Partitions", partition_state_machine.TABLE),
             *_section("Replicas", replica_state_machine.TABLE),
+            *_groups(),
         ]
     )
 
@@ -45,6 +61,22 @@ def _section(title: str, table: Table) -> Iterator[str]:
         previous_names = ", ".join(previous.value for previous in row.previous)
         yield f"| {row.target.value} | {previous_names} | {row.action} | {row.requests} |"
     yield ""
+
+
+def _groups() -> Iterator[str]:
+    yield GROUPS
+    for state, previous in group_states.PREVIOUS.items():
+        yield from (f"    {each.value} --> {state.value}" for each in previous if each is not state)
+    yield "```\n"
+    yield f"| request | {' | '.join(state.value for state in GroupState)} |"
+    yield f"| --- |{' --- |' * len(GroupState)}"
+    for request, table in group_states.TABLES.items():
+        yield f"| {request} | {' | '.join(_cell(table[state]) for state in GroupState)} |"
+    yield ""
+
+
+def _cell(said: int | group_states.Action) -> str:
+    return f"{CODES[said]} ({said})" if isinstance(said, int) else said.value
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.wire import RequestHeader
-from tests.wire import admin_samples, data_samples
+from tests.wire import admin_samples, data_samples, group_samples
 
 Body = dict[str, Any]
 
@@ -50,6 +50,7 @@ _MODULES = {
     18: "api_versions",
     **data_samples.MODULES,
     **admin_samples.MODULES,
+    **group_samples.MODULES,
 }
 _PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -159,7 +160,10 @@ def _endpoint(endpoint: Endpoint) -> Body:
 
 def _words(message: Any) -> Body | None:
     """Of the messages that have a file of samples of their own."""
-    return admin_samples.words(message) if admin_samples.is_mine(message) else data_samples.words(message)
+    for file in (admin_samples, group_samples):
+        if file.is_mine(message):
+            return file.words(message)
+    return data_samples.words(message)
 
 
 def request_body(request: Any) -> Body:

@@ -14,12 +14,10 @@ from typing import NamedTuple
 
 from actors.core.refusal import Refused
 from actors.core.topic_admin import Replicas, check_new_name, new_replicas
+from actors.core.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from messages.cluster import ConfigEntry
 from messages.errors import INVALID_REPLICATION_FACTOR
 from messages.node import NodeSettings
-
-GROUP_METADATA = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
 
 
 class Specification(NamedTuple):

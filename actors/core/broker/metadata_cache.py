@@ -88,11 +88,18 @@ class ClusterView:
 
     def answer(self, topics: tuple[MetadataTopic, ...], cluster_id: str, listener: str) -> MetadataResponse:
         """The response that tells a client on `listener` of these topics, and of the cluster."""
-        brokers = tuple(
-            MetadataBroker(id, endpoint.host, endpoint.port, self.brokers[id].rack)
-            for id, endpoint in self.endpoints(listener).items()
-        )
+        brokers = tuple(self._told(id, endpoint) for id, endpoint in self.endpoints(listener).items())
         return MetadataResponse(brokers, cluster_id, self.controller_id, topics)
+
+    def leader(self, partition: TopicPartition, listener: str) -> MetadataBroker | None:
+        """Who leads a partition, if it is alive and has this listener."""
+        state = self.topics.get(partition.topic, {}).get(partition.partition)
+        endpoint = None if state is None else self.endpoints(listener).get(state.leader)
+        return None if state is None or endpoint is None else self._told(state.leader, endpoint)
+
+    def _told(self, id: int, endpoint: Endpoint) -> MetadataBroker:
+        """A broker as clients hear of it."""
+        return MetadataBroker(id, endpoint.host, endpoint.port, self.brokers[id].rack)
 
     def endpoints(self, listener: str) -> dict[int, Endpoint]:
         """The live brokers that have this listener, by id."""

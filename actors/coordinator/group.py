@@ -1,0 +1,185 @@
+"""GroupActor: one consumer group. It keeps who is in it and how far it has come, and writes both to its log.
+
+Rule 1: what a group does is decided by `actors.core.coordinator.group`; here its timers run, its records are appended
+        with acks=all to the partition that is its log, and its answers go to the clients.
+Rule 2: the coordinator is told whenever the group's state changes, before the client is that caused it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from thespian.actors import ActorAddress, WakeupMessage
+
+from actors.core.coordinator.group import Group
+from actors.core.coordinator.membership import Arm, Disarm, Reply, Store
+from actors.core.coordinator.records import Record, key_value
+from actors.runtime import Answerer
+from messages.broker import Forwarded
+from messages.cluster import TopicPartition
+from messages.conversation import slices
+from messages.data_requests import ProducePartition
+from messages.group_requests import (
+    NO_MEMBER,
+    DeletedGroup,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from messages.groups import (
+    CommitOffsets,
+    DeleteGroup,
+    DescribeGroup,
+    ExpireOffsets,
+    ForgetOffsets,
+    GroupChanged,
+    GroupSettings,
+    MemberExpired,
+    RebalanceDue,
+    StartGroup,
+    SyncDue,
+    UnloadGroup,
+)
+from messages.network import ClientResponse
+from messages.partition import AppendBatch, BatchAppended
+from messages.vocabulary import Message
+from messages.wire.record_batch import batch_of
+
+PRODUCE_VERSION = 8
+ALL = -1
+RECORDS_AT_ONCE = 500
+"""Records in one batch: of a group's many tombstones each batch is appended for itself."""
+
+
+class GroupActor(Answerer):
+    """One group; see the module's rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._group: Group
+        self._settings: GroupSettings
+        self._log: TopicPartition
+        self._partition: ActorAddress
+        self._coordinator: ActorAddress
+        self._told: tuple[str, str | None] | None = None
+        """How the coordinator knows the group."""
+
+    def receiveMsg_StartGroup(self, message: StartGroup, sender: ActorAddress) -> None:
+        """Be the group that the log knows, or a new one."""
+        self._coordinator, self._settings = sender, message.settings
+        self._log, self._partition = message.log, message.partition
+        self._group = Group.loaded(message.group, message.settings, message.record, message.offsets)
+        self._carry_out()
+
+    # ------------------------------------------------------------------------------------------------ requests
+
+    def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
+        """A request of a client about this group alone."""
+        group = self._group
+        match message.request.request:
+            case JoinGroupRequest() as request:
+                group.join(message, self._fresh_id(message, request), self._wall_ms())
+            case SyncGroupRequest():
+                group.sync(message)
+            case HeartbeatRequest():
+                group.heartbeat(message)
+            case LeaveGroupRequest():
+                group.leave(message, self._wall_ms())
+            case OffsetFetchRequest():
+                group.fetch(message)
+        self._carry_out()
+
+    def _fresh_id(self, forwarded: Forwarded, request: JoinGroupRequest) -> str:
+        """An id for who has none: as Kafka makes them, of the client's or instance's id and a UUID."""
+        if request.member_id != NO_MEMBER:
+            return NO_MEMBER
+        digits = self.port("random").uuid_hex()
+        uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        return f"{request.group_instance_id or forwarded.request.client_id}-{uuid}"
+
+    def receiveMsg_CommitOffsets(self, message: CommitOffsets, sender: ActorAddress) -> None:
+        """A commit, or a request to forget offsets, with what is known of its partitions."""
+        act = (
+            self._group.commit
+            if isinstance(message.forwarded.request.request, OffsetCommitRequest)
+            else self._group.delete_offsets
+        )
+        act(message.forwarded, message.unknown, self._wall_ms())
+        self._carry_out()
+
+    def answer(self, question: Message) -> Message:
+        """A question of the coordinator for an admin."""
+        match question:
+            case DescribeGroup():
+                return self._group.describe()
+            case DeleteGroup():
+                error_code = self._group.delete(self._wall_ms())
+                self._carry_out()
+                return DeletedGroup(self._group.name, error_code)
+        raise TypeError(f"{type(question).__name__} is no question for a group")
+
+    # --------------------------------------------------------------------------------------------- what comes by itself
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
+        """Somebody's time is over."""
+        match message.payload:
+            case RebalanceDue():
+                self._group.rebalance_due(self._wall_ms())
+            case SyncDue(generation):
+                self._group.sync_due(generation, self._wall_ms())
+            case MemberExpired(member_id):
+                self._group.member_expired(member_id, self._wall_ms())
+        self._carry_out()
+
+    def receiveMsg_BatchAppended(self, message: BatchAppended, sender: ActorAddress) -> None:
+        """The log has answered."""
+        self._group.stored(message.request, message.result.error_code, self._wall_ms())
+        self._carry_out()
+
+    def receiveMsg_ExpireOffsets(self, message: ExpireOffsets, sender: ActorAddress) -> None:
+        """Forget what is over."""
+        self._group.expire_offsets(self._wall_ms())
+        self._carry_out()
+
+    def receiveMsg_ForgetOffsets(self, message: ForgetOffsets, sender: ActorAddress) -> None:
+        """Partitions are gone from the cluster."""
+        self._group.forget(message.partitions, self._wall_ms())
+        self._carry_out()
+
+    def receiveMsg_UnloadGroup(self, message: UnloadGroup, sender: ActorAddress) -> None:
+        """Another broker has the group."""
+        self._group.unload()
+        self._carry_out()
+
+    # ---------------------------------------------------------------------------------------------- what is to be done
+
+    def _carry_out(self) -> None:
+        """Do what the group wants done (rules 1, 2)."""
+        stands = self._group.state.value, self._group.protocol_type
+        if stands != self._told:
+            self._told = stands
+            self.send(self._coordinator, GroupChanged(self._group.name, stands[0], stands[1] or ""))
+        for step in self._group.take():
+            match step:
+                case Reply(forwarded, response):
+                    request = forwarded.request
+                    self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+                case Store(number, records):
+                    for part in slices(records, RECORDS_AT_ONCE):
+                        self._append(number, part)
+                case Arm(name, delay_ms, payload):
+                    self.set_timer(name, delay_ms / 1000, payload)
+                case Disarm(name):
+                    self.cancel_timer(name)
+
+    def _append(self, number: int, records: Sequence[Record]) -> None:
+        pairs = [key_value(record, self._settings.format) for record in records]
+        part = ProducePartition(self._log, batch_of(pairs, self._wall_ms()))
+        timeout = self._settings.commit_timeout_ms / 1000
+        self.send(self._partition, AppendBatch(number, 0, part, ALL, PRODUCE_VERSION, timeout))
+
+    def _wall_ms(self) -> int:
+        return int(self.port("time").wall_ms())

@@ -1,0 +1,126 @@
+"""Whether a request about a group is for this coordinator, and what it is told where there is no such group
+(broker.md 6.5).
+
+Rule 1: the gates, in order: a group has a name (24), but for four APIs, which take the empty one; its partition is not
+        being loaded (14); it is led here (16). A JoinGroup's session timeout is one that the broker allows (26).
+Rule 2: while a group is being loaded, a member that syncs is to join again (27), and a heartbeat is good: clients know
+        no better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from actors.core.coordinator.membership import leave_response
+from actors.core.coordinator.offsets import fetched
+from actors.core.coordinator.placement import slot
+from messages.apis import API_BY_REQUEST
+from messages.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    GROUP_ID_NOT_FOUND,
+    ILLEGAL_GENERATION,
+    INVALID_GROUP_ID,
+    INVALID_SESSION_TIMEOUT,
+    NONE,
+    NOT_COORDINATOR,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
+from messages.group_requests import (
+    NO_MEMBER,
+    DeletedGroup,
+    DeleteGroupsRequest,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeftMember,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from messages.groups import GroupSettings
+from messages.vocabulary import Message
+
+MAY_BE_NAMELESS = frozenset({OffsetCommitRequest, OffsetFetchRequest, DescribeGroupsRequest, DeleteGroupsRequest})
+WHILE_LOADING: Mapping[type, int] = {SyncGroupRequest: REBALANCE_IN_PROGRESS, HeartbeatRequest: NONE}
+"""Rule 2."""
+
+
+@attrs.define
+class Places:
+    """Which partitions of the groups' topic are led here. `count`: how many there are, 0 while that is not known."""
+
+    count: int = 0
+    loading: set[int] = attrs.field(factory=set)
+    serving: set[int] = attrs.field(factory=set)
+
+    def partition_of(self, group: str) -> int:
+        """The partition of a group; -1 while nobody knows how many there are."""
+        return slot(group) % self.count if self.count else -1
+
+
+def verdict(kind: type, group: str, places: Places) -> int | None:
+    """None, or the code that answers a request of this kind about the group (rules 1 and 2)."""
+    if not group and kind not in MAY_BE_NAMELESS:
+        return INVALID_GROUP_ID
+    partition = places.partition_of(group)
+    if partition in places.loading:
+        return WHILE_LOADING.get(kind, COORDINATOR_LOAD_IN_PROGRESS)
+    return None if partition in places.serving else NOT_COORDINATOR
+
+
+def session_verdict(request: Message, settings: GroupSettings) -> int | None:
+    """None, or the code for a session timeout that is not allowed."""
+    if not isinstance(request, JoinGroupRequest):
+        return None
+    allowed = settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms
+    return None if allowed else INVALID_SESSION_TIMEOUT
+
+
+def makes_group(request: Message) -> bool:
+    """Does this request make the group where there is none?"""
+    match request:
+        case JoinGroupRequest():
+            return request.member_id == NO_MEMBER
+        case OffsetCommitRequest():
+            return request.generation_id < 0
+    return False
+
+
+def _nobody_leaves(request: LeaveGroupRequest) -> LeaveGroupResponse:
+    members = [LeftMember(each.member_id, each.group_instance_id, UNKNOWN_MEMBER_ID) for each in request.members]
+    return leave_response(request, members)
+
+
+def _refused(code: int) -> Callable[[Message], Message]:
+    return lambda request: API_BY_REQUEST[type(request)].refusal(request, code)
+
+
+NOBODYS: Mapping[type, Callable[[Message], Message]] = {
+    JoinGroupRequest: _refused(UNKNOWN_MEMBER_ID),
+    SyncGroupRequest: _refused(UNKNOWN_MEMBER_ID),
+    HeartbeatRequest: _refused(UNKNOWN_MEMBER_ID),
+    LeaveGroupRequest: _nobody_leaves,
+    OffsetCommitRequest: _refused(ILLEGAL_GENERATION),
+    OffsetFetchRequest: lambda request: fetched(request, {}),
+    OffsetDeleteRequest: _refused(GROUP_ID_NOT_FOUND),
+}
+"""What is answered where there is no such group."""
+
+NOBODYS_ENTRY: Mapping[type, Callable[[str], Message]] = {
+    DescribeGroupsRequest: lambda group: DescribedGroup(NONE, group, "Dead"),
+    DeleteGroupsRequest: lambda group: DeletedGroup(group, GROUP_ID_NOT_FOUND),
+}
+"""The same for one of several groups that a request names."""
+
+REFUSED_ENTRY: Mapping[type, Callable[[str, int], Message]] = {
+    DescribeGroupsRequest: lambda group, code: DescribedGroup(code, group),
+    DeleteGroupsRequest: DeletedGroup,
+}
+"""One of several groups that is refused with a code."""

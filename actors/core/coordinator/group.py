@@ -1,0 +1,224 @@
+"""One consumer group: its members (`membership`), how far it has come (`offsets`), and what admins do with it.
+
+Rule 1: offsets are committed by members of the present generation, or by anybody while the group is empty. They count
+        when the log has them.
+Rule 2: a group that is empty and has no offsets left is over.
+Rule 3: what the log says is how the group stands after a change of its coordinator: with members it is stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from actors.core.coordinator.group_states import (
+    COMMIT,
+    DEAD,
+    DELETE_GROUP,
+    DELETE_OFFSETS,
+    EMPTY,
+    STABLE,
+    Action,
+)
+from actors.core.coordinator.membership import COMMON_CODES, Member, Membership, Store
+from actors.core.coordinator.offsets import CONSUMERS, Offsets, fetched, to_commit
+from actors.core.coordinator.records import Record
+from messages.broker import Forwarded
+from messages.cluster import TopicPartition
+from messages.errors import (
+    GROUP_SUBSCRIBED_TO_TOPIC,
+    INVALID_COMMIT_OFFSET_SIZE,
+    MESSAGE_TOO_LARGE,
+    NON_EMPTY_GROUP,
+    NONE,
+    NOT_COORDINATOR,
+    RECORD_LIST_TOO_LARGE,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.group_requests import (
+    NO_MEMBER,
+    DescribedGroup,
+    DescribedMember,
+    JoinProtocol,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+)
+from messages.groups import GroupRecord, GroupSettings, OffsetEntry, OffsetRecord, RecordedGroup
+from messages.requests import PartitionError
+
+COMMIT_CODES = {
+    **COMMON_CODES,
+    MESSAGE_TOO_LARGE: INVALID_COMMIT_OFFSET_SIZE,
+    RECORD_LIST_TOO_LARGE: INVALID_COMMIT_OFFSET_SIZE,
+}
+"""What clients are told of the log's errors, where offsets were to be stored."""
+
+
+@attrs.frozen
+class Committing:
+    """Under way: offsets are being stored. `codes` are those of partitions that are not."""
+
+    forwarded: Forwarded
+    codes: tuple[PartitionError, ...]
+    entries: tuple[OffsetEntry, ...]
+
+
+class Group(Membership):
+    """A group; see the module's rules."""
+
+    def __init__(self, name: str, settings: GroupSettings) -> None:
+        super().__init__(name, settings)
+        self.offsets = Offsets()
+
+    @classmethod
+    def loaded(
+        cls, name: str, settings: GroupSettings, record: RecordedGroup | None, offsets: Iterable[OffsetEntry]
+    ) -> Group:
+        """The group as the log has it."""
+        group = cls(name, settings)
+        group.offsets.committed.update(offsets)
+        if record is None:
+            return group
+        group.state = STABLE if record.members else EMPTY
+        group.protocol_type = record.protocol_type or None
+        group.protocol, group.generation = record.protocol, record.generation
+        group.leader, group.since_ms = record.leader, record.since_ms
+        for each in record.members:
+            protocols = (JoinProtocol(record.protocol or "", each.subscription),)
+            member = group.members[each.member_id] = Member(
+                *(each.member_id, each.instance_id, each.client_id, each.client_host),
+                *(each.rebalance_timeout_ms, each.session_timeout_ms, protocols, each.assignment),
+            )
+            if each.instance_id is not None:
+                group.static[each.instance_id] = each.member_id
+            group._expect(member)
+        group.note_topics()
+        return group
+
+    # ------------------------------------------------------------------------------------------------ offsets
+
+    def commit(self, forwarded: Forwarded, unknown: Sequence[TopicPartition], wall_ms: int) -> None:
+        """An OffsetCommit; of the `unknown` partitions nobody has heard."""
+        request: OffsetCommitRequest = forwarded.request.request
+        code = self._commit_verdict(request)
+        codes, entries = to_commit(request, unknown, self._settings.metadata_max_bytes, wall_ms)
+        if code != NONE:
+            codes = [PartitionError(each.partition, each.error_code or code) for each in codes]
+        if code != NONE or not entries:
+            self._reply(forwarded, OffsetCommitResponse(tuple(codes)))
+            return
+        if request.member_id in self.members:
+            self._expect(self.members[request.member_id])
+        self.offsets.begin(entries)
+        records = [OffsetRecord(self.name, partition, value) for partition, value in entries]
+        self._store(Committing(forwarded, tuple(codes), tuple(entries)), *records)
+
+    def _commit_verdict(self, request: OffsetCommitRequest) -> int:
+        if self.state is not DEAD:
+            if request.generation_id >= 0 or request.member_id != NO_MEMBER or request.group_instance_id is not None:
+                code = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)
+                if code != NONE:
+                    return code
+            elif self.state is not EMPTY:
+                return UNKNOWN_MEMBER_ID
+        cell = COMMIT[self.state]
+        return cell if isinstance(cell, int) else NONE
+
+    def _committed(self, done: Committing, error_code: int) -> None:
+        self.offsets.end(done.entries, error_code)
+        code = COMMIT_CODES.get(error_code, error_code)
+        codes = [PartitionError(each.partition, each.error_code or code) for each in done.codes]
+        self._reply(done.forwarded, OffsetCommitResponse(tuple(codes)))
+
+    def fetch(self, forwarded: Forwarded) -> None:
+        """An OffsetFetch."""
+        request: OffsetFetchRequest = forwarded.request.request
+        self._reply(forwarded, fetched(request, {} if self.state is DEAD else self.offsets.committed))
+
+    def delete_offsets(self, forwarded: Forwarded, unknown: Sequence[TopicPartition], wall_ms: int) -> None:
+        """An OffsetDelete."""
+        request: OffsetDeleteRequest = forwarded.request.request
+        cell = DELETE_OFFSETS[self.state]
+        if cell is Action.UNSUBSCRIBED and self.protocol_type != CONSUMERS:
+            cell = NON_EMPTY_GROUP
+        if isinstance(cell, int):
+            self._reply(forwarded, OffsetDeleteResponse(cell))
+            return
+        kept = (lambda topic: False) if cell is Action.FORGET else self._is_subscribed
+        codes = [
+            PartitionError(
+                tp,
+                UNKNOWN_TOPIC_OR_PARTITION if tp in unknown else GROUP_SUBSCRIBED_TO_TOPIC if kept(tp.topic) else NONE,
+            )
+            for tp in (each.partition for each in request.partitions)
+        ]
+        self.forget([each.partition for each in codes if each.error_code == NONE], wall_ms)
+        self._reply(forwarded, OffsetDeleteResponse(NONE, tuple(codes)))
+
+    def _is_subscribed(self, topic: str) -> bool:
+        return self.subscribed is None or topic in self.subscribed
+
+    def expire_offsets(self, wall_ms: int) -> None:
+        """Forget what is over, and the group if nothing is left of it."""
+        over = self.offsets.over(
+            self.state, self.protocol_type, self.subscribed, self.since_ms, wall_ms, self._settings.retention_ms
+        )
+        self.forget(over, wall_ms)
+
+    def forget(self, partitions: Iterable[TopicPartition], wall_ms: int) -> None:
+        """Forget these offsets, and the group with the last of them if nobody is in it."""
+        records: list[Record] = [OffsetRecord(self.name, each, None) for each in self.offsets.forget(partitions)]
+        if self.state is EMPTY and not (self.offsets.committed or self.offsets.under_way or self.pending):
+            self._enter(DEAD, wall_ms)
+            if self.generation > 0:  # before, nobody ever joined, and nothing of the group itself is in the log
+                records.append(GroupRecord(self.name, None))
+        if records:
+            self._to_do.append(Store(0, tuple(records)))
+
+    # ------------------------------------------------------------------------------------------------ admin
+
+    def describe(self) -> DescribedGroup:
+        """How the group stands."""
+        stable = self.state is STABLE
+        members = [
+            DescribedMember(
+                *(each.id, each.client_id, each.client_host, each.instance_id),
+                *((each.metadata(self.protocol), each.assignment) if stable else ()),
+            )
+            for each in self.members.values()
+        ]
+        protocol = self.protocol or "" if stable else ""
+        return DescribedGroup(NONE, self.name, self.state.value, self.protocol_type or "", protocol, tuple(members))
+
+    def delete(self, wall_ms: int) -> int:
+        """Delete the group with its offsets if nobody is in it; the code."""
+        cell = DELETE_GROUP[self.state]
+        if isinstance(cell, int):
+            return cell
+        self.forget(list(self.offsets.committed), wall_ms)
+        return NONE
+
+    # ------------------------------------------------------------------------------------------------ the log
+
+    def stored(self, number: int, error_code: int, wall_ms: int) -> None:
+        """What became of the Store of this number."""
+        if isinstance(self._under_way.get(number), Committing):
+            self._committed(self._under_way.pop(number), error_code)
+        else:
+            super().stored(number, error_code, wall_ms)
+
+    def unload(self) -> None:
+        """Another broker coordinates the group now: whoever waits is told so."""
+        for member in self.members.values():
+            self._end_join(member, NOT_COORDINATOR, member.id)
+            self._answer_sync(member, NOT_COORDINATOR)
+        for done in self._under_way.values():
+            if isinstance(done, Committing):
+                self._committed(done, NOT_COORDINATOR)
+        self._under_way.clear()
+        self.state = DEAD

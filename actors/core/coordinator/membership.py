@@ -1,0 +1,735 @@
+"""Who is in a consumer group, and which generation it lives in, by the group protocol's rules (broker.md 6.5).
+
+Rule 1 (states): what a request meets is a cell of `group_states`, after the gates that every request passes: a static
+        member is who its instance id says (82), a member is known (25), the generation is the present one (22).
+Rule 2 (joining): a rebalance ends when every member has joined and nobody holds an id without having used it, or when
+        the longest of the members' rebalance timeouts is over. Who has not joined by then is out, but for static
+        members; where nobody at all has joined, it goes on. The first rebalance of an empty group waits for the initial
+        delay in any case, and again as long as new members come, up to the rebalance timeout.
+Rule 3 (ids): a member that can (version 4 and later) is given its id first, and has its session timeout to come back
+        with it.
+Rule 4 (choosing): the protocol of a generation is that which most members like best among those that all know; its
+        leader is who led before, if it has joined, else the first member that has.
+Rule 5 (assigning): members wait until the leader's assignment is in the log. Who has not asked for its part within the
+        rebalance timeout is out, and all are to join again.
+Rule 6 (sessions): of a member something is to be heard within its session timeout, unless it waits here for an answer.
+        A new member that waits has five minutes: it cannot be heard of.
+Rule 7 (static members): who comes back under its instance id takes over everything of who had it. A stable group
+        whose protocol stays notes that in its log, tells it the generation, and goes on.
+Rule 8 (log): what is to be remembered is written first, and counts when the log says so; an answer of the log to
+        something that is over counts for nothing.
+
+Nothing here waits, asks or looks at a clock: every method takes what happened; `take()` gives what is to be done about
+it, in order. Wall times are in ms.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from actors.core.coordinator.group_states import (
+    COMPLETING,
+    DEAD,
+    EMPTY,
+    HEARTBEAT,
+    JOIN_AGAIN,
+    JOIN_NEW,
+    JOIN_STATIC,
+    LEAVE,
+    PREPARING,
+    PREVIOUS,
+    STABLE,
+    SYNC,
+    Action,
+    GroupState,
+    IllegalMove,
+)
+from actors.core.coordinator.offsets import CONSUMERS
+from actors.core.coordinator.records import Record, subscribed_topics
+from messages.broker import Forwarded
+from messages.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED,
+    ILLEGAL_GENERATION,
+    INCONSISTENT_GROUP_PROTOCOL,
+    KAFKA_STORAGE_ERROR,
+    MEMBER_ID_REQUIRED,
+    MESSAGE_TOO_LARGE,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    NOT_LEADER_OR_FOLLOWER,
+    REBALANCE_IN_PROGRESS,
+    RECORD_LIST_TOO_LARGE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.group_requests import (
+    NO_MEMBER,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinedMember,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinProtocol,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeavingMember,
+    LeftMember,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from messages.groups import (
+    NO_TIME,
+    GroupRecord,
+    GroupSettings,
+    MemberExpired,
+    RebalanceDue,
+    RecordedGroup,
+    RecordedMember,
+    SyncDue,
+)
+from messages.vocabulary import Message
+
+NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
+"""How long a new member's JoinGroup may wait (rule 6)."""
+
+ID_FIRST_SINCE = 4
+"""The JoinGroup version from which members are given their id first (rule 3)."""
+PROTOCOL_TOLD_SINCE = 7
+"""The JoinGroup version whose answer may name no protocol."""
+EACH_MEMBER_SINCE = 3
+"""The LeaveGroup version that has a code for each member."""
+
+JOIN_TIMER, SYNC_TIMER = "rebalance", "sync"
+
+COMMON_CODES = {
+    UNKNOWN_TOPIC_OR_PARTITION: COORDINATOR_NOT_AVAILABLE,
+    NOT_ENOUGH_REPLICAS: COORDINATOR_NOT_AVAILABLE,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND: COORDINATOR_NOT_AVAILABLE,
+    NOT_LEADER_OR_FOLLOWER: NOT_COORDINATOR,
+    KAFKA_STORAGE_ERROR: NOT_COORDINATOR,
+}
+GROUP_CODES = {
+    **COMMON_CODES,
+    REQUEST_TIMED_OUT: REBALANCE_IN_PROGRESS,
+    MESSAGE_TOO_LARGE: UNKNOWN_SERVER_ERROR,
+    RECORD_LIST_TOO_LARGE: UNKNOWN_SERVER_ERROR,
+}
+"""What clients are told of the log's errors: always, and where a generation was to be stored."""
+
+
+# -------------------------------------------------------------------------------------------------------- to do
+
+
+@attrs.frozen
+class Reply:
+    """To do: answer this request."""
+
+    forwarded: Forwarded
+    response: Message
+
+
+@attrs.frozen
+class Store:
+    """To do: append these to the log, and say under `number` what became of it. 0: nobody wants to know."""
+
+    number: int
+    records: tuple[Record, ...]
+
+
+@attrs.frozen
+class Arm:
+    """To do: bring this back after so many ms, in place of what was armed under the name."""
+
+    name: str
+    delay_ms: int
+    payload: Message
+
+
+@attrs.frozen
+class Disarm:
+    """To do: what is armed under the name shall not come."""
+
+    name: str
+
+
+ToDo = Reply | Store | Arm | Disarm
+
+
+# -------------------------------------------------------------------------------------------------------- what is kept
+
+
+@attrs.define
+class Member:
+    """A member; `joining` and `syncing` are its requests that wait for an answer."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[JoinProtocol, ...]
+    assignment: bytes = b""
+    joining: Forwarded | None = None
+    syncing: Forwarded | None = None
+    is_new: bool = False
+
+    @property
+    def is_static(self) -> bool:
+        """Does it have an instance id?"""
+        return self.instance_id is not None
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """Its subscription under a protocol."""
+        return next((each.metadata for each in self.protocols if each.name == protocol), b"")
+
+
+@attrs.frozen
+class Assigning:
+    """Under way: the generation's assignment is being stored."""
+
+    generation: int
+    assignments: dict[str, bytes]
+
+
+@attrs.frozen
+class Replacing:
+    """Under way: it is being noted who is a static member now; `before` is who was, `leader` who led then."""
+
+    member_id: str
+    before: Member
+    leader: str | None
+
+
+class Membership:
+    """A group as far as its members are concerned; see the module's rules."""
+
+    def __init__(self, name: str, settings: GroupSettings) -> None:
+        self.name = name
+        self.state = EMPTY
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.generation = 0
+        self.leader: str | None = None
+        self.since_ms = NO_TIME
+        """When the group entered its state."""
+        self.members: dict[str, Member] = {}
+        self.static: dict[str, str] = {}
+        """Instance id -> member id."""
+        self.pending: dict[str, None] = {}
+        """Ids that were given and have not been used yet (rule 3)."""
+        self.unsynced: dict[str, None] = {}
+        """Members that have not asked for their part of this generation."""
+        self.subscribed: tuple[str, ...] | None = None
+        """The topics that consumers subscribe; None where that is not known."""
+        self._settings = settings
+        self._delays: tuple[int, int] | None = None
+        """While the first joins are waited for: (the wait that is running, how much longer it may take)."""
+        self._more_came = False
+        self._stores = 0
+        self._under_way: dict[int, Any] = {}
+        self._to_do: list[ToDo] = []
+
+    def take(self) -> list[ToDo]:
+        """What is to be done since it was last asked, in order."""
+        taken, self._to_do = self._to_do, []
+        return taken
+
+    # ------------------------------------------------------------------------------------------------ joining
+
+    def join(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
+        """A JoinGroup; `fresh_id` is for who has no id yet."""
+        request: JoinGroupRequest = forwarded.request.request
+        code = self._join_verdict(request)
+        if code == GROUP_MAX_SIZE_REACHED:
+            if request.member_id in self.members:
+                self._drop(request.member_id)
+            self._refuse_join(forwarded, code)
+        elif code != NONE:
+            self._refuse_join(forwarded, code, request.member_id)
+        elif request.member_id == NO_MEMBER:
+            self._join_first(forwarded, fresh_id, wall_ms)
+        elif request.member_id in self.pending:
+            self._add(forwarded, request.member_id, wall_ms)
+        else:
+            self._join_again(forwarded, wall_ms)
+        self._complete_if_all_joined(wall_ms)
+
+    def _join_verdict(self, request: JoinGroupRequest) -> int:
+        known = self.members.get(request.member_id)
+        if self.state in (COMPLETING, STABLE) and known is None and len(self.members) >= self._settings.max_size:
+            return GROUP_MAX_SIZE_REACHED
+        if self.state is PREPARING and (known is None or known.joining is None):
+            waiting = sum(member.joining is not None for member in self.members.values())
+            if waiting >= self._settings.max_size:
+                return GROUP_MAX_SIZE_REACHED
+        if self.state is DEAD:
+            return COORDINATOR_NOT_AVAILABLE
+        if not self._supports(request):
+            return INCONSISTENT_GROUP_PROTOCOL
+        if request.member_id == NO_MEMBER or request.member_id in self.pending:
+            return NONE
+        return self._member_verdict(request.member_id, request.group_instance_id)
+
+    def _supports(self, request: JoinGroupRequest) -> bool:
+        """Whether it can live with the others' protocols."""
+        if self.state is EMPTY:
+            return bool(request.protocol_type and request.protocols)
+        common, names = self._common_protocols(), [each.name for each in request.protocols]
+        return request.protocol_type == self.protocol_type and any(name in common or not self.members for name in names)
+
+    def _member_verdict(self, member_id: str, instance_id: str | None) -> int:
+        """Whether somebody is the member it says (rule 1)."""
+        if instance_id is not None:
+            current = self.static.get(instance_id)
+            if current is None:
+                return UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return FENCED_INSTANCE_ID
+        return NONE if member_id in self.members else UNKNOWN_MEMBER_ID
+
+    def _join_first(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
+        request: JoinGroupRequest = forwarded.request.request
+        instance = request.group_instance_id
+        if instance is not None and instance in self.static:
+            self._replace(forwarded, self.static[instance], fresh_id, wall_ms)
+        elif isinstance(code := JOIN_NEW[self.state], int):
+            self._refuse_join(forwarded, code)
+        elif instance is None and request.version >= ID_FIRST_SINCE:
+            self.pending[fresh_id] = None
+            self._arm_session(fresh_id, request.session_timeout_ms)
+            self._refuse_join(forwarded, MEMBER_ID_REQUIRED, fresh_id)
+        else:
+            self._add(forwarded, fresh_id, wall_ms)
+
+    def _join_again(self, forwarded: Forwarded, wall_ms: int) -> None:
+        request: JoinGroupRequest = forwarded.request.request
+        member, cell = self.members[request.member_id], JOIN_AGAIN[self.state]
+        if isinstance(cell, int):
+            self._refuse_join(forwarded, cell, member.id)
+            return
+        told = cell is not Action.REBALANCE and member.protocols == request.protocols
+        if cell is Action.REBALANCE_IF_NEWS_OR_LEADER and member.id == self.leader:
+            told = False
+        if told:
+            self._reply(forwarded, self._generation_for(member, request.version))
+        else:
+            self._update(member, forwarded)
+            self._rebalance(wall_ms)
+
+    def _add(self, forwarded: Forwarded, member_id: str, wall_ms: int) -> None:
+        request: JoinGroupRequest = forwarded.request.request
+        member = Member(
+            *(member_id, request.group_instance_id, forwarded.request.client_id, forwarded.request.client_host),
+            *(_rebalance_timeout(request), request.session_timeout_ms, request.protocols),
+            joining=forwarded,
+            is_new=True,
+        )
+        if not self.members:
+            self.protocol_type = request.protocol_type
+        if self.leader is None:
+            self.leader = member_id
+        if self.state is PREPARING and self.generation == 0:
+            self._more_came = True
+        self.pending.pop(member_id, None)
+        self.members[member_id] = member
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member_id
+        self._arm_session(member_id, NEW_MEMBER_TIMEOUT_MS)
+        self._rebalance(wall_ms)
+
+    def _update(self, member: Member, forwarded: Forwarded) -> None:
+        """It wants what its newest JoinGroup says."""
+        wanted: JoinGroupRequest = forwarded.request.request
+        member.protocols = wanted.protocols
+        member.rebalance_timeout_ms, member.session_timeout_ms = _rebalance_timeout(wanted), wanted.session_timeout_ms
+        member.joining = forwarded
+
+    def _replace(self, forwarded: Forwarded, before_id: str, member_id: str, wall_ms: int) -> None:
+        """A static member has come back (rule 7)."""
+        cell = JOIN_STATIC[self.state]
+        if isinstance(cell, int):
+            self._refuse_join(forwarded, cell)
+            return
+        led_before, before = self.leader, self.members[before_id]
+        self._end_join(before, FENCED_INSTANCE_ID, before_id)
+        self._answer_sync(before, FENCED_INSTANCE_ID)
+        member = attrs.evolve(before, id=member_id)
+        self._rename(before_id, member)
+        self._update(member, forwarded)
+        self._expect(member)
+        if cell is Action.REPLACE_QUIETLY and self._choose_protocol() == self.protocol:
+            assignments = {each.id: each.assignment for each in self.members.values()}
+            self._store(Replacing(member_id, before, led_before), self._record(assignments))
+        else:
+            self._rebalance(wall_ms)
+
+    def _rename(self, member_id: str, member: Member) -> None:
+        """In the place of a static member stands this one: leader where that was, and in its order."""
+        self.members = {member.id if id == member_id else id: each for id, each in self.members.items()}
+        self.members[member.id] = member
+        if member_id in self.unsynced:
+            del self.unsynced[member_id]
+            self.unsynced[member.id] = None
+        if self.leader == member_id:
+            self.leader = member.id
+        assert member.instance_id is not None
+        self.static[member.instance_id] = member.id
+        self._to_do.append(Disarm(_session(member_id)))
+
+    def _replaced(self, done: Replacing, error_code: int) -> None:
+        """The log knows of the static member, or does not: then all is as before."""
+        member = self.members.get(done.member_id)
+        if member is None or member.joining is None or self.state is not STABLE:
+            return
+        version, forwarded = member.joining.request.request.version, member.joining
+        if error_code == NONE:
+            member.joining = None
+            self._reply(forwarded, self._generation_for(member, version, leader=done.leader))
+        else:
+            self._rename(member.id, done.before)
+            self._expect(done.before)
+            self._refuse_join(forwarded, error_code)
+
+    # ------------------------------------------------------------------------------------------------ rebalancing
+
+    def _rebalance(self, wall_ms: int) -> None:
+        """Everybody is to join again, if that is not so already."""
+        if self.state not in PREVIOUS[PREPARING]:
+            return
+        if self.state is COMPLETING:
+            self._give_parts({}, REBALANCE_IN_PROGRESS)
+        self._to_do.append(Disarm(SYNC_TIMER))
+        if self.state is EMPTY:
+            delay = self._settings.initial_rebalance_delay_ms
+            self._delays = delay, max(self._longest_rebalance() - delay, 0)
+            self._more_came = False
+            self._arm_join(delay)
+        else:
+            self._delays = None
+            self._arm_join(self._longest_rebalance())
+        self._enter(PREPARING, wall_ms)
+
+    def rebalance_due(self, wall_ms: int) -> None:
+        """The rebalance has taken long enough (rule 2)."""
+        if self.state is not PREPARING:
+            return
+        if self._delays is not None and self._more_came and self._delays[1] != 0:
+            self._more_came = False
+            waited, left = self._delays
+            delay = min(self._settings.initial_rebalance_delay_ms, left)
+            self._delays = delay, max(left - waited, 0)
+            self._arm_join(delay)
+        else:
+            self._delays = None
+            self._complete_join(wall_ms)
+
+    def _complete_if_all_joined(self, wall_ms: int) -> None:
+        all_joined = not self.pending and all(member.joining is not None for member in self.members.values())
+        if self.state is PREPARING and self._delays is None and all_joined:
+            self._complete_join(wall_ms)
+
+    def _complete_join(self, wall_ms: int) -> None:
+        for member in [each for each in self.members.values() if each.joining is None and not each.is_static]:
+            self._drop(member.id)
+        if self.members and not self._leader_has_joined():
+            self._arm_join(self._longest_rebalance())
+            return
+        self._to_do.append(Disarm(JOIN_TIMER))
+        self.generation += 1
+        self.unsynced.clear()
+        if not self.members:
+            self.protocol = None
+            self._enter(EMPTY, wall_ms)
+            self.note_topics()
+            self._store(None, self._record({}))
+            return
+        self.protocol = self._choose_protocol()
+        self._enter(COMPLETING, wall_ms)
+        self.note_topics()
+        for member in self.members.values():
+            waiting, member.joining = member.joining, None
+            if waiting is not None:
+                self._reply(waiting, self._generation_for(member, waiting.request.request.version))
+            self._expect(member)
+            member.is_new = False
+            self.unsynced[member.id] = None
+        self._to_do.append(Arm(SYNC_TIMER, self._longest_rebalance(), SyncDue(self.generation)))
+
+    def _leader_has_joined(self) -> bool:
+        """Whether there is a leader among those who have joined; chosen anew if need be (rule 4)."""
+        leader = self.members.get(self.leader or NO_MEMBER)
+        if leader is None or leader.joining is None:
+            joined = next((member.id for member in self.members.values() if member.joining is not None), None)
+            if joined is None:
+                return False
+            self.leader = joined
+        return True
+
+    def _choose_protocol(self) -> str:
+        """Rule 4; among equals the first that was voted for."""
+        common = self._common_protocols()
+        votes = Counter(
+            next(each.name for each in member.protocols if each.name in common) for member in self.members.values()
+        )
+        return max(votes, key=lambda name: votes[name])
+
+    def _common_protocols(self) -> frozenset[str]:
+        names = [frozenset(each.name for each in member.protocols) for member in self.members.values()]
+        return frozenset.intersection(*names) if names else frozenset()
+
+    def _generation_for(self, member: Member, version: int, leader: str | None = None) -> JoinGroupResponse:
+        """What a member is told of the present generation; the leader of all members."""
+        leads = member.id == self.leader and leader is None
+        members = self.members.values() if leads else ()
+        return JoinGroupResponse(
+            *(NONE, self.generation, self.protocol_type),
+            self.protocol if version >= PROTOCOL_TOLD_SINCE else self.protocol or "",
+            self.leader or NO_MEMBER if leader is None else leader,
+            member.id,
+            tuple([JoinedMember(each.id, each.metadata(self.protocol), each.instance_id) for each in members]),
+        )
+
+    # ------------------------------------------------------------------------------------------------ assigning
+
+    def sync(self, forwarded: Forwarded) -> None:
+        """A SyncGroup."""
+        request: SyncGroupRequest = forwarded.request.request
+        code = self._sync_verdict(request)
+        cell: int | Action = SYNC[self.state] if code == NONE else code
+        if isinstance(cell, int):
+            self._reply(forwarded, SyncGroupResponse(cell))
+            return
+        member = self.members[request.member_id]
+        self.unsynced.pop(member.id, None)
+        if not self.unsynced:
+            self._to_do.append(Disarm(SYNC_TIMER))
+        if cell is Action.TELL:
+            self._reply(forwarded, self._part_of(member))
+            self._expect(member)
+            return
+        member.syncing = forwarded
+        if member.id == self.leader:
+            given = {each.member_id: each.assignment for each in request.assignments}
+            assignments = {id: given.get(id, b"") for id in self.members}
+            self._store(Assigning(self.generation, assignments), self._record(assignments))
+
+    def _sync_verdict(self, request: SyncGroupRequest) -> int:
+        if self.state is DEAD:
+            return COORDINATOR_NOT_AVAILABLE
+        code = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)
+        if code != NONE:
+            return code
+        named = ((request.protocol_type, self.protocol_type), (request.protocol_name, self.protocol))
+        return INCONSISTENT_GROUP_PROTOCOL if any(said not in (None, ours) for said, ours in named) else NONE
+
+    def _verdict_in_generation(self, member_id: str, instance_id: str | None, generation: int) -> int:
+        code = self._member_verdict(member_id, instance_id)
+        return ILLEGAL_GENERATION if code == NONE and generation != self.generation else code
+
+    def _assigned(self, done: Assigning, error_code: int, wall_ms: int) -> None:
+        if self.state is not COMPLETING or done.generation != self.generation:
+            return
+        if error_code == NONE:
+            self._give_parts(done.assignments, NONE)
+            self._enter(STABLE, wall_ms)
+        else:
+            self._give_parts({}, error_code)
+            self._rebalance(wall_ms)
+
+    def _give_parts(self, assignments: dict[str, bytes], error_code: int) -> None:
+        for member in self.members.values():
+            member.assignment = assignments.get(member.id, b"")
+            if self._answer_sync(member, error_code):
+                self._expect(member)
+
+    def _part_of(self, member: Member) -> SyncGroupResponse:
+        return SyncGroupResponse(NONE, member.assignment, self.protocol_type, self.protocol)
+
+    def sync_due(self, generation: int, wall_ms: int) -> None:
+        """Who has not asked for its part is out (rule 5)."""
+        if generation == self.generation and self.state in (COMPLETING, STABLE) and self.unsynced:
+            for member_id in list(self.unsynced):
+                self._drop(member_id)
+            self._rebalance(wall_ms)
+            self._complete_if_all_joined(wall_ms)
+
+    # ------------------------------------------------------------------------------------------------ living, leaving
+
+    def heartbeat(self, forwarded: Forwarded) -> None:
+        """A Heartbeat."""
+        request: HeartbeatRequest = forwarded.request.request
+        code = HEARTBEAT[self.state]
+        if self.state is not DEAD:
+            verdict = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)
+            if verdict == NONE:
+                self._expect(self.members[request.member_id])
+            code = verdict or code
+        assert isinstance(code, int)
+        self._reply(forwarded, HeartbeatResponse(code))
+
+    def leave(self, forwarded: Forwarded, wall_ms: int) -> None:
+        """A LeaveGroup."""
+        request: LeaveGroupRequest = forwarded.request.request
+        if self.state is DEAD:
+            self._reply(forwarded, LeaveGroupResponse(COORDINATOR_NOT_AVAILABLE))
+            return
+        left = [
+            LeftMember(each.member_id, each.group_instance_id, self._leave(each, wall_ms)) for each in request.members
+        ]
+        self._reply(forwarded, leave_response(request, left))
+
+    def _leave(self, who: LeavingMember, wall_ms: int) -> int:
+        member_id = who.member_id
+        if member_id in self.pending:
+            self._forget_pending(member_id, wall_ms)
+            return NONE
+        if member_id == NO_MEMBER:
+            member_id = self.static.get(who.group_instance_id or "", NO_MEMBER)
+        code = self._member_verdict(member_id, who.group_instance_id)
+        if code == NONE and isinstance(cell := LEAVE[self.state], int):
+            code = cell
+        if code == NONE:
+            self._remove(self.members[member_id], wall_ms)
+        return code
+
+    def member_expired(self, member_id: str, wall_ms: int) -> None:
+        """Nothing was heard of it for its time (rules 3, 6)."""
+        member = self.members.get(member_id)
+        if member_id in self.pending:
+            self._forget_pending(member_id, wall_ms)
+        elif member is not None and (member.is_new or not (member.joining or member.syncing)):
+            self._remove(member, wall_ms)
+
+    def _forget_pending(self, member_id: str, wall_ms: int) -> None:
+        del self.pending[member_id]
+        self._to_do.append(Disarm(_session(member_id)))
+        self._complete_if_all_joined(wall_ms)
+
+    def _remove(self, member: Member, wall_ms: int) -> None:
+        """It is out, and the others are to join again."""
+        self._end_join(member, UNKNOWN_MEMBER_ID)
+        self._answer_sync(member, UNKNOWN_MEMBER_ID)
+        self._drop(member.id)
+        self._rebalance(wall_ms)
+        self._complete_if_all_joined(wall_ms)
+
+    def _drop(self, member_id: str) -> None:
+        member = self.members.pop(member_id)
+        self.unsynced.pop(member_id, None)
+        if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
+            del self.static[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self._to_do.append(Disarm(_session(member_id)))
+
+    # ------------------------------------------------------------------------------------------------ the log
+
+    def stored(self, number: int, error_code: int, wall_ms: int) -> None:
+        """What became of the Store of this number (rule 8)."""
+        code = GROUP_CODES.get(error_code, error_code)
+        match self._under_way.pop(number, None):
+            case Assigning() as done:
+                self._assigned(done, code, wall_ms)
+            case Replacing() as done:
+                self._replaced(done, code)
+
+    def _store(self, wanted: Any, *records: Record) -> None:
+        if wanted is None:
+            self._to_do.append(Store(0, records))
+            return
+        self._stores += 1
+        self._under_way[self._stores] = wanted
+        self._to_do.append(Store(self._stores, records))
+
+    def _record(self, assignments: dict[str, bytes]) -> GroupRecord:
+        """The group as it shall be remembered, with these assignments."""
+        members = [
+            RecordedMember(
+                *(each.id, each.instance_id, each.client_id, each.client_host),
+                *(each.rebalance_timeout_ms, each.session_timeout_ms),
+                *(each.metadata(self.protocol), assignments.get(each.id, b"")),
+            )
+            for each in self.members.values()
+        ]
+        value = RecordedGroup(
+            *(self.protocol_type or "", self.generation, self.protocol, self.leader, self.since_ms), tuple(members)
+        )
+        return GroupRecord(self.name, value)
+
+    # ------------------------------------------------------------------------------------------------ small things
+
+    def _enter(self, state: GroupState, wall_ms: int) -> None:
+        if self.state not in PREVIOUS[state]:
+            raise IllegalMove(f"group {self.name} from {self.state.value} to {state.value}")
+        self.state, self.since_ms = state, wall_ms
+
+    def note_topics(self) -> None:
+        """What consumers subscribe in this generation."""
+        self.subscribed = () if not self.members else None
+        if self.members and self.protocol_type == CONSUMERS and self.protocol is not None:
+            self.subscribed = subscribed_topics([each.metadata(self.protocol) for each in self.members.values()])
+
+    def _longest_rebalance(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def _arm_join(self, delay_ms: int) -> None:
+        self._to_do.append(Arm(JOIN_TIMER, delay_ms, RebalanceDue()))
+
+    def _expect(self, member: Member) -> None:
+        """Something is to be heard of it within its session timeout."""
+        self._arm_session(member.id, member.session_timeout_ms)
+
+    def _arm_session(self, member_id: str, delay_ms: int) -> None:
+        self._to_do.append(Arm(_session(member_id), delay_ms, MemberExpired(member_id)))
+
+    def _reply(self, forwarded: Forwarded, response: Message) -> None:
+        self._to_do.append(Reply(forwarded, response))
+
+    def _refuse_join(self, forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> None:
+        self._reply(forwarded, _refusal(forwarded, code, member_id))
+
+    def _end_join(self, member: Member, code: int, member_id: str = NO_MEMBER) -> None:
+        """Refuse its JoinGroup that waits, if there is one."""
+        waiting, member.joining = member.joining, None
+        if waiting is not None:
+            self._refuse_join(waiting, code, member_id)
+
+    def _answer_sync(self, member: Member, error_code: int) -> bool:
+        """Answer its SyncGroup with its part or the code; whether there was one."""
+        waiting, member.syncing = member.syncing, None
+        if waiting is not None:
+            self._reply(waiting, self._part_of(member) if error_code == NONE else SyncGroupResponse(error_code))
+        return waiting is not None
+
+
+def leave_response(request: LeaveGroupRequest, left: Sequence[LeftMember]) -> LeaveGroupResponse:
+    """What became of those who leave: each of them, or, before version 3, the one."""
+    if request.version >= EACH_MEMBER_SINCE:
+        return LeaveGroupResponse(NONE, tuple(left))
+    return LeaveGroupResponse(left[0].error_code)
+
+
+def _refusal(forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:
+    """A JoinGroup refused, as its version says "no protocol"."""
+    name = None if forwarded.request.request.version >= PROTOCOL_TOLD_SINCE else ""
+    return JoinGroupResponse(code, protocol_name=name, member_id=member_id)
+
+
+def _rebalance_timeout(request: JoinGroupRequest) -> int:
+    """Version 0 has none of its own."""
+    return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
+
+
+def _session(member_id: str) -> str:
+    return f"session of {member_id}"

@@ -1,0 +1,208 @@
+"""Groups and offsets as keys and values of their log's records, in Kafka's own format (broker.md 5.7).
+
+Rule 1: a record's key begins with its version: 0 and 1 are offsets, 2 are groups. Anything else is somebody else's,
+        and passed over.
+Rule 2: a value begins with its version too; all that Kafka ever wrote are read. Which are written is a matter of
+        inter.broker.protocol.version, since an older broker may have to read them. An offset with a time of its own to
+        expire has no other version than 1.
+Rule 3: no value says that what the key names is forgotten.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from messages.cluster import NO_EPOCH, TopicPartition
+from messages.groups import (
+    NO_TIME,
+    CommittedOffset,
+    GroupRecord,
+    OffsetRecord,
+    RecordedGroup,
+    RecordedMember,
+)
+
+KeyValue = tuple[bytes, bytes | None]
+Record = OffsetRecord | GroupRecord
+
+OFFSET_KEYS = (0, 1)
+OFFSET_KEY, GROUP_KEY = 1, 2
+WITH_EXPIRY = 1
+
+FORMATS = (((2, 3), (3, 3)), ((2, 1), (3, 2)), ((0, 10, 1), (1, 1)), ((0, 0), (1, 0)))
+"""(first protocol version, (offset version, group version)), the newest first."""
+
+
+class DamagedRecord(ValueError):
+    """A record of the log that cannot be what its versions say."""
+
+
+def written_format(protocol: tuple[int, ...]) -> tuple[int, int]:
+    """The versions of offsets and groups that a cluster of this protocol version reads."""
+    return next(versions for first, versions in FORMATS if protocol >= first)
+
+
+def key_value(record: Record, versions: tuple[int, int]) -> KeyValue:
+    """The record's bytes."""
+    match record:
+        case OffsetRecord(group, partition, value):
+            key = _Writer(OFFSET_KEY).text(group).text(partition.topic).number("i", partition.partition)
+            return key.data, None if value is None else _offset_value(value, versions[0])
+        case GroupRecord(group, generation):
+            named = _Writer(GROUP_KEY).text(group)
+            return named.data, None if generation is None else _group_value(generation, versions[1])
+
+
+def read_record(key: bytes, value: bytes | None) -> Record | None:
+    """What a record says; None where it is not about groups. Raises DamagedRecord."""
+    try:
+        reader = _Reader(key)
+        if reader.version in OFFSET_KEYS:
+            group, partition = reader.text(), TopicPartition(reader.text(), reader.number("i"))
+            return OffsetRecord(group, partition, None if value is None else _read_offset(_Reader(value)))
+        if reader.version == GROUP_KEY:
+            return GroupRecord(reader.text(), None if value is None else _read_group(_Reader(value)))
+    except (struct.error, UnicodeDecodeError, IndexError) as error:
+        raise DamagedRecord(f"a record with the key {key.hex()} is cut or damaged: {error}") from error
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------- values
+
+
+def _offset_value(value: CommittedOffset, version: int) -> bytes:
+    version = WITH_EXPIRY if value.expires_at_ms != NO_TIME else version
+    out = _Writer(version).number("q", value.offset)
+    if version >= 3:
+        out.number("i", value.leader_epoch)
+    out.text(value.metadata).number("q", value.committed_at_ms)
+    return out.number("q", value.expires_at_ms).data if version == WITH_EXPIRY else out.data
+
+
+def _read_offset(reader: _Reader) -> CommittedOffset:
+    version = reader.known(3, "an offset")
+    offset = reader.number("q")
+    epoch = reader.number("i") if version >= 3 else NO_EPOCH
+    metadata, committed = reader.text(), reader.number("q")
+    return CommittedOffset(
+        offset, epoch, metadata, committed, reader.number("q") if version == WITH_EXPIRY else NO_TIME
+    )
+
+
+def _group_value(value: RecordedGroup, version: int) -> bytes:
+    out = _Writer(version).text(value.protocol_type).number("i", value.generation)
+    out.nullable(value.protocol).nullable(value.leader)
+    if version >= 2:
+        out.number("q", value.since_ms)
+    out.number("i", len(value.members))
+    for member in value.members:
+        out.text(member.member_id)
+        if version >= 3:
+            out.nullable(member.instance_id)
+        out.text(member.client_id).text(member.client_host)
+        if version >= 1:
+            out.number("i", member.rebalance_timeout_ms)
+        out.number("i", member.session_timeout_ms).blob(member.subscription).blob(member.assignment)
+    return out.data
+
+
+def _read_group(reader: _Reader) -> RecordedGroup:
+    version = reader.known(3, "a group")
+    protocol_type, generation = reader.text(), reader.number("i")
+    protocol, leader = reader.nullable(), reader.nullable()
+    since = reader.number("q") if version >= 2 else NO_TIME
+    members = tuple([_read_member(reader, version) for _ in range(reader.number("i"))])
+    return RecordedGroup(protocol_type, generation, protocol, leader, since, members)
+
+
+def _read_member(reader: _Reader, version: int) -> RecordedMember:
+    member_id = reader.text()
+    instance = reader.nullable() if version >= 3 else None
+    client, host = reader.text(), reader.text()
+    rebalance = reader.number("i") if version >= 1 else None
+    session = reader.number("i")
+    return RecordedMember(
+        *(member_id, instance, client, host, session if rebalance is None else rebalance, session),
+        *(reader.blob(), reader.blob()),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- primitives
+
+
+class _Writer:
+    """Bytes behind a version."""
+
+    def __init__(self, version: int) -> None:
+        self.data = struct.pack(">h", version)
+
+    def number(self, form: str, value: int) -> _Writer:
+        self.data += struct.pack(f">{form}", value)
+        return self
+
+    def text(self, value: str) -> _Writer:
+        encoded = value.encode()
+        return self._add("h", encoded)
+
+    def nullable(self, value: str | None) -> _Writer:
+        return self.number("h", -1) if value is None else self.text(value)
+
+    def blob(self, value: bytes) -> _Writer:
+        return self._add("i", value)
+
+    def _add(self, form: str, value: bytes) -> _Writer:
+        self.data += struct.pack(f">{form}", len(value)) + value
+        return self
+
+
+class _Reader:
+    """What stands behind a version."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self.version = self.number("h")
+
+    def known(self, newest: int, what: str) -> int:
+        """The version. Raises DamagedRecord for one that nobody knew when this was written."""
+        if not 0 <= self.version <= newest:
+            raise DamagedRecord(f"{what} of version {self.version}, of which nothing is known")
+        return self.version
+
+    def number(self, form: str) -> int:
+        (value,) = struct.unpack_from(f">{form}", self._data, self._at)
+        self._at += struct.calcsize(f">{form}")
+        return int(value)
+
+    def text(self) -> str:
+        return self._take(self.number("h")).decode()
+
+    def nullable(self) -> str | None:
+        length = self.number("h")
+        return None if length < 0 else self._take(length).decode()
+
+    def blob(self) -> bytes:
+        return self._take(self.number("i"))
+
+    def _take(self, length: int) -> bytes:
+        end = self._at + length
+        if length < 0 or end > len(self._data):
+            raise IndexError(f"{length} bytes at {self._at} of {len(self._data)}")
+        taken, self._at = self._data[self._at : end], end
+        return taken
+
+
+def subscribed_topics(subscriptions: Iterable[bytes]) -> tuple[str, ...] | None:
+    """The topics that the subscriptions of consumers name, sorted; None where one is not to be understood.
+
+    A consumer's subscription begins with a version and its topics; what follows is for its assignor.
+    """
+    topics: set[str] = set()
+    try:
+        for subscription in subscriptions:
+            reader = _Reader(subscription)
+            topics.update([reader.text() for _ in range(reader.number("i"))])
+    except (struct.error, UnicodeDecodeError, IndexError):
+        return None
+    return tuple(sorted(topics))

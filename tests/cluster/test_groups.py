@@ -1,0 +1,171 @@
+"""Consumer groups of three real nodes, by librdkafka and kafka-python: members, a kill -9, commit and resume."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from kafka import KafkaConsumer
+from kafka import TopicPartition as Place
+
+from tests.cluster.processes import run_ours
+from tests.cluster.three import NODES, Three
+from tests.waiting import until
+
+GROUPS = "__consumer_offsets"
+TOPIC = "numbers"
+QUICK = {"offsets__topic__num__partitions": 3, "group__initial__rebalance__delay__ms": 100}
+RECORDS = 300
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
+    with Three.running(tmp_path_factory.mktemp("groups"), **QUICK) as made:
+        made.create(TOPIC, 3)
+        producer = Producer({"bootstrap.servers": made.bootstrap})
+        for number in range(RECORDS):
+            producer.produce(TOPIC, f"{number}".encode(), partition=number % 3)
+        assert producer.flush(30) == 0
+        yield made
+
+
+def consumer(cluster: Three, group: str, **settings: object) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 500,
+            "reconnect.backoff.max.ms": 500,
+            **settings,
+        }
+    )
+
+
+def polled(*consumers: Consumer) -> Callable[[Callable[[], object]], None]:
+    """Poll these until something holds."""
+
+    def until_it_holds(good: Callable[[], object]) -> None:
+        def look() -> object:
+            for each in consumers:
+                each.poll(0.05)
+            return good()
+
+        until(look, what="the group is as expected", timeout=40)
+
+    return until_it_holds
+
+
+def read(member: Consumer, count: int) -> list[int]:
+    """The next so many values."""
+    values: list[int] = []
+
+    def more() -> bool:
+        values.extend(int(m.value()) for m in member.consume(count - len(values), 0.2) if not m.error())
+        return len(values) >= count
+
+    until(more, what=f"{count} records", timeout=40)
+    return values
+
+
+def committed(cluster: Three, group: str) -> int:
+    """The sum of what the group has committed, as another consumer hears it."""
+    asking = consumer(cluster, group)
+    try:
+        places = asking.committed([TopicPartition(TOPIC, number) for number in range(3)], timeout=30)
+    finally:
+        asking.close()
+    return sum(max(place.offset, 0) for place in places)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_members_share_the_partitions_and_take_over_of_who_leaves(cluster: Three, strategy: str) -> None:
+    members = [consumer(cluster, strategy, **{"partition.assignment.strategy": strategy}) for _ in range(3)]
+    for member in members:
+        member.subscribe([TOPIC])
+    polled(*members)(lambda: all(len(member.assignment()) == 1 for member in members))
+    assert {place.partition for member in members for place in member.assignment()} == {0, 1, 2}
+    members[0].close()
+    polled(*members[1:])(lambda: sum(len(member.assignment()) for member in members[1:]) == 3)
+    for member in members[1:]:
+        member.close()
+
+
+def test_what_librdkafka_commits_kafka_python_resumes(cluster: Three) -> None:
+    first = consumer(cluster, "both")
+    first.subscribe([TOPIC])
+    seen = read(first, 100)
+    first.commit(asynchronous=False)
+    first.close()
+    second = KafkaConsumer(
+        TOPIC, bootstrap_servers=cluster.bootstrap.split(","), group_id="both", auto_offset_reset="earliest"
+    )
+    values: list[int] = []
+
+    def more() -> bool:
+        for records in second.poll(timeout_ms=200).values():
+            values.extend(int(record.value) for record in records)
+        return len(values) >= RECORDS - 100
+
+    until(more, what="the rest", timeout=40)
+    second.commit()
+    assert sum(second.committed(Place(TOPIC, number)) for number in range(3)) == RECORDS
+    second.close()
+    assert sorted(seen + values) == list(range(RECORDS)), "none twice, none left out"
+
+
+def test_a_static_member_that_comes_back_causes_no_rebalance(cluster: Three) -> None:
+    static = {"session.timeout.ms": 30_000}
+    members = [consumer(cluster, "static", **static, **{"group.instance.id": f"i{n}"}) for n in range(2)]
+    rebalances: list[str] = []
+    members[0].subscribe([TOPIC], on_revoke=lambda *_: rebalances.append("revoked"))
+    members[1].subscribe([TOPIC])
+    polled(*members)(lambda: all(member.assignment() for member in members))
+    had = {place.partition for place in members[1].assignment()}
+    rebalances.clear()
+    members[1].close()
+    again = consumer(cluster, "static", **static, **{"group.instance.id": "i1"})
+    again.subscribe([TOPIC])
+    polled(members[0], again)(again.assignment)
+    assert {place.partition for place in again.assignment()} == had
+    assert rebalances == []
+    members[0].close()
+    again.close()
+
+
+def test_no_committed_offset_is_lost_or_made_up_when_coordinators_are_killed(cluster: Three) -> None:
+    """One kill here; twenty in the soak. What is committed is never less than before, nor more than what was read."""
+    group = "killed"
+    member = consumer(cluster, group)
+    member.subscribe([TOPIC])
+    consumed = read(member, 50)
+    member.commit(asynchronous=False)
+    coordinator = next(node for node in NODES if f"loaded 0 records of {GROUPS}" in cluster.nodes[node].output)
+    cluster.nodes[coordinator].kill()
+    until(lambda: not cluster.zk.exists(f"/brokers/ids/{coordinator}"), what="its session is over", timeout=30)
+    consumed += read(member, 50)
+
+    def commits() -> bool:
+        consumed.extend(int(m.value()) for m in member.consume(10, 0.1) if not m.error())
+        with contextlib.suppress(KafkaException):
+            member.commit(asynchronous=False)
+            return True
+        return False
+
+    until(commits, what="a commit at the new coordinator", timeout=40)
+    assert committed(cluster, group) == len(consumed)
+    cluster.start(coordinator)
+    until(lambda: cluster.in_sync(GROUPS, 3), what="in sync again", timeout=60)
+    assert committed(cluster, group) == len(consumed)
+    member.close()
+
+
+def test_the_record_of_all_this_replays(cluster: Three) -> None:
+    for node in NODES:
+        assert cluster.nodes[node].stop() == 0
+    replayed = run_ours("replay", str(cluster.place), timeout=300)
+    assert replayed.returncode == 0, replayed.stdout

@@ -1,0 +1,84 @@
+"""Three of our nodes as real processes on an embedded ZooKeeper, and what ZooKeeper and their disks say of them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from kazoo.client import KazooClient
+
+from tests.cluster.processes import OurNode, free_ports, run_ours
+from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+NODES = (0, 1, 2)
+
+
+@attrs.define
+class Three:
+    """Three nodes; `settings` are theirs, dots written as two underscores."""
+
+    place: Path
+    connect: str
+    ports: list[int]
+    zk: KazooClient
+    nodes: dict[int, OurNode]
+    settings: dict[str, object]
+
+    @classmethod
+    @contextlib.contextmanager
+    def running(cls, place: Path, **settings: object) -> Iterator[Three]:
+        """Three nodes that run, with their ZooKeeper, as long as the context."""
+        server = EmbeddedZooKeeper(place / "zookeeper")
+        server.start()
+        connect = f"127.0.0.1:{server.port}"
+        zk = KazooClient(connect)
+        zk.start(20)
+        made = cls(place, connect, free_ports(3), zk, {}, settings)
+        try:
+            for node in NODES:
+                made.start(node)
+            yield made
+        finally:
+            for running in made.nodes.values():
+                running.kill()
+            zk.stop()
+            zk.close()
+            server.stop()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def start(self, node: int) -> None:
+        """Start a node, and wait until it is registered."""
+        self.nodes[node] = OurNode(self.place / f"{node}", node, self.ports[node], self.connect, **self.settings)
+        until(lambda: self.zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered", timeout=30)
+
+    def create(self, topic: str, partitions: int) -> None:
+        done = run_ours(
+            *("topics", "--zookeeper", self.connect, "--create", "--topic", topic),
+            *("--partitions", str(partitions), "--replication-factor", "3"),
+        )
+        assert done.returncode == 0, done.stderr
+        until(lambda: self.in_sync(topic, partitions), what=f"{topic} is in sync", ignore=(Exception,))
+
+    def state(self, topic: str, partition: int) -> dict[str, Any]:
+        return json.loads(self.zk.get(f"/brokers/topics/{topic}/partitions/{partition}/state")[0])  # type: ignore[no-any-return]
+
+    def in_sync(self, topic: str, partitions: int) -> bool:
+        states = [self.state(topic, partition) for partition in range(partitions)]
+        return all(len(state["isr"]) == 3 and state["leader"] >= 0 for state in states)
+
+    def logs(self, topic: str, partition: int) -> set[str]:
+        """Checksums of the partition's log on each node: one where they are equal."""
+        found = set()
+        for node in NODES:
+            files = sorted((self.place / f"{node}" / "data" / f"{topic}-{partition}").glob("*.log"))
+            found.add(hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest())
+        return found

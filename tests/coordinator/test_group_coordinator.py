@@ -1,0 +1,261 @@
+"""The coordinator and its groups as actors, on virtual time and real logs: loading, unloading, admin requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.coordinator.group import GroupActor
+from actors.coordinator.group_coordinator import GroupCoordinatorActor
+from actors.core.topic_name import GROUP_METADATA
+from actors.runtime import restore, state_of
+from messages.cluster import LEADER_DURING_DELETE
+from messages.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_ID_NOT_FOUND,
+    ILLEGAL_GENERATION,
+    INVALID_GROUP_ID,
+    INVALID_REQUEST,
+    INVALID_SESSION_TIMEOUT,
+    NON_EMPTY_GROUP,
+    NONE,
+    NOT_COORDINATOR,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.group_requests import (
+    CommittedPartition,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ForgottenPartition,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+)
+from messages.state import ActorState
+from messages.trace.codec import Codec, encode
+from tests.broker.harness import known, order
+from tests.coordinator.world import T0, World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    world.run()
+    yield world
+    assert world.base.failures == 0
+    world.base.shutdown()
+
+
+def other_group(world: World, than: str = "g") -> str:
+    """A group of another partition."""
+    return next(name for name in "abcdefgh" if world.partition_of(name) != world.partition_of(than))
+
+
+# ------------------------------------------------------------------------------------------------ who coordinates
+
+
+def test_the_first_who_asks_has_the_topic_made(world: World) -> None:
+    world.topic_exists = False
+    assert world.find("g").error_code == COORDINATOR_NOT_AVAILABLE
+    assert world.made() == [(GROUP_METADATA,)]
+    world.topic_exists = True
+    assert world.find("g").error_code == COORDINATOR_NOT_AVAILABLE, "nobody leads its partition yet"
+    world.coordinate(world.partition_of("g"))
+    found = world.find("g")
+    assert (found.error_code, found.node_id, found.host, found.port) == (NONE, 0, "127.0.0.1", 9092)
+    assert len(world.made()) == 1
+
+
+def test_while_zookeeper_is_away_nobody_is_known(world: World) -> None:
+    world.topic_exists = None
+    assert world.find("g").error_code == COORDINATOR_NOT_AVAILABLE
+    assert world.made() == []
+
+
+def test_who_leads_the_groups_partition_coordinates(world: World) -> None:
+    world.coordinate(world.partition_of("g"))
+    group = other_group(world)
+    world.coordinate(world.partition_of(group), leader=1)
+    assert world.find(group).node_id == 1
+    assert world.commit(group) == NOT_COORDINATOR
+
+
+def test_nobody_coordinates_transactions(world: World) -> None:
+    assert world.find("g", key_type=1).error_code == COORDINATOR_NOT_AVAILABLE
+    assert world.find("g", key_type=7).error_code == INVALID_REQUEST
+
+
+# ------------------------------------------------------------------------------------------------ through the door
+
+
+def test_a_members_life(world: World) -> None:
+    world.coordinate(*range(4))
+    member = world.member()
+    assert member == "test-00000000-0000-0000-0000-000000000001"
+    assert world.heartbeat(member) == NONE
+    assert world.commit(offset=5, member=member, generation=1) == NONE
+    assert world.fetch() == {T0: 5}
+    world.pass_time(9.9)
+    assert world.heartbeat(member) == NONE
+    world.pass_time(10.0)
+    assert world.heartbeat(member) == UNKNOWN_MEMBER_ID
+    assert world.fetch() == {T0: 5}
+
+
+def test_what_is_refused_at_the_door(world: World) -> None:
+    world.coordinate(*range(4))
+    assert world.answer(world.join("")).error_code == INVALID_GROUP_ID
+    assert world.answer(world.join(session_timeout_ms=5)).error_code == INVALID_SESSION_TIMEOUT
+    assert world.answer(world.join(member="somebody")).error_code == UNKNOWN_MEMBER_ID
+    assert world.commit(member="somebody", generation=3) == ILLEGAL_GENERATION
+    nowhere = CommittedPartition(T0._replace(topic="nowhere"), 1)
+    response = world.ask(OffsetCommitRequest(8, "g", -1, "", (nowhere, CommittedPartition(T0, 2))))
+    assert [each.error_code for each in response.partitions] == [UNKNOWN_TOPIC_OR_PARTITION, NONE]
+    assert world.fetch() == {T0: 2}
+
+
+def test_the_log_is_appended_with_acks_of_all(world: World) -> None:
+    """With two replicas in sync, a commit waits for the other."""
+    number = world.partition_of("g")
+    world.coordinate(number)
+    world.lead(order(GROUP_METADATA, number, epoch=9, isr=(0, 1), replicas=(0, 1)))
+    id = world.post(OffsetCommitRequest(8, "g", -1, "", (CommittedPartition(T0, 3),)))
+    assert world.answer(id) is None
+    world.pass_time(world.settings.offsets_commit_timeout_ms / 1000)
+    assert world.answer(id).partitions[0].error_code == 7
+    assert world.fetch() == {}
+
+
+# ------------------------------------------------------------------------------------------------ loading, unloading
+
+
+def test_groups_are_loaded_by_who_leads_next(world: World) -> None:
+    world.coordinate(*range(4))
+    member = world.member()
+    world.commit(offset=5, member=member, generation=1)
+    world.commit("alone", offset=6)
+    world.coordinate(*range(4), leader=1)
+    assert world.fetch() == NOT_COORDINATOR
+    assert world.heartbeat(member) == NOT_COORDINATOR
+    world.coordinate(*range(4))
+    assert world.fetch() == {T0: 5}
+    assert world.fetch("alone") == {T0: 6}
+    assert world.heartbeat(member) == NONE
+    world.pass_time(10.0)
+    assert world.heartbeat(member) == UNKNOWN_MEMBER_ID, "its session began with the load"
+
+
+def test_who_waits_hears_that_the_coordinator_is_another(world: World) -> None:
+    world.coordinate(*range(4))
+    member = world.member()
+    joining = world.join()
+    assert world.heartbeat(member) == REBALANCE_IN_PROGRESS
+    assert world.answer(joining) is None
+    world.coordinate(*range(4), leader=1)
+    assert world.answer(joining).error_code == NOT_COORDINATOR
+
+
+def test_more_than_one_read_makes_a_load(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.coordinator.group_coordinator.READ_BYTES", 300)
+    monkeypatch.setattr("actors.coordinator.group_coordinator.GROUPS_AT_ONCE", 2)
+    world.coordinate(*range(4))
+    groups = [f"group-{number}" for number in range(12)]
+    for number, group in enumerate(groups):
+        assert world.commit(group, number) == NONE
+    world.coordinate(*range(4), leader=1)
+    world.coordinate(*range(4))
+    assert [world.fetch(group) for group in groups] == [{T0: number} for number in range(12)]
+
+
+def test_a_deleted_group_is_not_loaded_again(world: World) -> None:
+    world.coordinate(*range(4))
+    world.commit()
+    member = world.member("h")
+    response = world.ask(DeleteGroupsRequest(2, ("g", "h", "nobody")))
+    assert [(each.group_id, each.error_code) for each in response.results] == [
+        ("g", NONE),
+        ("h", NON_EMPTY_GROUP),
+        ("nobody", GROUP_ID_NOT_FOUND),
+    ]
+    world.coordinate(*range(4), leader=1)
+    world.coordinate(*range(4))
+    assert world.fetch() == {}
+    assert [group.group_id for group in world.ask(ListGroupsRequest(4)).groups] == ["h"]
+    assert world.heartbeat(member, "h") == NONE
+
+
+# ------------------------------------------------------------------------------------------------ admin
+
+
+def test_groups_are_listed_and_described(world: World) -> None:
+    world.coordinate(*range(4))
+    member = world.member()
+    world.commit("alone")
+    listed = world.ask(ListGroupsRequest(4)).groups
+    assert {(each.group_id, each.protocol_type, each.group_state) for each in listed} == {
+        ("g", "consumer", "Stable"),
+        ("alone", "", "Empty"),
+    }
+    assert [each.group_id for each in world.ask(ListGroupsRequest(4, ("stable",))).groups] == ["g"]
+    described = world.ask(DescribeGroupsRequest(5, ("g", "nobody", "alone"), True)).groups
+    assert [(each.group_id, each.group_state) for each in described] == [
+        ("g", "Stable"),
+        ("nobody", "Dead"),
+        ("alone", "Empty"),
+    ]
+    [told] = described[0].members
+    assert (told.member_id, told.client_id, told.client_host) == (member, "test", "/127.0.0.1")
+    assert (told.member_assignment, described[0].protocol_data) == (b"all", "range")
+    assert described[0].authorized_operations == 328
+    assert world.ask(DescribeGroupsRequest(5, ())).groups == ()
+
+
+def test_offsets_are_deleted(world: World) -> None:
+    world.coordinate(*range(4))
+    world.commit()
+    nowhere = T0._replace(topic="nowhere")
+    response = world.ask(OffsetDeleteRequest(0, "g", (ForgottenPartition(T0), ForgottenPartition(nowhere))))
+    assert [each.error_code for each in response.partitions] == [NONE, UNKNOWN_TOPIC_OR_PARTITION]
+    assert world.fetch() == {}
+    assert world.ask(OffsetDeleteRequest(0, "nobody", ())).error_code == GROUP_ID_NOT_FOUND
+
+
+def test_offsets_expire(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.coordinate(*range(4))
+    world.commit()
+    world.pass_time(600)
+    assert world.fetch() == {T0: 7}
+    in_a_week = world.base.ports["time"].wall_ms() + 7 * 24 * 3600 * 1000
+    monkeypatch.setattr(world.base.ports["time"], "wall_ms", lambda: in_a_week)
+    world.pass_time(599)
+    assert world.fetch() == {T0: 7}
+    world.pass_time(1)
+    assert world.fetch() == {}
+    assert world.ask(ListGroupsRequest(4)).groups == ()
+
+
+def test_offsets_of_a_deleted_topic_are_forgotten(world: World) -> None:
+    world.coordinate(*range(4))
+    world.commit()
+    world.update(known("t", leader=LEADER_DURING_DELETE))
+    assert world.fetch() == {}
+
+
+def test_the_states_of_coordinator_and_group_travel(world: World) -> None:
+    world.coordinate(*range(4))
+    world.member()
+    world.join()
+    world.commit("alone")
+    actors = [ref.actor for ref in world.base.register if isinstance(ref.actor, GroupCoordinatorActor | GroupActor)]
+    assert len(actors) == 3
+    for actor in actors:
+        state = state_of(actor)
+        back: ActorState = Codec(world.base.address_of).decode(*encode(state))
+        fresh = type(actor)()
+        fresh._myRef = actor._myRef
+        restore(fresh, back)
+        assert state_of(fresh) == state

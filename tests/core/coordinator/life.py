@@ -1,0 +1,234 @@
+"""A group without actors: requests go in by name, answers come out, and time passes as the test says."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from thespian.actors import ActorAddress
+
+from actors.core.coordinator.group import Group
+from actors.core.coordinator.group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState
+from actors.core.coordinator.membership import Arm, Disarm, Reply, Store
+from actors.core.coordinator.records import Record
+from messages.broker import Forwarded
+from messages.cluster import TopicPartition
+from messages.group_requests import (
+    CommittedPartition,
+    ForgottenPartition,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinProtocol,
+    LeaveGroupRequest,
+    LeavingMember,
+    MemberAssignment,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from messages.groups import GroupSettings, MemberExpired, RebalanceDue, SyncDue
+from messages.network import ClientRequest
+from messages.vocabulary import Message
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+CLIENT = ActorAddress("client")
+SESSION_MS, REBALANCE_MS = 10_000, 60_000
+START_MS = 1_000_000
+RANGE = (JoinProtocol("range", b"\0\1\0\0\0\1\0\1t"),)
+"""A consumer's subscription to the topic t."""
+
+
+class Life:
+    """One group's life. `log` is the code with which the log answers, None: it does not answer by itself."""
+
+    def __init__(self, group: Group | None = None, **settings: Any) -> None:
+        self.settings = GroupSettings(**settings)
+        self.group = Group("g", self.settings) if group is None else group
+        self.now = START_MS
+        self.log: int | None = 0
+        self.stores: list[Store] = []
+        self.written: list[Record] = []
+        self.timers: dict[str, tuple[int, int, Message]] = {}
+        """What is armed: when it is due, which was armed first, and what comes back."""
+        self._answers: dict[int, Message] = {}
+        self._numbers = itertools.count(1)
+        self._ids = itertools.count(1)
+        self._settle()
+
+    # -------------------------------------------------------------------------------------------- what is done
+
+    def _settle(self) -> None:
+        while steps := self.group.take():
+            for step in steps:
+                match step:
+                    case Reply(forwarded, response):
+                        number = forwarded.request.correlation_id
+                        assert number not in self._answers, "a request is answered once"
+                        self._answers[number] = response
+                    case Store():
+                        self.stores.append(step)
+                        self.written += step.records
+                        if self.log is not None:
+                            self.group.stored(step.number, self.log, self.now)
+                    case Arm(name, delay_ms, payload):
+                        self.timers[name] = self.now + delay_ms, next(self._numbers), payload
+                    case Disarm(name):
+                        self.timers.pop(name, None)
+
+    def stored(self, code: int = 0, which: int = -1) -> None:
+        """The log answers one of the Stores that it left unanswered."""
+        self.group.stored(self.stores[which].number, code, self.now)
+        self._settle()
+
+    def wait(self, ms: int) -> None:
+        """Let time pass, and whatever is armed come when it is due."""
+        until = self.now + ms
+        while due := [(*at, name) for name, at in self.timers.items() if at[0] <= until]:
+            self.now, _, payload, name = min(due)
+            del self.timers[name]
+            match payload:
+                case RebalanceDue():
+                    self.group.rebalance_due(self.now)
+                case SyncDue(generation):
+                    self.group.sync_due(generation, self.now)
+                case MemberExpired(member_id):
+                    self.group.member_expired(member_id, self.now)
+            self._settle()
+        self.now = until
+
+    def answer(self, number: int) -> Any:
+        """The answer to a request, None while it waits."""
+        return self._answers.get(number)
+
+    def _send(self, request: Message, host: str = "/h") -> tuple[int, Forwarded]:
+        number = next(self._numbers)
+        return number, Forwarded(CLIENT, ClientRequest(1, number, "c", "PLAINTEXT", request, host))
+
+    # -------------------------------------------------------------------------------------------- requests
+
+    def join(self, member: str = "", instance: str | None = None, version: int = 3, **fields: Any) -> int:
+        """A JoinGroup; its number. Members get the ids m1, m2, ..., by version 3 at once."""
+        defaults: dict[str, Any] = {
+            "session_timeout_ms": SESSION_MS,
+            "rebalance_timeout_ms": REBALANCE_MS,
+            "protocol_type": "consumer",
+            "protocols": RANGE,
+        }
+        request = JoinGroupRequest(version, "g", member_id=member, group_instance_id=instance, **{**defaults, **fields})
+        number, forwarded = self._send(request)
+        self.group.join(forwarded, "" if member else f"m{next(self._ids)}", self.now)
+        self._settle()
+        return number
+
+    def sync(
+        self, member: str, generation: int | None = None, given: dict[str, bytes] | None = None, **more: Any
+    ) -> int:
+        assignments = tuple(MemberAssignment(*entry) for entry in (given or {}).items())
+        number, forwarded = self._send(
+            SyncGroupRequest(5, "g", self._generation(generation), member, assignments, **more)
+        )
+        self.group.sync(forwarded)
+        self._settle()
+        return number
+
+    def heartbeat(self, member: str, generation: int | None = None, instance: str | None = None) -> int:
+        """The code of a Heartbeat."""
+        number, forwarded = self._send(HeartbeatRequest(4, "g", self._generation(generation), member, instance))
+        self.group.heartbeat(forwarded)
+        self._settle()
+        return int(self.answer(number).error_code)
+
+    def leave(self, *members: str | tuple[str, str | None], version: int = 4) -> Any:
+        """The answer to a LeaveGroup."""
+        leaving = tuple(LeavingMember(*((each,) if isinstance(each, str) else each)) for each in members)
+        number, forwarded = self._send(LeaveGroupRequest(version, "g", leaving))
+        self.group.leave(forwarded, self.now)
+        self._settle()
+        return self.answer(number)
+
+    def commit(
+        self,
+        member: str = "",
+        generation: int | None = -1,
+        offset: int = 7,
+        unknown: tuple[TopicPartition, ...] = (),
+        **more: Any,
+    ) -> int:
+        partitions = more.pop("partitions", (CommittedPartition(T0, offset, 3, "note"),))
+        request = OffsetCommitRequest(7, "g", self._generation(generation), member, partitions, **more)
+        number, forwarded = self._send(request)
+        self.group.commit(forwarded, unknown, self.now)
+        self._settle()
+        return number
+
+    def fetch(self) -> dict[TopicPartition, int]:
+        """All offsets there are."""
+        number, forwarded = self._send(OffsetFetchRequest(7, "g", None))
+        self.group.fetch(forwarded)
+        self._settle()
+        return {each.partition: each.committed_offset for each in self.answer(number).partitions}
+
+    def delete_offsets(self, *partitions: TopicPartition, unknown: tuple[TopicPartition, ...] = ()) -> Any:
+        request = OffsetDeleteRequest(0, "g", tuple(ForgottenPartition(each) for each in partitions))
+        number, forwarded = self._send(request)
+        self.group.delete_offsets(forwarded, unknown, self.now)
+        self._settle()
+        return self.answer(number)
+
+    def expire_offsets(self) -> None:
+        self.group.expire_offsets(self.now)
+        self._settle()
+
+    def unload(self) -> None:
+        self.group.unload()
+        self._settle()
+
+    def _generation(self, generation: int | None) -> int:
+        return self.group.generation if generation is None else generation
+
+    # -------------------------------------------------------------------------------------------- whole ways
+
+    def joined(self, number: int) -> JoinGroupResponse:
+        """The answer to a JoinGroup, which must be there."""
+        answer = self.answer(number)
+        assert isinstance(answer, JoinGroupResponse), "it still waits"
+        return answer
+
+    def completing(self, members: int = 2, **fields: Any) -> list[str]:
+        """New members join, and the initial delay passes; their ids, the leader's first."""
+        numbers = [self.join(**fields) for _ in range(members)]
+        self.wait(self.settings.initial_rebalance_delay_ms * 2)
+        return [self.joined(number).member_id for number in numbers]
+
+    def stable(self, members: int = 2, **fields: Any) -> list[str]:
+        """The same, and all have their parts: each its own id."""
+        ids = self.completing(members, **fields)
+        self.assign(*ids)
+        return ids
+
+    def assign(self, leader: str, *others: str) -> None:
+        """All ask for their parts, the leader last."""
+        for member in others:
+            self.sync(member)
+        self.sync(leader, given={member: member.encode() for member in (leader, *others)})
+
+    @classmethod
+    def at(cls, state: GroupState, **settings: Any) -> Life:
+        """A group in this state with the members m1, who leads, and m2 where it can have any."""
+        life = cls(**settings)
+        if state is DEAD:
+            life.group.expire_offsets(life.now)
+        elif state is COMPLETING:
+            life.completing()
+        elif state in (PREPARING, STABLE):
+            life.stable()
+            if state is PREPARING:
+                life.join("m1")
+        elif state is EMPTY:
+            life.stable()
+            life.leave("m1", "m2")
+        life._settle()
+        assert life.group.state is state
+        return life

@@ -1,0 +1,110 @@
+"""Which requests about groups come through, and what is said where there is no such group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.core.coordinator.gates import NOBODYS, NOBODYS_ENTRY, Places, makes_group, session_verdict, verdict
+from actors.core.coordinator.placement import slot
+from messages.apis import APIS, GROUPS
+from messages.cluster import TopicPartition
+from messages.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    GROUP_ID_NOT_FOUND,
+    ILLEGAL_GENERATION,
+    INVALID_GROUP_ID,
+    INVALID_SESSION_TIMEOUT,
+    NONE,
+    NOT_COORDINATOR,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
+from messages.group_requests import (
+    CommittedPartition,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeavingMember,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchTopic,
+    SyncGroupRequest,
+)
+from messages.groups import GroupSettings
+
+TP = TopicPartition("t", 0)
+ABOUT_ONE = (
+    *(JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest),
+    *(OffsetCommitRequest, OffsetFetchRequest, OffsetDeleteRequest),
+)
+ABOUT_SEVERAL = (DescribeGroupsRequest, DeleteGroupsRequest)
+NAMELESS = (OffsetCommitRequest, OffsetFetchRequest, *ABOUT_SEVERAL)
+OURS, LOADING, THEIRS = "a", "b", "c"
+
+
+@pytest.fixture
+def places() -> Places:
+    """OURS is led here, LOADING is being loaded, THEIRS is elsewhere; the nameless group is ours."""
+    return Places(50, {slot(LOADING) % 50}, {slot(OURS) % 50, 0})
+
+
+def test_every_api_of_the_coordinator_has_its_gate_and_its_answer_for_nobody() -> None:
+    of_coordinator = {api.request for api in APIS if api.answerer == GROUPS}
+    assert of_coordinator == {*ABOUT_ONE, *ABOUT_SEVERAL, FindCoordinatorRequest, ListGroupsRequest}
+    assert set(NOBODYS) == set(ABOUT_ONE)
+    assert set(NOBODYS_ENTRY) == set(ABOUT_SEVERAL)
+
+
+@pytest.mark.parametrize("kind", [*ABOUT_ONE, *ABOUT_SEVERAL])
+def test_the_gates(kind: type, places: Places) -> None:
+    assert verdict(kind, OURS, places) is None
+    assert verdict(kind, THEIRS, places) == NOT_COORDINATOR
+    loading = {SyncGroupRequest: REBALANCE_IN_PROGRESS, HeartbeatRequest: NONE}
+    assert verdict(kind, LOADING, places) == loading.get(kind, COORDINATOR_LOAD_IN_PROGRESS)
+    assert verdict(kind, "", places) == (None if kind in NAMELESS else INVALID_GROUP_ID)
+    assert verdict(kind, OURS, Places()) == NOT_COORDINATOR, "nobody knows yet how many partitions there are"
+
+
+@pytest.mark.parametrize(("timeout", "code"), [(5, 26), (6, None), (10, None), (11, INVALID_SESSION_TIMEOUT)])
+def test_session_timeouts(timeout: int, code: int | None) -> None:
+    allowed = GroupSettings(min_session_timeout_ms=6, max_session_timeout_ms=10)
+    assert session_verdict(JoinGroupRequest(5, "g", timeout, "", "consumer", ()), allowed) == code
+    assert session_verdict(HeartbeatRequest(4, "g", 1, "m"), allowed) is None
+
+
+@pytest.mark.parametrize(
+    ("request_", "makes", "answer"),
+    [
+        (JoinGroupRequest(7, "g", 6, "m", "consumer", ()), False, {"error_code": UNKNOWN_MEMBER_ID, "member_id": "m"}),
+        (JoinGroupRequest(7, "g", 6, "", "consumer", ()), True, {}),
+        (SyncGroupRequest(5, "g", 1, "m"), False, {"error_code": UNKNOWN_MEMBER_ID}),
+        (HeartbeatRequest(4, "g", 1, "m"), False, {"error_code": UNKNOWN_MEMBER_ID}),
+        (LeaveGroupRequest(2, "g", (LeavingMember("m"),)), False, {"error_code": UNKNOWN_MEMBER_ID, "members": ()}),
+        (OffsetCommitRequest(8, "g", -1, "", ()), True, {}),
+        (OffsetDeleteRequest(0, "g", ()), False, {"error_code": GROUP_ID_NOT_FOUND}),
+    ],
+)
+def test_what_is_said_where_there_is_no_such_group(request_: Any, makes: bool, answer: dict[str, Any]) -> None:
+    assert makes_group(request_) == makes
+    said = NOBODYS[type(request_)](request_)
+    assert {name: getattr(said, name) for name in answer} == answer
+
+
+def test_what_is_said_entry_by_entry_where_there_is_no_such_group() -> None:
+    left = NOBODYS[LeaveGroupRequest](LeaveGroupRequest(4, "g", (LeavingMember("m"), LeavingMember("", "i"))))
+    assert (left.error_code, [each.error_code for each in left.members]) == (NONE, [UNKNOWN_MEMBER_ID] * 2)
+    commit = OffsetCommitRequest(8, "g", 3, "m", (CommittedPartition(TP, 1),))
+    assert not makes_group(commit)
+    assert [each.error_code for each in NOBODYS[OffsetCommitRequest](commit).partitions] == [ILLEGAL_GENERATION]
+    fetch = NOBODYS[OffsetFetchRequest](OffsetFetchRequest(7, "g", (OffsetFetchTopic("t", (0,)),)))
+    [offset] = fetch.partitions
+    assert (fetch.error_code, offset.committed_offset, offset.metadata, offset.error_code) == (NONE, -1, "", NONE)
+    assert NOBODYS_ENTRY[DescribeGroupsRequest]("g").group_state == "Dead"
+    assert NOBODYS_ENTRY[DeleteGroupsRequest]("g").error_code == GROUP_ID_NOT_FOUND
