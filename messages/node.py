@@ -97,6 +97,7 @@ class NodeSettings:
     trace_max_bytes: int = 1 << 30
     trace_free_bytes: int = 64 << 20
     trace_snapshot_segments: int = 1
+    trace_detail: str = "full"
     metrics_port: int = 0
 
 

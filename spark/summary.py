@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from messages.trace.runs import Found, find_runs, survey
+from messages.trace.schema import FULL
 from spark.records import MALFORMED, deliveries, read_all
 from spark.session import open_session
 
@@ -34,7 +35,10 @@ _STATES = "array<struct<partition:array<string>,leader:int,leader_epoch:int,cont
 
 @dataclass(frozen=True)
 class RunRow:
-    """One run of one node. Times are seconds since 1970; `ending` is how it ended (`messages.trace.runs`)."""
+    """One run of one node. Times are seconds since 1970; `ending` is how it ended (`messages.trace.runs`).
+
+    Of a run whose `detail` is not "full" the payloads are missing: what is read in them is not counted.
+    """
 
     node: int
     run: str
@@ -42,6 +46,7 @@ class RunRow:
     first_at: float
     last_at: float
     ending: str
+    detail: str = FULL
 
 
 @dataclass(frozen=True)
@@ -144,9 +149,12 @@ def _summary(records: DataFrame, found: Found) -> Summary:
     delivered = deliveries(records)
     surveys = [(run.header.run, survey(run)) for run in found.runs]
     endings = {run: found_out.ending for run, found_out in surveys}
+    details = {run.header.run: run.header.detail for run in found.runs}
     event_types = tuple(dict.fromkeys(type_ for run in found.runs for type_, _ in run.header.events))
     return Summary(
-        runs=tuple(RunRow(**row.asDict(), ending=endings[row.run]) for row in runs(records).collect()),
+        runs=tuple(
+            RunRow(**row.asDict(), ending=endings[row.run], detail=details[row.run]) for row in runs(records).collect()
+        ),
         messages=_collect(MessageRow, messages(delivered)),
         events=_collect(EventRow, events(delivered, event_types)),
         requests=_collect(RequestRow, requests(delivered)),
@@ -169,7 +177,7 @@ def _collect(row: type[_Row], frame: DataFrame) -> tuple[_Row, ...]:
 
 
 def runs(records: DataFrame) -> DataFrame:
-    """RunRow without `ending`: each run with its deliveries; of all rows, not only deliveries."""
+    """RunRow without `ending` and `detail`: each run with its deliveries; of all rows, not only deliveries."""
     seen = records.where(records.kind != MALFORMED)
     grouped = seen.groupBy("node", "run").agg(
         f.max("n").alias("deliveries"),

@@ -29,6 +29,7 @@ COMMANDS = {
     "status": "Show health, controller, brokers, partitions and queues.",
     "summary": "Summarise traces with Spark.",
     "topics": "Create, list, describe, alter and delete topics.",
+    "trace": "Give a trace of inputs back what it leaves out.",
     "up": "Run a cluster on this machine.",
 }
 """Each command, and what it is for; it is the function `command` of the module of its name, imported when needed."""

@@ -51,12 +51,12 @@ def command(
     try:
         if until is None and break_at is None and actor is None:
             report = replay_directory(directory, ACTORS, node, begin, name)
-            _show(report)
-            _demand(report.runs, report.unreadable, directory, node)
+            show(report)
+            demand(report.runs, report.unreadable, directory, node)
             return 0 if report.ok else FAILED
         found = find_runs(directory)
         runs = [each for each in found.runs if node in (None, each.header.node) and name in (None, each.header.run)]
-        _demand(runs, found.unreadable, directory, node)
+        demand(runs, found.unreadable, directory, node)
         if len(runs) > 1:
             names = ", ".join(f"{each.header.run} (node {each.header.node})" for each in runs)
             raise Failed(f"{directory} holds {len(runs)} runs: say with --run or --node which one: {names}")
@@ -65,7 +65,7 @@ def command(
         raise Failed(str(error)) from error
 
 
-def _demand(runs: object, unreadable: tuple[str, ...], directory: Path, node: int | None) -> None:
+def demand(runs: object, unreadable: tuple[str, ...], directory: Path, node: int | None) -> None:
     """Raises Failed where there is no run."""
     if not runs:
         what = "run that can be read" if unreadable else "recorded run"
@@ -78,7 +78,7 @@ def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, 
     result = replay.result()
     out = console(stderr=True)
     if not result.ok:
-        _show(ReplayReport((result,)))
+        show(ReplayReport((result,)))
         return FAILED
     if replay.stopped_at is not None:
         out.print(f"stopped before delivery {replay.stopped_at.n}: {message_line(replay.stopped_at)}")
@@ -99,7 +99,8 @@ def _not_met(until: int | None, break_at: str | None) -> str:
     return f"there is no delivery {until}" if break_at is None else f"nothing delivered is a {break_at}"
 
 
-def _show(report: ReplayReport) -> None:
+def show(report: ReplayReport) -> None:
+    """Print what came of the replays."""
     out = console()
     rows = [
         (

@@ -15,6 +15,7 @@ from actors.cli.app import FAILED, Failed
 from actors.cli.display import console, table
 from messages.trace.errors import TraceError
 from messages.trace.runs import worded
+from messages.trace.schema import FULL
 from spark.apart import Ended, apart
 from spark.session import SparkUnavailable
 from spark.summary import Summary, summarise
@@ -56,6 +57,11 @@ def _show(summary: Summary) -> None:
     for each in _tables(summary):
         if each.row_count:
             out.print(each)
+    for run in summary.runs:
+        if run.detail != FULL:
+            out.print(
+                f"run {run.run} holds no payloads (trace.detail={run.detail}): what is read in them is not counted"
+            )
     for damage in summary.damage:
         out.print(f"damaged, and not counted from there on: {damage}")
     if summary.malformed:

@@ -84,6 +84,7 @@ class Node:
             max_bytes=settings.trace_max_bytes,
             free_bytes=settings.trace_free_bytes,
             snapshot_segments=settings.trace_snapshot_segments,
+            detail=settings.trace_detail,
             events=CONTROLLER_EVENTS,
         )
         self.base = base = LocalBase(clock=clock, observer=self.recorder)

@@ -62,6 +62,15 @@ def _choices(*choices: str) -> Kind:
     return Kind(f"{' or '.join(choices)}, or both", parse)
 
 
+def _one_of(*choices: str) -> Kind:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(text)
+        return text
+
+    return Kind(f"one of {', '.join(choices)}", parse)
+
+
 def _protocol_version(text: str) -> str:
     if not OLDEST_PROTOCOL <= release_of(text) <= NEWEST_PROTOCOL:
         raise ValueError(text)
@@ -237,6 +246,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("trace.max.bytes", _integer(-1, LONG_MAX), str(1 << 30), "trace_max_bytes"),
     Setting("trace.free.bytes", _integer(-1, LONG_MAX), str(64 << 20), "trace_free_bytes"),
     Setting("trace.snapshot.segments", _integer(0), "1", "trace_snapshot_segments"),
+    Setting("trace.detail", _one_of("full", "inputs"), "full", "trace_detail"),
     Setting("metrics.port", PORT, "0", "metrics_port"),
 )
 """What we act on, in the order of the documentation. A None default is computed, or the setting is required."""

@@ -55,10 +55,16 @@ class Observer(Protocol):
     """Who is told of every delivery, on the driver's thread, right after the handler returned.
 
     One that has `created(address, actor_class, n)` is also told of actors created from outside, after delivery n.
+    One that has `keep` and `look` is told in the cheapest way: `keep(fields)` takes the fields of each Delivery as a
+    plain tuple, and must not raise; `look()` is called after every LOOK deliveries, and before the driver leaves.
     """
 
     def delivered(self, delivery: Delivery) -> None:
         """Take note. Must not raise: an observer that does is dismissed."""
+
+
+LOOK = 64
+"""So many deliveries are kept before their keeper is asked to look at them; a power of two."""
 
 
 class Kernel(ABC):
@@ -75,6 +81,7 @@ class Kernel(ABC):
 
     def __init__(self, clock: Clock | None, observer: Observer | None, ports: dict[str, Any] | None) -> None:
         self.clock: Clock = RealClock() if clock is None else clock
+        self._clock_now = self.clock.now
         self.observer = observer
         self.ports = Ports(ports)
         self._effects = self.ports.made
@@ -131,6 +138,29 @@ class Kernel(ABC):
         self.run()
 
     # ------------------------------------------------------------------------------------------------- for everybody
+
+    @property
+    def observer(self) -> Observer | None:
+        """Who is told of every delivery."""
+        return self._observer
+
+    @observer.setter
+    def observer(self, observer: Observer | None) -> None:
+        self._observer = observer
+        self._keep: Callable[[tuple[Any, ...]], None] | None = None
+        self._look: Callable[[], None] = _nothing
+        if observer is not None:
+            self._keep = getattr(observer, "keep", self._tell)
+            self._look = getattr(observer, "look", _nothing)
+
+    def _tell(self, fields: tuple[Any, ...]) -> None:
+        """Tell an observer that wants a Delivery."""
+        try:
+            if self._observer is not None:
+                self._observer.delivered(tuple.__new__(Delivery, fields))
+        except Exception:
+            log.exception("the observer failed at delivery %d and is dismissed", self.n)
+            self.observer = None
 
     @property
     def queued(self) -> int:
@@ -248,6 +278,7 @@ class Kernel(ABC):
                     left = 0
         finally:
             self._running = None
+            self._look()
         due = timers.next_due
         return None if due is None else max(due - now, 0.0)
 
@@ -380,44 +411,23 @@ class Kernel(ABC):
             except SystemExit as leaving:
                 self._error = describe(leaving)
                 self.handler_left(to)
-        observer = self.observer
-        if observer is not None:
-            return self._observed(observer, to, message, sender, cause, queued_at, kind)
-        if self._error is not None or self._effects:
-            self._error = None
-            self._effects.clear()
-        return 0.0
-
-    def _observed(
-        self, observer: Observer, to: ActorRef, message: Any, sender: Any, cause: int, queued_at: float, kind: str
-    ) -> float:
-        finished = self.clock.now()
+        keep = self._keep
+        if keep is None:
+            if self._error is not None or self._effects:
+                self._error = None
+                self._effects.clear()
+            return 0.0
+        finished = self._clock_now()
         effects: tuple[Effect, ...] = ()
         if self._effects:
             effects = tuple(self._effects)
             self._effects.clear()
-        error = self._error
+        failure = self._error
         self._error = None
-        now = self.now
-        fields = (
-            self.n,
-            kind,
-            cause,
-            sender,
-            to,
-            to.class_name,
-            message,
-            queued_at,
-            now,
-            finished,
-            effects,
-            error,
-        )
-        try:
-            observer.delivered(tuple.__new__(Delivery, fields))
-        except Exception:
-            log.exception("the observer failed at delivery %d and is dismissed", self.n)
-            self.observer = None
+        n = self.n
+        keep((n, kind, cause, sender, to, to.class_name, message, queued_at, now, finished, effects, failure))
+        if not n % LOOK:
+            self._look()
         return finished
 
     def _outsider(self, text: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
@@ -452,6 +462,10 @@ def describe(error: BaseException) -> str:
 
 def _mail_of(timer: Timer) -> tuple[Any, Any, Any, int, float, str]:
     return timer.receiver, timer.message, timer.receiver, timer.armed_by, timer.due, TIMER
+
+
+def _nothing() -> None:
+    """Nobody looks."""
 
 
 def _ignore(message: Any, sender: ActorAddress) -> None:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import zstandard
 from thespian.actors import ActorAddress
@@ -39,7 +40,9 @@ from messages.trace.codec import address_text
 from messages.trace.errors import TraceError
 from messages.trace.schema import (
     DISK_FULL,
+    FULL,
     GIVEN_UP,
+    INPUTS,
     SCHEMA_VERSION,
     STOPPED,
     Header,
@@ -76,7 +79,7 @@ class Recorder:
     `now` reads the base's clock (seconds). `settings` is what the header tells of the node's settings: an attrs
     value or a mapping, secrets are masked here. `events` are the controller's, as the header holds them. All files of
     the folder together stay below `max_bytes`, and `free_bytes` of the disk are left alone (-1: no bound). Every
-    `snapshot_segments` segments hold a snapshot (0: there are none).
+    `snapshot_segments` segments hold a snapshot (0: there are none). `detail` is one of the schema's DETAILS.
 
     Nothing here raises: a trace that cannot be written (or not even begun) is logged once; `failed` says so, and
     `reason` is a line on why, and what to do.
@@ -93,6 +96,7 @@ class Recorder:
         max_bytes: int = -1,
         free_bytes: int = -1,
         snapshot_segments: int = 1,
+        detail: str = FULL,
         events: tuple[tuple[str, str], ...] = (),
     ) -> None:
         started = time.time()
@@ -102,9 +106,11 @@ class Recorder:
         self.recorded = 0
         """Records that are in the trace's files."""
         self._writer: RunWriter | None = None
-        self._waiting: deque[Delivery | Record] = deque()
+        self._waiting: deque[tuple[Any, ...] | Record] = deque()
+        self.keep: Callable[[tuple[Any, ...]], None] = self._waiting.append
         self._compressor = zstandard.ZstdCompressor(level=LEVEL)
-        self._text = FrameText(self._compressor)
+        self._inputs = detail == INPUTS
+        self._text = FrameText(self._compressor, self._inputs)
         self._after = 0
         self._flush_at = now() + FLUSH_SECONDS
         self._now = now
@@ -115,6 +121,8 @@ class Recorder:
         self._snapshot_segments = snapshot_segments
         self._snapshot_at = snapshot_segments
         """The segment in which the next snapshot is due."""
+        self._rest_at = 0.0
+        """Before that moment nobody looks whether all actors are at rest: there may be a hundred thousand."""
         self._aside: Aside | None = None
         header = Header(
             schema_version=SCHEMA_VERSION,
@@ -130,6 +138,7 @@ class Recorder:
             platform=platform.platform(),
             events=events,
             columns=Record.__struct_fields__,
+            detail=detail,
         )
         try:
             self._writer = RunWriter(self.folder, header, segment_bytes, max_bytes, free_bytes)
@@ -144,16 +153,22 @@ class Recorder:
     # -------------------------------------------------------------------------------------------- the base's observer
 
     def delivered(self, delivery: Delivery) -> None:
-        """Keep the delivery; write when enough wait or the last flush was long ago."""
-        waiting = self._waiting
-        waiting.append(delivery)
-        if delivery.finished_at >= self._flush_at or len(waiting) >= FLUSH_DELIVERIES:
-            if self._loop is None or len(waiting) >= MOST_WAITING:
+        """Keep one delivery, and look."""
+        self.keep(delivery)
+        self.look()
+
+    def look(self) -> None:
+        """Write when enough wait or the last flush was long ago."""
+        waiting = len(self._waiting)
+        if waiting >= FLUSH_DELIVERIES or (waiting and self._now() >= self._flush_at):
+            if self._writer is None:
+                self._waiting.clear()
+            elif self._loop is None or waiting >= MOST_WAITING:
                 self.flush()
-                if self._loop is None:
-                    self._snapshot_if_due()
             else:
                 self._slice_soon(self._loop)
+        if self._loop is None:
+            self._snapshot_if_due()
 
     def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
         """A top-level actor was created from outside, after delivery `n`: of its system the snapshots are."""
@@ -183,10 +198,11 @@ class Recorder:
         self._slice_ahead = False
         if self._loop is None:
             return
-        if self._work(self._now() + SLICE_SECONDS):
-            self._snapshot_if_due()
-        else:
+        if not self._work(self._now() + SLICE_SECONDS):
             self._slice_soon(self._loop)
+        elif self._now() >= self._rest_at:
+            self._rest_at = self._now() + FLUSH_SECONDS
+            self._snapshot_if_due()
 
     def flush(self) -> None:
         """Write all that waits."""
@@ -244,7 +260,7 @@ class Recorder:
     def _write_frame(self, writer: RunWriter) -> None:
         text = self._text
         content = text.finish()  # before the next begins: they share one compressor
-        self._text = FrameText(self._compressor)
+        self._text = FrameText(self._compressor, self._inputs)
         writer.write(content, text.records, self._after)
         self._after = text.last
         self.recorded += text.records
@@ -259,9 +275,8 @@ class Recorder:
             return
         if writer.segment < self._snapshot_at or not base.resting:
             return
+        self.flush()
         with self._guarded():
-            if self._text.records:
-                self._write_frame(writer)
             if self._loop is None:
                 self._write_snapshot(base)
             else:
@@ -301,8 +316,7 @@ class Recorder:
     def _close(self) -> None:
         self._no_aside()
         writer, self._writer = self._writer, None
-        self._waiting = deque(maxlen=0)  # what comes now is not recorded
-        self._flush_at = math.inf
+        self._waiting.clear()  # what comes now is not recorded
         if writer is not None:
             try:
                 writer.close()

@@ -28,6 +28,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from thespian.actors import Actor
 
@@ -54,7 +55,7 @@ from actors.runtime.snapshots import restore_lines, system_lines
 from messages.trace.codec import Codec, address_text
 from messages.trace.errors import Damaged, TraceError
 from messages.trace.runs import DAMAGED, Records, Run, ending, find_runs, first_delivery, snapshots
-from messages.trace.schema import CREATED, DELIVERIES, ENDED, OUTSIDE, TIMER, Header, Record, created
+from messages.trace.schema import CREATED, DELIVERIES, ENDED, FULL, OUTSIDE, TIMER, Header, Record, completed, created
 from messages.trace.snapshots import Snapshot, digest_of
 
 CHAIN_LENGTH = 20
@@ -90,12 +91,25 @@ class _Stop(Exception):
     """This is as far as was asked for."""
 
 
+class Listener(Protocol):
+    """Who is told what a replay lives through."""
+
+    def begins(self, base: LocalBase) -> None:
+        """It begins at a snapshot, with this system."""
+
+    def lived(self, record: Record) -> None:
+        """The next record is as it was, and complete, whatever the run leaves out."""
+
+    def holds(self, base: LocalBase) -> None:
+        """A snapshot says what this system holds."""
+
+
 class Replay:
     """One run while it is being replayed, from the last snapshot before delivery `begin` on, or from its beginning.
 
     It stops when delivery `until` is over, or before the first one of a message of type `break_at`. `stopped_at` is
     then the record of the delivery that comes next (None: the run came to its end first), and `base` holds the actors
-    as they were.
+    as they were. `listener` is told of everything that turned out to be as recorded.
     """
 
     def __init__(
@@ -105,6 +119,7 @@ class Replay:
         begin: int | None = None,
         until: int | None = None,
         break_at: str | None = None,
+        listener: Listener | None = None,
     ) -> None:
         self.base = LocalBase(clock=VirtualClock())
         self.stopped_at: Record | None = None
@@ -113,6 +128,8 @@ class Replay:
         self._begin = begin
         self._until = until
         self._break_at = break_at
+        self._listener = listener
+        self._content = run.header.detail == FULL
         self._codec = Codec(self.base.address_of)
         self._marks: deque[Snapshot] = deque()
         self._times = deque([0.0])
@@ -121,6 +138,8 @@ class Replay:
         self._counts = dict.fromkeys(
             ("deliveries", "inputs", "timers", "messages", "effects", "errors", "snapshots", "began"), 0
         )
+        self._told: Record | None = None
+        """The record with the payload that it lacks."""
         self._first_at: float | None = None
         self._last_at = 0.0
 
@@ -174,11 +193,13 @@ class Replay:
         if self._begin is not None:
             begin = max((each for each in begins if each.after < self._begin), key=_after, default=None)
         else:
-            begin = begins[0] if run.removed and begins else None
+            begin = begins[0] if first and begins else None
         if begin is None:
             if run.removed:
                 problem = f"its first {run.removed} segments were removed to keep within trace.max.bytes"
                 raise _CannotGoOn(f"{problem}, and there is no snapshot to begin with")
+            if first:
+                raise _CannotGoOn(f"it begins after delivery {first}, and there is no snapshot to begin with")
             self._marks += found
             return Records(run)
         self._restore(begin)
@@ -199,6 +220,8 @@ class Replay:
             base.ports.recorded = None
         if digest_of(system_lines(base)) != snapshot.end.digest:
             raise _CannotGoOn(f"the snapshot after delivery {n} cannot be restored: it holds what cannot be")
+        if self._listener is not None:
+            self._listener.begins(base)
         self._counts["began"] = self._times_from = n
         self._times[0] = base.now
 
@@ -214,6 +237,9 @@ class Replay:
         self._last_at = record.taken_at
         if self._first_at is None:
             self._first_at = record.taken_at
+        if self._listener is not None:
+            self._listener.lived(self._told or record)
+            self._told = None
 
     def _stop_before(self, record: Record) -> None:
         """Where nobody wants to see more than what was before this delivery."""
@@ -230,6 +256,8 @@ class Replay:
             snapshot = marks.popleft()
             if (digest_of(system_lines(base)), base.resting) != (snapshot.end.digest, snapshot.end.resting):
                 raise state_difference(base, snapshot)
+            if self._listener is not None:
+                self._listener.holds(base)
             self._counts["snapshots"] += 1
 
     def _create(self, record: Record) -> None:
@@ -264,6 +292,8 @@ class Replay:
                 call(*diverged.made),
             ) from None
         compare_outcome(record, delivery)
+        if self._listener is not None and not self._content:
+            self._told = completed(record, *encoded(envelope.message))
         self._counts["deliveries"] += 1
         self._counts["effects"] += len(delivery.effects)
         self._counts["errors"] += record.error is not None
@@ -291,7 +321,7 @@ class Replay:
             if sent is None:
                 raise Diverged(record.n, "a message was not sent", message_line(record), "nothing (more) was sent")
             envelope = sent
-        compare_message(record, envelope)
+        compare_message(record, envelope, self._content)
         return envelope
 
     def _enter(self, record: Record, moment: tuple[int, int]) -> None:

@@ -25,7 +25,9 @@ from messages.trace.frames import ENTRY, HEADER, RECORDS, START, Frame, chained,
 from messages.trace.schema import (
     CREATED,
     DELIVERIES,
+    DETAILS,
     ENDED,
+    READABLE,
     REASONS,
     SCHEMA_VERSION,
     STOPPED,
@@ -37,7 +39,7 @@ from messages.trace.schema import (
     ended,
 )
 from messages.trace.snapshots import Gathering, Snapshot
-from messages.trace.text import decompress, record_lines
+from messages.trace.text import decompress, record_lines, records_of
 
 KILLED = "killed"
 RUNNING = "still running"
@@ -158,12 +160,15 @@ def _read_header(stream: BinaryIO, path: Path) -> tuple[Header, bytes]:
         raise NotATrace(f"{path} has no readable header of a trace") from error
     try:
         version, code_version = msgspec.structs.astuple(msgspec.json.decode(text, type=_Version))
-        if version != SCHEMA_VERSION:
+        if version not in READABLE:
             raise WrongSchema(
                 f"{path} was written with schema version {version}, and this is version {SCHEMA_VERSION}: "
                 f"it takes the code that wrote it, {code_version}"
             )
-        return msgspec.json.decode(text, type=Header), digest
+        header = msgspec.json.decode(text, type=Header)
+        if header.detail not in DETAILS:
+            raise WrongSchema(f"{path} holds records of the detail {header.detail!r}, which this version does not know")
+        return header, digest
     except msgspec.MsgspecError as error:
         raise NotATrace(f"{path} has no header of a trace: {error}") from error
 
@@ -313,10 +318,10 @@ class Records:
 
 
 def first_delivery(run: Run) -> int:
-    """After which delivery the run's records begin: 0 unless its first segments are gone. Raises Damaged, OSError."""
+    """After which delivery the run's records begin. Raises Damaged, OSError."""
     if not run.removed:
-        return 0
-    return next((frame.after for _, frame in Records(run).frames() if frame.kind == RECORDS), 0)
+        return run.header.begins
+    return next((frame.after for _, frame in Records(run).frames() if frame.kind == RECORDS), run.header.begins)
 
 
 def snapshots(run: Run) -> tuple[Snapshot, ...]:
@@ -332,7 +337,7 @@ class _Sequence:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.n = 0
+        self.n = run.header.begins
         self.count = 0
         self.read = False
         """Whether there was a first one."""
@@ -381,16 +386,13 @@ def _as_written(record: Record, count: int) -> Record:
     return ended(record.n, record.type, count, record.error, record.taken_at)
 
 
-_DECODE = msgspec.json.Decoder(Record).decode
-
-
 def _rows(path: Path, frame: Frame) -> Iterator[Record | bytes]:
     """Each line of a frame as the record it is, or as it stands if it is none. Raises Damaged."""
     try:
         for line in record_lines(decompress(frame.content)):
             try:
-                yield _DECODE(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+                yield from records_of(line)
+            except ValueError:  # msgspec's errors are
                 yield line
     except ValueError as error:
         raise Damaged(path, frame.offset, str(error)) from error

@@ -3,7 +3,7 @@
 Rule 1: a record is complete: what came in, from whom and why, what the handler asked of its ports and got, and how it
         ended. What the handler sent is not repeated: every sent message is a record of its own, with this one as cause.
 Rule 2: the columns are the schema. Whoever renames, removes or redefines one raises SCHEMA_VERSION; replay refuses any
-        other version by name.
+        version that is not READABLE by name.
 Rule 3: a secret never reaches the disk: settings are masked by name before they enter the header.
 Rule 4: the last record of a run says that it is the last, why, and how many there are. A run without it ended early.
 """
@@ -15,7 +15,14 @@ from typing import Any
 
 import msgspec
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+READABLE = (2, 3)
+"""Schema versions that are read; in 2 every run was FULL, and began at its beginning."""
+
+FULL = "full"
+INPUTS = "inputs"
+DETAILS = (FULL, INPUTS)
+"""What records hold: everything; of what actors sent everything but the payloads, which a replay sends again."""
 
 SENT = "sent"
 OUTSIDE = "outside"
@@ -43,7 +50,8 @@ class Header(msgspec.Struct, frozen=True):
     `run` is unique, `segment` counts from 0 (the manifest, too, has 0). Clock times in records are seconds of the
     base's clock; adding `clock_offset` gives seconds since 1970. `settings` are those the node was started with,
     secrets masked. `events` are the controller's events: (message type, Kafka's name of the state that handles it).
-    `columns` are those of a Record.
+    `columns` are those of a Record. `detail` is one of DETAILS. The run's records begin after delivery `begins`, with a
+    snapshot where that is not 0.
     """
 
     schema_version: int
@@ -59,6 +67,13 @@ class Header(msgspec.Struct, frozen=True):
     platform: str
     events: tuple[tuple[str, str], ...] = ()
     columns: tuple[str, ...] = ()
+    detail: str = FULL
+    begins: int = 0
+
+
+def in_full(header: Header, begins: int) -> Header:
+    """The header of the same run where nothing is left out, and which begins after that delivery."""
+    return msgspec.structs.replace(header, schema_version=SCHEMA_VERSION, detail=FULL, begins=begins)
 
 
 class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -97,6 +112,11 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     payload: msgspec.Raw
     effects: tuple[Effect, ...]
     error: str | None
+
+
+def completed(record: Record, type_: str, payload: bytes) -> Record:
+    """The record with the payload that it leaves out, and the name of its type."""
+    return msgspec.structs.replace(record, type=type_, payload=msgspec.Raw(payload))
 
 
 def created(n: int, receiver: str, actor: str, where: str, now: float) -> Record:

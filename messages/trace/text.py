@@ -4,9 +4,12 @@ Rule 1: a line that begins with "[" is a record (`messages.trace.schema`).
 Rule 2: a line {"shared":[...]} is a run of entries of long tuples, numbered from 0 in the frame. In a record,
         {"@":[i,j]} in place of a tuple stands for the entries of those lines from i up to, without, j. What is shared
         is shared within a frame only: each can be read by itself.
-Rule 3: no field of a message is called "@", and inside a string quotes are escaped: so the reference is found, and
+Rule 3: of a run that is recorded by its inputs (`schema.INPUTS`), a line {"sent":[...]} is several deliveries on end,
+        column by column, of messages that actors sent or timers brought: all of them but the payloads, which a replay
+        sends again. What came from outside is a record as ever.
+Rule 4: no field of a message is called "@", and inside a string quotes are escaped: so the reference is found, and
         replaced, as text. Who reads the lines sees plain JSON.
-Rule 4: the work is done in small steps, however large the messages: entries are encoded some hundred at a time, and
+Rule 5: the work is done in small steps, however large the messages: entries are encoded some hundred at a time, and
         compressed by pieces.
 """
 
@@ -24,18 +27,21 @@ import zstandard
 from messages.trace.codec import ENCODER, UNFIT, Apart, address_text, unencodable, unfit
 from messages.trace.errors import TraceError
 from messages.trace.forms import Plain
-from messages.trace.schema import Record
+from messages.trace.schema import NO_PAYLOAD, OUTSIDE, Effect, Record
 
 ENTRIES = 500
 """So many entries of a long tuple are encoded in one step (about 0.3 ms)."""
 DELIVERIES = 64
 """So many deliveries are encoded in one step."""
+COLUMNS = 256
+"""So many are put into columns in one step."""
 PIECE = 1 << 16
 """So many bytes are compressed in one step."""
 LEVEL = 1
 """Of compression."""
 
 _SHARED = b'{"shared":'
+_SENT = b'{"sent":'
 _REFERENCE = b'{"@":['
 _REFERENCES = re.compile(rb'\{"@":\[(\d+),(\d+)\]\}')
 _TYPE, _PAYLOAD = 6, 10
@@ -43,12 +49,16 @@ _TYPE, _PAYLOAD = 6, 10
 
 
 class FrameText(Apart):
-    """Turns deliveries into the compressed text of one frame: `take` some, `step` until there is nothing to do."""
+    """Turns deliveries into the compressed text of one frame: `take` some, `step` until there is nothing to do.
 
-    def __init__(self, compressor: zstandard.ZstdCompressor | None = None) -> None:
+    `inputs`: what actors sent is written without its payload (rule 3).
+    """
+
+    def __init__(self, compressor: zstandard.ZstdCompressor | None = None, inputs: bool = False) -> None:
         self.records = 0
         """How many have been taken, and the number of the last."""
         self.last = 0
+        self._inputs = inputs
         self._compressor = compressor or zstandard.ZstdCompressor(level=LEVEL)
         self._compression = self._compressor.compressobj()
         self._compressed: list[bytes] = []
@@ -70,6 +80,28 @@ class FrameText(Apart):
         A delivery is a tuple of a Record's columns, but for the message itself in place of type and payload: n, kind,
         cause, sender, receiver, actor, message, queued_at, taken_at, finished_at, effects, error.
         """
+        if self._inputs:
+            self._take_inputs(waiting)
+        else:
+            self._take_rows(waiting)
+
+    def _take_inputs(self, waiting: deque[Any]) -> None:
+        batch = [waiting.popleft() for _ in range(min(len(waiting), COLUMNS))]
+        own = [place for place, taken in enumerate(batch) if taken.__class__ is Record or taken[1] == OUTSIDE]
+        start = 0
+        for place in (*own, len(batch)):
+            if start < place:
+                self._rows.append({"sent": _columns(batch[start:place])})
+                self.records += place - start
+                self.last = batch[place - 1][0]
+            start = place + 1
+            if place < len(batch):
+                self._take_rows(deque((batch[place],)))
+                if self._unwritten:
+                    waiting.extendleft(reversed(batch[start:]))
+                    break
+
+    def _take_rows(self, waiting: deque[Any]) -> None:
         rows, box, popleft = self._rows, self.box, waiting.popleft
         before = len(rows)
         for _ in range(min(len(waiting), DELIVERIES)):
@@ -173,6 +205,62 @@ class FrameText(Apart):
 _INLINE = Apart()
 
 
+class Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Deliveries on end, numbered from `first` on, by column; of effects and errors only those that there are."""
+
+    first: int
+    kinds: tuple[str, ...]
+    causes: tuple[int, ...]
+    senders: tuple[str, ...]
+    receivers: tuple[str, ...]
+    types: tuple[str, ...]
+    queued: tuple[float, ...]
+    taken: tuple[float, ...]
+    finished: tuple[float, ...]
+    effects: tuple[tuple[int, tuple[Effect, ...]], ...]
+    errors: tuple[tuple[int, str], ...]
+
+    def records(self) -> Iterator[Record]:
+        """Each as a record without a payload. Raises ValueError where the columns do not fit together."""
+        effects, errors = dict(self.effects), dict(self.errors)
+        columns = (self.kinds, self.causes, self.senders, self.receivers, self.types)
+        rows = zip(*columns, self.queued, self.taken, self.finished, strict=True)
+        for place, (kind, cause, sender, receiver, type_, queued, taken, finished) in enumerate(rows):
+            actor = "" if receiver.startswith("outside:") else receiver.rpartition(".")[0]
+            made, error = effects.pop(place, ()), errors.pop(place, None)
+            yield Record(
+                *(self.first + place, kind, cause, sender, receiver, actor, type_, queued, taken, finished),
+                *(NO_PAYLOAD, made, error),
+            )
+        if effects or errors:
+            raise ValueError("effects or errors of no delivery")
+
+
+def _columns(batch: list[Any]) -> tuple[Any, ...]:
+    """Deliveries as Sent says; most of the work is zip's and the encoder's."""
+    n, kinds, causes, senders, receivers, _, content, queued, taken, finished, effects, errors = zip(
+        *batch, strict=True
+    )
+    return (
+        n[0],
+        kinds,
+        causes,
+        [address_text(sender) for sender in senders],
+        [address_text(receiver) for receiver in receivers],
+        [_type_of(message) for message in content],
+        queued,
+        taken,
+        finished,
+        [(place, made) for place, made in enumerate(effects) if made] if any(effects) else (),
+        [(place, error) for place, error in enumerate(errors) if error is not None] if any(errors) else (),
+    )
+
+
+def _type_of(message: object) -> str:
+    """The name under which a record holds the message."""
+    return message.__class__.__name__
+
+
 def _without_form(message: object, reason: Exception) -> tuple[str, Any]:
     """Type name and payload of a message that has no form."""
     name = type(message).__name__
@@ -196,6 +284,18 @@ def decompress(content: bytes) -> bytes:
         return zstandard.ZstdDecompressor().decompressobj().decompress(content)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from error
+
+
+_decode = msgspec.json.Decoder(Record).decode
+_decode_sent = msgspec.json.Decoder(dict[str, Sent]).decode
+
+
+def records_of(line: bytes) -> tuple[Record, ...]:
+    """The records of a line, one but for rule 3. Raises ValueError (as msgspec does) where it holds none."""
+    if line.startswith(_SENT):
+        [sent] = _decode_sent(line).values()
+        return tuple(sent.records())
+    return (_decode(line),)
 
 
 def record_lines(text: bytes) -> Iterator[bytes]:

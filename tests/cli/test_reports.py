@@ -31,6 +31,7 @@ from messages.cluster import (
     TopicPartition,
 )
 from messages.store import ANY_VERSION, CREATE, DELETE, StoreWrite, WriteOp
+from messages.trace.schema import INPUTS
 from messages.zookeeper import (
     CreatePartitionStates,
     CreateTopic,
@@ -90,6 +91,18 @@ def test_a_run_that_was_killed_is_said_to_have_ended_early(tmp_path: Path, capsy
     kill(small.recorder)
     assert run(["replay", str(tmp_path)]) == 0
     assert "killed: recording ended early" in capsys.readouterr().out
+
+
+def test_what_a_trace_of_inputs_leaves_out_is_given_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = Small(tmp_path / "trace", node=4, detail=INPUTS)
+    small.live()
+    small.recorder.close()
+    assert run(["trace", "expand", str(tmp_path / "trace"), "--to", str(tmp_path / "full")]) == 0
+    assert "│ same" in capsys.readouterr().out
+    assert run(["replay", str(tmp_path / "full")]) == 0
+    assert run(["trace", "expand", str(tmp_path), "--to", str(tmp_path / "more")]) == 1
+    assert "must not be found there twice" in capsys.readouterr().err
+    assert run(["trace", "expand", str(tmp_path / "full"), "--to", str(tmp_path / "a"), "--node", "9"]) == 1
 
 
 def test_nothing_to_replay_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,12 +14,13 @@ from actors.runtime.recorder import Recorder
 from messages.trace.errors import NotATrace
 from messages.trace.files import SUFFIX
 from messages.trace.runs import KILLED, find_runs
-from messages.trace.schema import STOPPED
+from messages.trace.schema import INPUTS, STOPPED
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
 from spark.records import deliveries, read_all
 from spark.summary import Summary, summarise
 from tests.spark import failover
+from tests.trace.small_system import Small
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +148,18 @@ def test_a_run_of_another_schema_is_refused_by_its_version(
     assert not refused.runs and not refused.damage
     [why] = refused.unreadable
     assert "schema version 99" in why
+
+
+def test_a_run_of_inputs_with_snapshots_has_a_row_for_every_delivery(session: SparkSession, tmp_path: Path) -> None:
+    small = Small(tmp_path, detail=INPUTS)
+    small.live()
+    small.recorder.close()
+    summary = summarise(tmp_path, session)
+    [run] = summary.runs
+    assert (run.detail, run.ending, run.deliveries) == (INPUTS, STOPPED, small.base.n)
+    assert not summary.malformed and not summary.damage
+    [workers] = [row.count for row in summary.messages if (row.actor, row.type) == ("Worker", "StopReplicaRequest")]
+    assert workers == 14
 
 
 def test_a_folder_that_is_not_there_is_named(session: SparkSession, tmp_path: Path) -> None:

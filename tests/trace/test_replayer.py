@@ -301,6 +301,10 @@ def test_another_code_version_is_a_warning(lived: Path) -> None:
     assert run.ok and "0+other" in run.warnings[0]
 
 
+def test_the_schema_version_before_is_read(lived: Path) -> None:
+    assert only(rewritten(lived, lambda row: row, schema_version=2)).ok
+
+
 def test_another_schema_version_is_refused(lived: Path) -> None:
     report = replay_directory(rewritten(lived, lambda row: row, schema_version=99), ACTORS)
     assert not report.ok and not report.runs

@@ -1,0 +1,50 @@
+"""`kafka-actors trace expand DIR --to DIR`: traces of inputs (trace.detail=inputs) as full ones, by replaying them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from actors.cli.app import FAILED, Failed
+from actors.cli.replay import ACTORS, demand, show
+from actors.runtime.expansion import expand
+from actors.runtime.replay_report import ReplayReport
+from messages.trace.errors import TraceError
+from messages.trace.runs import find_runs
+
+
+@click.group("trace")
+def command() -> None:
+    """Work on traces."""
+
+
+@command.command("expand", epilog="Exit codes: 0 done, 1 a divergence, damage or no record, 2 wrong use.")
+@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--to",
+    "target",
+    metavar="FOLDER",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the full traces go; it must not lie in DIR.",
+)
+@click.option("--node", type=int, help="Only this node's runs.")
+def expanded(directory: Path, target: Path, node: int | None) -> int:
+    """Write every run recorded below DIR again, with the payloads of all messages, as trace.detail=full records them.
+
+    What a run of inputs leaves out a replay says again; each is compared with the record meanwhile.
+    """
+    if target.resolve().is_relative_to(directory.resolve()):
+        raise Failed(f"{target} lies in {directory}: a run must not be found there twice")
+    try:
+        found = find_runs(directory)
+        runs = [each for each in found.runs if node in (None, each.header.node)]
+        demand(runs, found.unreadable, directory, node)
+        report = ReplayReport(tuple(expand(each, ACTORS, target) for each in runs), found.unreadable)
+    except TraceError as error:
+        raise Failed(str(error)) from error
+    except OSError as error:
+        raise Failed(f"{error.filename or target}: {error.strerror}") from error
+    show(report)
+    return 0 if report.ok else FAILED

@@ -1,0 +1,94 @@
+"""Expansion: a run that was recorded by its inputs, written again with all that was said in it.
+
+Rule 1: a replay says it all again, and compares what the record holds; what is written is what a full recording would
+        have held. At the first difference the expansion ends as a run that was broken off.
+Rule 2: the run keeps its name, so the expansion lies in another folder. It begins where the replay did: at the
+        beginning, or at a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from pathlib import Path
+
+from thespian.actors import Actor
+
+from actors.runtime.base import LocalBase
+from actors.runtime.replay_report import RunReplay
+from actors.runtime.replayer import Replay
+from actors.runtime.snapshots import system_pieces
+from messages.trace.runs import Run
+from messages.trace.schema import ENDED, Record, ended, in_full
+from messages.trace.text import FrameText
+from messages.trace.writer import SEGMENT_BYTES, RunWriter
+
+FRAME_BYTES = 4 << 20
+"""Of text, as a recorder's."""
+
+
+def expand(run: Run, actors: Collection[type[Actor]], folder: Path) -> RunReplay:
+    """Write the run again, in full, into `folder`; how its replay went. Raises OSError."""
+    writing = _Expansion(run, folder)
+    try:
+        result = Replay(run, actors, listener=writing).result()
+        writing.flush()
+    finally:
+        writing.close()
+    return result
+
+
+class _Expansion:
+    """The listener that writes what it hears."""
+
+    def __init__(self, run: Run, folder: Path) -> None:
+        self._header = run.header
+        self._folder = folder
+        self._writer: RunWriter | None = None
+        self._text = FrameText()
+        self._after = 0
+
+    @property
+    def _open(self) -> RunWriter:
+        """The run's files, which are made when it is known where it begins."""
+        if self._writer is None:
+            self._writer = RunWriter(self._folder, in_full(self._header, self._after), SEGMENT_BYTES)
+        return self._writer
+
+    def begins(self, base: LocalBase) -> None:
+        """See Listener.begins."""
+        self._after = base.n
+        self._snapshot(base)
+
+    def lived(self, record: Record) -> None:
+        """See Listener.lived."""
+        if record.kind == ENDED:
+            self.flush()
+            self._open.end(ended(record.n, record.type, self._open.records, record.error, record.taken_at))
+            return
+        self._text.take(deque((record,)))
+        while self._text.step():
+            pass
+        if self._text.size >= FRAME_BYTES:
+            self.flush()
+
+    def holds(self, base: LocalBase) -> None:
+        """See Listener.holds."""
+        self.flush()
+        self._snapshot(base)
+
+    def flush(self) -> None:
+        """Write what there is."""
+        text, self._text = self._text, FrameText()
+        if text.records:
+            self._open.write(text.finish(), text.records, self._after)
+            self._after = text.last
+
+    def close(self) -> None:
+        """Close the files."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _snapshot(self, base: LocalBase) -> None:
+        for content, lines in system_pieces(base):
+            self._open.write_snapshot(content, lines, base.n)

@@ -1,0 +1,199 @@
+"""A run recorded by its inputs: a replay says again what it leaves out, and is held to what it does not."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from thespian.actors import ActorAddress
+
+from actors.runtime.expansion import expand
+from actors.runtime.replay_report import SAME, SAME_EARLY, RunReplay
+from actors.runtime.replayer import replay_directory
+from messages.metrics import Gauge, Gauges
+from messages.trace.frames import RECORDS
+from messages.trace.runs import Records, Run, find_runs, segment_rows, snapshots
+from messages.trace.schema import FULL, INPUTS, OUTSIDE, SENT, Record
+from messages.trace.text import FrameText, compress, decompress, record_lines, records_of
+from messages.trace.writer import RunWriter
+from tests.trace.altering import kill, only_run, rows_of, write
+from tests.trace.small_system import ACTORS, Boss, Small
+from tests.trace.test_attacks import altered, fields_altered, may_pass
+
+
+def lived(folder: Path, detail: str = INPUTS, rounds: int = 4, **options: Any) -> Run:
+    small = Small(folder, detail=detail, **options)
+    for _ in range(rounds):
+        small.live()
+        small.base.clock.advance(1)
+    small.recorder.close()
+    return only_run(folder)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return lived(tmp_path_factory.mktemp("inputs"))
+
+
+def only(folder: Path) -> RunReplay:
+    [replayed] = replay_directory(folder, ACTORS).runs
+    return replayed
+
+
+def size(run: Run) -> int:
+    return sum(len(frame.content) for _, frame in Records(run).frames() if frame.kind == RECORDS)
+
+
+def test_what_actors_sent_is_there_but_for_the_payload(run: Run, tmp_path: Path) -> None:
+    full = lived(tmp_path, FULL)
+    assert size(run) < size(full)
+    for has, had in zip(Records(run), Records(full), strict=True):
+        payload = had.payload if had.kind not in (SENT, "timer") else msgspec.Raw(b"null")
+        assert has == msgspec.structs.replace(had, payload=payload)
+
+
+def test_it_replays(run: Run) -> None:
+    replayed = only(run.folder)
+    assert replayed.result == SAME, replayed
+    assert replayed.messages and replayed.timers and replayed.effects and replayed.snapshots
+
+
+def test_an_actor_that_sends_something_else_shows_in_the_next_snapshot(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def louder(actor: Boss, message: Any, sender: Any) -> None:
+        actor.rounds += 2
+        actor.send(actor.out, Gauges((Gauge("rounds", float(actor.rounds)),)))
+
+    monkeypatch.setattr(Boss, "receiveMsg_Failure", louder)
+    Boss._handlers.clear()
+    divergence = only(run.folder).divergence
+    Boss._handlers.clear()
+    assert divergence is not None and "another message" in divergence.what
+
+
+def test_expanded_it_is_what_a_full_recording_holds(run: Run, tmp_path: Path) -> None:
+    full = lived(tmp_path / "full", FULL)
+    assert expand(run, ACTORS, tmp_path / "expanded").ok
+    expanded = only_run(tmp_path / "expanded")
+    assert expanded.header.detail == FULL and expanded.header.run == run.header.run
+    assert list(Records(expanded)) == list(Records(full))
+    assert [each.end for each in snapshots(expanded)] == [each.end for each in snapshots(full)]
+    assert only(tmp_path / "expanded").result == SAME
+
+
+def test_one_that_was_rotated_or_killed_is_expanded_from_where_it_begins(tmp_path: Path) -> None:
+    rotated = lived(tmp_path / "rotated", rounds=12, segment_bytes=1000, max_bytes=12_000)
+    assert rotated.removed
+    small = Small(tmp_path / "killed", detail=INPUTS)
+    small.live()
+    small.recorder.flush()
+    kill(small.recorder)
+    for name, result in (("rotated", SAME), ("killed", SAME_EARLY)):
+        replayed = expand(only_run(tmp_path / name), ACTORS, tmp_path / f"{name}-full")
+        assert replayed.result == result, replayed
+        again = only(tmp_path / f"{name}-full")
+        assert again.result == result, again
+        assert (again.deliveries, again.began) == (replayed.deliveries, replayed.began)
+    assert only_run(tmp_path / "rotated-full").header.begins > 0
+
+
+# ------------------------------------------------------------------------------------------------ attacks
+
+
+def test_a_field_that_is_altered_with_all_sums_right_is_not_the_same(run: Run, tmp_path: Path) -> None:
+    rows = rows_of(run)
+    seen: set[tuple[str, str]] = set()
+    caught = 0
+    for number, row in enumerate(rows):
+        if row["kind"] == OUTSIDE or (row["kind"], row["type"]) in seen:
+            continue
+        seen.add((row["kind"], row["type"]))
+        for place, value in fields_altered(row):
+            changed = [*rows[:number], altered(row, place, value), *rows[number + 1 :]]
+            folder = write(tmp_path / f"{number}-{caught}", run.header, changed)
+            if [each.result for each in replay_directory(folder, ACTORS).runs] == [SAME]:
+                assert may_pass(row, place, rows), f"{row['kind']} {row['type']} {place} -> {value!r}"
+            caught += 1
+    assert caught > 100
+
+
+def rewritten(run: Run, folder: Path, change: Callable[[list[Any]], None]) -> Path:
+    """The run again, its first columns changed, all sums right."""
+    writer, changed = RunWriter(folder, run.header), False
+    for _, frame in Records(run).frames():
+        lines = list(record_lines(decompress(frame.content)))
+        if frame.kind == RECORDS and not changed:
+            place = next(number for number, each in enumerate(lines) if each.startswith(b'{"sent":'))
+            columns = msgspec.json.decode(lines[place])["sent"]
+            change(columns)
+            lines[place] = msgspec.json.encode({"sent": columns})
+            changed = True
+        if frame.kind == RECORDS:
+            writer.write(compress(lines), frame.records, frame.after)
+    writer.close()
+    return folder
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda columns: columns.__setitem__(0, columns[0] + 1),
+        lambda columns: columns[1].pop(),
+        lambda columns: columns[5].append("Extra"),
+        lambda columns: columns[9].append([99, [["disk", "remove", ["/x"], 1, ""]]]),
+        lambda columns: columns[10].append([99, "an error of nobody"]),
+        lambda columns: columns.append([]),
+        lambda columns: columns[1].__setitem__(0, "outside"),
+        lambda columns: columns[4].__setitem__(0, "Worker.3"),
+    ],
+)
+def test_columns_that_do_not_fit_together_are_not_the_same(
+    run: Run, tmp_path: Path, change: Callable[[list[Any]], None]
+) -> None:
+    assert only(rewritten(run, tmp_path / "same", lambda columns: None)).result == SAME_EARLY
+    assert only(rewritten(run, tmp_path / "altered", change)).result not in (SAME, SAME_EARLY)
+
+
+def test_a_full_run_that_calls_itself_one_of_inputs_says_no_less(tmp_path: Path) -> None:
+    """Its payloads are compared all the same: none may be there that the replay does not leave out."""
+    full = lived(tmp_path / "full", FULL)
+    posing = write(tmp_path / "posing", msgspec.structs.replace(full.header, detail=INPUTS), rows_of(full))
+    assert only(posing).result not in (SAME, SAME_EARLY)
+
+
+def test_a_detail_that_nobody_knows_is_refused_by_name(tmp_path: Path) -> None:
+    full = lived(tmp_path / "full", FULL)
+    write(tmp_path / "odd", msgspec.structs.replace(full.header, detail="headlines"), rows_of(full))
+    [refusal] = find_runs(tmp_path / "odd").unreadable
+    assert "'headlines'" in refusal
+
+
+# ------------------------------------------------------------------------------------------------ text
+
+
+def test_a_segment_alone_gives_every_delivery_a_row(run: Run) -> None:
+    """As Spark reads it."""
+    [path] = run.paths
+    rows = [row for _, row in segment_rows(path.read_bytes(), path)]
+    assert all(isinstance(row, Record) for row in rows)
+    assert len(rows) == len(rows_of(run))
+
+
+def test_inputs_and_what_was_sent_keep_their_order() -> None:
+    nobody, text = ActorAddress("Nobody.1"), FrameText(inputs=True)
+    kinds = [OUTSIDE, SENT, SENT, OUTSIDE, OUTSIDE, SENT]
+    waiting: deque[Any] = deque(
+        (n, kind, n - 1, nobody, nobody, "Nobody", Gauges(()), 1.0, 1.0, 2.0, (), "bad" if n == 3 else None)
+        for n, kind in enumerate(kinds, 1)
+    )
+    text.take(waiting)
+    assert (text.records, text.last) == (6, 6)
+    records = [each for line in record_lines(decompress(text.finish())) for each in records_of(line)]
+    assert [(each.n, each.kind) for each in records] == list(enumerate(kinds, 1))
+    assert [each.n for each in records if each.error] == [3]
+    assert [bytes(each.payload) for each in records if each.kind == SENT] == [b"null"] * 3
