@@ -303,7 +303,9 @@ class KnownTopics:
 
 @message
 class AliveBrokers:
-    """Ids of the brokers that the last UpdateMetadata named, ascending; where each is reached by brokers, if it is."""
+    """Ids of the brokers that the last UpdateMetadata named, ascending; where each is reached by brokers, if it is; and
+    in which rack it stands, if it says so."""
 
     ids: tuple[int, ...]
     endpoints: tuple[Endpoint | None, ...] = ()
+    racks: tuple[str | None, ...] = ()

@@ -15,6 +15,7 @@ EARLIEST = -2
 """What ListOffsets asks for in place of a time."""
 
 CONSUMER = -1
+NO_REPLICA = -1
 """The replica id of a client that is no broker."""
 
 READ_UNCOMMITTED = 0
@@ -123,7 +124,7 @@ class FetchedPartition:
     last_stable_offset: int = NO_OFFSET
     log_start_offset: int = NO_OFFSET
     aborted_transactions: tuple[AbortedTransaction, ...] | None = None
-    preferred_read_replica: int = -1
+    preferred_read_replica: int = NO_REPLICA
     body: Body = EMPTY
 
 

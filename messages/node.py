@@ -84,6 +84,7 @@ class NodeSettings:
     log_message_timestamp_difference_max_ms: int = 2**63 - 1
     message_max_bytes: int = 1048588
     min_insync_replicas: int = 1
+    replica_selector_class: str = ""
     num_replica_fetchers: int = 1
     replica_lag_time_max_ms: int = 30000
     replica_fetch_wait_max_ms: int = 500
@@ -179,10 +180,12 @@ class StartMetadataCache:
 
 @message
 class StartPartitionRequests:
-    """First mail of PartitionRequestsActor. `fetch_sessions` is how many there may be."""
+    """First mail of PartitionRequestsActor. `fetch_sessions` is how many there may be; `rack_aware`: consumers are sent
+    to replicas in their racks."""
 
     metadata_cache: ActorAddress
     fetch_sessions: int = 1000
+    rack_aware: bool = False
 
 
 @message

@@ -130,6 +130,7 @@ class ReadLog:
 
     `max_bytes` bounds the answer; `at_least_one`: the first batch comes whole even if it is larger. `alive`: the
     follower is a live broker, and may come into the ISR. `idle_until`: its polls found nothing, until then; -1: none.
+    `near` are the live brokers in a consumer's rack, where it is to read from those.
     """
 
     request: int
@@ -141,6 +142,7 @@ class ReadLog:
     at_least_one: bool
     alive: bool = True
     idle_until: float = -1.0
+    near: tuple[int, ...] = ()
 
 
 @message

@@ -115,7 +115,11 @@ class MetadataCacheActor(FlowActor, Answerer):
     def _alive(self) -> AliveBrokers:
         view = self._cache.view
         endpoints = view.endpoints(self._inter_broker_listener)
-        return AliveBrokers(tuple(view.brokers), tuple(endpoints.get(broker) for broker in view.brokers))
+        return AliveBrokers(
+            tuple(view.brokers),
+            tuple(endpoints.get(broker) for broker in view.brokers),
+            tuple(broker.rack for broker in view.brokers.values()),
+        )
 
     def _tell_alive(self) -> None:
         """Tell who decides on ISRs which brokers are alive, when that changes."""

@@ -51,6 +51,7 @@ from messages.data_requests import (
     CONSUMER,
     EARLIEST,
     LATEST,
+    NO_REPLICA,
     READ_COMMITTED,
     DeletedRecords,
     EpochEnd,
@@ -343,6 +344,10 @@ class PartitionActor(Answerer):
         aborted = () if message.isolation_level == READ_COMMITTED else None
         before = (self._high_watermark, self._high_watermark, self._log_start, aborted)
         offset, leader_end = part.fetch_offset, self._log_end
+        if message.near and leader is not None and self._known.broker_id not in message.near:
+            nearer = leader.preferred_read_replica(message.near, offset)
+            if nearer != NO_REPLICA:
+                return FetchedPartition(tp, NONE, *before, preferred_read_replica=nearer)
         if not self._log_start <= offset <= self._log_end:
             return FetchedPartition(tp, OFFSET_OUT_OF_RANGE)
         if offset >= limit or not (message.max_bytes or message.at_least_one):

@@ -90,6 +90,7 @@ class PartitionRequestsActor(Dispatcher):
         super().__init__()
         self._metadata_cache: ActorAddress
         self._hosted: dict[TopicPartition, ActorAddress | None] = {}
+        self._rack_aware = False
         self._requests = 0
         self._pending: dict[int, _Pending] = {}
         self._fetches = Fetches()
@@ -100,7 +101,7 @@ class PartitionRequestsActor(Dispatcher):
 
     def receiveMsg_StartPartitionRequests(self, message: StartPartitionRequests, sender: ActorAddress) -> None:
         """Learn who knows where partitions are that nobody hosts here."""
-        self._metadata_cache = message.metadata_cache
+        self._metadata_cache, self._rack_aware = message.metadata_cache, message.rack_aware
         first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # sessions of an earlier life have smaller ids
         self._fetches.sessions = FetchSessions(message.fetch_sessions, first_id)
 
@@ -116,7 +117,7 @@ class PartitionRequestsActor(Dispatcher):
 
     def receiveMsg_AliveBrokers(self, message: AliveBrokers, sender: ActorAddress) -> None:
         """Which brokers are alive, by the metadata cache: others do not come into an ISR."""
-        self._fetches.brokers_alive(message.ids)
+        self._fetches.brokers_alive(message.ids, message.racks if self._rack_aware else ())
 
     # ------------------------------------------------------------------------------------------------ requests
 

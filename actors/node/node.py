@@ -188,8 +188,11 @@ class NodeActor(FlowActor):
             metadata_cache, StartMetadataCache(start.settings, cluster.id, self._partition_requests, topic_creation)
         )
         if self._partition_requests is not None:
-            slots = start.settings.max_incremental_fetch_session_cache_slots
-            self.send(self._partition_requests, StartPartitionRequests(metadata_cache, slots))
+            slots, selector = (
+                start.settings.max_incremental_fetch_session_cache_slots,
+                start.settings.replica_selector_class,
+            )
+            self.send(self._partition_requests, StartPartitionRequests(metadata_cache, slots, selector != ""))
             self._producer_ids = self.createActor(ProducerIdsActor)
             self.send(self._producer_ids, StartProducerIds(start.settings.node_id, self.peers["bridge"]))
             self._configs = self.createActor(ConfigsActor)

@@ -110,11 +110,18 @@ def folder_text(folder: str) -> str:
 
 OLDEST_PROTOCOL, NEWEST_PROTOCOL = (0, 8, 0), (2, 6)
 
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
 TEXT = Kind("text without control characters", _text)
 BOOLEAN = Kind("true or false", _boolean)
 CLEANUP = Kind("delete, compact, or both", lambda text: ",".join(_choices("delete", "compact").parse(text)))
 TIMESTAMP_TYPE = Kind(
     "CreateTime or LogAppendTime", {"CreateTime": "CreateTime", "LogAppendTime": "LogAppendTime"}.__getitem__
+)
+SELECTOR = Kind(
+    f"nothing, {LEADER_SELECTOR} or {RACK_AWARE_SELECTOR}",
+    {"": "", LEADER_SELECTOR: "", RACK_AWARE_SELECTOR: RACK_AWARE_SELECTOR}.__getitem__,
 )
 PORT = _integer(0, 65535)
 CONNECTIONS_OF = Kind("HOST:NUMBER pairs, separated by commas", _connections_of)
@@ -226,6 +233,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("message.max.bytes", _integer(0), "1048588", "message_max_bytes"),
     Setting("min.insync.replicas", _integer(1), "1", "min_insync_replicas"),
+    Setting("replica.selector.class", SELECTOR, "", "replica_selector_class"),
     Setting("num.replica.fetchers", _integer(1), "1", "num_replica_fetchers"),
     Setting("replica.lag.time.max.ms", _integer(1, LONG_MAX), "30000", "replica_lag_time_max_ms"),
     Setting("replica.fetch.wait.max.ms", _integer(0), "500", "replica_fetch_wait_max_ms"),
@@ -326,7 +334,7 @@ KNOWN = frozenset(
     remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
     remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
     remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-    remote.log.storage.system.enable replica.selector.class replica.socket.receive.buffer.bytes
+    remote.log.storage.system.enable replica.socket.receive.buffer.bytes
     replication.quota.window.num replication.quota.window.size.seconds sasl.client.callback.handler.class
     sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
     sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter

@@ -203,7 +203,8 @@ class Broker:
         self.isr_keeper = self.system.createActor(IsrKeeperActor)
         self.fetcher_manager = self.system.createActor(ReplicaFetcherManagerActor)
         self.base.inject(self.cache, StartMetadataCache(self.settings, CLUSTER_ID, self.partition_requests))
-        self.base.inject(self.partition_requests, StartPartitionRequests(self.cache))
+        rack_aware = bool(self.settings.replica_selector_class)
+        self.base.inject(self.partition_requests, StartPartitionRequests(self.cache, rack_aware=rack_aware))
         self.base.inject(self.isr_keeper, StartIsrKeeper(self._bridge))
         self.base.inject(self.fetcher_manager, StartFetcherManager(self.settings, self.network))
         self.base.inject(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import attrs
 
 from messages.cluster import TopicPartition
-from messages.data_requests import CONSUMER, FetchedPartition, FetchPartition, FetchRequest
+from messages.data_requests import CONSUMER, NO_REPLICA, FetchedPartition, FetchPartition, FetchRequest
 from messages.errors import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, NONE
 
 NO_SESSION = 0
@@ -56,7 +56,9 @@ class Place:
         """Rule 4; and what is told from now on counts as told."""
         told = self.high_watermark, self.log_start
         self.high_watermark, self.log_start = fetched.high_watermark, fetched.log_start_offset
-        return bool(fetched.body.size or fetched.error_code != NONE or told != (self.high_watermark, self.log_start))
+        if fetched.body.size or fetched.error_code != NONE or fetched.preferred_read_replica != NO_REPLICA:
+            return True
+        return told != (self.high_watermark, self.log_start)
 
 
 @attrs.define

@@ -11,6 +11,8 @@ Rule 4: partitions are read in waves, as many at a time as may fill what is left
         anything gives at least one batch; who comes after the answer is full is read for its offsets only.
 Rule 5: a follower that is in sync and caught up is not announced to its partition at each poll: the session notes when
         it polled, and says so when the log has grown, and to a partition that is about to find that it lags behind.
+Rule 6: a consumer that names its rack is sent at once to a replica there, if the leader says that it is as good as
+        itself (`replica.selector.class`, broker.md 3.7).
 
 Nothing here waits or asks: methods take what happened and the time, and give what is to be done about it, in order.
 """
@@ -26,7 +28,14 @@ import attrs
 from actors.core.broker.fetch_sessions import INITIAL_EPOCH, NEVER, Fetch, FetchSessions, Place, Session
 from actors.core.broker.produce import epoch_verdict
 from messages.cluster import TopicPartition
-from messages.data_requests import READ_COMMITTED, FetchedPartition, FetchRequest, FetchResponse
+from messages.data_requests import (
+    CONSUMER,
+    NO_REPLICA,
+    READ_COMMITTED,
+    FetchedPartition,
+    FetchRequest,
+    FetchResponse,
+)
 from messages.errors import NONE
 from messages.partition import LogState, ReadLog
 from messages.records import EMPTY
@@ -65,6 +74,8 @@ class Fetches:
         self._deadlines: list[tuple[float, int]] = []
         self._to_do: list[ToDo] = []
         self._alive: frozenset[int] = frozenset()
+        self._by_rack: dict[str, tuple[int, ...]] = {}
+        """The live brokers of each rack, where consumers are sent to replicas in theirs (rule 6)."""
 
     @property
     def next_deadline(self) -> float | None:
@@ -80,9 +91,12 @@ class Fetches:
 
     # ------------------------------------------------------------------------------------------------ events
 
-    def brokers_alive(self, ids: Iterable[int]) -> None:
-        """Which brokers are alive: others do not come into an ISR."""
-        self._alive = frozenset(ids)
+    def brokers_alive(self, ids: Iterable[int], racks: Iterable[str | None] = ()) -> None:
+        """Which brokers are alive: others do not come into an ISR. `racks` where consumers go by them, else none."""
+        self._alive, self._by_rack = frozenset(ids), {}
+        for broker, rack in zip(ids, racks, strict=False):
+            if rack:
+                self._by_rack[rack] = (*self._by_rack.get(rack, ()), broker)
 
     def begin(self, number: int, request: FetchRequest, now: float) -> None:
         """A request has come."""
@@ -98,9 +112,10 @@ class Fetches:
         self._leave(session, request.forgotten)
         for part in request.partitions:
             self._readers.setdefault(part.partition, {})[session.key] = session
-        for partition in [partition for partition in session.unread if self._has_nothing(session, partition)]:
-            del session.unread[partition]
-            session.moved[partition] = None
+        if not self._near(request):
+            for partition in [partition for partition in session.unread if self._has_nothing(session, partition)]:
+                del session.unread[partition]
+                session.moved[partition] = None
         fetch = Fetch(number, request, now + request.max_wait_ms / 1000, dict(session.unread))
         self._under_way[number], session.fetch = session, fetch
         self._go_on(session, fetch, now)
@@ -216,7 +231,12 @@ class Fetches:
             not fetch.found,
             request.replica_id in self._alive,
             idle_until,
+            self._near(request),
         )
+
+    def _near(self, request: FetchRequest) -> tuple[int, ...]:
+        """The brokers in a consumer's rack (rule 6)."""
+        return self._by_rack.get(request.rack_id, ()) if request.replica_id == CONSUMER else ()
 
     # ------------------------------------------------------------------------------------------------ waiting
 
@@ -295,4 +315,6 @@ def _is_satisfied(session: Session, fetch: Fetch) -> bool:
     """Rule 1, but for the time."""
     if fetch.found >= fetch.request.min_bytes or not session.partitions:
         return True
-    return any(result.error_code != NONE for result in fetch.results.values())
+    return any(
+        result.error_code != NONE or result.preferred_read_replica != NO_REPLICA for result in fetch.results.values()
+    )

@@ -25,11 +25,12 @@ be done about it, in order.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import attrs
 
+from messages.data_requests import NO_REPLICA
 from messages.errors import (
     NONE,
     NOT_ENOUGH_REPLICAS,
@@ -302,6 +303,18 @@ class Leader:
         """The topic's configuration changed."""
         self.lag, self.min_isr = lag, min_isr
         self._advance(now)
+
+    def preferred_read_replica(self, near: Collection[int], offset: int) -> int:
+        """Which of these brokers a consumer should read `offset` from: one in sync that has it, and the most; -1: none.
+
+        Of those that are alike, the one that was caught up last (RackAwareReplicaSelector).
+        """
+        able = [
+            (follower.end, follower.caught_up_at, replica)
+            for replica, follower in self.followers.items()
+            if replica in near and replica in self.isr and follower.start <= offset <= follower.end
+        ]
+        return max(able)[-1] if able else NO_REPLICA
 
     # ------------------------------------------------------------------------------------------------ rules
 

@@ -1,0 +1,83 @@
+"""Consumers that say their rack are sent to replicas there (broker.md 3.7.1), where the settings say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.core.broker.leader import Leader
+from messages.data_requests import NO_REPLICA, FetchPartition
+from messages.errors import NONE
+from tests.broker.harness import Broker, alive, known, order
+from tests.broker.test_records import T0, answered, fetch, fetch_request, offsets_of, produce
+from tests.storage.batches import batch
+
+RACKS = {0: "here", 1: "there", 2: "there", 3: "nowhere"}
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def broker_of(place: Path, **settings: Any) -> Broker:
+    """Broker 0 leads t-0 with 1, 2 and 3; a record was written, and fetched by 1."""
+    broker = Broker(place, **settings)
+    broker.run()
+    replicas = tuple(RACKS)
+    broker.update(known("t", isr=replicas), live=tuple(alive(id, 1, rack=rack) for id, rack in RACKS.items()))
+    broker.lead(order("t", replicas=replicas, isr=replicas))
+    produce(broker, batch(b"a"))
+    for replica in (1, 2, 3):
+        fetch(broker, 1 if replica == 1 else 0, replica=replica)
+    return broker
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    broker = broker_of(tmp_path, replica_selector_class=RACK_AWARE)
+    yield broker
+    broker.base.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("rack", "version", "replica"),
+    [
+        ("there", 11, 1),  # of 1 and 2 the one that has more
+        ("nowhere", 11, 3),
+        ("here", 11, NO_REPLICA),  # the leader's own
+        ("elsewhere", 11, NO_REPLICA),
+        ("", 11, NO_REPLICA),
+    ],
+)
+def test_a_consumer_is_sent_to_its_rack_by_who_leads_elsewhere(
+    broker: Broker, rack: str, version: int, replica: int
+) -> None:
+    told = fetch(broker, 0, rack_id=rack, version=version)
+    assert (told.error_code, told.preferred_read_replica) == (NONE, replica)
+    assert told.body.size == 0, "nothing is committed yet"
+
+
+def test_who_is_sent_elsewhere_is_told_so_at_once_and_reads_nothing(broker: Broker) -> None:
+    for replica in (2, 3):
+        fetch(broker, 1, replica=replica)
+    assert offsets_of(fetch(broker, 0, rack_id="here")) == [0]
+    id = broker.post(fetch_request(FetchPartition(T0, 1, 1 << 20), max_wait_ms=30_000, rack_id="there"))
+    broker.run()
+    [told] = answered(broker, id).partitions
+    assert (told.preferred_read_replica, told.high_watermark, told.body.size) == (2, 1, 0)
+
+
+def test_nobody_is_sent_anywhere_unless_the_settings_say_so(tmp_path: Path) -> None:
+    broker = broker_of(tmp_path)
+    assert fetch(broker, 0, rack_id="there").preferred_read_replica == NO_REPLICA
+    broker.base.shutdown()
+
+
+def test_only_a_replica_in_sync_that_has_the_offset_is_preferred() -> None:
+    leader = Leader(0, 5, (0, 1, 2, 3), (0, 1, 2), 8, 0, 10, 0, 30.0, 1, 0.0)
+    for replica, end, at in ((1, 6, 1.0), (2, 6, 2.0), (3, 10, 3.0)):
+        leader.fetched(replica, end, 2, 10, at)
+    assert leader.preferred_read_replica((1, 2, 3), 5) == 2, "3 is not in sync; 2 was here later than 1"
+    assert leader.preferred_read_replica((1,), 5) == 1
+    assert leader.preferred_read_replica((1, 2, 3), 7) == NO_REPLICA, "beyond their ends"
+    assert leader.preferred_read_replica((1, 2, 3), 1) == NO_REPLICA, "before their starts"
