@@ -281,14 +281,18 @@ class LogsPort:
         (-1, -1, -1) where there is none. Where a batch cannot be decompressed, its first record stands for all.
         """
         log = self._log(path)
-        found = log.batch_for_time(timestamp)
-        if found is None:
-            return -1, -1, -1
-        header, data = found
-        place = header.first_timestamp, header.base_offset
-        with contextlib.suppress(ValueError, StopIteration):
-            place = next((r.timestamp, r.offset) for r in records(data, header) if r.timestamp >= timestamp)
-        return (*place, header.leader_epoch) if log.start <= place[1] < limit else (-1, -1, -1)
+        start = log.start
+        while (found := log.batch_for_time(timestamp, start)) is not None:
+            header, data = found
+            try:
+                places = ((r.timestamp, r.offset) for r in records(data, header))
+                place = next((place for place in places if place[0] >= timestamp and place[1] >= start), None)
+            except ValueError:
+                place = header.first_timestamp, max(header.base_offset, start)
+            if place is not None:
+                return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
+            start = header.next_offset  # its only record of that time lies before the log's start
+        return -1, -1, -1
 
     def begin_epoch(self, path: str, epoch: int) -> None:
         """This broker leads from the log's end on, in `epoch`, whether or not it appends anything."""

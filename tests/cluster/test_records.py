@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from kafka import KafkaConsumer, KafkaProducer
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Place
 
 from tests.cluster.processes import run_ours
@@ -72,6 +73,57 @@ def test_kafka_python_writes_reads_and_seeks_by_time(cluster: Three) -> None:
     consumer.seek(place, 3)
     assert [next(consumer).value for _ in range(2)] == [b"3", b"4"]
     consumer.close()
+
+
+def kcat_reads(cluster: Three, kcat: str, topic: str) -> list[bytes]:
+    """The values of partition 0, from its beginning."""
+    command = [kcat, "-C", "-b", cluster.bootstrap, "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q"]
+    return subprocess.run(command, capture_output=True, timeout=60, check=True).stdout.split(b"\n")[:-1]
+
+
+def test_kcat_and_kafka_python_write_in_their_codecs_and_librdkafka_reads(cluster: Three, kcat: str) -> None:
+    cluster.create("others", 1)
+    expected = []
+    for codec in CODECS:
+        expected += [f"kcat {codec} {number}".encode() for number in range(5)]
+        command = [kcat, "-P", "-b", cluster.bootstrap, "-t", "others", "-z", codec, "-X", "acks=all"]
+        subprocess.run(command, input=b"\n".join(expected[-5:]), timeout=60, check=True)
+    for name in (None, "gzip", "zstd"):  # for the others it needs libraries of their own
+        producer = KafkaProducer(
+            bootstrap_servers=cluster.bootstrap.split(","), enable_idempotence=True, compression_type=name
+        )
+        for number in range(5):
+            expected.append(f"python {name} {number}".encode())
+            producer.send("others", expected[-1])
+        producer.close()
+    assert [value for _, value in read_all(cluster, "others", 1)[0]] == expected
+
+
+def test_records_are_deleted_for_librdkafka_and_kafka_python(cluster: Three, kcat: str) -> None:
+    cluster.create("shorter", 1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for number in range(10):
+        producer.produce("shorter", f"{number}".encode(), timestamp=1000 * number)
+    assert producer.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    [done] = admin.delete_records([TopicPartition("shorter", 0, 4)]).values()
+    assert done.result(30).low_watermark == 4
+    assert kcat_reads(cluster, kcat, "shorter") == [b"%d" % number for number in range(4, 10)]
+    python = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
+    try:
+        deleted = python.delete_records({Place("shorter", 0): 7})
+    finally:
+        python.close()
+    assert deleted[Place("shorter", 0)]["low_watermark"] == 7
+    assert kcat_reads(cluster, kcat, "shorter") == [b"7", b"8", b"9"]
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "nobody"})
+    try:
+        assert consumer.get_watermark_offsets(TopicPartition("shorter", 0), timeout=20) == (7, 10)
+        for time_ms, offset in ((0, 7), (7500, 8), (99_000, -1)):
+            [found] = consumer.offsets_for_times([TopicPartition("shorter", 0, time_ms)], timeout=20)
+            assert found.offset == offset
+    finally:
+        consumer.close()
 
 
 def test_no_acknowledged_record_is_lost_when_leaders_are_killed_and_frozen(cluster: Three) -> None:
@@ -138,6 +190,32 @@ def test_the_record_of_all_this_replays(cluster: Three) -> None:
     assert replayed.returncode == 0, replayed.stdout
     for node in NODES:
         cluster.start(node)
+
+
+def java(jars: Path, tool: str, *arguments: str, text: str = "") -> str:
+    """What one of Kafka's own tools prints."""
+    small = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command = [*small, "-cp", f"{jars}/*", tool, *arguments]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_kafkas_own_console_writes_and_reads_without_a_group(cluster: Three, apache_jars: Path) -> None:
+    cluster.create("console", 1)
+    expected = []
+    for codec in CODECS[1:]:
+        expected += [f"{codec} {number}" for number in range(20)]
+        java(
+            *(apache_jars, "kafka.tools.ConsoleProducer", "--bootstrap-server", cluster.bootstrap),
+            *("--topic", "console", "--compression-codec", codec),
+            text="\n".join(expected[-20:]),
+        )
+    read = java(
+        *(apache_jars, "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", cluster.bootstrap),
+        *("--topic", "console", "--partition", "0", "--offset", "earliest", "--max-messages", f"{len(expected)}"),
+    )
+    assert read.splitlines() == expected
 
 
 def test_kafkas_own_tool_reads_the_logs(cluster: Three, apache_jars: Path) -> None:

@@ -128,10 +128,10 @@ def test_a_follower_keeps_every_byte_and_drops_what_is_cut(folder: str) -> None:
 def test_times_are_found_in_whichever_segment_they_are(folder: str) -> None:
     log = filled(folder)
     for number in range(40):
-        found = log.batch_for_time(1000 + number * 10)
+        found = log.batch_for_time(1000 + number * 10, log.start)
         assert found is not None
         assert found[0].base_offset == 2 * number
-    assert log.batch_for_time(1000 + 40 * 10) is None
+    assert log.batch_for_time(1000 + 40 * 10, log.start) is None
 
 
 # ------------------------------------------------------------------------------------------------ producers

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from actors.storage.log import LogConfig
 from actors.storage.logs import CLEAN_MARKER, LogsPort
@@ -139,3 +140,21 @@ def test_row_100_every_log_stands_in_the_checkpoint_and_a_truncation_in_the_next
     port.truncate(f"{tmp_path}/t-1", 1)
     assert port.checkpoint() == ()
     assert points()["t-1"] == 1
+
+
+def test_a_time_is_looked_for_from_the_logs_start_on(port: LogsPort, tmp_path: Path) -> None:
+    """Records of a batch that begins before the start count as little as whole batches there."""
+    path = f"{tmp_path}/t-0"
+    port.open(path, True, SMALL)
+    for times in ((1000, 9000, 2000), (3000,)):
+        builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
+        for offset, time in enumerate(times):
+            builder.append(offset, time, None, b"a", [])
+        data = bytes(builder.build())
+        assert port.append(path, body_of(data), tuple(header_of(data)), 0, False)[0] == 0
+    assert port.find_time(path, 0, 4)[:2] == (1000, 0)
+    port.advance_start(path, 2)
+    assert port.find_time(path, 0, 4)[:2] == (2000, 2)
+    assert port.find_time(path, 2500, 4)[:2] == (3000, 3), "9000 lies before the start"
+    assert port.find_time(path, 2500, 3)[:2] == (-1, -1), "beyond the limit"
+    assert port.find_time(path, 9000, 4)[:2] == (-1, -1)

@@ -356,10 +356,10 @@ class Log:
                 break
         return self._segments[first:]
 
-    def batch_for_time(self, timestamp: int) -> tuple[BatchHeader, bytes] | None:
-        """The first batch with a record of `timestamp` (ms) or later, and its bytes; None where there is none."""
+    def batch_for_time(self, timestamp: int, from_offset: int) -> tuple[BatchHeader, bytes] | None:
+        """The first batch from `from_offset` on with a record of `timestamp` (ms) or later, and its bytes, if any."""
         for segment in self._segments:
-            place = segment.find_time(timestamp, self.start)
+            place = segment.find_time(timestamp, from_offset)
             if place is not None:
                 return place.header, segment.read(place.position, place.header.size)
         return None
