@@ -105,12 +105,14 @@ class Ask:
 class Answer:
     """The result of `Ask(id)`: a message of the question's answer type, or a Failure.
 
-    `generation` is the ZooKeeper session's, stamped when the request was issued (0 where none is involved).
+    `generation` is the ZooKeeper session's, stamped when the request was issued (0 where none is involved). `requests`:
+    how many requests to ZooKeeper it took.
     """
 
     id: int
     result: Message
     generation: int = 0
+    requests: int = 0
 
 
 @message

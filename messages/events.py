@@ -49,6 +49,17 @@ class ControllerState(enum.IntEnum):
         """The state as Kafka spells it: ControllerChange."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
+    @property
+    def timer(self) -> str | None:
+        """How Kafka's timer for what is done in this state is called; two states have none (controller.md 8)."""
+        if self in (ControllerState.IDLE, ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED):
+            return None
+        renamed = {
+            ControllerState.BROKER_CHANGE: "LeaderElection",
+            ControllerState.ALTER_PARTITION_REASSIGNMENT: "PartitionReassignment",
+        }
+        return f"{renamed.get(self, self.kafka_name)}RateAndTimeMs"
+
 
 class Watch(NamedTuple):
     """The change of a node that an event tells of.

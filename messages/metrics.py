@@ -22,13 +22,19 @@ class Gauges:
     values: tuple[Gauge, ...]
 
 
-@message
-class Timing:
-    """To the metrics gateway: how long one thing took, for the timer of this name and these labels."""
+class Sample(NamedTuple):
+    """One observation, of how long or of how many, for the summary of this name and these labels."""
 
     name: str
-    milliseconds: float
+    value: float
     labels: tuple[tuple[str, str], ...] = ()
+
+
+@message
+class Samples:
+    """To the metrics gateway: things that were observed."""
+
+    values: tuple[Sample, ...]
 
 
 @message

@@ -57,7 +57,7 @@ STORE_REQUESTS: dict[type, Callable[..., StoreRead | StoreWrite | StoreArm]] = {
 class _Talk:
     """One conversation under way: who asked, and the request that it waits for."""
 
-    __slots__ = ("ask_id", "asker", "conversation", "lost", "request")
+    __slots__ = ("ask_id", "asker", "conversation", "lost", "request", "requests")
 
     def __init__(self, asker: Any, ask_id: int, conversation: Conversation) -> None:
         self.asker = asker
@@ -65,6 +65,7 @@ class _Talk:
         self.conversation = conversation
         self.request: Any = None
         self.lost = False
+        self.requests = 0
 
 
 class BridgeCore:
@@ -202,7 +203,7 @@ class BridgeCore:
         """Resume a conversation with `reply`; answer when it is over."""
         outcome = advance(talk.conversation, partial(self._step, talk), reply)
         if isinstance(outcome, Ended):
-            self._send(talk.asker, Answer(talk.ask_id, outcome.result, self.generation))
+            self._send(talk.asker, Answer(talk.ask_id, outcome.result, self.generation, talk.requests))
         elif isinstance(outcome, Failed):
             self._fail(talk, outcome.error)
 
@@ -232,6 +233,7 @@ class BridgeCore:
         if isinstance(request, Arm):
             self._watches.arm(talk.asker, request)
         self._next_id += 1
+        talk.requests += 1
         self._talks[self._next_id] = talk
         self._send(self._store, STORE_REQUESTS[type(request)](self._next_id, *request))
 
@@ -243,7 +245,7 @@ class BridgeCore:
         else:
             logger.error("A conversation of the bridge failed", exc_info=error)
             failure = Failure("AskFailed", f"{type(error).__name__}: {error}")
-        self._send(talk.asker, Answer(talk.ask_id, failure, self.generation))
+        self._send(talk.asker, Answer(talk.ask_id, failure, self.generation, talk.requests))
 
     def _tell(self, events: Iterable[Told]) -> None:
         for watcher, event in events:

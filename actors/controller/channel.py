@@ -30,7 +30,7 @@ from messages.events import (
     TopicDeletionStopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
-from messages.metrics import DropMetric, Gauge, Gauges, Timing
+from messages.metrics import DropMetric, Gauge, Gauges, Sample, Samples
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
 from messages.parts import LeaderAndIsrPart, Part, StopReplicaPart, UpdateMetadataPart, entries_of, let_go
 from messages.requests import (
@@ -167,7 +167,7 @@ class BrokerChannelActor(FlowActor):
         """Send the head of the queue for the first time: its time in the queue is over (Kafka measures it here too)."""
         if self._queue:
             waited = (self.now - self._queue[0].came_at) * 1000
-            self.send(self._start.metrics, Timing(QUEUE_TIME, waited, self._labels()))
+            self.send(self._start.metrics, Samples((Sample(QUEUE_TIME, waited, self._labels()),)))
             self._transmit()
         self._publish()
 

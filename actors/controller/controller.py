@@ -6,7 +6,8 @@ Rule 3: an expired session goes before everything else; whoever waits in the que
         not the controller.
 Rule 4 (failure policy): an event that raises is logged and dropped; whether it takes the term with it, and what we do
         before anything else is looked at, is told by `actors.core.controller.failures`.
-Rule 5: figures go to the metrics gateway when they changed: what an event is doing when it begins, all at its end.
+Rule 5: figures go to the metrics gateway when they changed: what an event is doing when it begins, all at its end. How
+        long it waited and took is told then, too; an event that takes SLOW_SECONDS is named in the log.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from actors.core.controller import failover
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.events import HANDLERS, REQUESTS
 from actors.core.controller.failures import Consequence, consequence, name_of
-from actors.core.controller.gauges import FAILED_EVENTS, gauges
+from actors.core.controller.gauges import FAILED_EVENTS, gauges, samples
 from actors.core.controller.instructions import (
     Awaited,
     CloseAllChannels,
@@ -49,7 +50,7 @@ from messages.events import (
     SessionExpired,
     Startup,
 )
-from messages.metrics import DropMetric, Gauge, Gauges
+from messages.metrics import DropMetric, Gauge, Gauges, Samples
 from messages.network import ClientResponse
 from messages.node import StartController
 from messages.vocabulary import Message
@@ -57,6 +58,8 @@ from messages.vocabulary import Message
 log = logging.getLogger("kafka.controller")
 
 T = TypeVar("T")
+
+SLOW_SECONDS = 2.0
 
 
 class ControllerActor(FlowActor):
@@ -99,7 +102,7 @@ class ControllerActor(FlowActor):
         if self._stopped or self._is_late(message):
             return None
         body = self._body(message)
-        return None if body is None else self._observed(message.state, self._checked(message, body))
+        return None if body is None else self._observed(message, message.state, self._checked(message, body))
 
     def preempts(self, message: Message) -> bool:
         """An expired session empties the queue (rule 3)."""
@@ -120,24 +123,25 @@ class ControllerActor(FlowActor):
             self._refuse(event, UNKNOWN_SERVER_ERROR if ours else None)
         match what:
             case Consequence.DEPOSED:
-                return self._observed(ControllerState.CONTROLLER_CHANGE, failover.deposed(self.context))
+                return self._observed(event, ControllerState.CONTROLLER_CHANGE, failover.deposed(self.context))
             case Consequence.GIVEN_UP:
-                return self._observed(ControllerState.CONTROLLER_CHANGE, failover.give_up(self.context))
+                return self._observed(event, ControllerState.CONTROLLER_CHANGE, failover.give_up(self.context))
             case Consequence.RELOADED if self.context.active:
-                return self._unforeseen(_name_of(event), error)
+                return self._unforeseen(event, error)
         return None
 
-    def _unforeseen(self, name: str, error: Exception) -> Flow[None]:
+    def _unforeseen(self, event: Message, error: Exception) -> Flow[None]:
         """Nobody foresaw that this event raises: the first time load everything anew, then live with it."""
+        name = _name_of(event)
         times = self._failed_events[name] = self._failed_events.get(name, 0) + 1
         self.send(self._start.metrics, Gauges((Gauge(FAILED_EVENTS, times, (("event", name),)),)))
         tag = self.context.tag
         if times == 1:
             log.error("%s %s raised %r: resigning, to load everything anew", tag, name, error)
             now = self.port("time").wall_ms()
-            return self._observed(ControllerState.CONTROLLER_CHANGE, failover.reload(self.context, now))
+            return self._observed(event, ControllerState.CONTROLLER_CHANGE, failover.reload(self.context, now))
         log.error("%s %s raised %r for the %d. time: it is dropped", tag, name, error, times)
-        return self._observed(ControllerState.CONTROLLER_CHANGE, validate(self.context))
+        return self._observed(event, ControllerState.CONTROLLER_CHANGE, validate(self.context))
 
     def _succeeded(self, name: str) -> None:
         """An event went well: if it was one that failed before, that is over."""
@@ -178,17 +182,30 @@ class ControllerActor(FlowActor):
             self._succeeded(_name_of(event))
         return result
 
-    def _observed(self, state: ControllerState, body: Flow[None]) -> Flow[None]:
+    def _observed(self, event: Message, state: ControllerState, body: Flow[None]) -> Flow[None]:
         """The flow, with its figures before and after it (rule 5)."""
         self._publish(state)
+        began = self.now
         try:
             yield from body
         except GeneratorExit:
             raise
         except BaseException:
-            self._publish(ControllerState.IDLE)
+            self._over(event, state, began)
             raise
+        self._over(event, state, began)
+
+    def _over(self, event: Message, state: ControllerState, began: float) -> None:
+        """An event has ended, well or not."""
+        took = self.now - began
         self._publish(ControllerState.IDLE)
+        kind = type(_request_of(event)).__name__
+        self.send(self._start.metrics, Samples(samples(kind, state, self.waited, took, self.requests)))
+        if took >= SLOW_SECONDS:
+            log.warning(
+                "%s %s took %.1f s, after %.1f s in the queue, and %d requests of ZooKeeper",
+                *(self.context.tag, _name_of(event), took, self.waited, self.requests),
+            )
 
     # ------------------------------------------------------------------------------------------------------- clients
 
@@ -200,7 +217,7 @@ class ControllerActor(FlowActor):
             return None
         served = REQUESTS[type(request)]
         flow = self._checked(forwarded, served.flow(self.context, request))
-        return self._observed(served.state, self._answer(forwarded, flow))
+        return self._observed(forwarded, served.state, self._answer(forwarded, flow))
 
     def _answer(self, forwarded: Forwarded, flow: Flow[Message | Awaited]) -> Flow[None]:
         result = yield from flow
@@ -287,9 +304,16 @@ class ControllerActor(FlowActor):
             self.send(self._start.metrics, Gauges(changed))
 
 
+def _request_of(event: Message) -> Message:
+    """A client's request counts, not the mail that brought it; of a timer's mail, what was set."""
+    if isinstance(event, Forwarded):
+        return event.request.request
+    return event.payload if isinstance(event, WakeupMessage) else event
+
+
 def _name_of(event: Message) -> str:
-    """The event's name in the figures; a client's request counts, not the mail that brought it."""
-    return name_of(event.request.request if isinstance(event, Forwarded) else event)
+    """The event's name in the figures and the log."""
+    return name_of(_request_of(event))
 
 
 _PERFORM: dict[type, Callable[[ControllerActor, Message], None]] = {

@@ -1,29 +1,34 @@
 """The metrics gateway: what actors publish, served to Prometheus over HTTP.
 
-Names are those that jmx_exporter's example gives Kafka's own metrics, so that Kafka's dashboards read ours. Timers have
-a count and a sum, no quantiles: Prometheus makes those of histograms, and they could not be Kafka's.
+Names are those that jmx_exporter's example gives Kafka's own metrics, so that Kafka's dashboards read ours. Summaries
+(Kafka's timers and histograms) have a count, a sum, and the quantiles that Kafka has, of the last RESERVOIR
+observations; Kafka's reservoir has the same size, and prefers what is recent by chance.
 """
 
 from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
 
-from prometheus_client import CollectorRegistry, Summary, make_wsgi_app
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client import Gauge as PrometheusGauge
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from thespian.actors import ActorAddress
 
 from actors.gateway.metrics_server import MetricsServer
 from actors.runtime import LocalBase
-from messages.metrics import DropMetric, Gauges, Timing
+from messages.metrics import DropMetric, Gauge, Gauges, Sample, Samples
 from messages.vocabulary import Message
 
 _log = logging.getLogger("kafka_actors.metrics")
-_Metric = TypeVar("_Metric", PrometheusGauge, Summary)
+
+QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+RESERVOIR = 1028
+
+Labels = tuple[tuple[str, str], ...]
 
 
 class _Reason(Collector):
@@ -42,12 +47,64 @@ class _Reason(Collector):
         yield family
 
 
+class _Observed:
+    """What was observed under one set of labels."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum = 0.0
+        self.recent: deque[float] = deque(maxlen=RESERVOIR)
+
+    def quantile(self, of: float) -> float:
+        """The value that this part of the recent ones does not exceed, between two of them in proportion."""
+        ordered = sorted(self.recent.copy())  # the copy is made in one step: the loop goes on observing
+        place = of * (len(ordered) + 1) - 1
+        below = min(max(int(place), 0), len(ordered) - 1)
+        above = min(below + 1, len(ordered) - 1)
+        share = min(max(place - below, 0.0), 1.0)
+        return ordered[below] + share * (ordered[above] - ordered[below])
+
+
+class _Summary(Collector):
+    """A summary with quantiles, which prometheus_client's own has not."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._observed: dict[Labels, _Observed] = {}
+
+    def observe(self, labels: Labels, value: float) -> None:
+        """One more."""
+        observed = self._observed.get(labels)
+        if observed is None:
+            # A new table, for the server's thread may be reading the old one.
+            self._observed = {**self._observed, labels: (observed := _Observed())}
+        observed.count += 1
+        observed.sum += value
+        observed.recent.append(value)
+
+    def drop(self, labels: Labels) -> None:
+        """Forget what was observed under these labels."""
+        self._observed = {each: observed for each, observed in self._observed.items() if each != labels}
+
+    def collect(self) -> Iterator[Metric]:
+        """All its samples."""
+        family = Metric(self._name, self._name, "summary")
+        for labels, observed in self._observed.items():
+            said = dict(labels)
+            for quantile in QUANTILES:
+                family.add_sample(self._name, {**said, "quantile": str(quantile)}, observed.quantile(quantile))
+            family.add_sample(f"{self._name}_count", said, observed.count)
+            family.add_sample(f"{self._name}_sum", said, observed.sum)
+        yield family
+
+
 class MetricsGateway:
-    """Gauges and timers of one node. `serve` opens the port; before that, figures are only kept."""
+    """Gauges and summaries of one node. `serve` opens the port; before that, figures are only kept."""
 
     def __init__(self, base: LocalBase) -> None:
         self._registry = CollectorRegistry()
-        self._metrics: dict[str, PrometheusGauge | Summary] = {}
+        self._gauges: dict[str, PrometheusGauge] = {}
+        self._summaries: dict[str, _Summary] = {}
         self._server: MetricsServer | None = None
         self.served_at = ("", 0)
         """Host and port of /metrics; port 0 where it is not served."""
@@ -66,27 +123,44 @@ class MetricsGateway:
         match message:
             case Gauges(values):
                 for gauge in values:
-                    self._metric(PrometheusGauge, gauge.name, gauge.labels).set(gauge.value)
-            case Timing(name, milliseconds, labels):
-                self._metric(Summary, name, labels).observe(milliseconds)
+                    self._set(gauge)
+            case Samples(values):
+                for sample in values:
+                    self._observe(sample)
             case DropMetric(name, labels):
-                if name in self._metrics:
-                    self._metrics[name].remove(*(value for _, value in labels))
+                if name in self._gauges:
+                    self._gauges[name].remove(*(value for _, value in labels))
+                elif name in self._summaries:
+                    self._summaries[name].drop(labels)
             case _:
                 _log.error("metrics know no %s (from %s)", type(message).__name__, sender)
 
-    def _metric(self, kind: type[_Metric], name: str, labels: tuple[tuple[str, str], ...]) -> _Metric:
-        """The metric of that name, made at its first figure, under these labels."""
-        metric = self._metrics.get(name)
+    def _set(self, gauge: Gauge) -> None:
+        name, value, labels = gauge
+        metric = self._gauges.get(name)
         if metric is None:
-            metric = self._metrics[name] = kind(name, name, [label for label, _ in labels], registry=self._registry)
-        if not isinstance(metric, kind):
-            raise TypeError(f"{name} is a {type(metric).__name__} already, no {kind.__name__}")
-        return metric.labels(*(value for _, value in labels)) if labels else metric
+            self._check_new(name, self._summaries)
+            names = [label for label, _ in labels]
+            metric = self._gauges[name] = PrometheusGauge(name, name, names, registry=self._registry)
+        (metric.labels(*(value for _, value in labels)) if labels else metric).set(value)
+
+    def _observe(self, sample: Sample) -> None:
+        name, value, labels = sample
+        summary = self._summaries.get(name)
+        if summary is None:
+            self._check_new(name, self._gauges)
+            summary = self._summaries[name] = _Summary(name)
+            self._registry.register(summary)
+        summary.observe(labels, value)
+
+    @staticmethod
+    def _check_new(name: str, others: Collection[str]) -> None:
+        if name in others:
+            raise TypeError(f"{name} is a metric of another kind already")
 
     def total(self, name: str) -> float:
         """The sum of a gauge over all its labels."""
-        metric = self._metrics.get(name)
+        metric = self._gauges.get(name)
         samples = [] if metric is None else [sample for family in metric.collect() for sample in family.samples]
         return sum(sample.value for sample in samples)
 

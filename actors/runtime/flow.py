@@ -59,7 +59,8 @@ class FlowActor(Dispatcher):
     """An actor whose events are flows. Subclasses write `flow` and `perform` and fill `peers`.
 
     `peers` maps the names that questions ask for to addresses. `sender` is who sent the event that is being handled,
-    also after the flow was suspended.
+    also after the flow was suspended; `waited` for how many seconds it was stashed, `requests` what its answers have
+    cost so far.
     """
 
     answer_deadline: ClassVar[float] = 60.0
@@ -68,7 +69,10 @@ class FlowActor(Dispatcher):
         super().__init__()
         self.peers: dict[str, ActorAddress] = {}
         self.sender: ActorAddress | None = None
+        self.waited = 0.0
+        self.requests = 0
         self._stash: deque[Event] = deque()
+        self._stashed_at: deque[float] = deque()
         self._event: Event | None = None
         self._flow: Flow[None] | None = None
         self._following_up = False
@@ -116,6 +120,7 @@ class FlowActor(Dispatcher):
     def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
         """Sort the mail: answers, wake-ups of the shell, handlers, events."""
         if message.__class__ is Answer:
+            self.requests += message.requests
             self._answered(message.id, message.result)
         elif message.__class__ is Continue:
             if message.id == self._pause:
@@ -130,25 +135,30 @@ class FlowActor(Dispatcher):
             self._work((message, sender))
         elif self._flow is not None:
             self._stash.append((message, sender))
+            self._stashed_at.append(self.now)
         else:
             self._work((message, sender))
         return None
 
     def _work(self, event: Event) -> None:
         """Begin an event, then go on with what is stashed until a flow is suspended."""
-        self._begin(event)
-        while self._flow is None and self._stash:
-            self._begin(self._stash.popleft())
+        self._begin(event, 0.0)
+        self._unstash()
 
     def _resume(self, value: Any, error: Exception | None = None) -> None:
         """Go on with the suspended flow, then with what is stashed."""
         self._advance(value, error)
-        while self._flow is None and self._stash:
-            self._begin(self._stash.popleft())
+        self._unstash()
 
-    def _begin(self, event: Event) -> None:
+    def _unstash(self) -> None:
+        while self._flow is None and self._stash:
+            event = self._stash.popleft()
+            self._begin(event, self.now - self._stashed_at.popleft())
+
+    def _begin(self, event: Event, waited: float) -> None:
         self._event = event
         self.sender = event[1]
+        self.waited, self.requests = waited, 0
         self._following_up = False
         try:
             self._flow = self.flow(event[0])
@@ -204,6 +214,7 @@ class FlowActor(Dispatcher):
         """Drop the suspended flow, its open questions and the stash."""
         dropped = list(self._stash)
         self._stash.clear()
+        self._stashed_at.clear()
         self._open.clear()
         self._pause = None
         self.cancel_timer(ANSWERS)

@@ -27,7 +27,7 @@ from messages.cluster import (
     TopicPartition,
 )
 from messages.events import ControllerShutdown
-from messages.metrics import DropMetric, Gauges, Timing
+from messages.metrics import DropMetric, Gauges, Sample, Samples
 from messages.network import (
     ChannelPart,
     ClientRequest,
@@ -155,6 +155,7 @@ class Node:
         self.store = MemoryStore(world.zk)
         base = world.base
         self.settings = settings(node_id, **options)
+        self.samples: list[Sample] = []
         self.gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         self.process = base.outsider(f"process-{node_id}", self._told)
         store = base.outsider(f"store-{node_id}", self._stored)
@@ -213,8 +214,9 @@ class Node:
                 for gauge in values:
                     assert self.gauges.get((gauge.name, gauge.labels)) != gauge.value, f"{gauge} is no news"
                     self.gauges[gauge.name, gauge.labels] = gauge.value
-            case Timing():
-                assert message.milliseconds >= 0
+            case Samples(values):
+                assert all(sample.value >= 0 for sample in values)
+                self.samples += values
             case _:
                 raise AssertionError(f"metrics know no {message}")
 

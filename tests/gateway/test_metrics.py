@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.gateway.metrics import MetricsGateway
+from actors.gateway.metrics import QUANTILES, RESERVOIR, MetricsGateway
 from actors.gateway.metrics_server import CONNECTIONS
 from actors.runtime import LocalBase
-from messages.metrics import DropMetric, Gauge, Gauges, Timing
+from messages.metrics import DropMetric, Gauge, Gauges, Sample, Samples
 
 HOST = "127.0.0.1"
 
@@ -70,12 +70,15 @@ def test_timers_are_counted_and_summed_and_totals_span_labels(base: LocalBase, g
     for broker, size in (("0", 3), ("1", 4)):
         labels = (("broker_id", broker),)
         base.inject(gateway.address, Gauges((Gauge("size", size, labels),)))
-        base.inject(gateway.address, Timing("waited", 2.5, labels))
-        base.inject(gateway.address, Timing("waited", 1.5, labels))
+        base.inject(gateway.address, Samples((Sample("waited", 2.5, labels), Sample("waited", 1.5, labels))))
     base.run()
     samples = scrape(port)
     assert "total 7.0" in samples
-    assert {'waited_count{broker_id="1"} 2.0', 'waited_sum{broker_id="1"} 4.0'} <= set(samples)
+    assert {
+        'waited_count{broker_id="1"} 2.0',
+        'waited_sum{broker_id="1"} 4.0',
+        'waited{broker_id="1",quantile="0.5"} 2.0',
+    } <= set(samples)
     base.inject(gateway.address, DropMetric("waited", (("broker_id", "1"),)))
     base.run()
     assert not [sample for sample in scrape(port) if sample.startswith('waited_count{broker_id="1"')]
@@ -104,3 +107,22 @@ def test_a_busy_port_is_an_os_error_and_a_stopped_gateway_frees_its_own(gateway:
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         free.bind((HOST, port))
+
+
+def test_quantiles_are_those_of_the_newest(base: LocalBase, gateway: MetricsGateway) -> None:
+    """Between two of them in proportion, as in Kafka's snapshots."""
+    port = gateway.serve(HOST, 0)
+    base.inject(gateway.address, Samples(tuple(Sample("took", 5000.0) for _ in range(RESERVOIR))))
+    base.inject(gateway.address, Samples(tuple(Sample("took", float(value)) for value in range(1, RESERVOIR + 1))))
+    base.run()
+    samples = dict(line.rsplit(" ", 1) for line in scrape(port))
+    assert samples["took_count"] == str(2.0 * RESERVOIR)
+    quantiles = {label: float(samples[f'took{{quantile="{label}"}}']) for label in map(str, QUANTILES)}
+    expected = {str(of): min(of * (RESERVOIR + 1), RESERVOIR) for of in QUANTILES}
+    assert quantiles == pytest.approx(expected)
+
+
+def test_a_name_is_of_one_kind(base: LocalBase, gateway: MetricsGateway) -> None:
+    gateway.receive(Gauges((Gauge("one", 1),)), gateway.address)
+    with pytest.raises(TypeError, match="one is a metric of another kind"):
+        gateway.receive(Samples((Sample("one", 1),)), gateway.address)

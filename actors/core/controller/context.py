@@ -5,6 +5,7 @@ Rule 2: collections that are iterated are dicts, in the order in which things we
         would differ between two runs. Sets here answer "is it in?" only.
 Rule 3: a removed topic leaves nothing behind, no states either (trap T12: Kafka's linger, and meet a re-created topic).
 Rule 4: the number of offline partitions is counted at the moves, except for topics whose deletion has started.
+Rule 5: which partitions are led by another than their preferred replica is kept where leaderships and assignments are.
 """
 
 from __future__ import annotations
@@ -66,6 +67,14 @@ def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> Replic
     )
 
 
+def is_astray(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEpoch) -> bool:
+    """Does another than the preferred replica lead? One that is only being added has to be in the ISR to be missed."""
+    replicas = assignment.replicas
+    if not replicas or state.leader == replicas[0]:
+        return False
+    return replicas[0] not in assignment.adding or replicas[0] in state.isr
+
+
 class ControllerContext:
     """The controller's knowledge. What is set at election, and learnt since, is cleared by `reset`; what stays:
 
@@ -96,6 +105,7 @@ class ControllerContext:
         self.reassigning: dict[TopicPartition, None] = {}
         self.hosted: dict[int, dict[TopicPartition, None]] = {}
         self.leadership: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
+        self.astray: dict[TopicPartition, None] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
         self.replica_states: dict[int, dict[TopicPartition, ReplicaState]] = {}
         self.leaderless: dict[TopicPartition, None] = {}
@@ -105,7 +115,8 @@ class ControllerContext:
 
     def tables(self) -> tuple[dict[Any, Any], ...]:
         """What has an entry for each partition or replica."""
-        tables: list[dict[Any, Any]] = [self.leadership, self.assignments, self.partition_states, self.leaderless]
+        tables: list[dict[Any, Any]] = [self.leadership, self.astray, self.assignments, self.partition_states]
+        tables.append(self.leaderless)
         for grouped in (self.hosted, self.replica_states, self.offline_dirs, self.topics):
             tables += grouped.values()
         return tuple(tables)
@@ -244,6 +255,9 @@ class ControllerContext:
             for broker_id in old.replicas:
                 if broker_id not in assignment.replicas:
                     self.hosted[broker_id].pop(partition, None)
+            leadership = self.leadership.get(partition)
+            if leadership is not None:
+                self._compare(partition, leadership)
 
     def remove_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions are gone: forget all about them (rule 3)."""
@@ -257,6 +271,7 @@ class ControllerContext:
             for offline in self.offline_dirs.values():
                 offline.pop(partition, None)
             self.leadership.pop(partition, None)
+            self.astray.pop(partition, None)
             self.leaderless.pop(partition, None)
             self.reassigning.pop(partition, None)
             state = self.partition_states.pop(partition, None)
@@ -298,7 +313,27 @@ class ControllerContext:
 
     def learn_leaderships(self, leaderships: Iterable[Leadership]) -> None:
         """Take over what the state znodes hold."""
-        self.leadership.update(leaderships)
+        for partition, state in leaderships:
+            self.lead(partition, state)
+
+    def lead(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
+        """Take over a partition's leadership."""
+        self.leadership[partition] = state
+        self._compare(partition, state)
+
+    def _compare(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
+        """Keep rule 5."""
+        assignment = self.assignments.get(partition, NO_ASSIGNMENT)
+        if is_astray(assignment, state):
+            self.astray[partition] = None
+        else:
+            self.astray.pop(partition, None)
+
+    def imbalance(self) -> int:
+        """How many partitions are led by another than their preferred replica; topics that are queued do not count."""
+        if not self.queued:
+            return len(self.astray)
+        return sum(partition.topic not in self.queued for partition in self.astray)
 
     # ------------------------------------------------------------------------------------------------------- deletions
 

@@ -36,8 +36,7 @@ from messages.events import ControllerState
 from messages.requests import ControlledShutdownRequest
 from messages.vocabulary import Message
 
-Handler = Callable[[ControllerContext, Message], Flow[None] | None]
-"""An event's flow; None where it is done at once."""
+Handler = Callable[[ControllerContext, Message], Flow[None]]
 
 HANDLERS: dict[type, Handler] = {
     **brokers.EVENTS,

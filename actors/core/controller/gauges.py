@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.core.controller.context import ControllerContext
 from messages.events import ControllerState
-from messages.metrics import Gauge
+from messages.metrics import Gauge, Sample
 
 CONTROLLER_STATE = "kafka_controller_kafkacontroller_controllerstate"
 FAILED_EVENTS = "kafka_actors_controller_failed_events"
@@ -12,6 +12,25 @@ FAILED_EVENTS = "kafka_actors_controller_failed_events"
 
 EVENT_QUEUE_SIZE = "kafka_controller_controllereventmanager_eventqueuesize"
 UNCLEAN_ELECTIONS = "kafka_controller_controllerstats_uncleanleaderelections_total"
+TIMER = "kafka_controller_controllerstats_{}"
+EVENT_QUEUE_TIME = "kafka_controller_controllereventmanager_eventqueuetimems"
+EVENT_TIME = "kafka_actors_controller_event_ms"
+EVENT_WAIT = "kafka_actors_controller_event_queue_ms"
+EVENT_REQUESTS = "kafka_actors_controller_event_zookeeper_requests"
+"""Ours: by event, how long it took and waited, and what it asked of ZooKeeper."""
+
+
+def samples(event: str, state: ControllerState, waited: float, took: float, requests: int) -> tuple[Sample, ...]:
+    """What there is to say of an event that is over; times in seconds."""
+    labels = (("event", event),)
+    timer = () if state.timer is None else (Sample(TIMER.format(state.timer.lower()), took * 1000),)
+    return (
+        *timer,
+        Sample(EVENT_QUEUE_TIME, waited * 1000),
+        Sample(EVENT_TIME, took * 1000, labels),
+        Sample(EVENT_WAIT, waited * 1000, labels),
+        Sample(EVENT_REQUESTS, requests, labels),
+    )
 
 
 def gauges(context: ControllerContext, state: ControllerState, queue_size: int) -> tuple[Gauge, ...]:
@@ -20,6 +39,7 @@ def gauges(context: ControllerContext, state: ControllerState, queue_size: int) 
     term = (
         ("activecontrollercount", int(context.active)),
         ("offlinepartitionscount", context.offline_count),
+        ("preferredreplicaimbalancecount", context.imbalance()),
         ("globaltopiccount", len(context.topics)),
         ("globalpartitioncount", len(context.leadership)),
         ("topicstodeletecount", len(deletions.queued)),

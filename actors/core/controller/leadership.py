@@ -64,7 +64,7 @@ def write_states(
             state = LeaderIsrAndControllerEpoch(
                 new.leader, new.leader_epoch, new.isr, new.controller_epoch, result.zk_version
             )
-            context.leadership[partition] = state
+            context.lead(partition, state)
             written.append(Leadership(partition, state))
         elif result.code == BAD_VERSION:
             again.append(partition)

@@ -127,7 +127,7 @@ def create(step: Step) -> Flow[None]:
         if result.code != OK:
             failures[partition] = f"its state could not be created: {CODE_NAMES[result.code]}"
             continue
-        context.leadership[partition] = state
+        context.lead(partition, state)
         step.batch.add_leader_and_isr(state.isr, partition, state, context.assignments[partition], is_new=True)
         _enter(step, partition)
 

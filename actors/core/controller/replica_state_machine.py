@@ -247,7 +247,7 @@ def _remove_from_isr(step: Step, partitions: Sequence[TopicPartition]) -> Flow[l
                 kept = LeaderIsrAndControllerEpoch(
                     state.leader, state.leader_epoch, state.isr, context.epoch, state.zk_version
                 )
-                context.leadership[partition] = kept
+                context.lead(partition, kept)
                 done.append(Leadership(partition, kept))
         written, remaining = yield from write_states(context, updates, step.failures)
         done += written

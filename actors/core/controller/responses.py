@@ -50,7 +50,7 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
         yield from brokers.on_replicas_become_offline(context, {broker_id: lost})
 
 
-def update_metadata_answered(context: ControllerContext, event: UpdateMetadataResponseReceived) -> None:
+def update_metadata_answered(context: ControllerContext, event: UpdateMetadataResponseReceived) -> Flow[None]:
     """Nothing follows from it."""
     if event.response.error_code != NONE:
         log.error(
@@ -59,6 +59,7 @@ def update_metadata_answered(context: ControllerContext, event: UpdateMetadataRe
             event.broker_id,
             event.response.error_code,
         )
+    yield from ()
 
 
 def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplicaResponseReceived) -> Flow[None]:
@@ -78,7 +79,7 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
         yield from deletion_plan.complete(context, {broker_id: deleted})
 
 
-EVENTS: dict[type, Callable[..., Flow[None] | None]] = {
+EVENTS: dict[type, Callable[..., Flow[None]]] = {
     LeaderAndIsrResponseReceived: leader_and_isr_answered,
     UpdateMetadataResponseReceived: update_metadata_answered,
     TopicDeletionStopReplicaResponseReceived: replicas_deleted,

@@ -6,7 +6,7 @@ an event was dropped that nobody foresaw to fail.
 
 from __future__ import annotations
 
-from actors.core.controller.context import ControllerContext
+from actors.core.controller.context import ControllerContext, is_astray
 from actors.core.controller.states import PartitionState
 from messages.conversation import Flow, ask
 from messages.topic_deletion import DeletionReport, ReportDeletions
@@ -41,6 +41,10 @@ def inconsistencies(context: ControllerContext) -> list[str]:
     }
     if leaderless != set(context.leaderless):
         found.append("the index of leaderless partitions is wrong")
+    led = context.leadership.items()
+    astray = {tp for tp, state in led if is_astray(context.assignment(tp), state)}
+    if astray != set(context.astray):
+        found.append("the index of partitions that are led by another than their preferred replica is wrong")
     offline = [
         tp
         for tp, state in context.partition_states.items()
