@@ -92,7 +92,7 @@ def test_cm2_is_new_sticks_and_the_last_state_wins(order: tuple[bool, bool]) -> 
     made = scene()
     batch = RequestBatch(made.context)
     add(made, batch, FOO0, 2, is_new=order[0])
-    made.context.leadership[FOO0] = leadership(2, 2, epoch=5, version=7)
+    made.context.lead(FOO0, leadership(2, 2, epoch=5, version=7))
     add(made, batch, FOO0, 2, is_new=order[1])
     made.run(batch.send())
     (request,) = made.requests(LeaderAndIsrRequest)
