@@ -193,7 +193,8 @@ class Scene:
     def lead(self, partition: TopicPartition, leader: int, *isr: int, epoch: int = 0, version: int = 0) -> None:
         """Give a partition leadership, in the context and in ZooKeeper."""
         state = leadership(leader, *isr, epoch=epoch, version=version)
-        self.context.leadership[partition] = self.znodes[partition] = state
+        self.znodes[partition] = state
+        self.context.lead(partition, state)
 
     def put(self, partition: TopicPartition, state: PartitionState) -> None:
         """Set a partition's state."""

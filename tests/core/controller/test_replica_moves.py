@@ -143,7 +143,7 @@ def test_the_last_member_stays_in_the_isr_but_leads_no_more() -> None:
 def test_who_is_out_of_the_isr_costs_no_epoch_but_the_others_are_told() -> None:
     scene = scene_with(S.ONLINE, 5, 6, brokers=(6,))
     scene.lead(T0, 6, 6, epoch=4)
-    scene.context.leadership[T0] = driver.leadership(6, 6, epoch=4, by=EPOCH - 1)
+    scene.context.lead(T0, driver.leadership(6, 6, epoch=4, by=EPOCH - 1))
     move(scene, S.OFFLINE)
     assert not any(isinstance(question, UpdatePartitionStates) for question in scene.asked)
     (request,) = scene.requests(LeaderAndIsrRequest, 6)
