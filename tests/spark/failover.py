@@ -95,7 +95,9 @@ class Node:
         endpoint = Endpoint("PLAINTEXT", "localhost", 9092 + broker)
         if broker not in self.channels:
             self.channels.add(broker)
-            self.deliver(channel, StartChannel(broker, self.node, endpoint, name, 30.0, NETWORK, NETWORK), CONTROLLER)
+            self.deliver(
+                channel, StartChannel(broker, self.node, endpoint, name, 30.0, 30.0, NETWORK, NETWORK), CONTROLLER
+            )
         for place, outcome in enumerate(outcomes):
             self.deliver(NETWORK, Transmit(name, endpoint, self.n, "c", request, 30.0), channel)
             if outcome == "+":
