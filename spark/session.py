@@ -6,6 +6,8 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
@@ -15,6 +17,8 @@ import messages.trace
 
 MASTER = "local[2]"
 _QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData"
+SMALL_BYTES = 4 << 20
+"""Some 200,000 records."""
 _LOG4J = Path(__file__).with_name("log4j2.properties").resolve()
 _HOUSE = Path(messages.trace.__file__).resolve().parents[2]
 
@@ -26,7 +30,7 @@ class SparkUnavailable(Exception):
 def open_session(master: str = MASTER) -> SparkSession:
     """A session (or the one there is), a few seconds to start. Its workers can import the trace's schema.
 
-    The caller stops it. Two shuffle partitions: traces of a small cluster are small. Workers run this very Python,
+    The caller stops it. Workers run this very Python,
     unless PYSPARK_PYTHON says otherwise: PySpark's own default is whichever `python3` comes first. They import nothing
     from the current folder, and what Spark keeps on disk goes where this process keeps its temporary files.
 
@@ -45,6 +49,7 @@ def open_session(master: str = MASTER) -> SparkSession:
         "spark.executorEnv.PYTHONPATH": str(_HOUSE),
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.local.dir": temporary,
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
@@ -52,9 +57,32 @@ def open_session(master: str = MASTER) -> SparkSession:
     }.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        with _errors_to(Path(temporary) / "spark-errors.log"):
+            return builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkUnavailable(f"Spark does not start; it needs Java 17 or newer: {error}") from error
+
+
+def fit(session: SparkSession, size: int) -> None:
+    """Set up for questions about so many bytes of Parquet: of a few, compiling the questions costs more than asking."""
+    small = size < SMALL_BYTES
+    session.conf.set("spark.sql.shuffle.partitions", "1" if small else str(2 * session.sparkContext.defaultParallelism))
+    session.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
+
+
+@contextmanager
+def _errors_to(file: Path) -> Iterator[None]:
+    """Let whoever is started meanwhile complain into a file: a JVM has things to say that are no news to anybody."""
+    before = os.dup(2)
+    log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(log)
 
 
 def _find_java() -> None:

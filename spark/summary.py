@@ -9,7 +9,9 @@ Rule 3: a request counts when the channel hands it to the network. The same requ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,12 +19,12 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from messages.trace.runs import Found, find_runs, survey
 from messages.trace.schema import FULL
-from spark.records import MALFORMED, deliveries, read_all
-from spark.session import open_session
-
-CONTROLLER = "ControllerActor"
+from spark import failovers
+from spark.columns import DDL, DELIVERIES, MALFORMED
+from spark.failovers import CONTROLLER
+from spark.pack import Packing, Told, is_packed, told
+from spark.session import fit, open_session
 
 CONTROLLED_SHUTDOWN = "ControlledShutdown"
 """The event that comes as a client's own request, forwarded."""
@@ -30,7 +32,8 @@ CONTROLLED_SHUTDOWN = "ControlledShutdown"
 CONTROLLER_REQUESTS = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest")
 """What a controller sends to brokers, by message type."""
 
-_STATES = "array<struct<partition:array<string>,leader:int,leader_epoch:int,controller_epoch:int>>"
+AT_ONCE = 3
+"""So many questions are asked at the same time: while one is planned, another is answered."""
 
 
 @dataclass(frozen=True)
@@ -97,15 +100,54 @@ class ElectionRow:
 
 @dataclass(frozen=True)
 class LeadershipRow:
-    """A controller (on `node`) first told brokers of this leadership; leader -1: none, -2: being deleted."""
+    """A controller (on `node`) first told brokers of another leader; -1: none, -2: being deleted. `before`: of the
+    leader until then, None where that is not known. A new epoch of the same leader is no row."""
 
     at: float
     node: int
     topic: str
     partition: int
+    before: int | None
     leader: int
     leader_epoch: int
     controller_epoch: int
+
+
+@dataclass(frozen=True)
+class EpisodeRow:
+    """A broker was gone, and what followed (`spark.failovers`). Times are seconds since 1970, durations seconds.
+
+    It died at `died_at`, its `run` (None: not in these traces, or it goes on) with this `ending`; the controller on
+    `seen_by` saw it at `seen_at`, by its event `after`. It led `partitions`; the last of them had a leader again at
+    `last_led_at`, `left` of them never. `p50`, `p99` and `partition_seconds` are of the times without a leader.
+    """
+
+    broker: int
+    died_at: float
+    seen_at: float
+    seen_by: int
+    after: str | None
+    was_controller: bool
+    run: str | None
+    ending: str | None
+    partitions: int
+    left: int
+    last_led_at: float | None
+    p50: float | None
+    p99: float | None
+    partition_seconds: float | None
+
+
+@dataclass(frozen=True)
+class UnavailableRow:
+    """A partition that had no leader: in so many windows, `seconds` in all, the longest; `left`: and still has none."""
+
+    topic: str
+    partition: int
+    windows: int
+    seconds: float
+    longest: float
+    left: bool
 
 
 @dataclass(frozen=True)
@@ -118,6 +160,8 @@ class Summary:
     requests: tuple[RequestRow, ...]
     elections: tuple[ElectionRow, ...]
     leadership: tuple[LeadershipRow, ...]
+    episodes: tuple[EpisodeRow, ...]
+    unavailable: tuple[UnavailableRow, ...]
     malformed: int
     unreadable: tuple[str, ...]
     damage: tuple[str, ...] = ()
@@ -127,43 +171,78 @@ class Summary:
         return asdict(self)
 
 
-def summarise(path: str | Path, session: SparkSession | None = None) -> Summary:
-    """The summary of all traces below `path`; without a session, one is started and stopped.
+def summarise(
+    path: str | Path, session: SparkSession | None = None, say: Callable[[str], None] = lambda words: None
+) -> Summary:
+    """The summary of all traces below `path`, or of what `spark.pack` made of them.
 
-    Raises NotATrace where there is no such folder.
+    Without a session, one is started and stopped. `say` is told what is being done. Raises NotATrace where there is no
+    such folder.
     """
-    found = find_runs(Path(path))
-    own = open_session() if session is None else None
-    try:
-        records = read_all(session or own, found.runs).cache()  # type: ignore[arg-type]
+    folder = Path(path)
+    if is_packed(folder):
+        return _asked(folder, told(folder), session, say)
+    with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
+        packing = Packing(folder, Path(place))  # its processes begin before there are threads
+        say(f"reading {len(packing.told.runs)} runs, and starting Spark")
+        with ThreadPoolExecutor(1) as starter:
+            starting = None if session is not None else starter.submit(open_session)
+            packing.finish()
+            opened = session or (starting.result() if starting is not None else open_session())
         try:
-            return _summary(records, found)
+            return _asked(Path(place), packing.told, opened, say)
         finally:
-            records.unpersist()
+            if session is None:
+                opened.stop()
+
+
+def _asked(folder: Path, told: Told, session: SparkSession | None, say: Callable[[str], None]) -> Summary:
+    """The answers from packed rows."""
+    opened = session or open_session()
+    try:
+        say("asking")
+        fit(opened, sum(file.stat().st_size for file in folder.glob("*.parquet")))
+        return _summary(opened.read.schema(DDL).parquet(str(folder)), told, say)
     finally:
-        if own is not None:
-            own.stop()
+        if session is None:
+            opened.stop()
 
 
-def _summary(records: DataFrame, found: Found) -> Summary:
-    delivered = deliveries(records)
-    surveys = [(run.header.run, survey(run)) for run in found.runs]
-    endings = {run: found_out.ending for run, found_out in surveys}
-    details = {run.header.run: run.header.detail for run in found.runs}
-    event_types = tuple(dict.fromkeys(type_ for run in found.runs for type_, _ in run.header.events))
-    return Summary(
-        runs=tuple(
-            RunRow(**row.asDict(), ending=endings[row.run], detail=details[row.run]) for row in runs(records).collect()
+def _summary(records: DataFrame, told: Told, say: Callable[[str], None]) -> Summary:
+    delivered = records.where(records.kind.isin(*DELIVERIES))
+    endings = {run.run: run.ending for run in told.runs}
+    details = {run.run: run.detail for run in told.runs}
+    event_types = tuple(dict.fromkeys(event for run in told.runs for event in run.events))
+    lived = runs(records)
+    moved = failovers.changes(failovers.told(delivered)).persist()
+    gone = f.broadcast(failovers.deaths(delivered, lived)).persist()
+    left = failovers.outages(gone, moved)
+    asked: dict[str, Callable[[], Any]] = {
+        "runs": lambda: tuple(
+            RunRow(**row.asDict(), ending=endings[row.run], detail=details[row.run]) for row in lived.collect()
         ),
-        messages=_collect(MessageRow, messages(delivered)),
-        events=_collect(EventRow, events(delivered, event_types)),
-        requests=_collect(RequestRow, requests(delivered)),
-        elections=_collect(ElectionRow, elections(delivered)),
-        leadership=_collect(LeadershipRow, leadership(delivered)),
-        malformed=records.where(records.kind == MALFORMED).count(),
-        unreadable=found.unreadable,
-        damage=tuple(fault for _, found_out in surveys for fault in found_out.faults),
-    )
+        "messages": lambda: _collect(MessageRow, messages(delivered)),
+        "events": lambda: _collect(EventRow, events(delivered, event_types)),
+        "requests": lambda: _collect(RequestRow, requests(delivered)),
+        "elections": lambda: _collect(ElectionRow, failovers.elections(delivered)),
+        "leadership": lambda: _collect(
+            LeadershipRow, moved.drop("led_at").orderBy("topic", "partition", "at", "leader_epoch")
+        ),
+        "episodes": lambda: tuple(
+            EpisodeRow(**row.asDict(), ending=endings.get(row.run)) for row in failovers.episodes(gone, left).collect()
+        ),
+        "unavailable": lambda: _collect(UnavailableRow, failovers.unavailability(left)),
+        "malformed": lambda: records.where(records.kind == MALFORMED).count(),
+    }
+    answers = {}
+    with ThreadPoolExecutor(AT_ONCE) as askers:
+        for name, answer in [(name, askers.submit(question)) for name, question in asked.items()]:
+            answers[name] = answer.result()
+            say(f"{len(answers)} of {len(asked)} questions answered: {name}")
+    moved.unpersist()
+    gone.unpersist()
+    damage = tuple(fault for run in told.runs for fault in run.faults)
+    return Summary(**answers, unreadable=told.unreadable, damage=damage)
 
 
 _Row = TypeVar("_Row")
@@ -207,77 +286,25 @@ def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
 
     A controlled shutdown comes as the client's own request.
     """
-    request = f.get_json_object("payload", "$.request.request[0]")
-    asked = (delivered.type == "Forwarded") & (request == "ControlledShutdownRequest")
+    asked = (delivered.type == "Forwarded") & (delivered.request == "ControlledShutdownRequest")
     type_ = f.when(asked, CONTROLLED_SHUTDOWN).otherwise(delivered.type)
     chosen = delivered.where(delivered.actor == CONTROLLER).withColumn("type", type_)
     chosen = chosen.where(chosen.type.isin(*types, CONTROLLED_SHUTDOWN))
     return chosen.groupBy("node", "type").agg(f.count("*").alias("count")).orderBy("node", "type")
 
 
-def _transmissions(delivered: DataFrame) -> DataFrame:
-    """Requests handed to the network by channels: their type, content and broker, and whether a failure came before."""
-    mail = delivered.where(delivered.type.isin("Transmit", "TransmitFailed"))
-    channel = f.when(mail.type == "Transmit", mail.sender).otherwise(mail.receiver)
-    before = Window.partitionBy("run", "channel_actor").orderBy("n")
-    mail = mail.withColumn("channel_actor", channel)
-    mail = mail.withColumn("again", f.coalesce(f.lag("type").over(before) == "TransmitFailed", f.lit(False)))
-    sent = mail.where(mail.type == "Transmit").withColumn("request", f.get_json_object("payload", "$.request[0]"))
-    sent = sent.where(sent.request.isin(*CONTROLLER_REQUESTS))
-    channels = delivered.where(delivered.type == "StartChannel").select(
-        "run",
-        f.col("receiver").alias("channel_actor"),
-        f.get_json_object("payload", "$.broker_id").cast("int").alias("broker"),
-    )
-    return sent.join(channels, ["run", "channel_actor"]).select(
-        "node",
-        "at",
-        "n",
-        "again",
-        "request",
-        "broker",
-        f.from_json(f.get_json_object("payload", "$.request[1].partition_states"), _STATES).alias("states"),
-    )
-
-
 def requests(delivered: DataFrame) -> DataFrame:
-    """RequestRow: requests by node, broker and type."""
-    sent = _transmissions(delivered)
-    first = (~sent.again).cast("int")
-    grouped = sent.groupBy("node", "broker", sent.request.alias("type")).agg(
-        f.sum(first).alias("count"),
+    """RequestRow: requests by node, broker and type. What follows a failure on its channel is sent again (rule 3)."""
+    channel = Window.partitionBy("run", "channel").orderBy("n").rowsBetween(Window.unboundedPreceding, -1)
+    outcome = f.when(f.col("type").isin("TransmitFailed", "Received"), f.col("type"))
+    mail = delivered.where(f.col("broker").isNotNull() & f.col("channel").isNotNull()).withColumn(
+        "again", f.coalesce(f.last(outcome, ignorenulls=True).over(channel) == "TransmitFailed", f.lit(False))
+    )
+    sent = mail.where(f.col("type").isin("Transmit", "ChannelPart") & f.col("request").isin(*CONTROLLER_REQUESTS))
+    whole, first = (f.col("type") == "Transmit").cast("int"), (~f.col("again")).cast("int")
+    grouped = sent.groupBy("node", "broker", f.col("request").alias("type")).agg(
+        f.sum(whole * first).alias("count"),
         f.sum(first * f.size("states")).alias("partitions"),
-        f.sum(sent.again.cast("int")).alias("retransmissions"),
+        f.sum(whole * (1 - first)).alias("retransmissions"),
     )
     return grouped.orderBy("node", "broker", "type")
-
-
-def elections(delivered: DataFrame) -> DataFrame:
-    """ElectionRow: the elections that were won, in order of time."""
-    answers = delivered.where((delivered.actor == CONTROLLER) & (delivered.type == "Answer"))
-    won = answers.where(f.get_json_object("payload", "$.result[0]") == "Elected")
-    epoch = f.get_json_object("payload", "$.result[1].epoch").cast("int")
-    return won.select("at", "node", epoch.alias("epoch")).orderBy("at", "node")
-
-
-def leadership(delivered: DataFrame) -> DataFrame:
-    """LeadershipRow: each leadership of each partition when brokers were first told of it, in order of time.
-
-    From LeaderAndIsr and UpdateMetadata requests: of a partition without any live replica only the latter speaks.
-    """
-    sent = _transmissions(delivered).where(f.col("request") != "StopReplicaRequest")
-    each = sent.select("at", "node", f.explode("states").alias("state")).select(
-        "at",
-        "node",
-        f.col("state.partition")[0].alias("topic"),
-        f.col("state.partition")[1].cast("int").alias("partition"),
-        f.col("state.leader").alias("leader"),
-        f.col("state.leader_epoch").alias("leader_epoch"),
-        f.col("state.controller_epoch").alias("controller_epoch"),
-    )
-    told = each.groupBy("topic", "partition", "leader", "leader_epoch", "controller_epoch").agg(
-        f.min(f.struct("at", "node")).alias("first")
-    )
-    return told.select(
-        "first.at", "first.node", "topic", "partition", "leader", "leader_epoch", "controller_epoch"
-    ).orderBy("topic", "partition", "at", "leader_epoch")

@@ -100,7 +100,7 @@ ROOMS: dict[str, Room] = {
         others="click rich prometheus_client",
         touches=_EVERYTHING,
     ),
-    "spark": Room("messages.trace", others="pyspark pyarrow", touches="files processes threads"),
+    "spark": Room("messages.trace", others="msgspec pyspark pyarrow", touches="files processes threads"),
 }
 
 ADDRESS = "a message may carry the address of who is to be answered: of Thespian the messages know that value alone"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
@@ -18,7 +19,7 @@ from messages.trace.runs import worded
 from messages.trace.schema import FULL
 from spark.apart import Ended, apart
 from spark.session import SparkUnavailable
-from spark.summary import Summary, summarise
+from spark.summary import EpisodeRow, Summary, summarise
 
 MOST_ROWS = 60
 """So many rows of a table are shown; the JSON has all."""
@@ -36,11 +37,11 @@ MOST_ROWS = 60
 def command(directory: Path, json_file: Path | None) -> int:
     """Summarise all traces below DIR with Spark.
 
-    Messages and handling time by actor and message type, controller events, requests per broker, elections, and the
-    leaderships of every partition over time.
+    Who died, who saw it when, which partitions had no leader for how long; messages and handling time by actor and
+    message type, controller events, requests per broker, elections, and who led every partition over time.
     """
     try:
-        summary = apart(partial(summarise, directory))
+        summary = apart(partial(summarise, directory, say=_say))
     except (TraceError, SparkUnavailable, Ended) as error:
         raise Failed(str(error)) from error
     if json_file is not None:
@@ -50,6 +51,12 @@ def command(directory: Path, json_file: Path | None) -> int:
         what = "run that can be read" if summary.unreadable else "recorded run"
         raise Failed(f"{directory} holds no {what}")
     return FAILED if summary.damage or summary.unreadable else 0
+
+
+def _say(words: str) -> None:
+    """What is being done, for who looks at a terminal."""
+    if sys.stderr.isatty():
+        click.echo(f"{words} ...", err=True)
 
 
 def _show(summary: Summary) -> None:
@@ -77,6 +84,22 @@ def _tables(summary: Summary) -> Iterable[Table]:
         [(r.node, r.run, r.deliveries, _time(r.first_at), _time(r.last_at), worded(r.ending)) for r in summary.runs],
     )
     yield _limited(
+        "Brokers that were gone",
+        (
+            *("broker", "died", "how", "seen after s", "by", "after", "controller", "led", "led again after s"),
+            *("without leader: p50 s", "p99 s", "partition-seconds"),
+        ),
+        [_episode(row) for row in summary.episodes],
+    )
+    yield _limited(
+        "Partitions without a leader",
+        ("partition", "times", "seconds", "longest", "to the end"),
+        [
+            (f"{r.topic}-{r.partition}", r.windows, _seconds(r.seconds), _seconds(r.longest), _yes(r.left))
+            for r in summary.unavailable
+        ],
+    )
+    yield _limited(
         "Messages by actor and type",
         ("actor", "message", "count", "failed", "handling ms", "longest ms", "waited ms"),
         [
@@ -93,11 +116,24 @@ def _tables(summary: Summary) -> Iterable[Table]:
     yield _limited("Elections", ("at", "node", "epoch"), [(_time(r.at), r.node, r.epoch) for r in summary.elections])
     yield _limited(
         "Leaderships",
-        ("at", "partition", "leader", "leader epoch", "controller", "controller epoch"),
+        ("at", "partition", "before", "leader", "leader epoch", "controller", "controller epoch"),
         [
-            (_time(r.at), f"{r.topic}-{r.partition}", r.leader, r.leader_epoch, r.node, r.controller_epoch)
-            for r in summary.leadership
+            (
+                *(_time(r.at), f"{r.topic}-{r.partition}", "" if r.before is None else r.before),
+                *(r.leader, r.leader_epoch, r.node, r.controller_epoch),
+            )
+            for r in sorted(summary.leadership, key=lambda row: row.at)
         ],
+    )
+
+
+def _episode(row: EpisodeRow) -> tuple[object, ...]:
+    """A row of the table; of a session that ended without its process nothing is known of a death."""
+    again = None if row.last_led_at is None else row.last_led_at - row.died_at
+    return (
+        *(row.broker, _time(row.died_at), row.ending or "session expired", _seconds(row.seen_at - row.died_at)),
+        *(row.seen_by, row.after or "", _yes(row.was_controller), row.partitions, _seconds(again)),
+        *(_seconds(row.p50), _seconds(row.p99), _seconds(row.partition_seconds)),
     )
 
 
@@ -107,7 +143,15 @@ def _limited(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).strftime("%H:%M:%S.%f")[:-3]
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.3f}"
+
+
+def _yes(truth: bool) -> str:
+    return "yes" if truth else ""
 
 
 def _ms(seconds: float) -> str:

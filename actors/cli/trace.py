@@ -48,3 +48,30 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
         raise Failed(f"{error.filename or target}: {error.strerror}") from error
     show(report)
     return 0 if report.ok else FAILED
+
+
+@command.command("pack", epilog="Exit codes: 0 done, 1 damage or no record, 2 wrong use.")
+@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("target", metavar="TARGET", type=click.Path(file_okay=False, path_type=Path))
+def packed(directory: Path, target: Path) -> int:
+    """Write all traces below DIR as typed Parquet into TARGET, for `summary`, Spark or anything else that reads it.
+
+    Packed again, only what is new or has grown is written. The columns are described in spark/columns.py.
+    """
+    from spark.pack import Packing  # Arrow takes its time
+
+    try:
+        packing = Packing(directory, target)
+        rows = packing.finish()
+    except TraceError as error:
+        raise Failed(str(error)) from error
+    except OSError as error:
+        raise Failed(f"{error.filename or target}: {error.strerror}") from error
+    told = packing.told
+    faults = [fault for run in told.runs for fault in run.faults]
+    for words in (*(f"damaged, and left out from there on: {fault}" for fault in faults), *told.unreadable):
+        click.echo(words, err=True)
+    if not told.runs:
+        raise Failed(f"{directory} holds no recorded run")
+    click.echo(f"{rows} rows written, of {len(told.runs)} runs, in {target}")
+    return FAILED if faults or told.unreadable else 0

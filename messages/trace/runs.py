@@ -398,21 +398,48 @@ def _rows(path: Path, frame: Frame) -> Iterator[Record | bytes]:
         raise Damaged(path, frame.offset, str(error)) from error
 
 
-def segment_rows(content: bytes, path: Path) -> Iterator[tuple[Header, Record | bytes]]:
-    """What one segment holds as far as it can be read, whatever comes before and after it in the run.
+class Slice(NamedTuple):
+    """Some frames of one segment, that can be read by themselves: bytes `start` to `end` of its file."""
 
-    A line that is no record comes as it stands. What follows damage is left out: `survey` tells of it.
+    header: Header
+    path: Path
+    start: int
+    end: int
+
+
+def slices(run: Run, most: int) -> Iterator[Slice]:
+    """All records of a run as far as they can be read, in slices of about `most` bytes.
+
+    What follows damage in a segment is left out, whatever comes before and after it in the run: `survey` tells of it.
     """
-    stream = io.BytesIO(content)
-    try:
-        header, _ = _read_header(stream, path)
-        stream.seek(0)
-        for frame in read_frames(stream, path):
-            if frame.kind == RECORDS:
-                for row in _rows(path, frame):
-                    yield header, row
-    except TraceError:
-        return
+    for path in run.paths:
+        start = end = 0
+        try:
+            with path.open("rb") as stream:
+                header, _ = _read_header(stream, path)
+                stream.seek(0)
+                for frame in read_frames(stream, path):
+                    end = frame.end
+                    if end - start >= most:
+                        yield Slice(header, path, start, end)
+                        start = end
+        except TraceError:
+            pass
+        if end > start:
+            yield Slice(header, path, start, end)
+
+
+def slice_lines(slice: Slice) -> Iterator[bytes]:
+    """The lines of a slice, each a record in JSON unless it is none. OSError; TraceError where it changed."""
+    with slice.path.open("rb") as stream:
+        stream.seek(slice.start)
+        part = io.BytesIO(stream.read(slice.end - slice.start))
+    for frame in read_frames(part, slice.path):
+        if frame.kind == RECORDS:
+            try:
+                yield from record_lines(decompress(frame.content))
+            except ValueError:
+                return
 
 
 # ------------------------------------------------------------------------------------------------ judging

@@ -44,7 +44,9 @@ def test_keys_of_the_json(tmp_path: Path) -> None:
     up = LocalCluster(tmp_path, [1], "h:1").description(1)
     nested = (up["brokers"][0], status["partitions"], status["brokers"][0], status["nodes"][0])
     keys = {key for each in (up, status, *nested) for key in each}
-    keys |= {"runs", "messages", "events", "requests", "elections", "leadership"} & set(Summary.__annotations__)
+    keys |= {"runs", "messages", "events", "requests", "elections", "leadership", "episodes", "unavailable"} & set(
+        Summary.__annotations__
+    )
     assert sorted(key for key in keys if not quoted(key)) == []
 
 

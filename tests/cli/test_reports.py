@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ from messages.zookeeper import (
     RequestTopicDeletion,
     TopicAssignment,
 )
-from spark.summary import ElectionRow, LeadershipRow, MessageRow, RunRow, Summary
+from spark.summary import ElectionRow, EpisodeRow, LeadershipRow, MessageRow, RunRow, Summary, UnavailableRow
 from tests.trace.altering import kill
 from tests.trace.small_system import ACTORS, Clock, Small
 from zk_bridge.client import Client
@@ -126,7 +127,7 @@ def test_a_run_of_another_schema_is_refused_by_its_version(
 def test_a_summary_in_tables_and_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leaderships = tuple(LeadershipRow(1.7e9 + n, 0, "t", n, 1, 0, 1) for n in range(100))
+    leaderships = tuple(LeadershipRow(1.7e9 + n, 0, "t", n, None, 1, 0, 1) for n in range(100))
     found = Summary(
         runs=(RunRow(0, "node0-x", 12, 1.7e9, 1.7e9 + 5, ending="killed"),),
         messages=(
@@ -137,17 +138,30 @@ def test_a_summary_in_tables_and_json(
         requests=(),
         elections=(ElectionRow(1.7e9, 0, 3),),
         leadership=leaderships,
+        episodes=(
+            EpisodeRow(
+                1, 1.7e9, 1.7e9 + 6, 2, "Elected", True, "node1-x", "killed", 2, 1, 1.7e9 + 6.25, 6.25, 6.25, 12.5
+            ),
+            EpisodeRow(0, 1.7e9, 1.7e9, 2, "BrokerChange", False, None, None, 0, 0, None, None, None, None),
+        ),
+        unavailable=(UnavailableRow("t", 3, 1, 6.25, 6.25, True),),
         malformed=2,
         unreadable=("a/b.zst: torn",),
         damage=("a/c.zst, byte 9: torn",),
     )
-    monkeypatch.setattr(summary, "summarise", lambda path: found)
+    monkeypatch.setattr(summary, "summarise", lambda path, say: found)
     assert run(["summary", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 1
     out = capsys.readouterr().out
     assert out.index("BrokerChange") < out.index("Startup"), "the most frequent come first"
     assert "12.3" in out
     assert "Leaderships (the first 60 of 100)" in out
     assert "Requests to brokers" not in out
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
+    died = datetime.fromtimestamp(1.7e9).strftime("%Y-%m-%d %H:%M:%S.000")
+    gone = ["1", died, "killed", "6.000", "2", "Elected", "yes", "2", "6.250", "6.250", "6.250", "12.500"]
+    assert gone in cells
+    assert ["0", died, "session expired", "0.000", "2", "BrokerChange", "", "0", "", "", "", ""] in cells
+    assert ["t-3", "1", "6.250", "6.250", "yes"] in cells
     assert "killed: recording ended early" in " ".join(out.replace("│", " ").split())
     assert "damaged, and not counted from there on: a/c.zst, byte 9: torn\n2 malformed" in out
     assert "2 malformed lines were not counted\nnot readable: a/b.zst: torn\n" in out

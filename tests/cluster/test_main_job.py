@@ -241,6 +241,14 @@ def test_the_summary_shows_the_failover(job: Job, tmp_path: Path) -> None:
     changes = [c for c in summary["leadership"] if (c["topic"], c["partition"]) == ("admin", 0)]
     for moment in (job.before, job.after, job.at_the_end):
         state = json.loads(moment["admin-0"])
-        assert (state["leader"], state["leader_epoch"]) in [(c["leader"], c["leader_epoch"]) for c in changes]
+        known = [c["leader"] for c in changes if c["leader_epoch"] <= state["leader_epoch"]]
+        assert known[-1] == state["leader"]
     assert [c["at"] for c in changes] == sorted(c["at"] for c in changes)
     assert summary["malformed"] == 0
+    first = summary["episodes"][0]
+    assert (first["broker"], first["seen_by"], first["after"]) == (job.killed, heir, "Elected")
+    assert (first["was_controller"], first["ending"]) == (True, "killed")
+    led = [state for state in map(json.loads, job.before.values()) if state["leader"] == job.killed]
+    assert first["partitions"] == len(led)
+    assert first["seen_at"] - first["died_at"] > 3.0, "the session lasts six seconds"
+    assert all(row["seconds"] >= 3.0 for row in summary["unavailable"])

@@ -111,6 +111,7 @@ def first(folder: Path) -> Node:
     node = Node(folder, 0)
     node.deliver(CONTROLLER, Startup())
     node.deliver(CONTROLLER, Answer(1, Elected(1, 0)))
+    node.deliver(CONTROLLER, Answer(3, Brokers((Broker(0, ()), Broker(1, ()), Broker(2, ())))))
     both = (leader("t", 0, 2, 0, 1), leader("t", 1, 0, 0, 1))
     for broker in (0, 1, 2):
         node.transmit(broker, LeaderAndIsrRequest(4, 0, 1, 5, both, ()))
@@ -133,6 +134,7 @@ def second(folder: Path) -> Node:
     node.deliver(CONTROLLER, Answer(1, NotElected(0)))
     node.deliver(CONTROLLER, Reelect())
     node.deliver(CONTROLLER, Answer(2, Elected(2, 1)))
+    node.deliver(CONTROLLER, Answer(3, Brokers((Broker(1, ()),))))
     node.transmit(1, LeaderAndIsrRequest(4, 1, 2, 6, (leader("t", 1, 1, 1, 2), leader("t", 0, 1, 1, 1)), ()))
     node.transmit(1, UpdateMetadataRequest(6, 1, 2, 6, (known("u", 0, -1, 4, 2),), ()))
     asked = ClientRequest(7, 1, "2", "PLAINTEXT", ControlledShutdownRequest(3, 2, 5))

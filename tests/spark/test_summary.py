@@ -9,7 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.testing import assertDataFrameEqual
 
+from actors.cli.app import run
 from actors.runtime.recorder import Recorder
 from messages.trace.errors import NotATrace
 from messages.trace.files import SUFFIX
@@ -17,7 +19,8 @@ from messages.trace.runs import KILLED, find_runs
 from messages.trace.schema import INPUTS, STOPPED
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
-from spark.records import deliveries, read_all
+from spark.pack import Packing, is_packed, told
+from spark.source import TraceSource
 from spark.summary import Summary, summarise
 from tests.spark import failover
 from tests.trace.small_system import Small
@@ -27,7 +30,7 @@ from tests.trace.small_system import Small
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both traces, the killed one with a torn tail, a run with a malformed line and damage, a file that is no trace."""
     folder = tmp_path_factory.mktemp("cluster{x}[y]")
-    assert failover.record(folder) == (25, 10)
+    assert failover.record(folder) == (26, 11)
     killed, ended = find_runs(folder).runs
     with killed.paths[0].open("ab") as file:
         file.write(b"\x5b\x2a\x4d\x18 torn")
@@ -47,24 +50,23 @@ def summary(session: SparkSession, folder: Path) -> Summary:
 
 
 def test_runs(summary: Summary) -> None:
-    assert [(run.node, run.deliveries, run.ending) for run in summary.runs] == [(0, 25, KILLED), (1, 10, STOPPED)]
-    assert [round(run.last_at - run.first_at) for run in summary.runs] == [24, 9]
+    assert [(run.node, run.deliveries, run.ending) for run in summary.runs] == [(0, 26, KILLED), (1, 11, STOPPED)]
+    assert [round(run.last_at - run.first_at) for run in summary.runs] == [25, 10]
 
 
-def test_what_cannot_be_read_is_told_and_nothing_else(summary: Summary, session: SparkSession, folder: Path) -> None:
+def test_what_cannot_be_read_is_told_and_nothing_else(summary: Summary) -> None:
     assert summary.malformed == 1
     [damage] = summary.damage
     assert "node1-damaged" in damage and "byte" in damage and "checksum" in damage
     assert len(summary.unreadable) == 1 and "stranger" in summary.unreadable[0]
-    records = read_all(session, find_runs(folder).runs)
-    assert deliveries(records).count() == 35 == sum(row.count for row in summary.messages)
+    assert sum(row.count for row in summary.messages) == 37
 
 
 def test_a_run_that_is_there_twice_is_told_and_counted_once(session: SparkSession, tmp_path: Path) -> None:
     failover.record(tmp_path)
     shutil.copytree(tmp_path / "b", tmp_path / "b-again")
     twice = summarise(tmp_path, session)
-    assert sum(row.count for row in twice.messages) == 35
+    assert sum(row.count for row in twice.messages) == 37
     assert len(twice.damage) == 2 and all("2 times" in damage for damage in twice.damage)
 
 
@@ -74,7 +76,7 @@ def test_messages_by_actor_and_type(summary: Summary) -> None:
         ("BrokerChannelActor", "Received"): 8,
         ("BrokerChannelActor", "StartChannel"): 4,
         ("BrokerChannelActor", "TransmitFailed"): 2,
-        ("ControllerActor", "Answer"): 4,
+        ("ControllerActor", "Answer"): 6,
         ("ControllerActor", "BrokerChange"): 1,
         ("ControllerActor", "Forwarded"): 1,
         ("ControllerActor", "Reelect"): 1,
@@ -117,17 +119,95 @@ def test_elections(summary: Summary) -> None:
 
 
 def test_leadership_over_time(summary: Summary) -> None:
-    rows = [(r.topic, r.partition, r.node, r.leader, r.leader_epoch, r.controller_epoch) for r in summary.leadership]
+    rows = [
+        (r.topic, r.partition, r.node, r.before, r.leader, r.leader_epoch, r.controller_epoch)
+        for r in summary.leadership
+    ]
     assert rows == [
-        ("t", 0, 0, 2, 0, 1),
-        ("t", 0, 0, 1, 1, 1),
-        ("t", 1, 0, 0, 0, 1),
-        ("t", 1, 1, 1, 1, 2),
-        ("u", 0, 1, -1, 4, 2),
+        ("t", 0, 0, None, 2, 0, 1),
+        ("t", 0, 0, 2, 1, 1, 1),
+        ("t", 1, 0, None, 0, 0, 1),
+        ("t", 1, 1, 0, 1, 1, 2),
+        ("u", 0, 1, None, -1, 4, 2),
     ]
     first, second = (row.at for row in summary.leadership[:2])
     # t-0 was told first in delivery 4 of node 0, and again in delivery 21: one second apart each
     assert round(second - first) == 17
+
+
+def test_the_failover_is_explained(summary: Summary, folder: Path) -> None:
+    """Broker 2 had no trace of its own: it died when it was missed. Node 0 was killed, and node 1 elected instead."""
+    begin = {run.node: run.first_at - 1 for run in summary.runs}
+    killed = next(run for run in summary.runs if run.node == 0)
+    first, second = summary.episodes
+    # node 0 reads the brokers in its 21st delivery, and tells of t-0's new leader in its 22nd
+    assert (first.broker, first.seen_by, first.after, first.was_controller) == (2, 0, "BrokerChange", False)
+    assert round(first.seen_at - begin[0]) == 21
+    assert first.died_at == first.seen_at
+    assert (first.partitions, first.left, first.run) == (1, 0, None)
+    assert first.last_led_at is not None and first.partition_seconds is not None
+    assert round(first.last_led_at - begin[0]) == 22
+    assert round(first.partition_seconds) == 1 == round(first.p99 or 0)
+    # node 1 reads them in its 5th, and tells of t-1's new leader in its 7th
+    assert (second.broker, second.seen_by, second.after, second.was_controller) == (0, 1, "Elected", True)
+    assert (second.died_at, second.run, second.ending) == (killed.last_at, killed.run, KILLED)
+    assert round(second.seen_at - begin[1]) == 5
+    assert second.last_led_at is not None
+    assert round(second.last_led_at - begin[1]) == 7
+    assert second.partition_seconds == pytest.approx(second.last_led_at - killed.last_at)
+
+
+def test_partitions_without_a_leader(summary: Summary) -> None:
+    first, second = summary.unavailable
+    assert (first.topic, first.partition, first.windows, first.left) == ("t", 1, 1, False)
+    assert first.seconds == first.longest == summary.episodes[1].partition_seconds
+    assert (second.topic, second.partition, round(second.seconds), second.left) == ("t", 0, 1, False)
+
+
+def test_the_source_gives_what_is_packed(session: SparkSession, folder: Path, tmp_path: Path) -> None:
+    """Spark's own way to read a trace, and Parquet: the same rows, of the same types."""
+    session.dataSource.register(TraceSource)
+    read = session.read.format("kafka-actors").load(str(folder))
+    Packing(folder, tmp_path / "packed").finish()
+    packed = session.read.schema(read.schema).parquet(str(tmp_path / "packed"))
+    assertDataFrameEqual(read, packed)
+    assert read.where("kind = 'malformed'").count() == 1
+    assert read.where("states is not null and size(states) > 0").count() == 10
+
+
+def test_what_is_packed_has_the_same_summary(
+    session: SparkSession, summary: Summary, folder: Path, tmp_path: Path
+) -> None:
+    packed = tmp_path / "packed"
+    assert not is_packed(packed)
+    assert Packing(folder, packed).finish() == 39
+    assert is_packed(packed)
+    assert summarise(packed, session) == summary
+
+
+def test_pack_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failover.record(tmp_path / "traces")
+    assert run(["trace", "pack", str(tmp_path / "traces"), str(tmp_path / "packed")]) == 0
+    assert capsys.readouterr().out == f"38 rows written, of 2 runs, in {tmp_path / 'packed'}\n"
+    (tmp_path / "empty").mkdir()
+    assert run(["trace", "pack", str(tmp_path / "empty"), str(tmp_path / "none")]) == 1
+    assert "holds no recorded run" in capsys.readouterr().err
+
+
+def test_packing_again_writes_what_has_grown(tmp_path: Path) -> None:
+    traces, packed = tmp_path / "traces", tmp_path / "packed"
+    node = failover.first(traces)
+    node.recorder.flush()
+    assert Packing(traces, packed).finish() == 26
+    assert Packing(traces, packed).finish() == 0
+    node.deliver(failover.CONTROLLER, failover.BrokerChange())
+    node.recorder.flush()
+    assert Packing(traces, packed).finish() == 27, "the slice that has grown"
+    node.recorder.close()
+    failover.second(traces / "late").recorder.close()
+    assert Packing(traces, packed).finish() == 28 + 12
+    assert len(list(packed.glob("*.parquet"))) == 2
+    assert [(run.node, run.ending) for run in told(packed).runs] == [(0, STOPPED), (1, STOPPED)]
 
 
 def test_it_is_json(summary: Summary) -> None:
@@ -136,7 +216,7 @@ def test_it_is_json(summary: Summary) -> None:
 
 def test_an_empty_folder_has_an_empty_summary(session: SparkSession, tmp_path: Path) -> None:
     empty = summarise(tmp_path, session)
-    assert empty == Summary((), (), (), (), (), (), 0, ())
+    assert empty == Summary((), (), (), (), (), (), (), (), 0, ())
 
 
 def test_a_run_of_another_schema_is_refused_by_its_version(

@@ -16,7 +16,7 @@ from actors.runtime.replay_report import SAME, SAME_EARLY, RunReplay
 from actors.runtime.replayer import replay_directory
 from messages.metrics import Gauge, Gauges
 from messages.trace.frames import RECORDS
-from messages.trace.runs import Records, Run, find_runs, segment_rows, snapshots
+from messages.trace.runs import Records, Run, find_runs, slice_lines, slices, snapshots
 from messages.trace.schema import FULL, INPUTS, OUTSIDE, SENT, Record
 from messages.trace.text import FrameText, compress, decompress, record_lines, records_of
 from messages.trace.writer import RunWriter
@@ -178,8 +178,7 @@ def test_a_detail_that_nobody_knows_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_segment_alone_gives_every_delivery_a_row(run: Run) -> None:
     """As Spark reads it."""
-    [path] = run.paths
-    rows = [row for _, row in segment_rows(path.read_bytes(), path)]
+    rows = [row for each in slices(run, 1) for line in slice_lines(each) for row in records_of(line)]
     assert all(isinstance(row, Record) for row in rows)
     assert len(rows) == len(rows_of(run))
 

@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from messages.trace.codec import decode
 from messages.trace.errors import Damaged, NotATrace
 from messages.trace.files import MANIFEST_SUFFIX, SUFFIX, manifest_name, parse_name, segment_name
 from messages.trace.frames import RECORDS, SNAPSHOT
-from messages.trace.runs import DAMAGED, KILLED, RUNNING, Records, Run, find_runs, segment_rows, survey, worded
+from messages.trace.runs import DAMAGED, KILLED, RUNNING, Records, Run, find_runs, slice_lines, slices, survey, worded
 from messages.trace.schema import DISK_FULL, MASK, SCHEMA_VERSION, STOPPED, Header, Record, ended, masked
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
@@ -306,8 +305,15 @@ def test_one_segment_alone_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     write(tmp_path, [3, 2, 4], header())
     [path] = only_run(tmp_path).paths
     content = path.read_bytes()
-    read: Callable[[bytes], list[Any]] = lambda content: [row.n for _, row in segment_rows(content, path)]  # noqa: E731
-    assert read(content) == [*range(1, 10), 9]
+    run = only_run(tmp_path)
+
+    def read(content: bytes, most: int = 1) -> list[int]:
+        """The records' numbers, slice by slice."""
+        path.write_bytes(content)
+        return [msgspec.json.decode(line)[0] for each in slices(run, most) for line in slice_lines(each)]
+
+    assert read(content) == read(content, 1 << 20) == [*range(1, 10), 9]
+    assert len(list(slices(run, 1))) > 3 and len(list(slices(run, 1 << 20))) == 1
     assert read(content[:-1]) == list(range(1, 10))
     assert read(content[:300]) == [] and read(b"") == [] and read(b"no trace") == []
     assert decode("Done", b"{}") is not None

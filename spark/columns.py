@@ -1,0 +1,333 @@
+"""What questions may ask of a record: its columns, and how they are got from a line of a trace.
+
+Rule 1: the schema is written out, never inferred: an empty trace has the same columns as a full one.
+Rule 2: what a message says is taken out of its payload here, once, into columns of its own (`TAKEN`), typed; no
+        question picks a payload apart. A column is null where the message says nothing of the kind.
+Rule 3: a line that is no record is a row of kind MALFORMED, so that it can be counted; nothing else ever sums it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from messages.trace.runs import Run, Slice, slice_lines, slices
+from messages.trace.schema import DELIVERIES, Record
+from messages.trace.text import records_of
+
+__all__ = ["ARROW", "DDL", "DELIVERIES", "MALFORMED", "batches", "planned"]
+
+MALFORMED = "malformed"
+
+STATE = pa.struct(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("leader", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("controller_epoch", pa.int32()),
+        ("isr", pa.list_(pa.int32())),
+    ]
+)
+
+ARROW = pa.schema(
+    [
+        ("run", pa.string()),
+        ("node", pa.int32()),
+        ("n", pa.int64()),
+        ("kind", pa.string()),
+        ("cause", pa.int64()),
+        ("sender", pa.string()),
+        ("receiver", pa.string()),
+        ("actor", pa.string()),
+        ("type", pa.string()),
+        ("at", pa.float64()),
+        ("waited", pa.float64()),
+        ("took", pa.float64()),
+        ("effects", pa.int32()),
+        ("failed", pa.bool_()),
+        ("error", pa.string()),
+        ("request", pa.string()),
+        ("channel", pa.string()),
+        ("broker", pa.int32()),
+        ("correlation", pa.int64()),
+        ("epoch", pa.int32()),
+        ("brokers", pa.list_(pa.int32())),
+        ("states", pa.list_(STATE)),
+    ]
+)
+"""One row per record. `at` is when the message was taken from the queue, in seconds since 1970; `waited` (in the queue)
+and `took` (handling) are seconds; `effects` counts the port calls; `error` is what the handler raised, or why a
+transmission failed.
+
+From payloads: `request` is the type of the request that a Transmit, ClientRequest or Forwarded carries, of the response
+in a Received, of the result in an Answer. `channel` and `correlation` are those of the connection, `broker` whom a
+controller's channel leads to. `epoch` is the controller's: of an election won, and of each of its requests. `brokers`
+are those alive where an Answer lists them; `states` the partition states in a controller's request or a part of one.
+"""
+
+DDL = """run string, node int, n long, kind string, cause long, sender string, receiver string, actor string,
+type string, at double, waited double, took double, effects int, failed boolean, error string, request string,
+channel string, broker int, correlation long, epoch int, brokers array<int>, states array<struct<topic:string,
+partition:int, leader:int, leader_epoch:int, controller_epoch:int, isr:array<int>>>"""
+"""The same for Spark."""
+
+SLICE_BYTES = 1 << 22
+"""Of a task: compressed, some 150,000 records."""
+ROWS = 8192
+"""Of a batch."""
+
+_CONTROLLERS_CHANNEL = "controller-"
+
+
+class _Row(msgspec.Struct, array_like=True):
+    """A record as far as columns need it (messages.trace.schema.Record)."""
+
+    n: int
+    kind: str
+    cause: int
+    sender: str
+    receiver: str
+    actor: str
+    type: str
+    queued_at: float
+    taken_at: float
+    finished_at: float
+    payload: msgspec.Raw
+    effects: tuple[msgspec.Raw, ...]
+    error: str | None
+
+
+class _State(msgspec.Struct):
+    partition: tuple[str, int]
+    leader: int | None = None
+    leader_epoch: int | None = None
+    controller_epoch: int | None = None
+    isr: tuple[int, ...] = ()
+
+
+class _Request(msgspec.Struct):
+    controller_epoch: int | None = None
+    partition_states: tuple[_State, ...] | None = None
+
+
+class _Part(msgspec.Struct):
+    entries: tuple[_State, ...] = ()
+
+
+class _Sent(msgspec.Struct):
+    channel: str
+    correlation_id: int
+    request: tuple[str, msgspec.Raw]
+
+
+class _Piece(msgspec.Struct):
+    channel: str
+    part: tuple[str, msgspec.Raw]
+
+
+class _Failed(msgspec.Struct):
+    channel: str
+    correlation_id: int
+    reason: str
+
+
+class _Received(msgspec.Struct):
+    channel: str
+    correlation_id: int
+    response: tuple[str, msgspec.Raw]
+
+
+class _Came(msgspec.Struct):
+    correlation_id: int
+    request: tuple[str, msgspec.Raw]
+
+
+class _Passed(msgspec.Struct):
+    request: _Came
+
+
+class _Start(msgspec.Struct):
+    broker_id: int
+    channel: str
+
+
+class _Answer(msgspec.Struct):
+    result: tuple[str, msgspec.Raw]
+
+
+class _Elected(msgspec.Struct):
+    epoch: int
+
+
+class _Broker(msgspec.Struct):
+    id: int
+
+
+class _Brokers(msgspec.Struct):
+    brokers: tuple[_Broker, ...]
+
+
+_T = TypeVar("_T")
+_Columns = dict[str, Any]
+
+
+def _taking(form: type[_T], take: Callable[[_T], _Columns]) -> Callable[[msgspec.Raw], _Columns]:
+    decode = msgspec.json.Decoder(form).decode
+    return lambda payload: take(decode(payload))
+
+
+def _states(states: Iterable[_State]) -> list[tuple[Any, ...]]:
+    return [(*s.partition, s.leader, s.leader_epoch, s.controller_epoch, s.isr) for s in states]
+
+
+def _broker_of(channel: str) -> int | None:
+    """The broker to which a controller's channel leads: it is named controller-ID-broker-ID-N."""
+    if not channel.startswith(_CONTROLLERS_CHANNEL):
+        return None
+    _, _, rest = channel.partition("-broker-")
+    return int(rest.partition("-")[0])
+
+
+_REQUESTS = {
+    name: msgspec.json.Decoder(_Request).decode
+    for name in ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest")
+}
+_PARTS = {name.removesuffix("Request") + "Part": name for name in _REQUESTS}
+_RESULTS: dict[str, Callable[[msgspec.Raw], _Columns]] = {
+    "Elected": _taking(_Elected, lambda won: {"epoch": won.epoch}),
+    "Brokers": _taking(_Brokers, lambda alive: {"brokers": sorted(broker.id for broker in alive.brokers)}),
+}
+_part = msgspec.json.Decoder(_Part).decode
+
+
+def _sent(sent: _Sent) -> _Columns:
+    name, body = sent.request
+    columns: _Columns = {
+        "channel": sent.channel,
+        "correlation": sent.correlation_id,
+        "request": name,
+        "broker": _broker_of(sent.channel),
+    }
+    if name in _REQUESTS:
+        request = _REQUESTS[name](body)
+        columns |= {"epoch": request.controller_epoch, "states": _states(request.partition_states or ())}
+    return columns
+
+
+def _piece(piece: _Piece) -> _Columns:
+    name, body = piece.part
+    columns: _Columns = {"channel": piece.channel, "broker": _broker_of(piece.channel)}
+    if name in _PARTS:
+        columns |= {"request": _PARTS[name], "states": _states(_part(body).entries)}
+    return columns
+
+
+def _answered(answer: _Answer) -> _Columns:
+    name, body = answer.result
+    return {"request": name, **(_RESULTS[name](body) if name in _RESULTS else {})}
+
+
+TAKEN: dict[str, Callable[[msgspec.Raw], _Columns]] = {
+    "Transmit": _taking(_Sent, _sent),
+    "ChannelPart": _taking(_Piece, _piece),
+    "TransmitFailed": _taking(
+        _Failed,
+        lambda f: {
+            "channel": f.channel,
+            "correlation": f.correlation_id,
+            "error": f.reason,
+            "broker": _broker_of(f.channel),
+        },
+    ),
+    "Received": _taking(
+        _Received,
+        lambda r: {
+            "channel": r.channel,
+            "correlation": r.correlation_id,
+            "request": r.response[0],
+            "broker": _broker_of(r.channel),
+        },
+    ),
+    "ClientRequest": _taking(_Came, lambda c: {"correlation": c.correlation_id, "request": c.request[0]}),
+    "Forwarded": _taking(_Passed, lambda p: {"correlation": p.request.correlation_id, "request": p.request.request[0]}),
+    "StartChannel": _taking(_Start, lambda s: {"channel": s.channel, "broker": s.broker_id}),
+    "Answer": _taking(_Answer, _answered),
+}
+"""What is taken out of the payload of a message, by its type."""
+
+_ALWAYS = ARROW.names[:15]
+_TAKEN_NAMES = ARROW.names[14:]
+_decode = msgspec.json.Decoder(_Row).decode
+
+
+def planned(runs: Sequence[Run], most: int = SLICE_BYTES) -> list[Slice]:
+    """What is to be read of these runs: each run once, though it is there twice."""
+    once = {run.header.run: run for run in reversed(runs)}
+    return [each for run in once.values() for each in slices(run, most)]
+
+
+def batches(slice: Slice) -> Iterator[pa.RecordBatch]:
+    """The rows of a slice."""
+    rows: list[tuple[Any, ...]] = []
+    for line in slice_lines(slice):
+        try:
+            records = (_decode(line),) if line.startswith(b"[") else records_of(line)
+        except ValueError:  # msgspec's errors are
+            rows.append(_malformed(slice, line))
+        else:
+            rows += [_row(slice, record) for record in records]
+        if len(rows) >= ROWS:
+            yield _batch(rows)
+            rows = []
+    if rows:
+        yield _batch(rows)
+
+
+def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, ARROW, strict=True)], schema=ARROW
+    )
+
+
+def _malformed(slice: Slice, line: bytes) -> tuple[Any, ...]:
+    blank = ("", "", "", "", 0.0, 0.0, 0.0, 0, False, line.decode(errors="replace"))
+    return (slice.header.run, slice.header.node, 0, MALFORMED, 0, *blank, *_NOTHING)
+
+
+def _row(slice: Slice, row: _Row | Record) -> tuple[Any, ...]:
+    header, taken = slice.header, _NOTHING
+    error = row.error
+    take = TAKEN.get(row.type)
+    if take is not None:
+        try:
+            found = take(row.payload)
+        except msgspec.MsgspecError:  # a payload that could not be encoded says so instead
+            found = {}
+        error = found.get("error", error)
+        taken = tuple([found.get(name) for name in _TAKEN_NAMES[1:]])
+    return (
+        header.run,
+        header.node,
+        row.n,
+        row.kind,
+        row.cause,
+        row.sender,
+        row.receiver,
+        row.actor,
+        row.type,
+        row.taken_at + header.clock_offset,
+        row.taken_at - row.queued_at,
+        row.finished_at - row.taken_at,
+        len(row.effects),
+        row.error is not None,
+        error,
+        *taken,
+    )
+
+
+_NOTHING: tuple[Any, ...] = (None,) * (len(ARROW.names) - 15)

@@ -1,0 +1,126 @@
+"""Questions about failovers: who died, when that was seen and by whom, what it led, and how long that had no leader.
+
+Rule 1: a broker is gone when a controller reads the list of brokers and misses one that it, or the controller before
+        it, had read before; until it is back in a list. It died when its process last did anything, as its own trace
+        says: the end of its last run. Where that run goes on when it is back (its session alone had ended), or there is
+        none, it counts from when it was seen.
+Rule 2: a leadership changes when brokers are first told of another leader; a new epoch of the same one is no change.
+Rule 3: a partition has no leader from the death of who led it until the controller first tells of the next.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+
+CONTROLLER = "ControllerActor"
+
+
+def elections(delivered: DataFrame) -> DataFrame:
+    """The elections that were won, in order of time: at, node, epoch."""
+    won = delivered.where((f.col("actor") == CONTROLLER) & (f.col("request") == "Elected"))
+    return won.select("at", "node", "epoch").orderBy("at", "node")
+
+
+def told(delivered: DataFrame) -> DataFrame:
+    """Each leadership when brokers were first told of it: at, node, topic, partition, leader (-1: none, -2: being
+    deleted), leader_epoch, controller_epoch.
+
+    From LeaderAndIsr and UpdateMetadata requests: of a partition without any live replica only the latter speaks.
+    """
+    sent = delivered.where(
+        f.col("type").isin("Transmit", "ChannelPart")
+        & f.col("request").isin("LeaderAndIsrRequest", "UpdateMetadataRequest")
+    )
+    key = ("topic", "partition", "leader", "leader_epoch", "controller_epoch")
+    each = sent.select("at", "node", f.explode("states").alias("state")).select("at", "node", "state.*")
+    first = each.groupBy(*key).agg(f.min(f.struct("at", "node")).alias("first"))
+    return first.select("first.at", "first.node", *key)
+
+
+def changes(told: DataFrame) -> DataFrame:
+    """The real changes of leadership (rule 2): the columns of `told`, `before` (the leader before, null for the first),
+    and `led_at`, from when on the partition had a leader again (null: never)."""
+    partition = Window.partitionBy("topic", "partition").orderBy("at", "leader_epoch")
+    onwards = partition.rowsBetween(Window.currentRow, Window.unboundedFollowing)
+    compared = told.withColumn("before", f.lag("leader").over(partition))
+    changed = compared.where(f.col("before").isNull() | (f.col("before") != f.col("leader")))
+    return changed.withColumn("led_at", f.min(f.when(f.col("leader") >= 0, f.col("at"))).over(onwards))
+
+
+def deaths(delivered: DataFrame, runs: DataFrame) -> DataFrame:
+    """Who was gone (rule 1): broker, seen_at, seen_by (node), after (the event that led to it: BrokerChange, or
+    Elected), until (it was back; null: never), died_at, run (its last; null: none that ended), was_controller."""
+    controllers = delivered.where(f.col("actor") == CONTROLLER)
+    marks = controllers.where((f.col("type") == "BrokerChange") | f.col("request").isin("Elected", "Brokers"))
+    mine, everybody = Window.partitionBy("run").orderBy("n"), Window.partitionBy(f.lit(0)).orderBy("at")
+    cause = f.when(f.col("type") == "BrokerChange", f.col("type")).when(f.col("request") == "Elected", f.lit("Elected"))
+    lists = marks.withColumn("after", f.last(cause, ignorenulls=True).over(mine)).where(f.col("brokers").isNotNull())
+    compared = lists.withColumn("before", f.lag("brokers").over(everybody))
+    gone, back = f.array_except("before", "brokers"), f.array_except("brokers", "before")
+    turns = compared.select("at", "node", "after", gone.alias("gone"), f.explode(f.concat(gone, back)).alias("broker"))
+    turns = turns.withColumn("until", f.lead("at").over(Window.partitionBy("broker").orderBy("at")))
+    seen = turns.where(f.array_contains("gone", f.col("broker"))).select(
+        "broker", f.col("at").alias("seen_at"), f.col("node").alias("seen_by"), "after", "until"
+    )
+
+    lives = runs.select(f.col("node").alias("broker"), "run", "first_at", "last_at")
+    last = (
+        seen.join(lives, "broker", "left")
+        .groupBy(*seen.columns)
+        .agg(f.max(f.when(f.col("first_at") < f.col("seen_at"), f.struct("last_at", "run"))).alias("life"))
+    )
+    ended = f.col("until").isNull() | (f.col("life.last_at") < f.col("until"))
+    found = last.select(
+        *seen.columns,
+        f.coalesce(f.when(ended, f.least("life.last_at", "seen_at")), "seen_at").alias("died_at"),
+        f.when(ended, f.col("life.run")).alias("run"),
+    )
+    won = elections(delivered).select(f.col("at").alias("won_at"), f.col("node").alias("winner"))
+    ruled = found.join(won, f.col("won_at") <= f.col("died_at"), "left")
+    return ruled.groupBy(*found.columns).agg(
+        f.coalesce(f.max_by("winner", "won_at") == f.col("broker"), f.lit(False)).alias("was_controller")
+    )
+
+
+def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
+    """What each death left without a leader (rule 3): `deaths`, and topic, partition, led_at, next_leader."""
+    touched = (
+        (f.col("before") == f.col("broker"))
+        & (f.col("at") >= f.col("died_at"))
+        & (f.col("until").isNull() | (f.col("at") < f.col("until")))
+    )
+    moved = changes.select("topic", "partition", "before", "at", "led_at", f.col("leader").alias("next_leader"))
+    return deaths.join(moved, touched).select(*deaths.columns, "topic", "partition", "led_at", "next_leader")
+
+
+def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
+    """One row per death, in order of time: its columns but `until`, and partitions (how many it led), left (of those
+    without a leader to the end), last_led_at, p50, p99 (seconds without a leader), partition_seconds."""
+    without = f.col("led_at") - f.col("died_at")
+    sums = outages.groupBy("broker", "seen_at").agg(
+        f.count("*").alias("partitions"),
+        f.sum(f.col("led_at").isNull().cast("int")).alias("left"),
+        f.max("led_at").alias("last_led_at"),
+        f.percentile(without, f.lit(0.5)).alias("p50"),
+        f.percentile(without, f.lit(0.99)).alias("p99"),
+        f.sum(without).alias("partition_seconds"),
+    )
+    joined = deaths.drop("until").join(sums, ["broker", "seen_at"], "left")
+    return joined.fillna(0, ["partitions", "left"]).orderBy("seen_at", "broker")
+
+
+def unavailability(outages: DataFrame) -> DataFrame:
+    """The partitions that had no leader, those longest without first: topic, partition, windows, seconds (in total),
+    longest, left (without one to the end)."""
+    without = f.col("led_at") - f.col("died_at")
+    return (
+        outages.groupBy("topic", "partition")
+        .agg(
+            f.count("*").alias("windows"),
+            f.coalesce(f.sum(without), f.lit(0.0)).alias("seconds"),
+            f.coalesce(f.max(without), f.lit(0.0)).alias("longest"),
+            f.max(f.col("led_at").isNull()).alias("left"),
+        )
+        .orderBy(f.desc("left"), f.desc("seconds"), "topic", "partition")
+    )

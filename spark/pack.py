@@ -1,0 +1,113 @@
+"""Traces as Parquet: the columns of `spark.columns`, typed, compressed, for Spark or for anything else that reads it.
+
+    TARGET/RUN-000000-0.parquet      a slice: of segment 0, from byte 0 on
+    TARGET/_runs.json                how each run ended, and what could not be read
+
+Rule 1: a file holds a slice of frames, and says in its metadata up to which byte. Packing again writes only slices that
+        have grown or are new: a run that goes on, traces that come later. A file gets its name when it is whole.
+Rule 2: what a trace holds beyond what can be read is left out, and named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from messages.trace.files import parse_name
+from messages.trace.runs import Found, Slice, find_runs, survey
+from spark.columns import ARROW, batches, planned
+
+TOLD = "_runs.json"
+END = b"kafka_actors_end"
+PARALLEL = 2
+"""From so many slices on, several processes pack."""
+
+
+class RunTold(msgspec.Struct, frozen=True):
+    """A run: how it ended, what is wrong with it (`messages.trace.runs.survey`), and of its header what is asked."""
+
+    run: str
+    node: int
+    ending: str
+    faults: tuple[str, ...]
+    detail: str
+    events: tuple[str, ...]
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What stands beside the rows."""
+
+    runs: tuple[RunTold, ...]
+    unreadable: tuple[str, ...]
+
+
+class Packing:
+    """Packs all traces below a folder into `target`; begins at once, `finish` waits for the end. Raises NotATrace."""
+
+    def __init__(self, folder: Path, target: Path) -> None:
+        self._target = target
+        found = find_runs(folder)
+        self.told = _told(found)
+        target.mkdir(parents=True, exist_ok=True)
+        self.slices = planned(found.runs)
+        self._pool: ProcessPoolExecutor | None = None
+        self._rest: Sequence[Slice] = self.slices
+        self._begun: list[Future[int]] = []
+        if len(self.slices) >= PARALLEL:
+            self._pool = ProcessPoolExecutor(os.cpu_count())
+            self._begun = [self._pool.submit(pack_slice, each, target) for each in self.slices]
+            self._rest = ()
+
+    def finish(self) -> int:
+        """How many rows were written now; those of slices that were there already are not among them."""
+        rows = sum(pack_slice(each, self._target) for each in self._rest)
+        rows += sum(each.result() for each in self._begun)
+        if self._pool is not None:
+            self._pool.shutdown()
+        part = self._target / (TOLD + ".part")
+        part.write_bytes(msgspec.json.encode(self.told))
+        part.replace(self._target / TOLD)
+        return rows
+
+
+def pack_slice(slice: Slice, target: Path) -> int:
+    """Write a slice, unless it is there as it is; how many rows that are."""
+    named = parse_name(slice.path.name)
+    segment = 0 if named is None or named.segment is None else named.segment
+    file = target / f"{slice.header.run}-{segment:06d}-{slice.start}.parquet"
+    end = b"%d" % slice.end
+    if file.exists() and (pq.read_schema(file).metadata or {}).get(END) == end:
+        return 0
+    part = file.with_suffix(".part")
+    rows = 0
+    with pq.ParquetWriter(part, ARROW.with_metadata({END: end}), compression="zstd", compression_level=1) as writer:
+        for batch in batches(slice):
+            writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=writer.schema))
+            rows += batch.num_rows
+    part.replace(file)
+    return rows
+
+
+def is_packed(folder: Path) -> bool:
+    """Whether the folder holds what `Packing` writes."""
+    return (folder / TOLD).exists()
+
+
+def told(folder: Path) -> Told:
+    """What stands beside the rows in a packed folder."""
+    return msgspec.json.decode((folder / TOLD).read_bytes(), type=Told)
+
+
+def _told(found: Found) -> Told:
+    runs = []
+    for run in found.runs:
+        ending, faults = survey(run)
+        events = tuple(type_ for type_, _ in run.header.events)
+        runs.append(RunTold(run.header.run, run.header.node, ending, faults, run.header.detail, events))
+    return Told(tuple(runs), found.unreadable)
