@@ -7,6 +7,7 @@
     FrameReader().feed(data) -> frames
 
     encoding_request, decoding_request, encoding_response, decoding_response: the same in steps
+    encoding_response_pieces: and in pieces, records not copied
 
 Everything that can be wrong is a `WireError`. What can be spoken is in `messages.apis`.
 """
@@ -21,6 +22,7 @@ from messages.wire.codec import (
     encode_response,
     encoding_request,
     encoding_response,
+    encoding_response_pieces,
 )
 from messages.wire.compiler import Steps
 from messages.wire.errors import (
@@ -41,6 +43,7 @@ __all__ = [
     "encoding_request",
     "decoding_request",
     "encoding_response",
+    "encoding_response_pieces",
     "decoding_response",
     "Steps",
     "RequestHeader",

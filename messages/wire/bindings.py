@@ -30,9 +30,6 @@ from messages.config_requests import DEFAULT_CONFIG, DescribedConfig
 from messages.data_requests import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
-    FetchedPartition,
-    FetchRequest,
-    FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
@@ -51,7 +48,6 @@ from messages.group_requests import (
     OffsetDeleteResponse,
     OffsetFetchResponse,
 )
-from messages.records import Body, Records
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -66,7 +62,6 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.wire.compiler import Binding
-from messages.wire.record_batch import body_of, read_records
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Kafka's security protocols; the index is the id on the wire."""
@@ -128,20 +123,8 @@ def _topics_read(version: int, topics: tuple[str, ...] | None) -> tuple[str, ...
     return topics or None if version == 0 else topics
 
 
-def _records(records: memoryview | None) -> Records:
-    return read_records(records)
-
-
 def _produced_bytes(part: ProducePartition) -> bytes:
     return bytes(part.records.body.data)
-
-
-def _body(records: memoryview | None) -> Body:
-    return body_of(records or b"")
-
-
-def _fetched_bytes(fetched: FetchedPartition) -> bytes:
-    return bytes(fetched.body.data)
 
 
 def _leaving_member(request: LeaveGroupRequest) -> str:
@@ -162,13 +145,8 @@ def _is_default(config: DescribedConfig) -> bool:
 
 BINDINGS: dict[type, Binding] = {
     ProduceRequest: Binding(gathered={"partitions": ("topic_data.partition_data",)}),
-    ProducePartition: Binding(written={"records": _produced_bytes}, read={"records": _records}),
+    ProducePartition: Binding(written={"records": _produced_bytes}),
     ProduceResponse: Binding(gathered={"partitions": ("responses.partition_responses",)}),
-    FetchRequest: Binding(
-        gathered={"partitions": ("topics.partitions",), "forgotten": ("forgotten_topics_data.partitions",)}
-    ),
-    FetchResponse: Binding(gathered={"partitions": ("responses.partitions",)}),
-    FetchedPartition: Binding(written={"records": _fetched_bytes}, read={"body": _body}),
     ListOffsetsRequest: Binding(gathered={"partitions": ("topics.partitions",)}),
     ListOffsetsResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
     OffsetForLeaderEpochRequest: Binding(gathered={"partitions": ("topics.partitions",)}),

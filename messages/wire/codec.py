@@ -24,10 +24,11 @@ from messages.requests import ApiVersionsRequest
 from messages.vocabulary import Message
 from messages.wire.bindings import BINDINGS
 from messages.wire.compiler import Steps, T, compile_reader, compile_writer
+from messages.wire.data_plane import READERS, WRITERS, Data
 from messages.wire.errors import MalformedFrame, Unencodable, UnknownApi, UnsupportedVersion
 from messages.wire.frame import framed
 from messages.wire.layout import Schema
-from messages.wire.primitives import framed_text, read_text, skip_tags
+from messages.wire.primitives import TEXTS, framed_text, skip_tags
 
 MAX_ANSWER_ENTRIES = 4 * MAX_ENTRIES
 """Entries that a response may have: we asked for it, and all of a cluster may be in it."""
@@ -37,6 +38,8 @@ _API_VERSIONS = 18
 
 _KEY_AND_VERSION = struct.Struct(">hh")
 _HEADER_V0 = struct.Struct(">hhi")
+_SHORT = struct.Struct(">h")
+_SIZE = struct.Struct(">i")
 _CORRELATION_ID = struct.Struct(">i")
 _NO_TAGS = b"\0"
 
@@ -86,7 +89,7 @@ def encode_response(header: RequestHeader, response: Message) -> bytes:
     return all_at_once(encoding_response(header, response))
 
 
-def decode_response(request: type | int, version: int, frame: bytes) -> tuple[int, Message]:
+def decode_response(request: type | int, version: int, frame: Data) -> tuple[int, Message]:
     """Correlation id and message of a response's frame (without its size).
 
     `request` is the type or the API key of the request that it answers, `version` that request's version. Raises
@@ -118,9 +121,8 @@ def encoding_request(request: Message, correlation_id: int, client_id: str, part
     return framed(head, *pieces)
 
 
-def decoding_request(frame: bytes) -> Steps[tuple[RequestHeader, tuple[Part, ...], Message]]:
+def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...], Message]]:
     """`decode_request` in steps and in parts. Nothing of the request is to be had before the last step."""
-    frame = bytes(frame)
     if len(frame) < _KEY_AND_VERSION.size:
         raise MalformedFrame(f"a request of {len(frame)} bytes")
     key, version = _KEY_AND_VERSION.unpack_from(frame)
@@ -130,11 +132,12 @@ def decoding_request(frame: bytes) -> Steps[tuple[RequestHeader, tuple[Part, ...
     stranger = key == _API_VERSIONS and not _has_version(api, version)
     if not stranger:
         _check_version(api, version)
+    data: Any = frame if api.request in READERS else bytes(frame)
     try:
-        header, position = _read_request_header(api, version, frame)
+        header, position = _read_request_header(api, version, data)
         if stranger:
             return header, (), ApiVersionsRequest(version)
-        parts, request, end = yield from _request_reader(api, version)(frame, position)
+        parts, request, end = yield from _request_reader(api, version)(data, position)
     except _UNREADABLE as error:
         raise _malformed(error, api, version) from error
     _check_end(end, frame, api, version)
@@ -143,6 +146,13 @@ def decoding_request(frame: bytes) -> Steps[tuple[RequestHeader, tuple[Part, ...
 
 def encoding_response(header: RequestHeader, response: Message, parts: Sequence[Part] = ()) -> Steps[bytes]:
     """`encode_response` in steps, with the parts that go ahead of the response."""
+    return b"".join((yield from encoding_response_pieces(header, response, parts)))
+
+
+def encoding_response_pieces(
+    header: RequestHeader, response: Message, parts: Sequence[Part] = ()
+) -> Steps[Sequence[Data]]:
+    """The whole frame in pieces, in steps: bodies of record batches are pieces of their own, not copied."""
     api = _api(header.api_key, header.version)
     version = header.version
     if type(response) is not api.response:
@@ -157,24 +167,24 @@ def encoding_response(header: RequestHeader, response: Message, parts: Sequence[
         pieces = yield from _response_writer(api, version)(response, parts)
     except _UNENCODABLE as error:
         raise Unencodable(str(error), api.name, version) from error
-    return framed(head, *pieces)
+    return [_SIZE.pack(len(head) + sum(map(len, pieces))), head, *pieces]
 
 
-def decoding_response(request: type | int, version: int, frame: bytes) -> Steps[tuple[int, tuple[Part, ...], Message]]:
+def decoding_response(request: type | int, version: int, frame: Data) -> Steps[tuple[int, tuple[Part, ...], Message]]:
     """`decode_response` in steps and in parts."""
     api = _api(request, version)
     if api.key != _API_VERSIONS:
         _check_version(api, version)
-    frame = bytes(frame)
+    data: Any = frame if api.response in READERS else bytes(frame)
     try:
-        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+        (correlation_id,) = _CORRELATION_ID.unpack_from(data)
         position = _CORRELATION_ID.size
         if _flexible_response_header(api, version):
-            position = skip_tags(frame, position)
-        if api.key == _API_VERSIONS and _error_code(frame, position) == UNSUPPORTED_VERSION:
+            position = skip_tags(data, position)
+        if api.key == _API_VERSIONS and _error_code(data, position) == UNSUPPORTED_VERSION:
             version = 0
         _check_version(api, version)
-        parts, response, end = yield from _response_reader(api, version)(frame, position)
+        parts, response, end = yield from _response_reader(api, version)(data, position)
     except _UNREADABLE as error:
         raise _malformed(error, api, version) from error
     _check_end(end, frame, api, version)
@@ -190,7 +200,7 @@ def _malformed(error: Exception, api: Api, version: int) -> MalformedFrame:
     return MalformedFrame(said, api.name, version)
 
 
-def _check_end(end: int, frame: bytes, api: Api, version: int) -> None:
+def _check_end(end: int, frame: Data, api: Api, version: int) -> None:
     if end > len(frame):
         raise MalformedFrame("the frame ends inside a field", api.name, version)
 
@@ -209,22 +219,30 @@ def _response_schema(api: Api) -> Schema:
 
 
 @functools.cache
-def _request_reader(api: Api, version: int) -> Callable[[bytes, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
+def _request_reader(api: Api, version: int) -> Callable[[Any, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
+    if api.request in READERS:
+        return READERS[api.request](version)
     return compile_reader(api.request, _request_schema(api).layout(version), version, BINDINGS, MAX_ENTRIES)
 
 
 @functools.cache
-def _request_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[list[bytes]]]:
+def _request_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[Sequence[Data]]]:
+    if api.request in WRITERS:
+        return WRITERS[api.request](version)
     return compile_writer(api.request, _request_schema(api).layout(version), version, BINDINGS)
 
 
 @functools.cache
-def _response_reader(api: Api, version: int) -> Callable[[bytes, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
+def _response_reader(api: Api, version: int) -> Callable[[Any, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
+    if api.response in READERS:
+        return READERS[api.response](version)
     return compile_reader(api.response, _response_schema(api).layout(version), version, BINDINGS, MAX_ANSWER_ENTRIES)
 
 
 @functools.cache
-def _response_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[list[bytes]]]:
+def _response_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[Sequence[Data]]]:
+    if api.response in WRITERS:
+        return WRITERS[api.response](version)
     return compile_writer(api.response, _response_schema(api).layout(version), version, BINDINGS)
 
 
@@ -253,12 +271,13 @@ def _lacks_client_id(api: Api, version: int) -> bool:
     return api.key == _CONTROLLED_SHUTDOWN and version == 0
 
 
-def _read_request_header(api: Api, version: int, frame: bytes) -> tuple[RequestHeader, int]:
+def _read_request_header(api: Api, version: int, frame: Any) -> tuple[RequestHeader, int]:
     _, _, correlation_id = _HEADER_V0.unpack_from(frame)
     position, client_id = _HEADER_V0.size, ""
     if not _lacks_client_id(api, version):
-        text, position = read_text(frame, position, compact=False)
-        client_id = text or ""
+        (length,) = _SHORT.unpack_from(frame, position)
+        position, end = position + _SHORT.size, position + _SHORT.size + max(length, 0)
+        client_id, position = TEXTS[bytes(frame[position:end])], end
         if _request_schema(api).is_flexible(version):
             position = skip_tags(frame, position)
     return RequestHeader(api.key, version, correlation_id, client_id), position

@@ -13,7 +13,7 @@ MAX_FRAME_BYTES = 100 * 1024 * 1024
 _SIZE = struct.Struct(">i")
 
 
-def framed(*pieces: bytes) -> bytes:
+def framed(*pieces: bytes | memoryview) -> bytes:
     """The payload that `pieces` make together, with its size before it."""
     return b"".join((_SIZE.pack(sum(map(len, pieces))), *pieces))
 

@@ -1,0 +1,337 @@
+"""Produce and Fetch between messages and bytes, written by hand: a third of the compiler's time where it matters.
+
+Rule 1: as the compiler's readers and writers (`compiler`, rule 4): generators that yield between slices, the same
+        kinds of errors. The tests of all APIs hold them, in every version, to an independent codec and to hostile bytes.
+Rule 2: records are read in place and written in place: a reader gives views of the frame, a writer the bodies' own
+        bytes among its pieces. Who has no use for pieces joins them.
+Rule 3: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and nothing goes ahead of these messages.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from messages.cluster import NO_EPOCH, TopicPartition
+from messages.conversation import SLICE
+from messages.data_requests import (
+    AbortedTransaction,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from messages.parts import MAX_ENTRIES, Part
+from messages.records import EMPTY
+from messages.wire.compiler import Steps
+from messages.wire.primitives import FRAMED_TEXTS, TEXTS
+from messages.wire.record_batch import body_of, read_records
+
+Data: TypeAlias = bytes | memoryview
+Reader: TypeAlias = Callable[[Data, int], Steps[tuple[tuple[()], Any, int]]]
+Writer: TypeAlias = Callable[[Any, Sequence[Part]], Steps[Sequence[Data]]]
+
+_SHORT = struct.Struct(">h")
+_INT = struct.Struct(">i")
+_PAIR = struct.Struct(">ii")
+_ACKS_TIMEOUT_TOPICS = struct.Struct(">hii")
+_ABORTED = struct.Struct(">qq")
+_NULL_TEXT = b"\xff\xff"
+_NO_BYTES = _INT.pack(0)
+_FRAMED = FRAMED_TEXTS[False]
+
+
+def _text(data: Data, position: int) -> tuple[str | None, int]:
+    (length,) = _SHORT.unpack_from(data, position)
+    position += 2
+    if length < 0:
+        return None, position
+    end = position + length
+    if end > len(data):
+        raise ValueError("the frame ends inside a field")
+    return TEXTS[bytes(data[position:end])], end
+
+
+def _topic(data: Data, position: int) -> tuple[str, int, int]:
+    """A topic's name, how many partitions of it follow, and where."""
+    topic, position = _text(data, position)
+    if topic is None:
+        raise ValueError("null where a value is due")
+    (count,) = _INT.unpack_from(data, position)
+    return topic, _count(count), position + 4
+
+
+def _count(count: int) -> int:
+    if count < 0:
+        raise ValueError("null where a value is due")
+    return count
+
+
+def _view(data: Data, position: int) -> tuple[Data | None, int]:
+    """Bytes in place, and where they end."""
+    (length,) = _INT.unpack_from(data, position)
+    position += 4
+    if length < 0:
+        return None, position
+    end = position + length
+    if end > len(data):
+        raise ValueError("the frame ends inside a field")
+    return memoryview(data)[position:end], end
+
+
+def _more(done: int) -> int:
+    """One entry more. ValueError where they are too many."""
+    if done >= MAX_ENTRIES:
+        raise ValueError(f"more than {MAX_ENTRIES} entries")
+    return done + 1
+
+
+def _grouped(entries: tuple[Any, ...]) -> tuple[tuple[str, list[Any]], ...]:
+    """Entries as they are grouped on the wire, topics in the order of their first sight."""
+    if len(entries) == 1:
+        return ((entries[0].partition.topic, [*entries]),)
+    groups: dict[str, list[Any]] = {}
+    for entry in entries:
+        groups.setdefault(entry.partition.topic, []).append(entry)
+    return tuple(groups.items())
+
+
+# ---------------------------------------------------------------------------------------------------- Produce
+
+
+def _read_produce(version: int) -> Reader:
+    def read(data: Data, position: int) -> Steps[tuple[tuple[()], ProduceRequest, int]]:
+        transactional_id, position = _text(data, position)
+        acks, timeout, topics = _ACKS_TIMEOUT_TOPICS.unpack_from(data, position)
+        position += _ACKS_TIMEOUT_TOPICS.size
+        parts: list[ProducePartition] = []
+        done = 0
+        for _ in range(_count(topics)):
+            topic, partitions, position = _topic(data, position)
+            done = _more(done)
+            for _ in range(partitions):
+                (index,) = _INT.unpack_from(data, position)
+                records, position = _view(data, position + 4)
+                done = _more(done)
+                parts.append(ProducePartition(TopicPartition(topic, index), read_records(records)))
+                if not done % SLICE:
+                    yield
+        return (), ProduceRequest(version, transactional_id, acks, timeout, tuple(parts)), position
+
+    return read
+
+
+def _write_produced(version: int) -> Writer:
+    fields = struct.Struct(">ihqqq" if version >= 5 else ">ihqq")
+    with_start, with_errors = version >= 5, version >= 8
+
+    def write(response: ProduceResponse, parts: Sequence[Part] = ()) -> Steps[Sequence[Data]]:
+        groups = _grouped(response.partitions)
+        pieces: list[Data] = [_INT.pack(len(groups))]
+        for topic, entries in groups:
+            pieces += (_FRAMED[topic], _INT.pack(len(entries)))
+            for done, part in enumerate(entries, 1):
+                values = (part.partition.partition, part.error_code, part.base_offset, part.log_append_time_ms)
+                pieces.append(fields.pack(*values, part.log_start_offset) if with_start else fields.pack(*values))
+                if with_errors:
+                    pieces.append(_INT.pack(len(part.record_errors)))
+                    for error in part.record_errors:
+                        pieces += (_INT.pack(error.batch_index), _nullable(error.batch_index_error_message))
+                    pieces.append(_nullable(part.error_message))
+                if not done % SLICE:
+                    yield
+        pieces.append(_INT.pack(response.throttle_time_ms))
+        return pieces
+
+    return write
+
+
+def _nullable(text: str | None) -> bytes:
+    return _NULL_TEXT if text is None else _FRAMED[text]
+
+
+# ---------------------------------------------------------------------------------------------------- Fetch requests
+
+
+def _fetch_row(version: int) -> struct.Struct:
+    """Partition, its leader epoch, offset, log start, size."""
+    return struct.Struct(">iiqqi" if version >= 9 else ">iqqi" if version >= 5 else ">iqi")
+
+
+def _read_fetch(version: int) -> Reader:
+    sessions, racks, epochs, starts = version >= 7, version >= 11, version >= 9, version >= 5
+    head = struct.Struct(">iiiibiii" if sessions else ">iiiibi")
+    fields = _fetch_row(version)
+
+    def read(data: Data, position: int) -> Steps[tuple[tuple[()], FetchRequest, int]]:
+        replica, max_wait, min_bytes, max_bytes, isolation, *rest = head.unpack_from(data, position)
+        position += head.size
+        session_id, session_epoch = rest[:2] if sessions else (0, -1)
+        parts: list[FetchPartition] = []
+        done = 0
+        for _ in range(_count(rest[-1])):
+            topic, partitions, position = _topic(data, position)
+            done = _more(done)
+            for _ in range(partitions):
+                values = fields.unpack_from(data, position)
+                position += fields.size
+                done = _more(done)
+                index, epoch, offset, start, size = values if epochs else (values[0], NO_EPOCH, *_started(values))
+                parts.append(FetchPartition(TopicPartition(topic, index), offset, size, epoch, start))
+                if not done % SLICE:
+                    yield
+        forgotten: list[TopicPartition] = []
+        if sessions:
+            (topics,) = _INT.unpack_from(data, position)
+            position += 4
+            for _ in range(_count(topics)):
+                topic, partitions, position = _topic(data, position)
+                done = _more(done)
+                if position + 4 * partitions > len(data):
+                    raise ValueError("the frame ends inside a field")
+                for _ in range(partitions):
+                    done = _more(done)
+                    forgotten.append(TopicPartition(topic, *_INT.unpack_from(data, position)))
+                    position += 4
+        rack = ""
+        if racks:
+            text, position = _text(data, position)
+            if text is None:
+                raise ValueError("null where a value is due")
+            rack = text
+        request = FetchRequest(
+            *(version, replica, max_wait, min_bytes, tuple(parts), max_bytes, isolation, session_id, session_epoch),
+            tuple(forgotten),
+            rack,
+        )
+        return (), request, position
+
+    def _started(values: tuple[int, ...]) -> tuple[int, int, int]:
+        return (values[1], values[2], values[3]) if starts else (values[1], -1, values[2])
+
+    return read
+
+
+def _write_fetch(version: int) -> Writer:
+    sessions, racks, epochs, starts = version >= 7, version >= 11, version >= 9, version >= 5
+    head, fields = struct.Struct(">iiiib"), _fetch_row(version)
+
+    def write(request: FetchRequest, parts: Sequence[Part] = ()) -> Steps[Sequence[Data]]:
+        values = (request.replica_id, request.max_wait_ms, request.min_bytes, request.max_bytes)
+        groups = _grouped(request.partitions)
+        pieces: list[Data] = [head.pack(*values, request.isolation_level)]
+        if sessions:
+            pieces.append(_PAIR.pack(request.session_id, request.session_epoch))
+        pieces.append(_INT.pack(len(groups)))
+        for topic, entries in groups:
+            pieces += (_FRAMED[topic], _INT.pack(len(entries)))
+            for done, part in enumerate(entries, 1):
+                index, offset, size = part.partition.partition, part.fetch_offset, part.partition_max_bytes
+                epoch = (part.current_leader_epoch,) if epochs else ()
+                start = (part.log_start_offset,) if starts else ()
+                pieces.append(fields.pack(index, *epoch, offset, *start, size))
+                if not done % SLICE:
+                    yield
+        if sessions:
+            gone: dict[str, list[int]] = {}
+            for topic, number in request.forgotten:
+                gone.setdefault(topic, []).append(number)
+            pieces.append(_INT.pack(len(gone)))
+            for topic, numbers in gone.items():
+                pieces += (_FRAMED[topic], struct.pack(f">{len(numbers) + 1}i", len(numbers), *numbers))
+        if racks:
+            pieces.append(_FRAMED[request.rack_id])
+        return pieces
+
+    return write
+
+
+# ---------------------------------------------------------------------------------------------------- Fetch answers
+
+
+def _write_fetched(version: int) -> Writer:
+    sessions, readers, starts = version >= 7, version >= 11, version >= 5
+    fields = struct.Struct(">ihqqq" if starts else ">ihqq")
+    head = struct.Struct(">ihii" if sessions else ">ii")
+
+    def write(response: FetchResponse, parts: Sequence[Part] = ()) -> Steps[Sequence[Data]]:
+        groups = _grouped(response.partitions)
+        throttle = response.throttle_time_ms
+        start = (throttle, response.error_code, response.session_id) if sessions else (throttle,)
+        pieces: list[Data] = [head.pack(*start, len(groups))]
+        for topic, entries in groups:
+            pieces += (_FRAMED[topic], _INT.pack(len(entries)))
+            for done, part in enumerate(entries, 1):
+                values = (part.partition.partition, part.error_code, part.high_watermark, part.last_stable_offset)
+                pieces.append(fields.pack(*values, part.log_start_offset) if starts else fields.pack(*values))
+                aborted = part.aborted_transactions
+                pieces.append(_INT.pack(-1 if aborted is None else len(aborted)))
+                pieces += [_ABORTED.pack(each.producer_id, each.first_offset) for each in aborted or ()]
+                if readers:
+                    pieces.append(_INT.pack(part.preferred_read_replica))
+                if part.body.size:
+                    pieces += (_INT.pack(part.body.size), part.body.data)
+                else:
+                    pieces.append(_NO_BYTES)
+                if not done % SLICE:
+                    yield
+        return pieces
+
+    return write
+
+
+def _read_fetched(version: int) -> Reader:
+    sessions, readers, starts = version >= 7, version >= 11, version >= 5
+    fields = struct.Struct(">ihqqqi" if starts else ">ihqqi")
+    head = struct.Struct(">ihii" if sessions else ">ii")
+
+    def read(data: Data, position: int) -> Steps[tuple[tuple[()], FetchResponse, int]]:
+        throttle, *rest = head.unpack_from(data, position)
+        position += head.size
+        error_code, session_id = rest[:2] if sessions else (0, 0)
+        parts: list[FetchedPartition] = []
+        done = 0
+        for _ in range(_count(rest[-1])):
+            topic, partitions, position = _topic(data, position)
+            for _ in range(partitions):
+                index, code, watermark, stable, *more = fields.unpack_from(data, position)
+                position += fields.size
+                aborted: tuple[AbortedTransaction, ...] | None = None
+                if more[-1] >= 0:
+                    rows = range(position, position + more[-1] * _ABORTED.size, _ABORTED.size)
+                    if rows.stop > len(data):
+                        raise ValueError("the frame ends inside a field")
+                    aborted = tuple([AbortedTransaction(*_ABORTED.unpack_from(data, row)) for row in rows])
+                    position = rows.stop
+                preferred = -1
+                if readers:
+                    (preferred,) = _INT.unpack_from(data, position)
+                    position += 4
+                records, position = _view(data, position)
+                body = body_of(records) if records else EMPTY
+                start = more[0] if starts else -1
+                place = TopicPartition(topic, index)
+                parts.append(FetchedPartition(place, code, watermark, stable, start, aborted, preferred, body))
+                done += 1
+                if not done % SLICE:
+                    yield
+        return (), FetchResponse(tuple(parts), error_code, session_id, throttle), position
+
+    return read
+
+
+READERS: dict[type, Callable[[int], Reader]] = {
+    ProduceRequest: _read_produce,
+    FetchRequest: _read_fetch,
+    FetchResponse: _read_fetched,
+}
+WRITERS: dict[type, Callable[[int], Writer]] = {
+    ProduceResponse: _write_produced,
+    FetchRequest: _write_fetch,
+    FetchResponse: _write_fetched,
+}
+"""What is written by hand: class -> version -> reader or writer. The rest is the compiler's."""
