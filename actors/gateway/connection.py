@@ -1,25 +1,43 @@
-"""One client's connection: frames in, one request at a time, answers out."""
+"""One client's connection: frames in, answers out, in the order of the requests.
+
+Rule 1: one request is under way at a time. But Produce requests that follow one another are under way together, as far
+        as UNDER_WAY and UNDER_WAY_BYTES go: they are appended in their order all the same, and nobody waits for others'
+        replicas.
+Rule 2: the socket is read while there is something to do with what comes: beyond what is under way, a buffer of usual
+        size at most, or one large request that the memory pool has room for.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+import attrs
+
 from actors.gateway.limits import Allowance, MemoryPool, PeerLog
+from actors.gateway.stream import Data, Stream
 from actors.gateway.workbench import Workbench, letting_go
 from messages.apis import API_BY_KEY, API_BY_REQUEST
+from messages.data_requests import ProduceRequest
 from messages.errors import CLUSTER_AUTHORIZATION_FAILED
 from messages.network import ClientPart, ClientRequest, ClientResponse
 from messages.node import NodeSettings
 from messages.parts import Part, joined
 from messages.vocabulary import Message
-from messages.wire import FrameReader, RequestHeader, Steps, WireError, decoding_request, encoding_response
+from messages.wire import RequestHeader, Steps, WireError, decoding_request, encoding_response_pieces
 
 T = TypeVar("T")
 
-READ_AHEAD = 64 * 1024
-"""Bytes taken from a connection beyond the request that is under way."""
+READ_AHEAD = 32 * 1024
+"""Bytes of whole requests that are taken from a connection before their turn."""
+UNDER_WAY = 64
+UNDER_WAY_BYTES = 8 << 20
+"""How many Produce requests of a connection are under way together, and their bytes."""
+
+_PRODUCE = API_BY_REQUEST[ProduceRequest].key
 
 
 class Gateway(Protocol):
@@ -43,10 +61,22 @@ class Gateway(Protocol):
         """Pass a request on to the actors, or a part that goes ahead of one."""
 
 
-class Connection(asyncio.Protocol):
+@attrs.define(eq=False)
+class _UnderWay:
+    """A request that is not answered, or whose answer waits for those of others."""
+
+    header: RequestHeader
+    size: int
+    taken: bool = False
+    """Whether its answer has come."""
+    pieces: Sequence[Data] | None = None
+    """The answer's bytes."""
+
+
+class Connection:
     """A connection; the rules are those of `listener` and `limits`."""
 
-    def __init__(self, gateway: Gateway, id: int, listener: str, address: str) -> None:
+    def __init__(self, gateway: Gateway, id: int, listener: str, address: str, connected: socket.socket) -> None:
         self.id = id
         self.listener = listener
         self.address = address
@@ -58,15 +88,14 @@ class Connection(asyncio.Protocol):
         self._trusted = len(names) == 1 or listener in orders
         """Whether controllers and brokers may come in here."""
         self._gateway = gateway
-        self._reader = FrameReader(settings.socket_request_max_bytes)
         self._allowance = Allowance(settings.trace_client_bytes_per_second)
-        self._transport: asyncio.Transport
-        self._peer = self._host = "?"
-        self._busy = False
-        """Whether a request is being read, waits for its answer, or its answer is being written."""
-        self._under_way: RequestHeader | None = None
-        """The header of the request that has no answer yet."""
-        self._steps: Steps[Any] | None = None
+        host, port = (connected.getpeername() or ("?", "?"))[:2]
+        self._peer, self._host = f"{host}:{port}", f"/{host}"
+        self._under_way: deque[_UnderWay] = deque()
+        self._decoding = False
+        self._size = 0
+        """Bytes of the request that is being read."""
+        self._steps: dict[int, Steps[Any]] = {}
         """What the workbench does for this connection."""
         self._parts: list[Part] = []
         """What went ahead of the answer."""
@@ -74,34 +103,24 @@ class Connection(asyncio.Protocol):
         """Bytes of the memory pool that are ours."""
         self._waits_for_memory = False
         self._throttle: asyncio.TimerHandle | None = None
-        self._ahead = 0
-        self._reading = True
         self._draining = False
+        self._stream = Stream(connected, self, settings.socket_request_max_bytes)
+        gateway.opened(self)
 
-    # ------------------------------------------------------------------------------------------------ asyncio calls
+    # ------------------------------------------------------------------------------------------------ the stream calls
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is there."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        host, port = (transport.get_extra_info("peername") or ("?", "?"))[:2]
-        self._peer, self._host = f"{host}:{port}", f"/{host}"
-        self._gateway.opened(self)
-
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self) -> None:
         """The connection is gone, whoever closed it."""
-        if self._steps is not None:
-            self._steps.close()
+        for steps in list(self._steps.values()):
+            steps.close()
         if self._throttle is not None:
             self._throttle.cancel()
         self._gateway.closed(self)
         self._give_memory_back()
 
-    def data_received(self, data: bytes) -> None:
+    def received(self, count: int) -> None:
         """Bytes of the client."""
         self._gateway.active(self)
-        self._ahead += len(data)
-        self._reader.feed(data)
         self._go_on()
 
     def pause_writing(self) -> None:
@@ -117,23 +136,41 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------------------------------------------ requests
 
     def _go_on(self) -> None:
-        """Begin the next request if none is under way."""
-        if not (self._busy or self._draining or self._throttled() or self._transport.is_closing()):
-            try:
-                frame = next(self._reader.feed(b""), None)
+        """Begin the requests whose turn it is."""
+        try:
+            while self._is_free():
+                frame = self._stream.frames.take()
                 if frame is None:
-                    self._ahead = 0
                     self._receive_more()
-                else:
-                    self._ahead -= len(frame)
-                    self._begin(frame)
-            except WireError as error:
-                self.refuse(str(error))
+                    break
+                self._begin(frame)
+        except WireError as error:
+            self.refuse(str(error))
         self._regulate()
+
+    def _is_free(self) -> bool:
+        """Whether the next request may begin (rule 1)."""
+        if self._draining or self._decoding or self._stream.is_closing or self._throttled():
+            return False
+        if not self._under_way:
+            return True
+        if not self._takes_more():
+            return False
+        key = self._stream.frames.next_key()
+        if key is None:
+            self._receive_more()
+        return key == _PRODUCE
+
+    def _takes_more(self) -> bool:
+        """Whether a Produce may be under way beside what is."""
+        under_way = self._under_way
+        if len(under_way) >= UNDER_WAY or sum(each.size for each in under_way) >= UNDER_WAY_BYTES:
+            return False
+        return all(each.header.api_key == _PRODUCE for each in under_way)
 
     def _receive_more(self) -> None:
         """The next request is not there whole: see whether it may go on (rules 3 and 4 of `limits`)."""
-        begun = self._reader.begun()
+        begun = self._stream.frames.begun()
         if begun is None or self._taken or self._waits_for_memory:
             return
         size, head = begun
@@ -175,11 +212,13 @@ class Connection(asyncio.Protocol):
         self._throttle = None
         self._go_on()
 
-    def _begin(self, frame: bytes) -> None:
-        if self._is_too_large(len(frame), frame):
+    def _begin(self, frame: Data) -> None:
+        size, key = len(frame), int.from_bytes(frame[:2], "big")
+        if self._is_too_large(size, bytes(frame[:2])):
             return
-        self._busy = True
-        self._charge(len(frame), int.from_bytes(frame[:2], "big"))
+        self._decoding = True
+        self._size = size
+        self._charge(size, key)
         self._work(decoding_request(frame), self._submit)
 
     def _charge(self, size: int, key: int) -> None:
@@ -190,20 +229,21 @@ class Connection(asyncio.Protocol):
         """Take the steps, and go on with their result; close where they fail."""
 
         def finished(result: T | WireError) -> None:
-            if self._steps is steps:
-                self._steps = None
+            self._steps.pop(id(steps), None)
             if isinstance(result, WireError):
                 self.refuse(str(result))
-            elif not self._transport.is_closing():
+            elif not self._stream.is_closing:
                 then(result)
 
-        self._steps = steps
+        self._steps[id(steps)] = steps
         self._gateway.bench.begin(steps, finished)
 
     def _submit(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Pass a request on that was read."""
         self._give_memory_back()
-        header, parts, request = self._under_way, _, _ = read
+        self._decoding = False
+        header, parts, request = read
+        self._under_way.append(_UnderWay(header, self._size))
         if API_BY_REQUEST[type(request)].control and not self._trusted:
             self._gateway.log.warning(
                 "%s on %s may not send a %s: refused", self._peer, self.listener, type(request).__name__
@@ -224,51 +264,62 @@ class Connection(asyncio.Protocol):
         self._parts.append(part)
 
     def respond(self, response: ClientResponse) -> None:
-        """Send the answer to the request under way, and go on with the next."""
-        header = self._under_way
+        """Send the answer to a request that is under way, when its turn has come, and go on with the next."""
         parts, self._parts = self._parts, []
-        if header is None or header.correlation_id != response.correlation_id or self._transport.is_closing():
+        for each in self._under_way:
+            if each.header.correlation_id == response.correlation_id and not each.taken:
+                break
+        else:
             return
-        self._under_way = None
+        if self._stream.is_closing:
+            return
+        each.taken = True
         if response.response is None:
-            self._done()
+            self._answer(each, ())
             return
 
-        def answer(frame: bytes) -> None:
-            self._answer(header, frame)
-            self._gateway.bench.begin(letting_go(parts), lambda _: None)
+        def answer(pieces: Sequence[Data]) -> None:
+            self._answer(each, pieces)
+            if parts:
+                self._gateway.bench.begin(letting_go(parts), lambda _: None)
 
-        self._work(encoding_response(header, response.response, parts), answer)
+        self._work(encoding_response_pieces(each.header, response.response, parts), answer)
 
-    def _answer(self, header: RequestHeader, frame: bytes) -> None:
-        """Send an answer that was written, and go on with the next request."""
-        self._gateway.active(self)
-        self._charge(len(frame), header.api_key)
-        self._transport.write(frame)
-        self._done()
-
-    def _done(self) -> None:
-        self._busy = False
+    def _answer(self, answered: _UnderWay, pieces: Sequence[Data]) -> None:
+        """Send the answers whose turn has come, and go on with the next requests."""
+        answered.pieces = pieces
+        while self._under_way and (first := self._under_way[0].pieces) is not None:
+            header = self._under_way.popleft().header
+            if first:
+                self._gateway.active(self)
+                self._charge(sum(map(len, first)), header.api_key)
+                self._stream.write(first)
         self._go_on()
 
     def refuse(self, reason: str) -> None:
         """Close, and say why."""
-        if not self._transport.is_closing():
+        if not self._stream.is_closing:
             self._gateway.log.warning("closing the connection of %s on %s: %s", self._peer, self.listener, reason)
             self.close()
 
     def close(self) -> None:
         """Close after what was written."""
-        self._transport.close()
+        self._stream.close()
 
     def abort(self) -> None:
         """Close at once: the peer has been silent too long to wait for it."""
-        self._transport.abort()
+        self._stream.abort()
 
     def _regulate(self) -> None:
-        """Read the socket only while that is of use (rule 4 of `listener`)."""
-        wanted = not (self._draining or self._waits_for_memory or self._throttle is not None)
-        wanted = wanted and (not self._busy or self._ahead < READ_AHEAD)
-        if wanted != self._reading and not self._transport.is_closing():
-            self._reading = wanted
-            (self._transport.resume_reading if wanted else self._transport.pause_reading)()
+        """Read the socket only while that is of use (rule 2)."""
+        if self._stream.is_closing:
+            return
+        frames = self._stream.frames
+        whole = frames.next_key() is not None
+        if self._draining or self._waits_for_memory or self._throttle is not None:
+            useful = False
+        elif frames.is_large:
+            useful = not (whole or self._decoding) and (not self._under_way or self._takes_more())
+        else:
+            useful = not whole or frames.held < READ_AHEAD
+        (self._stream.resume_reading if useful else self._stream.pause_reading)()

@@ -2,7 +2,8 @@
 
 Rule 1: it stands outside the actor system. A decoded request is injected as `ClientRequest`; the `ClientResponse` comes
         back as mail, and so does `ServeClients`, before which connections wait in the socket (broker.md 7.1).
-Rule 2: of each connection one request is under way at a time, so answers keep the order of requests (broker.md 3.7).
+Rule 2: of each connection one request is under way at a time, or several of Produce, and answers keep the order of
+        requests (broker.md 3.7, `connection`).
 Rule 3: what is no request closes its connection, with one line in the log that names peer, API and version; nobody else
         notices (broker.md 6.3).
 Rule 4: memory is bounded: while a request waits for its turn, or a peer does not read its answers, nothing more is read
@@ -56,7 +57,6 @@ class ListenerGateway:
         self._serving = False
         self._full: set[str] = set()
         """Listeners that accept nothing until there is room."""
-        self._opening: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._handler: ActorAddress | None = None
         self.address: ActorAddress = base.outsider("listener", self.receive)
@@ -80,8 +80,6 @@ class ListenerGateway:
         """Close the listeners and every connection; requests under way get no answer."""
         loop = asyncio.get_running_loop()
         self._serving = False
-        for task in self._opening:
-            task.cancel()
         for timer in self._timers.values():
             timer.cancel()
         for _, bound in self._sockets:
@@ -89,6 +87,9 @@ class ListenerGateway:
         self._close_sockets()
         for connection in list(self._connections.values()):
             connection.close()
+        await asyncio.sleep(0)
+        for connection in list(self._connections.values()):
+            connection.abort()
         await asyncio.sleep(0)
 
     def _close_sockets(self) -> None:
@@ -150,19 +151,12 @@ class ListenerGateway:
                 most = self._count.most_from(address)
                 self.log.warning("rejected a connection from %s on %s: it has %d already", address, listener, most)
                 continue
-            accepted.setblocking(False)
-            task = loop.create_task(self._open(listener, address, accepted))
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
-
-    async def _open(self, listener: str, address: str, accepted: socket.socket) -> None:
-        self._accepted += 1
-        connection = Connection(self, self._accepted, listener, address)
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
-        except OSError:
-            self._count.end(address)
-            accepted.close()
+            self._accepted += 1
+            try:
+                Connection(self, self._accepted, listener, address, accepted)
+            except OSError:  # it is gone already
+                self._count.end(address)
+                accepted.close()
 
     # ------------------------------------------------------------------------------------------------ connections
 

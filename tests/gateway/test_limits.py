@@ -224,7 +224,7 @@ def test_half_sent_requests_do_not_take_all_memory() -> None:
     begun = struct.pack(">ihhih", size, 3, 8, 1, -1) + bytes(size - 100)
 
     def held(gateway: ListenerGateway) -> int:
-        return sum(len(connection._reader._buffer) for connection in gateway._connections.values())
+        return sum(connection._stream.frames.held for connection in gateway._connections.values())
 
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
         serve(gateway, base, seen)

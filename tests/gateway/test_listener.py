@@ -222,7 +222,7 @@ def test_a_flood_without_an_answer_is_not_taken_in() -> None:
             left = writer.transport.get_write_buffer_size()
             await turns()
         (connection,) = gateway._connections.values()
-        assert connection._ahead < 1 << 20
+        assert connection._stream.frames.held < 1 << 20
         assert left > flood / 2
         assert len(seen) == 1
         writer.transport.abort()

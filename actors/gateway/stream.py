@@ -1,0 +1,272 @@
+"""A connected socket on the loop: bytes come in where they stay, and go out from where they lie.
+
+Rule 1: what is received goes straight into the buffer of the frame that it belongs to. A frame larger than a buffer of
+        usual size gets one of its own, which is nobody else's afterwards: its readers keep views of it.
+Rule 2: what is to be sent is a list of pieces. All that one turn of the loop gathers goes out in one call; what the
+        socket does not take waits, and beyond HIGH_WATER the receiver is told to pause.
+Rule 3: `close` sends what waits first, `abort` does not. Either way, and when the peer has gone, the receiver is told
+        `connection_lost`, once, in a later turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol
+
+from messages.wire import FrameTooLarge, MalformedFrame
+
+USUAL = 64 * 1024
+"""Bytes of a buffer for frames of usual size."""
+FIRST = 2 << 20
+"""Bytes of the first buffer of a large frame; a larger one gets more as it comes: announcing it costs the peer nothing."""
+HIGH_WATER = 64 * 1024
+MOST_PIECES = 512
+"""In one call; the system takes 1024."""
+
+_SIZE = struct.Struct(">i")
+Data = bytes | memoryview
+
+
+class FrameBuffer:
+    """Cuts what is received into frames (rule 1): receive into `room()`, say how much it was, take the frames.
+
+    A stream whose next size is refused stays refused: what follows it has no known meaning.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._buffer = bytearray(USUAL)
+        self._start = self._end = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of the peer's that have not been taken."""
+        return self._end - self._start
+
+    def room(self) -> memoryview:
+        """Where the next bytes go: some room always, of a large frame no more than it needs."""
+        need = self._need()
+        if need > USUAL and (len(self._buffer) == USUAL or self._end == len(self._buffer)):
+            self._move_to(bytearray(min(need, max(FIRST, 2 * len(self._buffer)))))
+        elif self._end == len(self._buffer):
+            self._move_to(bytearray(USUAL))
+        end = min(len(self._buffer), self._start + need) if need > USUAL else len(self._buffer)
+        return memoryview(self._buffer)[self._end : end]
+
+    def received(self, count: int) -> None:
+        """So many bytes have come into the room."""
+        self._end += count
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the next frame has a buffer of its own, or is to get one."""
+        return self._need() > USUAL
+
+    def begun(self) -> tuple[int, bytes] | None:
+        """Size and first bytes of the frame that is not there whole; None where not even its size is."""
+        if self.held < _SIZE.size:
+            return None
+        at = self._start + _SIZE.size
+        return _SIZE.unpack_from(self._buffer, self._start)[0], bytes(self._buffer[at : min(at + 8, self._end)])
+
+    def next_key(self) -> int | None:
+        """The API key of the next frame, if it is there whole."""
+        if self.held < _SIZE.size + 2 or self.held < _SIZE.size + _SIZE.unpack_from(self._buffer, self._start)[0]:
+            return None
+        at = self._start + _SIZE.size
+        return int.from_bytes(self._buffer[at : at + 2], "big")
+
+    def take(self) -> Data | None:
+        """The next frame without its size, None where it is not there whole.
+
+        Raises MalformedFrame for a negative size and FrameTooLarge for one above the maximum.
+        """
+        if self.held < _SIZE.size:
+            return None
+        (size,) = _SIZE.unpack_from(self._buffer, self._start)
+        if size < 0:
+            raise MalformedFrame(f"a frame of {size} bytes is announced")
+        if size > self._max_bytes:
+            raise FrameTooLarge(f"a frame of {size} bytes is announced, {self._max_bytes} are allowed")
+        begin, end = self._start + _SIZE.size, self._start + _SIZE.size + size
+        if end > self._end:
+            return None
+        frame: Data
+        if len(self._buffer) == USUAL:
+            frame = bytes(memoryview(self._buffer)[begin:end])
+            self._start = end
+            if self._start == self._end:
+                self._start = self._end = 0
+        else:
+            frame = memoryview(self._buffer).toreadonly()[begin:end]
+            self._buffer = bytearray(USUAL)
+            self._start = self._end = 0
+        return frame
+
+    def _need(self) -> int:
+        """Bytes of the frame that is coming, its size included, as far as is known."""
+        if self.held < _SIZE.size:
+            return 0
+        (size,) = _SIZE.unpack_from(self._buffer, self._start)
+        return _SIZE.size + size if 0 <= size <= self._max_bytes else 0
+
+    def _move_to(self, buffer: bytearray) -> None:
+        held = self.held
+        buffer[:held] = memoryview(self._buffer)[self._start : self._end]
+        self._buffer, self._start, self._end = buffer, 0, held
+
+
+class Receiver(Protocol):
+    """Who owns a stream."""
+
+    def received(self, count: int) -> None:
+        """So many bytes have come into the stream's frames."""
+
+    def pause_writing(self) -> None:
+        """The peer does not take what is sent."""
+
+    def resume_writing(self) -> None:
+        """It has taken it."""
+
+    def connection_lost(self) -> None:
+        """The connection is gone, whoever closed it."""
+
+
+class Stream:
+    """One connected socket, of which `receiver` hears. Lives on the loop."""
+
+    def __init__(self, connected: socket.socket, receiver: Receiver, max_frame_bytes: int) -> None:
+        self.frames = FrameBuffer(max_frame_bytes)
+        self._socket = connected
+        self._receiver = receiver
+        self._loop = asyncio.get_running_loop()
+        self._out: deque[Data] = deque()
+        self._waiting = 0
+        """Bytes in it."""
+        self._flush_ahead = self._writing = self._paused = self._reading = False
+        self._closing = self._gone = False
+        connected.setblocking(False)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.resume_reading()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing more is received or sent."""
+        return self._closing
+
+    # ------------------------------------------------------------------------------------------------ receiving
+
+    def pause_reading(self) -> None:
+        """Leave what comes in the socket."""
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._socket)
+
+    def resume_reading(self) -> None:
+        """Receive again."""
+        if not (self._reading or self._closing):
+            self._reading = True
+            self._loop.add_reader(self._socket, self._readable)
+
+    def _readable(self) -> None:
+        try:
+            count = self._socket.recv_into(self.frames.room())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.abort()
+            return
+        if count:
+            self.frames.received(count)
+            self._receiver.received(count)
+        else:
+            self.close()
+
+    # ------------------------------------------------------------------------------------------------ sending
+
+    def write(self, pieces: Iterable[Data]) -> None:
+        """Send these, after what was written before."""
+        if self._closing:
+            return
+        for piece in pieces:
+            self._out.append(piece)
+            self._waiting += len(piece)
+        if not (self._flush_ahead or self._writing):
+            self._flush_ahead = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Send as much as the socket takes."""
+        self._flush_ahead = False
+        try:
+            while self._out and not self._gone:
+                self._sent(
+                    self._socket.sendmsg([piece for piece, _ in zip(self._out, range(MOST_PIECES), strict=False)])
+                )
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self.abort()
+        if self._gone:
+            return
+        if bool(self._out) != self._writing:
+            self._writing = bool(self._out)
+            if self._writing:
+                self._loop.add_writer(self._socket, self._flush)
+            else:
+                self._loop.remove_writer(self._socket)
+        if self._closing and not self._out:
+            self._end()
+        elif not self._paused and self._waiting > HIGH_WATER:
+            self._paused = True
+            self._receiver.pause_writing()
+        elif self._paused and not self._out:
+            self._paused = False
+            self._receiver.resume_writing()
+
+    def _sent(self, count: int) -> None:
+        self._waiting -= count
+        out = self._out
+        while count:
+            size = len(out[0])
+            if size <= count:
+                out.popleft()
+                count -= size
+            else:
+                out[0] = memoryview(out[0])[count:]
+                count = 0
+        while out and not len(out[0]):
+            out.popleft()
+
+    # ------------------------------------------------------------------------------------------------ ending
+
+    def close(self) -> None:
+        """Close after what was written."""
+        if not self._closing:
+            self._closing = True
+            self.pause_reading()
+            if not self._out:
+                self._end()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._closing = True
+        self._out.clear()
+        self._end()
+
+    def _end(self) -> None:
+        if self._gone:
+            return
+        self._gone = True
+        self.pause_reading()
+        if self._writing:
+            self._loop.remove_writer(self._socket)
+        self._loop.call_soon(self._lost)
+
+    def _lost(self) -> None:
+        self._socket.close()
+        self._receiver.connection_lost()
