@@ -368,3 +368,6 @@ ADVERTISED: tuple[ApiVersionRange, ...] = tuple(
     ApiVersionRange(api.key, api.min_version, api.max_version) for api in APIS if api.advertised
 )
 """What clients are told of."""
+
+CARRIERS: frozenset[type] = frozenset(api.request for api in APIS if api.carries_records)
+"""The requests that go straight from the listeners to who answers about partitions: Produce and Fetch."""

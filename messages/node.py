@@ -303,9 +303,10 @@ class NodeReady:
 
 @message
 class ServeClients:
-    """To the listener gateway: start accepting; decoded requests go to `handler`."""
+    """To the listener gateway: start accepting; decoded requests go to `handler`, those with records to `records`."""
 
     handler: ActorAddress
+    records: ActorAddress | None = None
 
 
 @message

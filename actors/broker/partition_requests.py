@@ -45,7 +45,7 @@ from messages.errors import (
     NOT_LEADER_OR_FOLLOWER,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from messages.network import ClientResponse, CloseClient
+from messages.network import ClientRequest, ClientResponse, CloseClient
 from messages.node import StartPartitionRequests
 from messages.partition import (
     AppendBatch,
@@ -120,6 +120,10 @@ class PartitionRequestsActor(Dispatcher):
         self._fetches.brokers_alive(message.ids, message.racks if self._rack_aware else ())
 
     # ------------------------------------------------------------------------------------------------ requests
+
+    def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:
+        """A request with records, straight from the listener: Produce or Fetch."""
+        self.receiveMsg_Forwarded(Forwarded(sender, message), sender)
 
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
         """A client's or follower's request."""

@@ -27,6 +27,7 @@ from actors.gateway.connection import Connection
 from actors.gateway.limits import ConnectionCount, Files, MemoryPool, PeerLog
 from actors.gateway.workbench import Workbench
 from actors.runtime import LocalBase
+from messages.apis import CARRIERS
 from messages.cluster import Endpoint
 from messages.network import ClientPart, ClientRequest, ClientResponse, CloseClient
 from messages.node import NodeSettings, ServeClients
@@ -59,6 +60,7 @@ class ListenerGateway:
         """Listeners that accept nothing until there is room."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._handler: ActorAddress | None = None
+        self._records: ActorAddress | None = None
         self.address: ActorAddress = base.outsider("listener", self.receive)
 
     @property
@@ -110,8 +112,8 @@ class ListenerGateway:
             case CloseClient(id, reason):
                 if id in self._connections:
                     self._connections[id].refuse(reason)
-            case ServeClients(handler):
-                self._handler = handler
+            case ServeClients(handler, records):
+                self._handler, self._records = handler, records or handler
                 self._serve()
             case _:
                 _log.error("the listeners know no %s (from %s)", type(message).__name__, sender)
@@ -200,8 +202,10 @@ class ListenerGateway:
 
     def submit(self, request: ClientRequest | ClientPart) -> None:
         """Pass a request on to the actors, or a part that goes ahead of one."""
-        if self._handler is not None:
-            self._base.inject(self._handler, request, self.address)
+        straight = isinstance(request, ClientRequest) and type(request.request) in CARRIERS
+        to = self._records if straight else self._handler
+        if to is not None:
+            self._base.inject(to, request, self.address)
 
 
 def _bound(endpoint: Endpoint) -> socket.socket:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from thespian.actors import ActorAddress
 
 from actors.runtime import LocalBase
+from messages.apis import CARRIERS
 from messages.conversation import Answer, Ask
 from messages.network import (
     ClientRequest,
@@ -136,6 +137,7 @@ class MemoryListener:
         self._network = network
         self._endpoints = (*settings.listeners, *settings.advertised_listeners)
         self._handler: ActorAddress | None = None
+        self._records: ActorAddress | None = None
         self._waiting: list[tuple[_Exchange, str]] = []
         self.exchanges: dict[int, _Exchange] = {}
         self.address: ActorAddress = base.outsider("listener", self.receive)
@@ -169,8 +171,8 @@ class MemoryListener:
             case CloseClient(id, reason):
                 if id in self.exchanges:
                     self.exchanges[id].failed(f"connection closed: {reason}")
-            case ServeClients(handler):
-                self._handler = handler
+            case ServeClients(handler, records):
+                self._handler, self._records = handler, records or handler
                 waiting, self._waiting = self._waiting, []
                 for exchange, listener in waiting:
                     self._submit(exchange, listener)
@@ -191,5 +193,6 @@ class MemoryListener:
         request = ClientRequest(
             exchange.connection, transmit.correlation_id, transmit.client_id, listener, transmit.request
         )
-        if exchange.connection in self.exchanges and self._handler is not None:
-            self._base.inject(self._handler, request, self.address)
+        to = self._records if type(transmit.request) in CARRIERS else self._handler
+        if exchange.connection in self.exchanges and to is not None:
+            self._base.inject(to, request, self.address)

@@ -22,7 +22,7 @@ from messages.wire import FrameTooLarge, MalformedFrame
 USUAL = 64 * 1024
 """Bytes of a buffer for frames of usual size."""
 FIRST = 2 << 20
-"""Bytes of the first buffer of a large frame; a larger one gets more as it comes: announcing it costs the peer nothing."""
+"""Bytes of the first buffer of a large frame. A larger one gets more as it comes: the peer only announces it."""
 HIGH_WATER = 64 * 1024
 MOST_PIECES = 512
 """In one call; the system takes 1024."""

@@ -263,7 +263,7 @@ class NodeActor(FlowActor):
                 self._group_coordinator,
             ),
         )
-        self.send(start.listener, ServeClients(handler))
+        self.send(start.listener, ServeClients(handler, self._partition_requests))
         if self._controller is not None:
             self.send(self._controller, Startup())
         self._serving = True

@@ -11,6 +11,7 @@ Rule 4: each turn is measured, and what the loop's thread did between two: socke
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +40,8 @@ class LoopDriver:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: int | None = None
+        """The loop's, once it has taken a turn."""
         self._awake = False
         self._alarm: asyncio.TimerHandle | None = None
         self._requests = 0
@@ -53,7 +56,7 @@ class LoopDriver:
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to drive."""
-        self._loop = loop
+        self._loop, self._thread = loop, None
         self._awake = False
         self._turn_ended = None
         self.wake()
@@ -71,7 +74,10 @@ class LoopDriver:
         if not self._awake:
             self._awake = True
             try:
-                loop.call_soon_threadsafe(self._turn)
+                if threading.get_ident() == self._thread:
+                    loop.call_soon(self._turn)  # without the write that wakes a loop which sleeps
+                else:
+                    loop.call_soon_threadsafe(self._turn)
             except RuntimeError:  # the loop was closed under us: nobody drives until we are detached
                 self._awake = False
                 return False
@@ -106,6 +112,7 @@ class LoopDriver:
     def _turn(self) -> None:
         """One turn: the flag falls first, so that mail which arrives meanwhile schedules the next turn."""
         self._awake = False
+        self._thread = threading.get_ident()
         if self._loop is None:
             return
         kernel = self._kernel

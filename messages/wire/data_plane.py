@@ -1,7 +1,7 @@
 """Produce and Fetch between messages and bytes, written by hand: a third of the compiler's time where it matters.
 
 Rule 1: as the compiler's readers and writers (`compiler`, rule 4): generators that yield between slices, the same
-        kinds of errors. The tests of all APIs hold them, in every version, to an independent codec and to hostile bytes.
+        kinds of errors. The tests of all APIs hold every version to an independent codec and to hostile bytes.
 Rule 2: records are read in place and written in place: a reader gives views of the frame, a writer the bodies' own
         bytes among its pieces. Who has no use for pieces joins them.
 Rule 3: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and nothing goes ahead of these messages.
