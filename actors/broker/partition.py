@@ -108,6 +108,8 @@ log = logging.getLogger("kafka.cluster.Partition")
 
 Transition = Callable[[Partition, LeaderAndIsrPartitionState], tuple[Partition, bool]]
 
+ANY_TIME = 2**63 - 1
+"""A `message.timestamp.difference.max.ms` that no record's time exceeds."""
 FOLLOWERS_SERVE_SINCE = 11
 """The Fetch version from which consumers may read from followers."""
 NOT_AVAILABLE_SINCE = 5
@@ -285,7 +287,9 @@ class PartitionActor(Answerer):
         error_code = acks_verdict(message.acks) or leader.may_append(message.acks)
         if error_code != NONE:
             return ProducedPartition(part.partition, error_code)
-        refusal = produce_verdict(part.records, message.version, self._settings, self.port("time").wall_ms())
+        any_time = self._settings.timestamp_difference_max_ms == ANY_TIME
+        now_ms = 0 if any_time else self.port("time").wall_ms()
+        refusal = produce_verdict(part.records, message.version, self._settings, now_ms)
         if refusal.error_code != NONE:
             return ProducedPartition(part.partition, refusal.error_code, error_message=refusal.message)
         [header] = part.records.batches
@@ -298,8 +302,9 @@ class PartitionActor(Answerer):
         try:
             if not self._log_end:
                 logs.begin_epoch(self._log_path, self._known.leader_epoch)  # rule 5
+            known, settings, alone = self._known, self._settings, leader.is_alone
             error_code, first, _, append_time, end, duplicate = logs.append(
-                self._log_path, part.records.body, header, self._known.leader_epoch, self._settings.append_time
+                self._log_path, part.records.body, header, known.leader_epoch, settings.append_time, alone
             )
         except OSError as error:
             return ProducedPartition(part.partition, self._log_failed(error))
@@ -308,6 +313,8 @@ class PartitionActor(Answerer):
         if not duplicate:
             self._log_end = end
             leader.appended(end, self.now)
+            if alone:
+                self._high_watermark = end  # and noted by the append
         result = ProducedPartition(part.partition, NONE, first, append_time, self._log_start)
         if message.acks == -1:
             waiting = (sender, message.request, message.index, result)

@@ -92,6 +92,9 @@ class Connection:
         host, port = (connected.getpeername() or ("?", "?"))[:2]
         self._peer, self._host = f"{host}:{port}", f"/{host}"
         self._under_way: deque[_UnderWay] = deque()
+        self._bytes_under_way = 0
+        self._only_produce = True
+        """Whether all of them are Produce requests."""
         self._decoding = False
         self._size = 0
         """Bytes of the request that is being read."""
@@ -163,10 +166,7 @@ class Connection:
 
     def _takes_more(self) -> bool:
         """Whether a Produce may be under way beside what is."""
-        under_way = self._under_way
-        if len(under_way) >= UNDER_WAY or sum(each.size for each in under_way) >= UNDER_WAY_BYTES:
-            return False
-        return all(each.header.api_key == _PRODUCE for each in under_way)
+        return self._only_produce and len(self._under_way) < UNDER_WAY and self._bytes_under_way < UNDER_WAY_BYTES
 
     def _receive_more(self) -> None:
         """The next request is not there whole: see whether it may go on (rules 3 and 4 of `limits`)."""
@@ -227,6 +227,14 @@ class Connection:
 
     def _work(self, steps: Steps[T], then: Callable[[T], None]) -> None:
         """Take the steps, and go on with their result; close where they fail."""
+        try:
+            next(steps)
+        except StopIteration as done:
+            then(done.value)
+            return
+        except WireError as error:
+            self.refuse(str(error))
+            return
 
         def finished(result: T | WireError) -> None:
             self._steps.pop(id(steps), None)
@@ -236,7 +244,7 @@ class Connection:
                 then(result)
 
         self._steps[id(steps)] = steps
-        self._gateway.bench.begin(steps, finished)
+        self._gateway.bench.go_on_with(steps, finished)
 
     def _submit(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Pass a request on that was read."""
@@ -244,6 +252,8 @@ class Connection:
         self._decoding = False
         header, parts, request = read
         self._under_way.append(_UnderWay(header, self._size))
+        self._bytes_under_way += self._size
+        self._only_produce = header.api_key == _PRODUCE  # nothing begins behind any other request
         if API_BY_REQUEST[type(request)].control and not self._trusted:
             self._gateway.log.warning(
                 "%s on %s may not send a %s: refused", self._peer, self.listener, type(request).__name__
@@ -289,10 +299,12 @@ class Connection:
         """Send the answers whose turn has come, and go on with the next requests."""
         answered.pieces = pieces
         while self._under_way and (first := self._under_way[0].pieces) is not None:
-            header = self._under_way.popleft().header
+            done = self._under_way.popleft()
+            self._bytes_under_way -= done.size
             if first:
                 self._gateway.active(self)
-                self._charge(sum(map(len, first)), header.api_key)
+                if not self._is_exempt(done.header.api_key):
+                    self._charge(sum(map(len, first)), done.header.api_key)
                 self._stream.write(first)
         self._go_on()
 

@@ -36,9 +36,13 @@ class Workbench:
         Who has no use for that any more closes the steps: `finished` then gets None.
         """
         if not self._step(steps, finished):
-            self._jobs.append((steps, finished))
-            if len(self._jobs) == 1:
-                self._go_on()
+            self.go_on_with(steps, finished)
+
+    def go_on_with(self, steps: Steps[T], finished: Finished[T]) -> None:
+        """As `begin`, for steps of which the first was taken."""
+        self._jobs.append((steps, finished))
+        if len(self._jobs) == 1:
+            self._go_on()
 
     async def result(self, steps: Steps[T]) -> T:
         """The steps' result; raises the WireError that they raise."""

@@ -216,9 +216,17 @@ class LogsPort:
     # ------------------------------------------------------------------------------------------------ records
 
     def append(
-        self, path: str, body: Body, header: tuple[int, ...], leader_epoch: int, append_time: bool
+        self,
+        path: str,
+        body: Body,
+        header: tuple[int, ...],
+        leader_epoch: int,
+        append_time: bool,
+        committed: bool = False,
     ) -> tuple[int, ...]:
         """Append a producer's batch, which has been checked, as the leader of `leader_epoch`.
+
+        `committed`: the high watermark goes with the log's end, and is noted for the next checkpoint.
 
         (error code, first offset, last offset, time of the append or -1, log end, whether it was there already)
         """
@@ -231,6 +239,8 @@ class LogsPort:
             return OUT_OF_ORDER_SEQUENCE, -1, -1, -1, log.end, False
         except InvalidProducerEpoch:
             return INVALID_PRODUCER_EPOCH, -1, -1, -1, log.end, False
+        if committed:
+            self.note_high_watermark(path, log.end)
         return NONE, done.first_offset, done.last_offset, done.append_time, log.end, done.duplicate
 
     def replicate(self, path: str, body: Body) -> tuple[int, int]:

@@ -16,9 +16,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from actors.gateway.listener import ListenerGateway
+from actors.gateway.stream import FrameBuffer
 from actors.runtime import LocalBase, RealClock
 from messages.apis import ADVERTISED, API_BY_KEY
 from messages.cluster import Endpoint
+from messages.data_requests import ProduceRequest, ProduceResponse
 from messages.errors import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION
 from messages.network import ClientRequest, ClientResponse, CloseClient
 from messages.node import NodeSettings, ServeClients
@@ -330,3 +332,63 @@ def test_a_stop_closes_everything(tmp_path: Path) -> None:
             return probe.connect_ex(("127.0.0.1", port)) != 0
 
     until(refused, what="the port is free", timeout=5)
+
+
+def test_produces_of_a_connection_are_under_way_together_and_answered_in_their_order() -> None:
+    """And what follows them, or is followed by them, waits for its turn."""
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
+        base.inject(gateway.address, ServeClients(handler))
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.ports["PLAINTEXT"])
+        produce, other = ProduceRequest(8, None, 1, 1000, ()), MetadataRequest(8, (), False)
+        for id, request in enumerate((produce, produce, produce, other, produce)):
+            writer.write(encode_request(request, id, "x"))
+        await eventually(lambda: len(seen) == 3)
+        for id in (2, 1, 0):
+            await turns()
+            assert [request.correlation_id for request in seen] == [0, 1, 2]
+            base.inject(gateway.address, ClientResponse(seen[0].connection, id, ProduceResponse(())))
+        answers = [await reader.readexactly(4 + 12) for _ in range(3)]
+        assert [int.from_bytes(answer[4:8], "big") for answer in answers] == [0, 1, 2]
+        await eventually(lambda: len(seen) == 4)
+        await turns()
+        assert len(seen) == 4, "nothing goes together with what is no Produce"
+        base.inject(gateway.address, ClientResponse(seen[0].connection, 3, MetadataResponse((), None, -1, ())))
+        await eventually(lambda: len(seen) == 5)
+        writer.close()
+
+    run_with_gateway(scenario)
+
+
+def test_a_large_frame_has_a_buffer_of_its_own_and_is_not_copied() -> None:
+    frames = FrameBuffer(1 << 30)
+    small, large = struct.pack(">i", 5) + b"small", struct.pack(">i", 300_000) + bytes(range(250)) * 1200
+    stream, position, taken = small + large + small, 0, []
+    while position < len(stream):
+        room = frames.room()
+        count = min(len(room), len(stream) - position, 70_000)
+        room[:count] = stream[position : position + count]
+        frames.received(count)
+        position += count
+        while (frame := frames.take()) is not None:
+            taken.append(frame)
+    assert [bytes(frame) for frame in taken] == [b"small", large[4:], b"small"]
+    view = taken[1]
+    assert isinstance(view, memoryview) and view.readonly
+
+
+@given(st.lists(st.binary(max_size=200_000), max_size=8), st.integers(1, 100_000))
+@hypothesis_settings(max_examples=50, deadline=None)
+def test_frames_are_cut_the_same_whatever_the_pieces(contents: list[bytes], piece: int) -> None:
+    stream = b"".join(struct.pack(">i", len(content)) + content for content in contents)
+    frames, position, taken = FrameBuffer(1 << 20), 0, []
+    while position < len(stream):
+        room = frames.room()
+        count = min(len(room), len(stream) - position, piece)
+        assert count, "there is room always"
+        room[:count] = stream[position : position + count]
+        frames.received(count)
+        position += count
+        while (frame := frames.take()) is not None:
+            taken.append(bytes(frame))
+    assert taken == contents

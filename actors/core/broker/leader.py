@@ -180,6 +180,11 @@ class Leader:
         """Who is in the ISR and does not belong there (rule 2)."""
         return [replica for replica in self.isr if replica != self.broker_id and self._is_out_of_sync(replica, now)]
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether what is appended is committed at once: there is no other replica (rule 5)."""
+        return len(self.replicas) == 1 and len(self.isr) >= self.required_isr
+
     def is_settled(self, replica: int) -> bool:
         """Whether a follower's next fetch from where it is changes nothing: it is in the ISR, for certain."""
         return replica in self.isr and self._writing is None
