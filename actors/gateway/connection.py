@@ -15,8 +15,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-import attrs
-
 from actors.gateway.limits import Allowance, MemoryPool, PeerLog
 from actors.gateway.stream import Data, Stream
 from actors.gateway.workbench import Workbench, letting_go
@@ -61,16 +59,18 @@ class Gateway(Protocol):
         """Pass a request on to the actors, or a part that goes ahead of one."""
 
 
-@attrs.define(eq=False)
 class _UnderWay:
     """A request that is not answered, or whose answer waits for those of others."""
 
-    header: RequestHeader
-    size: int
-    taken: bool = False
-    """Whether its answer has come."""
-    pieces: Sequence[Data] | None = None
-    """The answer's bytes."""
+    __slots__ = "header", "pieces", "size", "taken"
+
+    def __init__(self, header: RequestHeader, size: int) -> None:
+        self.header = header
+        self.size = size
+        self.taken = False
+        """Whether its answer has come."""
+        self.pieces: Sequence[Data] | None = None
+        """The answer's bytes."""
 
 
 class Connection:
