@@ -26,7 +26,7 @@ PUBLIC = "actors.public"
 """What other people's programs import, as `kafka_actors`; it knows nothing of the house."""
 
 KINDS: dict[str, str] = {
-    "harmless": """__future__ abc array base64 bisect collections contextlib copy dataclasses difflib enum errno
+    "harmless": """__future__ abc array base64 bisect collections contextlib copy csv dataclasses difflib enum errno
                    functools hashlib heapq itertools json keyword math operator re shlex string
                    struct textwrap types typing weakref""",
     "log": "logging",

@@ -22,6 +22,7 @@ FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
     "broker": "Run one node from a Kafka server.properties.",
+    "consumer-groups": "List, describe and delete consumer groups, and reset their offsets.",
     "down": "Stop the cluster that `up` runs in a folder.",
     "fixture": "Run clusters for a test program, as it says in lines of JSON.",
     "replay": "Replay a trace and compare every message and effect.",
@@ -32,7 +33,8 @@ COMMANDS = {
     "trace": "Give a trace of inputs back what it leaves out.",
     "up": "Run a cluster on this machine.",
 }
-"""Each command, and what it is for; it is the function `command` of the module of its name, imported when needed."""
+"""Each command, and what it is for; it is the function `command` of the module of its name (a dash is an underscore),
+imported when needed."""
 
 
 class Failed(click.ClickException):
@@ -52,7 +54,7 @@ class Commands(click.Group):
         """The command, imported; None for a name that is none."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"actors.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"actors.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

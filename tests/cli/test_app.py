@@ -101,7 +101,7 @@ def test_overrides() -> None:
 
 def test_modules_hold_their_commands() -> None:
     for name in COMMANDS:
-        assert importlib.import_module(f"actors.cli.{name}").command.name == name
+        assert importlib.import_module(f"actors.cli.{name.replace('-', '_')}").command.name == name
 
 
 def test_busy_ports_are_named(capsys: pytest.CaptureFixture[str]) -> None:

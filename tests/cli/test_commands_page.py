@@ -30,7 +30,7 @@ def quoted(key: str) -> bool:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands_and_their_options(name: str) -> None:
     assert re.search(rf"^\| `{name}\b", PAGE, re.MULTILINE)
-    command: click.Command = importlib.import_module(f"actors.cli.{name}").command
+    command: click.Command = importlib.import_module(f"actors.cli.{name.replace('-', '_')}").command
     options = {option for each in command.params if not getattr(each, "hidden", False) for option in each.opts}
     if name == "topics":
         options = {f"--{action}" for action in ACTIONS}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -162,6 +164,90 @@ def test_no_committed_offset_is_lost_or_made_up_when_coordinators_are_killed(clu
     until(lambda: cluster.in_sync(GROUPS, 3), what="in sync again", timeout=60)
     assert committed(cluster, group) == len(consumed)
     member.close()
+
+
+def left(cluster: Three, group: str, records: int, **settings: object) -> None:
+    """The group has read and committed so many records, and its member has left."""
+    member = consumer(cluster, group, **settings)
+    member.subscribe([TOPIC])
+    read(member, records)
+    member.commit(asynchronous=False)
+    member.close()
+
+
+def ours(cluster: Three, *arguments: str) -> str:
+    """What consumer-groups says."""
+    done = run_ours("consumer-groups", "--bootstrap-server", cluster.bootstrap, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_our_command_lists_describes_resets_and_deletes(cluster: Three) -> None:
+    left(cluster, "told", RECORDS)
+    assert "told" in ours(cluster, "--list").splitlines()
+    assert ["told", "Empty"] in [line.split() for line in ours(cluster, "--list", "--state", "empty").splitlines()]
+    rows = [line.split() for line in ours(cluster, "--describe", "--group", "told").splitlines()]
+    assert ["told", TOPIC, "0", "100", "100", "0", "-", "-", "-"] in rows
+    every = ("--reset-offsets", "--group", "told", "--topic", TOPIC)
+    looked = ours(cluster, *every, "--to-earliest")
+    assert ["told", TOPIC, "2", "0"] in [line.split() for line in looked.splitlines()]
+    assert committed(cluster, "told") == RECORDS, "it was only looked at"
+    for scenario, total in (
+        (("--to-offset", "7"), 21),
+        (("--shift-by", "-100"), 0),
+        (("--shift-by", "30"), 90),
+        (("--to-latest",), RECORDS),
+        (("--to-current",), RECORDS),
+        (("--by-duration", "P1D"), 0),
+        (("--to-datetime", "2099-01-01T00:00:00.000"), RECORDS),
+    ):
+        ours(cluster, *every, *scenario, "--execute")
+        assert committed(cluster, "told") == total, scenario
+    part = ours(cluster, "--reset-offsets", "--group", "told", "--topic", f"{TOPIC}:1", "--to-earliest", "--export")
+    assert part.splitlines() == [f"{TOPIC},1,0"]
+    assert "('told') was successful" in ours(cluster, "--delete", "--group", "told")
+    gone = run_ours("consumer-groups", "--bootstrap-server", cluster.bootstrap, "--describe", "--group", "told")
+    assert (gone.returncode, gone.stderr) == (1, "Error: Consumer group 'told' does not exist.\n")
+
+
+def test_an_active_group_is_described_and_left_alone(cluster: Three) -> None:
+    member = consumer(cluster, "active", **{"client.id": "me"})
+    member.subscribe([TOPIC])
+    polled(member)(member.assignment)
+    [row] = [line.split() for line in ours(cluster, "--describe", "--group", "active", "--members").splitlines()[2:]]
+    assert (row[0], row[2:]) == ("active", ["/127.0.0.1", "me", "3"])
+    [state] = [line.split() for line in ours(cluster, "--describe", "--group", "active", "--state").splitlines()[2:]]
+    assert state[3:] == ["range", "Stable", "1"]
+    for arguments in (("--delete",), ("--reset-offsets", "--all-topics", "--to-latest")):
+        done = run_ours("consumer-groups", "--bootstrap-server", cluster.bootstrap, "--group", "active", *arguments)
+        assert done.returncode == 1
+        assert "'active'" in done.stderr
+    member.close()
+
+
+def test_kafkas_own_tool_says_the_same(cluster: Three, apache_jars: Path) -> None:
+    left(cluster, "compared", 100)
+    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{apache_jars}/*"]
+    tool = [*java, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server"]
+
+    def theirs(*arguments: str) -> list[list[str]]:
+        done = subprocess.run(
+            [*tool, cluster.bootstrap, *arguments], capture_output=True, text=True, timeout=60, check=True
+        )
+        return sorted(line.split() for line in done.stdout.splitlines() if line)
+
+    def words(*arguments: str) -> list[list[str]]:
+        said = [line for line in ours(cluster, *arguments).splitlines() if line]
+        return sorted(line.split() for line in said if "no active members" not in line)
+
+    for arguments in (("--describe", "--group", "compared"), ("--describe", "--group", "compared", "--state")):
+        assert words(*arguments) == theirs(*arguments), arguments
+    assert ["compared"] in theirs("--list")
+    reset = ("--reset-offsets", "--group", "compared", "--topic", TOPIC, "--to-offset", "5", "--execute")
+    assert theirs(*reset)
+    assert committed(cluster, "compared") == 15
+    assert "successful" in str(theirs("--delete", "--group", "compared"))
+    assert "compared" not in ours(cluster, "--list").splitlines()
 
 
 def test_the_record_of_all_this_replays(cluster: Three) -> None:

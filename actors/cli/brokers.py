@@ -1,0 +1,171 @@
+"""The brokers of a cluster as a command talks to them: a connection to each, one request at a time.
+
+Rule: what cannot be asked for now (a coordinator that is being elected, groups that are being loaded) is asked again
+until the time is up.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from actors.cli.app import Failed
+from messages import errors
+from messages.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+)
+from messages.group_requests import FindCoordinatorRequest
+from messages.requests import MetadataBroker, MetadataRequest, MetadataResponse, MetadataTopic
+from messages.vocabulary import Message
+from messages.wire import FrameReader, WireError, decode_response, encode_request
+
+METADATA_VERSION, FIND_VERSION = 8, 2
+CLIENT_ID = "kafka-actors"
+RETRY_SECONDS = 0.1
+TO_BE_ASKED_AGAIN = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+
+NAMES = {value: name for name, value in vars(errors).items() if name.isupper()}
+
+R = TypeVar("R", bound=Message)
+
+
+def name_of(code: int) -> str:
+    """A code as Kafka names it."""
+    return NAMES.get(code, f"error {code}")
+
+
+class NotNow(Exception):
+    """A code that another try may not meet."""
+
+
+class Brokers:
+    """A cluster by its bootstrap servers. Nothing takes longer than `timeout` seconds."""
+
+    def __init__(self, bootstrap: Sequence[tuple[str, int]], timeout: float) -> None:
+        self._bootstrap = bootstrap
+        self._timeout = timeout
+        self._links: dict[int, tuple[socket.socket, FrameReader]] = {}
+        self._brokers: dict[int, MetadataBroker] = {}
+        self._correlation_id = 0
+
+    def close(self) -> None:
+        """Close all connections."""
+        for link, _ in self._links.values():
+            link.close()
+
+    def metadata(self, topics: Sequence[str] = ()) -> MetadataResponse:
+        """Brokers, and these topics, from the first bootstrap server that answers. Failed where none does."""
+        request = MetadataRequest(METADATA_VERSION, tuple(topics), False)
+        reasons = []
+        for host, port in self._bootstrap:
+            try:
+                with socket.create_connection((host, port), self._timeout) as link:
+                    found: MetadataResponse = self._exchange(link, FrameReader(), request)
+                self._brokers = {broker.id: broker for broker in found.brokers}
+                return found
+            except (OSError, WireError) as error:
+                reasons.append(f"{host}:{port}: {error}")
+        raise Failed(f"no bootstrap server answers: {'; '.join(reasons)}")
+
+    def topics(self, names: Sequence[str]) -> dict[str, MetadataTopic]:
+        """The topics of these names. Failed where one does not exist."""
+        found = {topic.name: topic for topic in self.metadata(names).topics}
+        for name in names:
+            if found[name].error_code != NONE:
+                raise Failed(f"topic '{name}': {name_of(found[name].error_code)}")
+        return found
+
+    def ids(self) -> list[int]:
+        """The live brokers."""
+        if not self._brokers:
+            self.metadata()
+        return list(self._brokers)
+
+    def ask(self, broker: int, request: Message) -> Message:
+        """What a broker answers. Failed where it does not."""
+        place = self._brokers.get(broker)
+        if place is None:
+            self.metadata()
+            place = self._brokers.get(broker)
+        if place is None:
+            raise Failed(f"broker {broker} is not alive")
+        try:
+            if broker not in self._links:
+                self._links[broker] = socket.create_connection((place.host, place.port), self._timeout), FrameReader()
+            return self._exchange(*self._links[broker], request)
+        except (OSError, WireError) as error:
+            raise Failed(f"broker {broker} at {place.host}:{place.port}: {error}") from error
+
+    def coordinator(self, group: str) -> MetadataBroker:
+        """Who coordinates a group. Failed where nobody does in time."""
+
+        def find() -> MetadataBroker:
+            found = self.ask(self.ids()[0], FindCoordinatorRequest(FIND_VERSION, group))
+            self.check(found.error_code, f"the coordinator of group '{group}'")
+            return MetadataBroker(found.node_id, found.host, found.port)
+
+        return self.in_time(find)
+
+    def ask_coordinator(self, group: str, request: Message, code: Callable[[Message], int]) -> Message:
+        """What a group's coordinator answers; `code` is where the answer says how it went."""
+
+        def ask() -> Message:
+            answer = self.ask(self.coordinator(group).id, request)
+            if code(answer) in TO_BE_ASKED_AGAIN:
+                raise NotNow(f"group '{group}': {name_of(code(answer))}")
+            return answer
+
+        return self.in_time(ask)
+
+    def check(self, code: int, what: str) -> None:
+        """NotNow or Failed unless the code is NONE."""
+        if code in TO_BE_ASKED_AGAIN:
+            raise NotNow(f"{what}: {name_of(code)}")
+        if code != NONE:
+            raise Failed(f"{what}: {name_of(code)}")
+
+    def in_time(self, work: Callable[[], R]) -> R:
+        """What `work` returns when it can. Failed where it cannot in time."""
+        until = time.monotonic() + self._timeout
+        while True:
+            try:
+                return work()
+            except NotNow as reason:
+                if time.monotonic() > until:
+                    raise Failed(f"{reason} after {self._timeout:g} s") from reason
+            time.sleep(RETRY_SECONDS)
+
+    def _exchange(self, link: socket.socket, reader: FrameReader, request: Message) -> Message:
+        self._correlation_id += 1
+        link.sendall(encode_request(request, self._correlation_id, CLIENT_ID))
+        while received := link.recv(65536):
+            for frame in reader.feed(received):
+                return decode_response(type(request), request.version, frame)[1]
+        raise ConnectionError("the connection was closed without an answer")
+
+
+def places_of(text: str) -> list[tuple[str, int]]:
+    """The places of "host:port,host:port". ValueError where it is none."""
+    places = []
+    for each in text.split(","):
+        host, colon, port = each.strip().rpartition(":")
+        if not (host and colon and port.isdigit()):
+            raise ValueError(f"'{each.strip()}' is no bootstrap server: it should be host:port")
+        places.append((host.strip("[]"), int(port)))
+    return places
+
+
+@contextmanager
+def brokers(bootstrap: str, timeout: float) -> Iterator[Brokers]:
+    """The cluster of these bootstrap servers, as long as the context. ValueError for what is no address."""
+    cluster = Brokers(places_of(bootstrap), timeout)
+    try:
+        yield cluster
+    finally:
+        cluster.close()

@@ -1,0 +1,165 @@
+"""`kafka-actors consumer-groups`: kafka-consumer-groups' options for what is mostly done with groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from actors.cli.brokers import brokers
+from actors.cli.display import printable
+from actors.cli.group_admin import (
+    GroupAdmin,
+    Target,
+    ago,
+    moment_of,
+    read_offsets,
+    shift_by,
+    to_current,
+    to_earliest,
+    to_latest,
+    to_offset,
+    to_offsets,
+    to_time,
+)
+
+ACTIONS = ("list", "describe", "delete", "reset_offsets")
+VIEWS = ("members", "offsets", "state")
+SCENARIOS = (
+    *("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_datetime", "by_duration"),
+    "from_file",
+)
+_DURATION = re.compile(
+    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
+
+
+@click.command("consumer-groups", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
+@click.option("--bootstrap-server", metavar="HOST:PORT,..", required=True, help="Brokers to connect to.")
+@click.option("--list", is_flag=True, help="List all consumer groups.")
+@click.option("--describe", is_flag=True, help="Describe groups: offsets and lag, unless said otherwise.")
+@click.option("--delete", is_flag=True, help="Delete groups that are empty, with their offsets.")
+@click.option("--reset-offsets", is_flag=True, help="Set where groups that are not active go on; see --execute.")
+@click.option("--group", multiple=True, help="The group to act on. May be repeated.")
+@click.option("--all-groups", is_flag=True, help="Act on all groups.")
+@click.option("--members", is_flag=True, help="Describe the members.")
+@click.option("--offsets", is_flag=True, help="Describe offsets and lag.")
+@click.option(
+    "--state", is_flag=False, flag_value="", help="Describe the state. With --list: only groups in these states."
+)
+@click.option("--verbose", is_flag=True, help="With --members: what each is assigned.")
+@click.option("--topic", multiple=True, metavar="TOPIC[:0,1,..]", help="Whose offsets to reset. May be repeated.")
+@click.option("--all-topics", is_flag=True, help="Reset all offsets that the group has.")
+@click.option("--to-earliest", is_flag=True, help="To the beginning.")
+@click.option("--to-latest", is_flag=True, help="To the end.")
+@click.option("--to-current", is_flag=True, help="To where the group is.")
+@click.option("--to-offset", type=int, help="To an offset.")
+@click.option("--shift-by", type=int, metavar="N", help="N records further, or back where N is below 0.")
+@click.option("--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="To the first records of a moment.")
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first records of so long ago.")
+@click.option("--from-file", type=click.Path(path_type=Path), help="To what a file of topic,partition,offset says.")
+@click.option("--execute", is_flag=True, help="Do reset the offsets.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be reset. The default.")
+@click.option("--export", is_flag=True, help="Show what is reset as topic,partition,offset.")
+@click.option(
+    "--timeout", type=int, default=5000, show_default=True, metavar="MS", help="How long to wait for brokers."
+)
+def command(bootstrap_server: str, timeout: int, **options: Any) -> int:
+    """List, describe and delete consumer groups, and reset their offsets, as kafka-consumer-groups does."""
+    action = _one_of(ACTIONS, options, "Command must include exactly one action")
+    target = _target(options) if action == "reset_offsets" else None
+    _check_use(action, options)
+    try:
+        with brokers(bootstrap_server, timeout / 1000) as cluster:
+            admin = GroupAdmin(cluster, lambda line: click.echo(printable(line)))
+            _act(admin, action, target, options)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return 0
+
+
+def _act(admin: GroupAdmin, action: str, target: Target | None, options: dict[str, Any]) -> None:
+    if action == "list":
+        states = options["state"]
+        admin.list_groups(None if states is None else [each.strip() for each in states.split(",") if each.strip()])
+        return
+    names = [group.group_id for group in admin.groups()] if options["all_groups"] else options["group"]
+    if action == "delete":
+        admin.delete(names)
+        return
+    for name in names:
+        if target is not None:
+            topics = None if options["all_topics"] else options["topic"]
+            admin.reset(name, topics, target, options["execute"], options["export"])
+        elif options["members"]:
+            admin.describe_members(name, options["verbose"])
+        elif options["state"] is not None:
+            admin.describe_state(name)
+        else:
+            admin.describe_offsets(name)
+    if target is not None and not options["execute"] and not options["dry_run"]:
+        click.echo("WARN: No action was performed: --execute is missing.", err=True)
+
+
+def _given(names: Sequence[str], options: dict[str, Any]) -> list[str]:
+    return [name for name in names if options[name] is not None and options[name] is not False]
+
+
+def _said(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _one_of(names: Sequence[str], options: dict[str, Any], what: str) -> str:
+    given = _given(names, options)
+    if len(given) != 1:
+        raise click.UsageError(f"{what}: {', '.join(map(_said, names))}")
+    return given[0]
+
+
+def _check_use(action: str, options: dict[str, Any]) -> None:
+    """Which options go together. Raises click.UsageError."""
+    if action != "list" and bool(options["group"]) == options["all_groups"]:
+        raise click.UsageError(f"Option {_said(action)} takes one of these options: --group, --all-groups")
+    if action == "describe" and len(_given(VIEWS, options)) > 1:
+        raise click.UsageError("Option --describe takes at most one of these options: --members, --offsets, --state")
+    if action == "reset_offsets":
+        whole = options["all_topics"] or options["from_file"] is not None
+        if bool(options["topic"]) == whole and options["from_file"] is None:
+            raise click.UsageError("Option --reset-offsets takes one of these options: --topic, --all-topics")
+        if options["execute"] and options["dry_run"]:
+            raise click.UsageError("Option --reset-offsets only accepts one of --execute and --dry-run")
+
+
+def _target(options: dict[str, Any]) -> Target:
+    """Where to go on. Raises click.UsageError."""
+    scenario = _one_of(SCENARIOS, options, "Option --reset-offsets requires one of these options")
+    value = options[scenario]
+    try:
+        match scenario:
+            case "to_offset":
+                return to_offset(value)
+            case "shift_by":
+                return shift_by(value)
+            case "to_datetime":
+                return to_time(moment_of(value))
+            case "by_duration":
+                return to_time(ago(_duration(value)))
+            case "from_file":
+                wanted = read_offsets(value)
+                options["topic"] = [f"{topic}:{number}" for topic, number in wanted]
+                return to_offsets(wanted)
+    except ValueError as error:
+        raise click.UsageError(f"{_said(scenario)} {value}: {error}") from error
+    return {"to_earliest": to_earliest, "to_latest": to_latest, "to_current": to_current}[scenario]
+
+
+def _duration(text: str) -> timedelta:
+    """ValueError where the text is none."""
+    match = _DURATION.fullmatch(text)
+    if match is None or text[-1] in "PT":
+        raise ValueError("a duration is written PnDTnHnMnS")
+    return timedelta(**{unit: float(count) for unit, count in match.groupdict().items() if count})

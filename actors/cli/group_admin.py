@@ -1,0 +1,375 @@
+"""What `kafka-actors consumer-groups` does: lists, describes and deletes groups, and resets their offsets.
+
+Rule 1: the tables are Kafka's, column for column.
+Rule 2: offsets are reset of inactive groups alone, and only looked at unless --execute says so.
+"""
+
+from __future__ import annotations
+
+import csv
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from actors.cli.app import Failed
+from actors.cli.brokers import Brokers, name_of
+from messages.cluster import TopicPartition
+from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
+from messages.errors import NONE
+from messages.group_requests import (
+    CommittedPartition,
+    DeleteGroupsRequest,
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroupsRequest,
+    ListedGroup,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+
+LIST_VERSION, DESCRIBE_VERSION, FETCH_VERSION, COMMIT_VERSION, DELETE_VERSION, OFFSETS_VERSION = 4, 5, 7, 7, 1, 5
+INACTIVE = ("Empty", "Dead")
+NOBODY = "-"
+
+Offsets = Mapping[TopicPartition, int]
+Target = Callable[["GroupAdmin", Offsets, Sequence[TopicPartition]], Offsets]
+"""(admin, what is committed, partitions) -> where they are to begin."""
+
+
+class Row(NamedTuple):
+    """One partition of a described group."""
+
+    partition: TopicPartition
+    current: str
+    end: str
+    lag: str
+    member: DescribedMember | None
+
+
+class GroupAdmin:
+    """Groups of a cluster; what is to be read goes to `say`, line by line."""
+
+    def __init__(self, cluster: Brokers, say: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._say = say
+
+    # ------------------------------------------------------------------------------------------------ what there is
+
+    def groups(self, states: Sequence[str] = ()) -> list[ListedGroup]:
+        """All groups of all brokers, by name."""
+
+        def of(broker: int) -> list[ListedGroup]:
+            answer = self._cluster.ask(broker, ListGroupsRequest(LIST_VERSION, tuple(states)))
+            self._cluster.check(answer.error_code, f"the groups of broker {broker}")
+            return list(answer.groups)
+
+        found = [each for broker in self._cluster.ids() for each in self._cluster.in_time(partial(of, broker))]
+        return sorted(found, key=lambda group: group.group_id)
+
+    def group(self, name: str) -> DescribedGroup:
+        """How one group stands."""
+        answer = self._cluster.ask_coordinator(
+            name, DescribeGroupsRequest(DESCRIBE_VERSION, (name,)), lambda answer: answer.groups[0].error_code
+        )
+        group: DescribedGroup = answer.groups[0]
+        if group.error_code != NONE:
+            raise Failed(f"group '{name}': {name_of(group.error_code)}")
+        return group
+
+    def committed(self, name: str) -> dict[TopicPartition, int]:
+        """The offsets that a group has committed."""
+        answer = self._cluster.ask_coordinator(
+            name, OffsetFetchRequest(FETCH_VERSION, name, None), lambda answer: answer.error_code
+        )
+        if answer.error_code != NONE:
+            raise Failed(f"the offsets of group '{name}': {name_of(answer.error_code)}")
+        return {each.partition: each.committed_offset for each in answer.partitions if each.committed_offset >= 0}
+
+    def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        """Where partitions reach a time (ms), begin (EARLIEST) or end (LATEST); those without a leader are left out."""
+        wanted = list(partitions)
+        by_leader: dict[int, list[TopicPartition]] = {}
+        topics = {topic.name: topic for topic in self._cluster.metadata(sorted({p.topic for p in wanted})).topics}
+        for topic in topics.values():
+            for each in topic.partitions:
+                tp = TopicPartition(topic.name, each.partition)
+                if tp in wanted and each.leader >= 0:
+                    by_leader.setdefault(each.leader, []).append(tp)
+        found = {}
+        for leader, led in by_leader.items():
+            queries = tuple(OffsetQuery(tp, timestamp) for tp in led)
+            for listed in self._cluster.ask(leader, ListOffsetsRequest(OFFSETS_VERSION, -1, queries)).partitions:
+                if listed.error_code == NONE:
+                    found[listed.partition] = listed.offset
+        return found
+
+    # ------------------------------------------------------------------------------------------------ list, describe
+
+    def list_groups(self, states: Sequence[str] | None) -> None:
+        """The groups' names; with their states where `states` are asked for, of those states or of all."""
+        groups = self.groups(states or ())
+        if states is None:
+            for group in groups:
+                self._say(group.group_id)
+            return
+        self._table(
+            (("GROUP", 25), ("STATE", 20)), [(group.group_id, group.group_state) for group in groups], ahead=False
+        )
+
+    def describe_offsets(self, name: str) -> None:
+        """A group's partitions: where it is, and how far behind."""
+        group = self._existing(name)
+        committed = self.committed(name)
+        if not group.members and committed:
+            self._say(f"\nConsumer group '{name}' has no active members.")
+        rows = self._rows(group, committed)
+        columns = (
+            *(("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), ("CURRENT-OFFSET", 15), ("LOG-END-OFFSET", 15)),
+            *(("LAG", 15), ("CONSUMER-ID", 15), ("HOST", 15), ("CLIENT-ID", 0)),
+        )
+        self._table(
+            columns,
+            [
+                (name, row.partition.topic, str(row.partition.partition), row.current, row.end, row.lag, *_who(row))
+                for row in rows
+            ],
+        )
+
+    def _rows(self, group: DescribedGroup, committed: Offsets) -> list[Row]:
+        owners = {tp: member for member in group.members for tp in assigned(member.member_assignment)}
+        partitions = [*owners, *(tp for tp in committed if tp not in owners)]
+        ends = self.offsets(partitions, LATEST)
+        rows = []
+        for tp in partitions:
+            at, end = committed.get(tp), ends.get(tp)
+            lag = NOBODY if at is None or end is None else str(end - at)
+            rows.append(Row(tp, _said(at), _said(end), lag, owners.get(tp)))
+        return rows
+
+    def describe_members(self, name: str, verbose: bool) -> None:
+        """A group's members."""
+        group = self._existing(name)
+        if not group.members:
+            self._say(f"\nConsumer group '{name}' has no active members.")
+            return
+        static = any(member.group_instance_id for member in group.members)
+        columns = [("GROUP", 15), ("CONSUMER-ID", 15), ("HOST", 15), ("CLIENT-ID", 15), ("#PARTITIONS", 15)]
+        if static:
+            columns.insert(2, ("GROUP-INSTANCE-ID", 17))
+        if verbose:
+            columns.append(("ASSIGNMENT", 0))
+        rows = []
+        for member in group.members:
+            parts = assigned(member.member_assignment)
+            row = [name, member.member_id, member.client_host, member.client_id, str(len(parts))]
+            if static:
+                row.insert(2, member.group_instance_id or NOBODY)
+            if verbose:
+                row.append(_by_topic(parts) or NOBODY)
+            rows.append(tuple(row))
+        self._table(columns, rows)
+
+    def describe_state(self, name: str) -> None:
+        """A group's state, and who coordinates it."""
+        group, coordinator = self._existing(name), self._cluster.coordinator(name)
+        columns = (("GROUP", 25), ("COORDINATOR (ID)", 25), ("ASSIGNMENT-STRATEGY", 20), ("STATE", 15), ("#MEMBERS", 0))
+        place = f"{coordinator.host}:{coordinator.port}  ({coordinator.id})"
+        row = (name, place, group.protocol_data, group.group_state, str(len(group.members)))
+        self._table(columns, [row])
+
+    def _existing(self, name: str) -> DescribedGroup:
+        group = self.group(name)
+        if group.group_state == "Dead":
+            raise Failed(f"Consumer group '{name}' does not exist.")
+        return group
+
+    # ------------------------------------------------------------------------------------------------ delete, reset
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete groups. Failed where one cannot be."""
+        failed = []
+        for name in names:
+            answer = self._cluster.ask_coordinator(
+                name, DeleteGroupsRequest(DELETE_VERSION, (name,)), lambda answer: answer.results[0].error_code
+            )
+            if answer.results[0].error_code != NONE:
+                failed.append(f"* Group '{name}' could not be deleted due to: {name_of(answer.results[0].error_code)}")
+        done = [name for name in names if not any(f"'{name}'" in line for line in failed)]
+        quoted = ", ".join(f"'{name}'" for name in done)
+        if failed:
+            if done:
+                self._say(f"\nThese consumer groups were deleted successfully: {quoted}")
+            raise Failed("\n".join(("Deletion of some consumer groups failed:", *failed)))
+        self._say(f"Deletion of requested consumer groups ({quoted}) was successful.")
+
+    def reset(self, name: str, topics: Sequence[str] | None, target: Target, execute: bool, export: bool) -> None:
+        """Where a group shall go on in these topics ("t" or "t:0,1"; None: wherever it has offsets)."""
+        group = self.group(name)
+        if group.group_state not in INACTIVE:
+            raise Failed(
+                f"Assignments can only be reset if the group '{name}' is inactive, but the current state is"
+                f" {group.group_state}."
+            )
+        committed = self.committed(name)
+        partitions = list(committed) if topics is None else self._partitions(topics)
+        wanted = target(self, committed, partitions)
+        if execute and wanted:
+            self._commit(name, wanted)
+        if export:
+            for tp, offset in wanted.items():
+                self._say(f"{tp.topic},{tp.partition},{offset}")
+            return
+        columns = (("GROUP", 30), ("TOPIC", 30), ("PARTITION", 10), ("NEW-OFFSET", 15))
+        self._table(columns, [(name, tp.topic, str(tp.partition), str(offset)) for tp, offset in wanted.items()])
+
+    def _partitions(self, topics: Sequence[str]) -> list[TopicPartition]:
+        named: dict[str, list[int] | None] = {}
+        for each in topics:
+            topic, colon, numbers = each.partition(":")
+            named[topic] = [int(number) for number in numbers.split(",")] if colon else None
+        known = self._cluster.topics(list(named))
+        return [
+            TopicPartition(topic, number)
+            for topic, numbers in named.items()
+            for number in (sorted(each.partition for each in known[topic].partitions) if numbers is None else numbers)
+        ]
+
+    def _commit(self, name: str, wanted: Offsets) -> None:
+        parts = tuple(CommittedPartition(tp, offset) for tp, offset in wanted.items())
+        answer = self._cluster.ask_coordinator(
+            name,
+            OffsetCommitRequest(COMMIT_VERSION, name, -1, "", parts),
+            lambda answer: answer.partitions[0].error_code,
+        )
+        refused = [each for each in answer.partitions if each.error_code != NONE]
+        if refused:
+            reasons = ", ".join(f"{each.partition}: {name_of(each.error_code)}" for each in refused)
+            raise Failed(f"offsets of group '{name}' could not be committed: {reasons}")
+
+    # ------------------------------------------------------------------------------------------------ tables
+
+    def _table(self, columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]], ahead: bool = True) -> None:
+        """A table with at least these widths (0: the last, as it comes)."""
+        widths = [
+            width and max(width, *(len(row[place]) for row in rows), len(title)) if rows else width
+            for place, (title, width) in enumerate(columns)
+        ]
+        lines = [[title for title, _ in columns], *rows]
+        if ahead:
+            self._say("")
+        for line in lines:
+            self._say(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+def _said(offset: int | None) -> str:
+    return NOBODY if offset is None else str(offset)
+
+
+def _who(row: Row) -> tuple[str, str, str]:
+    member = row.member
+    return (NOBODY,) * 3 if member is None else (member.member_id, member.client_host, member.client_id)
+
+
+def _by_topic(partitions: Sequence[TopicPartition]) -> str:
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return ", ".join(f"{topic}({','.join(map(str, sorted(numbers)))})" for topic, numbers in sorted(topics.items()))
+
+
+def assigned(assignment: bytes) -> list[TopicPartition]:
+    """The partitions of a consumer's assignment; none where it is not one that consumers understand."""
+    try:
+        found = []
+        (topics,), at = struct.unpack_from(">i", assignment, 2), 6
+        for _ in range(topics):
+            (length,) = struct.unpack_from(">h", assignment, at)
+            name, at = assignment[at + 2 : at + 2 + length].decode(), at + 2 + length
+            (count,) = struct.unpack_from(">i", assignment, at)
+            found += [TopicPartition(name, n) for n in struct.unpack_from(f">{count}i", assignment, at + 4)]
+            at += 4 + 4 * count
+    except (struct.error, UnicodeDecodeError):
+        return []
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------- where to go on
+
+
+def to_earliest(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
+    """The beginnings."""
+    return admin.offsets(partitions, EARLIEST)
+
+
+def to_latest(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
+    """The ends."""
+    return admin.offsets(partitions, LATEST)
+
+
+def to_current(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
+    """What is committed, else the end."""
+    ends = admin.offsets([tp for tp in partitions if tp not in committed], LATEST)
+    return {tp: committed.get(tp, ends.get(tp, 0)) for tp in partitions}
+
+
+def to_offsets(wanted: Offsets) -> Target:
+    """These offsets, as far as there are records."""
+
+    def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
+        return _within(admin, {tp: wanted[tp] for tp in partitions if tp in wanted})
+
+    return target
+
+
+def to_offset(offset: int) -> Target:
+    """This offset everywhere, as far as there are records."""
+    return lambda admin, committed, partitions: _within(admin, dict.fromkeys(partitions, offset))
+
+
+def shift_by(count: int) -> Target:
+    """So many records further (less than 0: back)."""
+
+    def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
+        missing = [str(tp) for tp in partitions if tp not in committed]
+        if missing:
+            raise Failed(f"Cannot shift offset for partition {missing[0]} since there is no current committed offset")
+        return _within(admin, {tp: committed[tp] + count for tp in partitions})
+
+    return target
+
+
+def to_time(moment: datetime) -> Target:
+    """The first records of a moment or later, else the end."""
+
+    def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
+        found = admin.offsets(partitions, int(moment.timestamp() * 1000))
+        ends = admin.offsets(partitions, LATEST)
+        return {tp: found[tp] if found.get(tp, -1) >= 0 else ends[tp] for tp in partitions if tp in ends}
+
+    return target
+
+
+def _within(admin: GroupAdmin, wanted: Offsets) -> Offsets:
+    starts, ends = admin.offsets(wanted, EARLIEST), admin.offsets(wanted, LATEST)
+    return {tp: min(max(offset, starts[tp]), ends[tp]) for tp, offset in wanted.items() if tp in starts and tp in ends}
+
+
+def read_offsets(file: Path) -> dict[TopicPartition, int]:
+    """Lines of topic,partition,offset, as --export writes them. ValueError where one is none."""
+    with file.open(newline="", encoding="utf-8") as lines:
+        return {TopicPartition(topic, int(number)): int(offset) for topic, number, offset in csv.reader(lines)}
+
+
+def moment_of(text: str) -> datetime:
+    """YYYY-MM-DDTHH:mm:SS.sss, of UTC unless it says otherwise. ValueError where it is none."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def ago(duration: timedelta) -> datetime:
+    """The moment that lies so long back."""
+    return datetime.now(UTC) - duration

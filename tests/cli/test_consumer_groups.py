@@ -1,0 +1,91 @@
+"""`consumer-groups`: which options go together, and the small things of which its tables are made."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from actors.cli.brokers import places_of
+from actors.cli.consumer_groups import _duration, command
+from actors.cli.group_admin import assigned, moment_of, read_offsets
+from messages.cluster import TopicPartition
+
+NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, [*NOWHERE, *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "exactly one action"),
+        (("--list", "--delete"), "exactly one action"),
+        (("--describe",), "--group, --all-groups"),
+        (("--describe", "--group", "g", "--all-groups"), "--group, --all-groups"),
+        (("--describe", "--group", "g", "--members", "--state"), "--members, --offsets, --state"),
+        (("--reset-offsets", "--group", "g", "--topic", "t"), "requires one of these options"),
+        (("--reset-offsets", "--group", "g", "--topic", "t", "--to-latest", "--to-earliest"), "one of these options"),
+        (("--reset-offsets", "--group", "g", "--to-latest"), "--topic, --all-topics"),
+        (("--reset-offsets", "--group", "g", "--topic", "t", "--to-latest", "--execute", "--dry-run"), "--dry-run"),
+        (("--reset-offsets", "--group", "g", "--topic", "t", "--by-duration", "soon"), "PnDTnHnMnS"),
+        (("--reset-offsets", "--group", "g", "--topic", "t", "--to-datetime", "soon"), "--to-datetime soon"),
+        (("--reset-offsets", "--group", "g", "--topic", "t", "--to-offset", "x"), "not a valid integer"),
+    ],
+)
+def test_wrong_use(arguments: tuple[str, ...], words: str) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, words in result.output) == (2, True), result.output
+
+
+def test_where_nobody_is() -> None:
+    result = run("--list", "--timeout", "100")
+    assert (result.exit_code, "no bootstrap server answers: 127.0.0.1:1" in result.output) == (1, True), result.output
+
+
+@pytest.mark.parametrize("text", ["host", "host:", ":9092", "host:port", "a:1,b"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match="is no bootstrap server"):
+        places_of(text)
+    assert places_of("a:1, [::1]:2") == [("a", 1), ("::1", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("P1D", timedelta(days=1)),
+        ("PT5M", timedelta(minutes=5)),
+        ("P2DT3H4M5.5S", timedelta(days=2, hours=3, minutes=4, seconds=5.5)),
+        *((text, None) for text in ("", "P", "PT", "P1DT", "5M", "P5M", "PT-5M")),
+    ],
+)
+def test_durations(text: str, expected: timedelta | None) -> None:
+    if expected is None:
+        with pytest.raises(ValueError, match="PnDTnHnMnS"):
+            _duration(text)
+    else:
+        assert _duration(text) == expected
+
+
+def test_moments() -> None:
+    assert moment_of("2026-11-21T10:00:00.500") == datetime(2026, 11, 21, 10, 0, 0, 500_000, UTC)
+    assert moment_of("2026-11-21T10:00:00+02:00") == datetime(2026, 11, 21, 8, tzinfo=UTC)
+
+
+def test_offsets_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_text("t,0,5\nu,1,6\n")
+    assert read_offsets(file) == {TopicPartition("t", 0): 5, TopicPartition("u", 1): 6}
+    file.write_text("t,0\n")
+    with pytest.raises(ValueError):
+        read_offsets(file)
+
+
+def test_assignments() -> None:
+    two = b"\0\1\0\0\0\2" + b"\0\1t\0\0\0\2\0\0\0\0\0\0\0\1" + b"\0\1u\0\0\0\1\0\0\0\3" + b"\xff\xff\xff\xff"
+    assert assigned(two) == [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 3)]
+    assert [assigned(each) for each in (b"", b"\0\1", two[:15], b"\0\0\0\0\0\0")] == [[], [], [], []]
