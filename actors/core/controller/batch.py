@@ -5,9 +5,10 @@ Rule 1: a batch is a local variable of the step that fills it. It cannot outlive
 Rule 2: brokers get all LeaderAndIsr first, then all UpdateMetadata, then all StopReplica; only those alive, which
         includes those shutting down; and each with its own broker epoch.
 Rule 3: for one replica the last state wins, but `is_new` and `delete_partition` stick once they are set.
-Rule 4: whoever gets a partition's LeaderAndIsr, all brokers get its UpdateMetadata; the partitions of a batch's
-        UpdateMetadata are the same objects in all its requests. Large requests go in parts (`messages.parts`), which
-        brokers that are told the same share.
+Rule 4: whoever gets a partition's LeaderAndIsr, all brokers get its UpdateMetadata.
+Rule 5: what is told of a partition is one object, for all brokers and for all batches, until its leadership or its
+        assignment is another: it is made, encoded and recorded once. Large requests go in parts (`messages.parts`),
+        which brokers that are told the same share.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from __future__ import annotations
 import logging
 import operator
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, repeat
+from typing import Any, NamedTuple
 
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext
 from actors.core.controller.instructions import SendRequest
-from actors.core.controller.slicing import MOVES, Pauses, drop
+from actors.core.controller.slicing import drop
 from messages.cluster import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -29,8 +31,8 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Flow, in_slices
-from messages.parts import LeaderAndIsrPart, Part, StopReplicaPart, UpdateMetadataPart, cut_entries
+from messages.conversation import SLICE, Flow, Pause, in_turns
+from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
 from messages.protocol_version import at_least
 from messages.requests import (
     LeaderAndIsrPartitionState,
@@ -68,12 +70,26 @@ def request_versions(ibp: str) -> tuple[int, int, int]:
     return leader_and_isr, update_metadata, stop_replica
 
 
-_Parted = tuple[tuple[LeaderAndIsrPartitionState, ...], tuple[tuple[Part, ...], tuple[LeaderAndIsrPartitionState, ...]]]
+_LED_BY = operator.attrgetter("leader")
 
 
-def _leaders(states: Iterable[LeaderAndIsrPartitionState]) -> Counter[int]:
-    """Leader -> how many of these states name it."""
-    return Counter(map(operator.attrgetter("leader"), states))
+class _Told(NamedTuple):
+    """A part of a LeaderAndIsr, and how many of its states name each leader."""
+
+    part: LeaderAndIsrPart
+    leaders: Counter[int]
+
+    @classmethod
+    def of(cls, entries: tuple[LeaderAndIsrPartitionState, ...]) -> _Told:
+        return cls(LeaderAndIsrPart(entries), Counter(map(_LED_BY, entries)))
+
+
+def _stop_parts(
+    states: Iterable[StopReplicaPartitionState],
+) -> Flow[tuple[tuple[StopReplicaPart, ...], tuple[StopReplicaPartitionState, ...]]]:
+    """The states in parts, and the rest that their message holds, made some at a time."""
+    *ahead, rest = (yield from in_turns(tuple, _chunks(states))) or ((),)
+    return tuple([StopReplicaPart(chunk) for chunk in ahead]), rest
 
 
 class RequestBatch:
@@ -87,11 +103,6 @@ class RequestBatch:
         self._metadata_partitions: dict[TopicPartition, None] = {}
         self._stop_replica: dict[int, dict[TopicPartition, StopReplicaPartitionState]] = {}
         self._offline_replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
-        self._parted: list[_Parted] = []
-        """The states of each LeaderAndIsr that was sent, and how they were cut."""
-        self._last_made: dict[
-            TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment, bool, LeaderAndIsrPartitionState]
-        ] = {}
 
     def add_leader_and_isr(
         self,
@@ -112,10 +123,28 @@ class RequestBatch:
                 states[partition] = self._state(partition, leadership, assignment, True)
             else:
                 states[partition] = state
+        self._tell_all()
+        self._metadata_partitions[partition] = None
+
+    def add_roles(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
+        """Tell one broker its roles in those of these partitions whose leadership is known, and all brokers with it."""
+        leaderships, assignments = self._context.leadership, self._context.assignments
+        led = [partition for partition in partitions if partition in leaderships]
+        if not led:
+            return
+        states = self._leader_and_isr.setdefault(broker_id, {})
+        for partition in led:
+            sticky = states.get(partition)
+            is_new = sticky is not None and sticky.is_new
+            states[partition] = self._state(partition, leaderships[partition], assignments[partition], is_new)
+        self._tell_all()
+        self._metadata_partitions.update(dict.fromkeys(led))
+
+    def _tell_all(self) -> None:
+        """Every broker's metadata cache."""
         if not self._metadata_to_all:
             self._metadata_to_all = True
             self._metadata_brokers.update(dict.fromkeys(self._context.brokers))
-        self._metadata_partitions[partition] = None
 
     def add_update_metadata(self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
         """Tell these brokers' metadata caches of these partitions, and of the live brokers in any case."""
@@ -145,7 +174,7 @@ class RequestBatch:
         yield from self._send_leader_and_isr(versions[0])
         yield from self._send_update_metadata(versions[1])
         yield from self._send_stop_replica(versions[2])
-        yield from drop(self._last_made, self._metadata_partitions, *self._leader_and_isr.values())
+        yield from drop(self._metadata_partitions, *self._leader_and_isr.values())
 
     def _state(
         self,
@@ -154,8 +183,8 @@ class RequestBatch:
         assignment: ReplicaAssignment,
         is_new: bool,
     ) -> LeaderAndIsrPartitionState:
-        """The state for the wire; for the same leadership and assignment the same one, for all brokers."""
-        last = self._last_made.get(partition)
+        """The state for the wire (rule 5)."""
+        last = self._context.last_roles.get(partition)
         if last is not None and last[0] is leadership and last[1] is assignment and last[2] is is_new:
             return last[3]
         state = LeaderAndIsrPartitionState(
@@ -170,18 +199,19 @@ class RequestBatch:
             assignment.removing,
             is_new,
         )
-        self._last_made[partition] = leadership, assignment, is_new, state
+        self._context.last_roles[partition] = leadership, assignment, is_new, state
         return state
 
     def _send_leader_and_isr(self, version: int) -> Flow[None]:
-        context, pauses = self._context, Pauses()
+        context, told = self._context, list[_Told]()
         for broker_id, states in self._leader_and_isr.items():
             broker = context.brokers.get(broker_id)
             if broker is None:
                 continue
+            told = yield from self._told(states.values(), told)
             led: Counter[int] = Counter()
-            for part in (yield from in_slices(_leaders, tuple(states.values()))):
-                led.update(part)
+            for each in told:
+                led.update(each.leaders)
             live_leaders = self._live_leaders(led)
             log.info(
                 "%s Sending LeaderAndIsr request to broker %d with %d become-leader and %d become-follower partitions",
@@ -190,24 +220,29 @@ class RequestBatch:
                 led[broker_id],
                 len(states) - led[broker_id],
             )
-            parts, rest = self._leader_and_isr_parts(tuple(states.values()))
+            *parts, last = (each.part for each in told)
+            rest = last.entries
             yield SendRequest(
                 broker_id,
                 LeaderAndIsrRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_leaders),
-                parts,
+                tuple(parts),
             )
-            yield from pauses.after(len(states))
 
-    def _leader_and_isr_parts(
-        self, states: tuple[LeaderAndIsrPartitionState, ...]
-    ) -> tuple[tuple[Part, ...], tuple[LeaderAndIsrPartitionState, ...]]:
-        """The states in parts: those of a broker before it that is told the very same, where there is one."""
-        for other, parted in self._parted:
-            if len(other) == len(states) and all(map(operator.is_, other, states)):
-                return parted
-        parted = cut_entries(LeaderAndIsrPart, states)
-        self._parted.append((states, parted))
-        return parted
+    def _told(self, states: Iterable[LeaderAndIsrPartitionState], before: Sequence[_Told]) -> Flow[list[_Told]]:
+        """The states in parts: those of the broker `before` where it is told the very same."""
+        remaining, told = iter(states), list[_Told]()
+        for shared in chain(before, repeat(None)):
+            entries = tuple(islice(remaining, SLICE))
+            if not entries:
+                break
+            if told:
+                yield Pause()
+            same = shared is not None and len(shared.part.entries) == len(entries)
+            if shared is not None and same and all(map(operator.is_, shared.part.entries, entries)):
+                told.append(shared)
+            else:
+                told.append(_Told.of(entries))
+        return told
 
     def _live_leaders(self, leaders: Iterable[int]) -> tuple[LiveLeader, ...]:
         """Where these leaders are reached. One that has lost its listener for brokers costs the others nothing."""
@@ -228,18 +263,17 @@ class RequestBatch:
         if not receivers:
             return
         all_online = context.all_online()
-        made = yield from in_slices(
-            lambda part: self._metadata_states(part, all_online), tuple(self._metadata_partitions), MOVES
+        made = yield from in_turns(
+            lambda part: self._metadata_states(part, all_online), _chunks(self._metadata_partitions)
         )
-        states = tuple(chain.from_iterable(made))
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
         log.info(
             "%s Sending UpdateMetadata request to brokers %s for %d partitions",
             context.tag,
             [broker.id for broker in receivers],
-            len(states),
+            sum(map(len, made)),
         )
-        parts, rest = cut_entries(UpdateMetadataPart, states)
+        parts, rest = tuple([UpdateMetadataPart(states) for states in made[:-1]]), made[-1] if made else ()
         for broker in receivers:
             yield SendRequest(
                 broker.id,
@@ -248,32 +282,40 @@ class RequestBatch:
             )
 
     def _metadata_states(
-        self, partitions: Sequence[TopicPartition], all_online: bool
-    ) -> list[UpdateMetadataPartitionState]:
-        """The states of these partitions; those without known leadership are left out."""
-        context, queued = self._context, self._context.queued
+        self, partitions: Iterable[TopicPartition], all_online: bool
+    ) -> tuple[UpdateMetadataPartitionState, ...]:
+        """The states of these partitions (rule 5); those without known leadership are left out."""
+        context, queued, known = self._context, self._context.queued, self._context.last_metadata
         states = []
         for partition in partitions:
             leadership = context.leadership.get(partition)
             if leadership is None:
                 continue
-            replicas = context.assignment(partition).replicas
+            assignment = context.assignment(partition)
+            offline = () if all_online else self._offline(partition, assignment.replicas)
             leader, epoch, zk_version = leadership.leader, leadership.leader_epoch, leadership.zk_version
             if partition.topic in queued:
                 leader, epoch, zk_version = LEADER_DURING_DELETE, 0, 0
-            states.append(
-                UpdateMetadataPartitionState(
-                    partition,
-                    leadership.controller_epoch,
-                    leader,
-                    epoch,
-                    leadership.isr,
-                    zk_version,
-                    replicas,
-                    () if all_online else self._offline(partition, replicas),
-                )
+            else:
+                last = known.get(partition)
+                same = last is not None and last[0] is leadership and last[1] is assignment
+                if last is not None and same and last[2].offline_replicas == offline:
+                    states.append(last[2])
+                    continue
+            state = UpdateMetadataPartitionState(
+                partition,
+                leadership.controller_epoch,
+                leader,
+                epoch,
+                leadership.isr,
+                zk_version,
+                assignment.replicas,
+                offline,
             )
-        return states
+            states.append(state)
+            if leader != LEADER_DURING_DELETE:
+                known[partition] = leadership, assignment, state
+        return tuple(states)
 
     def _offline(self, partition: TopicPartition, replicas: tuple[int, ...]) -> tuple[int, ...]:
         """Which of the replicas are not online; the same tuple for all partitions with the same replicas."""
@@ -286,33 +328,37 @@ class RequestBatch:
         return known
 
     def _send_stop_replica(self, version: int) -> Flow[None]:
-        context, pauses = self._context, Pauses()
+        context = self._context
         for broker_id, states in self._stop_replica.items():
             broker = context.brokers.get(broker_id)
             if broker is None:
                 continue
-            if version >= 3:
-                requests = [tuple(states.values())]
-            else:
+            requests: list[Iterable[StopReplicaPartitionState]] = [states.values()]
+            if version < 3:
                 requests = [
-                    tuple(state for state in states.values() if state.delete_partition is delete)
-                    for delete in (True, False)
+                    [state for state in states.values() if state.delete_partition is delete] for delete in (True, False)
                 ]
             for stopped in requests:
-                if stopped:
+                parts, rest = yield from _stop_parts(stopped)
+                if rest:
                     log.info(
                         "%s Sending StopReplica request for %d replicas to broker %d",
                         context.tag,
-                        len(stopped),
+                        sum(len(part.entries) for part in parts) + len(rest),
                         broker_id,
                     )
-                    parts, rest = cut_entries(StopReplicaPart, stopped)
                     yield SendRequest(
                         broker_id,
                         StopReplicaRequest(version, context.broker_id, context.epoch, broker.epoch, rest),
                         parts,
                     )
-            yield from pauses.after(len(states))
+
+
+def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """The items, SLICE at a time; not as one list, which would be a large one."""
+    remaining = iter(items)
+    while chunk := list(islice(remaining, SLICE)):
+        yield chunk
 
 
 def announce(
@@ -321,5 +367,5 @@ def announce(
     """UpdateMetadata of these partitions, and of the live brokers in any case, to these brokers (None: to all)."""
     batch = RequestBatch(context)
     batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, ())
-    yield from in_slices(lambda part: batch.add_update_metadata((), part), tuple(partitions))
+    yield from in_turns(lambda part: batch.add_update_metadata((), part), _chunks(partitions))
     yield from batch.send()

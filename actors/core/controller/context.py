@@ -6,6 +6,8 @@ Rule 2: collections that are iterated are dicts, in the order in which things we
 Rule 3: a removed topic leaves nothing behind, no states either (trap T12: Kafka's linger, and meet a re-created topic).
 Rule 4: the number of offline partitions is counted at the moves, except for topics whose deletion has started.
 Rule 5: which partitions are led by another than their preferred replica is kept where leaderships and assignments are.
+Rule 6: what brokers were last told of a partition is kept with the leadership and assignment that it says, which are
+        replaced and never changed: whoever finds the same two has found what to tell (`batch`, rule 5).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from messages.cluster import (
 )
 from messages.conversation import Flow, slices
 from messages.node import NodeSettings
+from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataPartitionState
 from messages.topic_deletion import DeletingTopic, DeletionSets
 from messages.zookeeper import TopicAssignment
 
@@ -106,6 +109,12 @@ class ControllerContext:
         self.hosted: dict[int, dict[TopicPartition, None]] = {}
         self.leadership: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self.astray: dict[TopicPartition, None] = {}
+        self.last_roles: dict[
+            TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment, bool, LeaderAndIsrPartitionState]
+        ] = {}
+        self.last_metadata: dict[
+            TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment, UpdateMetadataPartitionState]
+        ] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
         self.replica_states: dict[int, dict[TopicPartition, ReplicaState]] = {}
         self.leaderless: dict[TopicPartition, None] = {}
@@ -116,7 +125,7 @@ class ControllerContext:
     def tables(self) -> tuple[dict[Any, Any], ...]:
         """What has an entry for each partition or replica."""
         tables: list[dict[Any, Any]] = [self.leadership, self.astray, self.assignments, self.partition_states]
-        tables.append(self.leaderless)
+        tables += [self.leaderless, self.last_roles, self.last_metadata]
         for grouped in (self.hosted, self.replica_states, self.offline_dirs, self.topics):
             tables += grouped.values()
         return tuple(tables)
@@ -272,6 +281,8 @@ class ControllerContext:
                 offline.pop(partition, None)
             self.leadership.pop(partition, None)
             self.astray.pop(partition, None)
+            self.last_roles.pop(partition, None)
+            self.last_metadata.pop(partition, None)
             self.leaderless.pop(partition, None)
             self.reassigning.pop(partition, None)
             state = self.partition_states.pop(partition, None)

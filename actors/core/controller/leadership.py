@@ -2,6 +2,8 @@
 
 Rule 1: many partitions are read, and written, by one question.
 Rule 2: a write that met another version is tried again after a new read, for the partitions left over only (trap T2).
+        A state that is known need not be read before: the write succeeds only if the znode is as it was when that was
+        learnt, so it does what a read in front of it would have led to. What meets anything else is then read.
 Rule 3: a partition whose znode was written by a newer controller is not touched.
 Rule 4: what fails for a partition is told to the log and leaves it where it was.
 """
@@ -26,6 +28,14 @@ Failures = dict[TopicPartition, str]
 _FAILURES_LOGGED = 20
 
 
+def known_states(
+    context: ControllerContext, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
+    """What is known of those partitions whose leadership is known, and ours to change (rules 2 and 3)."""
+    known = ((partition, context.leadership.get(partition)) for partition in partitions)
+    return {tp: state for tp, state in known if state is not None and state.controller_epoch <= context.epoch}
+
+
 def read_states(
     context: ControllerContext, partitions: Sequence[TopicPartition], failures: Failures
 ) -> Flow[dict[TopicPartition, LeaderIsrAndControllerEpoch]]:
@@ -47,9 +57,12 @@ def read_states(
 
 
 def write_states(
-    context: ControllerContext, updates: Sequence[Leadership], failures: Failures
+    context: ControllerContext, updates: Sequence[Leadership], failures: Failures, as_known: bool = False
 ) -> Flow[tuple[list[Leadership], list[TopicPartition]]]:
-    """Write conditionally. What was written, now cached with the new version, and what has to be read again."""
+    """Write conditionally. What was written, now cached with the new version, and what has to be read again.
+
+    `as_known`: the updates follow from what we know, not from what was read just now; whatever is refused is read.
+    """
     written: list[Leadership] = []
     again: list[TopicPartition] = []
     if not updates:
@@ -66,7 +79,7 @@ def write_states(
             )
             context.lead(partition, state)
             written.append(Leadership(partition, state))
-        elif result.code == BAD_VERSION:
+        elif result.code == BAD_VERSION or as_known:
             again.append(partition)
         else:
             failures[partition] = f"its state could not be written: {CODE_NAMES[result.code]}"

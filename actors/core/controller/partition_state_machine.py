@@ -18,7 +18,7 @@ from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, target_replicas
 from actors.core.controller.elections import Candidates, Choice, Strategy
 from actors.core.controller.failures import passing
-from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
+from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
 from actors.core.controller.slicing import chosen, sliced
 from actors.core.controller.states import PartitionState, Row, State, Table
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
@@ -133,11 +133,15 @@ def create(step: Step) -> Flow[None]:
 
 
 def elect(step: Step) -> Flow[None]:
-    """Elect a leader by the strategy: read the state, choose, write; what met another version is tried again."""
+    """Elect a leader by the strategy: choose by the state, write; what met another version is read and tried again."""
     context, remaining = step.context, step.partitions
+    states = known_states(context, remaining)
+    as_known = True
     while remaining:
-        states = yield from read_states(context, remaining, step.failures)
-        choices = yield from _choose(step, states)
+        failures = {} if as_known else step.failures
+        if not as_known:
+            states = yield from read_states(context, remaining, failures)
+        choices = yield from _choose(step, states, failures)
         updates = [
             Leadership(
                 partition,
@@ -151,7 +155,12 @@ def elect(step: Step) -> Flow[None]:
             )
             for partition, choice in choices.items()
         ]
-        written, remaining = yield from write_states(context, updates, step.failures)
+        asked = remaining
+        written, remaining = yield from write_states(context, updates, step.failures, as_known)
+        if as_known and len(written) < len(asked):
+            settled = step.failures.keys() | {tp for tp, _ in written}
+            remaining = [tp for tp in asked if tp not in settled]
+        as_known = False
         for partition, state in written:
             choice = choices[partition]
             context.unclean_elections += choice.unclean
@@ -175,10 +184,10 @@ def _enter(step: Step, partition: TopicPartition) -> None:
 
 
 def _choose(
-    step: Step, states: dict[TopicPartition, LeaderIsrAndControllerEpoch]
+    step: Step, states: dict[TopicPartition, LeaderIsrAndControllerEpoch], failures: Failures
 ) -> Flow[dict[TopicPartition, Choice]]:
     """What the strategy says of each partition."""
-    context, strategy, allow_unclean, failures = step.context, step.strategy, step.allow_unclean, step.failures
+    context, strategy, allow_unclean = step.context, step.strategy, step.allow_unclean
     unclean: dict[str, bool] = {}
     if strategy is elections.offline and not allow_unclean:
         unclean = yield from _unclean_allowed(context, states, failures)

@@ -4,8 +4,8 @@ The table at the end is the law: its rows say which moves are legal, and make th
 
 Rule 1: one call is one batch of requests over all brokers; within it the brokers are handled one after another, for
         each takes its replicas out of ISRs that the next one reads.
-Rule 2: a broker's replicas are handled many at a time: one read, one conditional write; only what met another version
-        is read again.
+Rule 2: a broker's replicas are handled many at a time, by one conditional write of what is known; only what met another
+        version is read, and tried again (`leadership`).
 Rule 3: what fails for a replica is logged and leaves it where it was.
 """
 
@@ -18,7 +18,7 @@ import attrs
 
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
-from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
+from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
 from actors.core.controller.slicing import Pauses, sliced
 from actors.core.controller.states import ReplicaState, Row, State, Table
 from messages.cluster import (
@@ -154,13 +154,8 @@ def enter_online(step: Step) -> Flow[None]:
 
 def stay_online(step: Step) -> Flow[None]:
     """Tell it its role."""
-    context, receivers = step.context, (step.broker_id,)
-    for partition in step.partitions:
-        leadership = context.leadership.get(partition)
-        if leadership is not None:
-            assignment = context.assignments[partition]
-            step.batch.add_leader_and_isr(receivers, partition, leadership, assignment, is_new=False)
-        step.states[partition] = ReplicaState.ONLINE
+    step.batch.add_roles(step.broker_id, step.partitions)
+    step.states.update(dict.fromkeys(step.partitions, ReplicaState.ONLINE))
     yield from ()
 
 
@@ -226,8 +221,13 @@ def _remove_from_isr(step: Step, partitions: Sequence[TopicPartition]) -> Flow[l
     in silence if its topic is being deleted.
     """
     context, broker_id = step.context, step.broker_id
-    done: list[Leadership] = []
-    remaining = partitions
+    known = known_states(context, partitions).items()
+    updates = [_without(step, tp, state) for tp, state in known if broker_id in state.isr]
+    done, again = yield from write_states(context, updates, step.failures, as_known=True)
+    written = {tp for tp, _ in done}
+    remaining: Sequence[TopicPartition] = again
+    if len(updates) < len(partitions):
+        remaining = [tp for tp in partitions if tp not in written and tp not in step.failures]
     while remaining:
         missing: Failures = {}
         states = yield from read_states(context, remaining, missing)
@@ -239,19 +239,27 @@ def _remove_from_isr(step: Step, partitions: Sequence[TopicPartition]) -> Flow[l
         updates = []
         for partition, state in states.items():
             if broker_id in state.isr:
-                leader = NO_LEADER if state.leader == broker_id else state.leader
-                isr = state.isr if len(state.isr) == 1 else tuple(r for r in state.isr if r != broker_id)
-                new = LeaderIsrAndControllerEpoch(leader, state.leader_epoch + 1, isr, context.epoch, state.zk_version)
-                updates.append(Leadership(partition, new))
+                updates.append(_without(step, partition, state))
             else:
                 kept = LeaderIsrAndControllerEpoch(
                     state.leader, state.leader_epoch, state.isr, context.epoch, state.zk_version
                 )
                 context.lead(partition, kept)
                 done.append(Leadership(partition, kept))
-        written, remaining = yield from write_states(context, updates, step.failures)
-        done += written
+        changed, remaining = yield from write_states(context, updates, step.failures)
+        done += changed
     return done
+
+
+def _without(step: Step, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> Leadership:
+    """The leadership when the replica has left the ISR."""
+    broker_id = step.broker_id
+    leader = NO_LEADER if state.leader == broker_id else state.leader
+    isr = state.isr if len(state.isr) == 1 else tuple(r for r in state.isr if r != broker_id)
+    return Leadership(
+        partition,
+        LeaderIsrAndControllerEpoch(leader, state.leader_epoch + 1, isr, step.context.epoch, state.zk_version),
+    )
 
 
 _R = ReplicaState

@@ -52,7 +52,12 @@ def inconsistencies(context: ControllerContext) -> list[str]:
     ]
     if len(offline) != context.offline_count:
         found.append(f"{len(offline)} partitions are offline, {context.offline_count} are counted")
-    for name, table in (("leadership", context.leadership), ("states", context.partition_states)):
+    for name, table in (
+        ("leadership", context.leadership),
+        ("states", context.partition_states),
+        ("roles told", context.last_roles),
+        ("metadata told", context.last_metadata),
+    ):
         if not set(table) <= partitions:
             found.append(f"{name} of unknown partitions: {sorted(set(table) - partitions)}")
     for broker_id, states in context.replica_states.items():

@@ -23,7 +23,7 @@ from messages.topic_deletion import (
     QueueDeletions,
     ResetDeletions,
 )
-from messages.zookeeper import DeleteTopics, GetPartitionStates, StopWatching
+from messages.zookeeper import DeleteTopics, StopWatching, UpdatePartitionStates
 from tests.core.controller.driver import Scene, endpoint, planned
 
 S = ReplicaState
@@ -282,7 +282,7 @@ def test_a_large_topic_is_deleted_in_slices() -> None:
         for broker_id in (1, 2):
             made.put_replica(partition, broker_id, S.ONLINE)
     made.run(deletion_plan.queue(made.context, ["large"]))
-    assert max(len(q.partitions) for q in made.asked if isinstance(q, GetPartitionStates)) <= SLICE
+    assert max(len(q.states) for q in made.asked if isinstance(q, UpdatePartitionStates)) <= SLICE
     queueing, made.pauses = made.pauses, 0
     made.run(deletion_plan.complete(made.context, replicas_of(made, "large", on=(1, 2))))
     assert "large" not in made.context.topics and made.agreed()

@@ -165,7 +165,7 @@ def test_a_shrink_that_met_another_version_is_made_again() -> None:
     scene.before_write.append(lambda: scene.znodes.update({T0: driver.leadership(6, 5, 6, version=1)}))
     move(scene, S.OFFLINE)
     assert scene.znodes[T0] == driver.leadership(6, 6, epoch=1, version=2)
-    assert sum(isinstance(question, GetPartitionStates) for question in scene.asked) == 2
+    assert sum(isinstance(question, GetPartitionStates) for question in scene.asked) == 1
 
 
 def test_a_topic_being_deleted_is_shrunk_but_nobody_follows_it_any_more() -> None:
