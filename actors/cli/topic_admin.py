@@ -199,8 +199,11 @@ class TopicAdmin:
         topics: tuple[str, ...] = self._ask(GetTopics(watch=False)).topics
         return topics
 
-    def _brokers(self) -> tuple[int, ...]:
-        return tuple(sorted(broker.id for broker in self._ask(GetBrokers(watch=False)).brokers))
+    def _brokers(self) -> dict[int, str | None]:
+        """The brokers by id, with their racks if all of them have one."""
+        found = self._ask(GetBrokers(watch=False)).brokers
+        racks = {broker.id: broker.rack for broker in sorted(found, key=lambda broker: broker.id)}
+        return dict.fromkeys(racks) if None in racks.values() else racks
 
     def _assignments(self, topics: Sequence[str]) -> tuple[TopicAssignment, ...]:
         if not topics:

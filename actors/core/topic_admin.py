@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from actors.core.refusal import Refused
-from actors.core.replica_assignment import InvalidAssignment, assign, extend
+from actors.core.replica_assignment import InvalidAssignment, Racks, assign, extend
 from actors.core.topic_name import check_name, collisions
 from messages.cluster import PartitionAssignment, ReplicaAssignment
 from messages.errors import (
@@ -36,14 +36,14 @@ def check_new_name(topic: str, existing: Collection[str]) -> None:
 
 
 def new_replicas(
-    brokers: Sequence[int], partitions: int, replication_factor: int, start: int, shift: int
+    racks: Racks, partitions: int, replication_factor: int, start: int, shift: int
 ) -> tuple[Replicas, ...]:
     """Replicas of each partition of a new topic on these brokers. Raises as `replica_assignment.assign`."""
-    if not brokers:
+    if not racks:
         raise TopicRefused(
             f"Replication factor: {replication_factor} larger than available brokers: 0.", INVALID_REPLICATION_FACTOR
         )
-    return assign(brokers, partitions, replication_factor, start, shift)
+    return assign(racks, partitions, replication_factor, start, shift)
 
 
 def given_replicas(assignments: Sequence[tuple[int, Replicas]]) -> tuple[Replicas, ...]:
@@ -63,7 +63,7 @@ def given_replicas(assignments: Sequence[tuple[int, Replicas]]) -> tuple[Replica
 
 
 def further_replicas(
-    described: TopicAssignment, partitions: int, brokers: Sequence[int], added: Sequence[Replicas] | None
+    described: TopicAssignment, partitions: int, racks: Racks, added: Sequence[Replicas] | None
 ) -> Sequence[Replicas]:
     """Replicas of the partitions to add to a topic, which is to have `partitions` then.
 
@@ -90,8 +90,8 @@ def further_replicas(
             " delete the topic and create it anew."
         )
     if added is None:
-        return extend(brokers, partition_0.replicas, count, partitions - count)
-    unknown = sorted({replica for replicas in added for replica in replicas} - set(brokers))
+        return extend(racks, partition_0.replicas, count, partitions - count)
+    unknown = sorted({replica for replicas in added for replica in replicas} - set(racks))
     if unknown:
         raise InvalidAssignment(f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
     if len(added) != partitions - count:

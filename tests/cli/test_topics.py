@@ -223,12 +223,12 @@ def test_wrong_use(line: str, words: str) -> None:
 
 def test_replica_assignment_as_apache_makes_it() -> None:
     """Some of the 110 cases that were compared with Kafka's AdminUtils."""
-    assert assign([0, 10, 20], 4, 2, 1, 1, 0) == ((10, 0), (20, 10), (0, 20), (10, 20))
-    brokers = [0, 10, 20, 30, 40]
+    assert assign(dict.fromkeys([0, 10, 20]), 4, 2, 1, 1, 0) == ((10, 0), (20, 10), (0, 20), (10, 20))
+    brokers = dict.fromkeys([0, 10, 20, 30, 40])
     assert assign(brokers, 3, 5, 4, 4, 4) == ((30, 40, 0, 10, 20), (40, 10, 20, 30, 0), (0, 20, 30, 40, 10))
-    assert extend([0, 1, 2], [1], 3, 2) == ((1,), (2,))
+    assert extend(dict.fromkeys([0, 1, 2]), [1], 3, 2) == ((1,), (2,))
     with pytest.raises(InvalidAssignment, match="larger than available brokers: 0"):
-        assign([], 1, 1, 0, 0)
+        assign({}, 1, 1, 0, 0)
 
 
 def test_a_topic_without_partitions_is_described_but_not_altered(shell: Shell) -> None:

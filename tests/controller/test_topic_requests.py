@@ -31,6 +31,7 @@ from messages.errors import (
     REQUEST_TIMED_OUT,
     TOPIC_ALREADY_EXISTS,
     TOPIC_DELETION_DISABLED,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.network import ClientRequest, ClientResponse
@@ -115,6 +116,26 @@ def test_new_topics_begin_at_brokers_in_turn(world: World) -> None:
     node = cluster(world)
     ask(world, node, create(*(CreatableTopic(name, 1, 1) for name in "abc")))
     assert sorted(world.replicas(name)[0] for name in "abc") == [(0,), (1,), (2,)]
+
+
+def test_replicas_stand_in_different_racks(world: World) -> None:
+    node = world.node(0, broker_rack="a")
+    for broker_id, rack in ((1, "a"), (2, "b"), (3, "b")):
+        world.broker(broker_id, rack)
+    ask(world, node, create(CreatableTopic("t", 8, 2)))
+    assert all({replica // 2 for replica in replicas} == {0, 1} for replicas in world.replicas("t").values())
+    ask(world, node, grow(GrowingTopic("t", 16)))
+    assert all({replica // 2 for replica in replicas} == {0, 1} for replicas in world.replicas("t").values())
+    assert len(world.replicas("t")) == 16
+
+
+def test_racks_of_some_brokers_only_are_refused(world: World) -> None:
+    """As by 3.9.1, which has no words for it."""
+    node = world.node(0, broker_rack="a")
+    world.broker(1)
+    ask(world, node, create(CreatableTopic("t", 1, 1)))
+    assert codes(world) == {"t": UNKNOWN_SERVER_ERROR}
+    assert world.topics() == ()
 
 
 def test_sizes_are_the_settings_where_nothing_is_said(world: World) -> None:

@@ -256,10 +256,10 @@ class World:
         self.run()
         return node
 
-    def broker(self, broker_id: int) -> None:
+    def broker(self, broker_id: int, rack: str | None = None) -> None:
         """Register a fake broker."""
         client = self.brokers[broker_id] = Client(MemoryStore(self.zk))
-        client.ask(RegisterBroker(Broker(broker_id, (endpoint(broker_id),)), 0, "2.6"))
+        client.ask(RegisterBroker(Broker(broker_id, (endpoint(broker_id),), rack=rack), 0, "2.6"))
         self.run()
 
     def lose(self, broker_id: int) -> None:

@@ -91,4 +91,4 @@ def planned(
             INVALID_REPLICATION_FACTOR,
         )
     start = len(others) % len(brokers)
-    return new_replicas(brokers, partitions, factor, start, start), overrides
+    return new_replicas(dict.fromkeys(brokers), partitions, factor, start, start), overrides

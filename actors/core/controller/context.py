@@ -161,6 +161,10 @@ class ControllerContext:
     def _brokers_changed(self) -> None:
         self.online_brokers = frozenset(b for b in self.brokers if b not in self.shutting_down)
 
+    def racks(self) -> dict[int, str | None]:
+        """Where the brokers stand, by id."""
+        return {broker_id: self.brokers[broker_id].rack for broker_id in sorted(self.brokers)}
+
     def endpoint(self, broker: Broker) -> Endpoint:
         """Where the controller reaches `broker`. Raises BrokerEndpointNotAvailable."""
         settings = self.settings

@@ -133,7 +133,7 @@ def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> tup
     partitions = settings.num_partitions if topic.num_partitions == BY_DEFAULT else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == BY_DEFAULT else topic.replication_factor
     start = (len(context.assignments) + made) % max(1, len(context.brokers))
-    return new_replicas(tuple(context.brokers), partitions, factor, start, start)
+    return new_replicas(context.racks(), partitions, factor, start, start)
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | Awaited]:
@@ -169,7 +169,7 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
         (described,) = found.topics
         wanted = None if topic.assignments is None else [each.broker_ids for each in topic.assignments]
         added = numbered(
-            further_replicas(described, topic.count, tuple(context.brokers), wanted), first=len(described.partitions)
+            further_replicas(described, topic.count, context.racks(), wanted), first=len(described.partitions)
         )
         if not request.validate_only:
             whole = TopicAssignment(topic.name, described.partitions + added)
