@@ -94,8 +94,15 @@ ROOMS: dict[str, Room] = {
         others="thespian",
         touches=_EVERYTHING,
     ),
+    "actors.simulation": Room(
+        f"{_RULES} messages.wire actors.core.controller actors.controller actors.gateway actors.node actors.runtime"
+        " actors.storage zk_bridge zk_bridge.client",
+        others="attrs",
+        touches="files chance threads",
+    ),
     "actors.cli": Room(
         f"{_RULES} messages.wire messages.trace actors.core.controller actors.core.broker actors.node actors.runtime"
+        " actors.simulation"
         " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
         others="click rich prometheus_client",
         touches=_EVERYTHING,

@@ -102,6 +102,8 @@ class MemoryZooKeeper:
         self.nodes: dict[str, _Node] = {"/": _Node(None, 0, 0)}
         self.sessions: list[MemoryStore] = []
         self.up = True
+        self.observers: list[Callable[[tuple[WriteOp, ...], tuple[Written, ...], int], None]] = []
+        """Each is called after every transaction with its operations, their results, and the session that made it."""
         self._session_ids = itertools.count(0x1000)
 
     def new_session(self) -> int:
@@ -145,6 +147,8 @@ class MemoryZooKeeper:
             for step in reversed(undo):
                 step()
             raise
+        for observer in self.observers:
+            observer(ops, tuple(results), session)
         for change in changes:
             for each in tuple(self.sessions):
                 each.changed(change)
@@ -319,13 +323,16 @@ class MemoryStore:
             self._child_watches.discard(change.path)
         self._sink(change)
 
-    def disconnect(self) -> None:
-        """Cut the link: the session and its ephemerals live on, the watches do not."""
+    def disconnect(self, left: float | None = None) -> None:
+        """Cut the link: the session and its ephemerals live on, the watches do not.
+
+        The session ends after its timeout, or after `left` seconds, where the server has not heard of it for a while.
+        """
         if not self.connected:
             return
         self.connected = False
         self._forget_watches()
-        self._set_expiry(True)
+        self._set_expiry(True, left)
         self._sink(SessionState(SUSPENDED))
 
     def reconnect(self) -> None:
@@ -354,17 +361,20 @@ class MemoryStore:
         if reconnect:
             self.reconnect()
 
-    def _set_expiry(self, cut: bool) -> None:
-        """The session ends after its timeout from now, if the link is `cut`, else not at all."""
+    def _set_expiry(self, cut: bool, left: float | None = None) -> None:
+        """The session ends after its timeout from now (or `left`), if the link is `cut`, else not at all."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
         if cut and self.server.call_later is not None:
-            self._expiry = self.server.call_later(self._session_timeout, self._end)
+            self._expiry = self.server.call_later(self._session_timeout if left is None else left, self._end)
 
     def _end(self) -> None:
-        """The server ends the session."""
+        """The server ends the session; one that is down does so in another timeout, when it may be up again."""
         self._expiry = None
+        if not self.server.up:
+            self._set_expiry(True)
+            return
         self._expired = True
         self.server.end_session(self.session_id)
 

@@ -69,7 +69,7 @@ class IsrKeeperActor(FlowActor):
         """A leader wants to be reminded (rule 4)."""
         if message.at not in self._watching:
             self._watching[message.at] = []
-            self.wakeupAfter(timedelta(seconds=max(message.at - self.now, 0.0)), LookAtFollowers(message.at))
+            self.wake_at(message.at, LookAtFollowers(message.at))
         self._watching[message.at].append(sender)
 
     def flow(self, message: Message) -> Flow[None] | None:
@@ -144,4 +144,4 @@ class IsrKeeperActor(FlowActor):
         """Look at the next multiple of 2.5 s, as long as there is anything to be told."""
         if self._changed and not self._looking:
             self._looking = True
-            self.wakeupAfter(timedelta(seconds=LOOK_SECONDS - self.now % LOOK_SECONDS))
+            self.wake_at(self.now + LOOK_SECONDS - self.now % LOOK_SECONDS)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import timedelta
 
 import attrs
 from thespian.actors import ActorAddress, WakeupMessage
@@ -647,7 +646,7 @@ class PartitionActor(Answerer):
     def _wake(self, at: float) -> None:
         if self._alarm is None or self._alarm > at:
             self._alarm = at
-            self.wakeupAfter(timedelta(seconds=max(at - self.now, 0.0)))
+            self.wake_at(at)
 
     def _log_failed(self, error: OSError) -> int:
         """Rule 3; the code of whatever was asked of the log."""

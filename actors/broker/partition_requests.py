@@ -307,7 +307,7 @@ class PartitionRequestsActor(Dispatcher):
         deadline = fetches.next_deadline
         if deadline is not None and (self._deadline is None or deadline < self._deadline):
             self._deadline = deadline
-            self.set_timer("deadline", max(deadline - self.now, 0.0))
+            self.wake_at(deadline, name="deadline")
 
     def _not_here(self, number: int, partition: TopicPartition, error_code: int) -> None:
         self._fetches.read(number, FetchedPartition(partition, error_code), None, self.now)

@@ -121,7 +121,7 @@ class ReplicaFetcherActor(Dispatcher):
         if request is None:
             due = fetcher.next_time()
             if due is not None:
-                self.set_timer("backoff", due - self.now)
+                self.wake_at(due, name="backoff")
             return
         self._correlation_id += 1
         self._awaited = self._correlation_id

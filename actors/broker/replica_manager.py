@@ -105,9 +105,6 @@ where it is new."""
 TOPICS_AT_ONCE = 200
 """Topics whose configuration is worked out before others get their turn."""
 
-TIMER_RESOLUTION = 0.001
-"""Seconds by which a timer may be early."""
-
 UNAWAITED = 0
 """The id of a question whose answer is dropped: the shell's own begin at 1."""
 
@@ -500,10 +497,11 @@ class ReplicaManagerActor(FlowActor):
                 if isinstance(result, Failure):
                     errors.append(PartitionError(partition, UNKNOWN_SERVER_ERROR))
                     continue
-                if log is not None and log.missing and result.storage_error:
+                if log is not None and result.storage_error:
                     failures[log.path.rpartition("/")[0]] = result.storage_error
-                    placed.append((actor, order, None))
-                    continue
+                    if log.missing:
+                        placed.append((actor, order, None))
+                        continue
                 errors.append(PartitionError(partition, result.error_code))
                 if result.error_code != NONE:
                     self._ignored(order, result.error_code, result.leader_epoch)
@@ -736,12 +734,11 @@ class ReplicaManagerActor(FlowActor):
         delay = self._settings.log_segment_delete_delay_ms / 1000
         self._doomed.append((self.now + delay, path))
         if len(self._doomed) == 1:
-            self.wakeupAfter(timedelta(seconds=delay), RemoveDeletedLogs())
+            self.wake_at(self._doomed[0][0], RemoveDeletedLogs())
 
     def _remove_deleted_logs(self) -> None:
-        due = self.now + TIMER_RESOLUTION
         for _ in range(REMOVALS_AT_ONCE):
-            if not self._doomed or self._doomed[0][0] > due:
+            if not self._doomed or self._doomed[0][0] > self.now:
                 break
             path = self._doomed.popleft()[1]
             try:
@@ -749,7 +746,7 @@ class ReplicaManagerActor(FlowActor):
             except OSError as error:
                 _log.error("[Broker id=%d] %s stays until the next start: %s", self._settings.node_id, path, error)
         if self._doomed:
-            self.wakeupAfter(timedelta(seconds=max(0.0, self._doomed[0][0] - self.now)), RemoveDeletedLogs())
+            self.wake_at(self._doomed[0][0], RemoveDeletedLogs())
 
     # ------------------------------------------------------------------------------------------------ figures
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "down": "Stop the cluster that `up` runs in a folder.",
     "fixture": "Run clusters for a test program, as it says in lines of JSON.",
     "replay": "Replay a trace and compare every message and effect.",
+    "simulate": "Wear a cluster on paper: no time, no sockets, seeds that find bugs.",
     "start": "Start a dead node of `up` again.",
     "status": "Show health, controller, brokers, partitions and queues.",
     "summary": "Summarise traces with Spark.",

@@ -2,8 +2,11 @@
 
 Rule 1: mail is that of the gateways with sockets (`network`, `listener`), and so are the promises: each Transmit is
         answered once, of each connection one request is under way, connections wait until there is a `ServeClients`.
-Rule 2: requests and responses go over as values, at once; what may go wrong is a peer that is not there, goes away,
-        refuses, or does not answer in time.
+Rule 2: requests and responses go over as values. When they arrive is the wire's affair: at once, unless another wire is
+        given (`actors.simulation.wire`). What else may go wrong is a peer that is not there, goes away, refuses, or
+        does not answer in time.
+Rule 3: every request has a connection of its own. Who gives up waiting hears nothing more; what is on its way arrives
+        all the same, perhaps after a later request, as it may between real machines.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from actors.runtime import LocalBase
 from messages.apis import CARRIERS
 from messages.conversation import Answer, Ask
 from messages.network import (
+    ChannelPart,
+    ClientPart,
     ClientRequest,
     ClientResponse,
     CloseClient,
@@ -27,6 +32,7 @@ from messages.network import (
     TransmitFailed,
 )
 from messages.node import NodeSettings, ServeClients
+from messages.parts import joined
 from messages.vocabulary import Message
 
 _log = logging.getLogger("kafka_actors.network")
@@ -39,60 +45,142 @@ class _Timers(Protocol):
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Any: ...
 
 
-class MemoryNetwork:
-    """All that can be reached. Its methods `network` and `listener` make a node's two gateways."""
+class Wire(Protocol):
+    """What lies between two hosts."""
 
-    def __init__(self, timers: _Timers) -> None:
+    def carry(self, source: str, target: str, deliver: Callable[[], None]) -> None:
+        """Call `deliver` when what leaves `source` now arrives at `target`: perhaps never."""
+
+
+class Direct:
+    """No distance at all."""
+
+    def carry(self, source: str, target: str, deliver: Callable[[], None]) -> None:
+        """See Wire.carry."""
+        deliver()
+
+
+class MemoryNetwork:
+    """All that can be reached. Its methods `network` and `listener` make a node's two gateways.
+
+    `heard` is called with every request that leaves a host: from where, to where, and the request.
+    """
+
+    def __init__(
+        self, timers: _Timers, wire: Wire | None = None, heard: Callable[[str, str, Message], None] | None = None
+    ) -> None:
         self.timers = timers
+        self.wire: Wire = Direct() if wire is None else wire
+        self.heard = heard
         self.listeners: dict[Place, tuple[MemoryListener, str]] = {}
         """Who listens at a place, and the listener's name."""
         self.connections = 0
         """How many there ever were."""
 
-    def network(self, base: LocalBase) -> MemoryGateway:
-        """The outgoing side of a node."""
-        return MemoryGateway(base, self)
+        self.under_way: dict[int, _Exchange] = {}
+        """The requests that somebody waits for, by connection."""
+
+    def network(self, base: LocalBase, host: str = "") -> MemoryGateway:
+        """The outgoing side of a node, on that host."""
+        return MemoryGateway(base, self, host)
 
     def listener(self, base: LocalBase, settings: NodeSettings) -> MemoryListener:
         """The incoming side of a node."""
         return MemoryListener(base, settings, self)
 
+    def begin(
+        self, host: str, transmit: Transmit, tell: Callable[[Message], None], parts: tuple[Message, ...] = ()
+    ) -> _Exchange:
+        """Send a request from a host; `tell` is called once, with Received or TransmitFailed."""
+        self.connections += 1
+        exchange = _Exchange(self, self.connections, host, transmit, parts, tell)
+        self.under_way[exchange.connection] = exchange
+        exchange.timer = self.timers.call_later(transmit.timeout, lambda: exchange.failed("TimeoutError"))
+        if self.heard is not None:
+            self.heard(host, transmit.endpoint.host, joined(parts, transmit.request))
+        exchange.carry(self._arrived, back=False)
+        return exchange
+
+    def reset(self, one: str, other: str) -> None:
+        """Break all connections between two hosts: what is on its way is lost, who waits is told."""
+        for exchange in list(self.under_way.values()):
+            if {exchange.host, exchange.transmit.endpoint.host} == {one, other}:
+                exchange.lost = True
+                exchange.failed("connection reset")
+
+    def _arrived(self, exchange: _Exchange) -> None:
+        endpoint = exchange.transmit.endpoint
+        listener, name = self.listeners.get((endpoint.host, endpoint.port), (None, ""))
+        if listener is None:
+            exchange.carry(lambda lost: lost.failed("nobody listens there"))
+        else:
+            listener.connected(exchange, name)
+
 
 class _Exchange:
     """One request under way: who wants to know, on which channel, and what ends the wait."""
 
-    def __init__(self, transmit: Transmit, tell: Callable[[Message], None], connection: int) -> None:
-        self.transmit = transmit
-        self.tell = tell
+    def __init__(
+        self,
+        network: MemoryNetwork,
+        connection: int,
+        host: str,
+        transmit: Transmit,
+        parts: tuple[Message, ...],
+        tell: Callable[[Message], None],
+    ) -> None:
         self.connection = connection
-        self.listener: MemoryListener | None = None
+        self.host = host
+        self.transmit = transmit
+        self.parts = parts
         self.timer: Any = None
+        self.over = False
+        """Nobody waits any more."""
+        self.lost = False
+        """What has not arrived will not."""
+        self._network = network
+        self._tell = tell
 
-    def received(self, response: Message) -> None:
-        self._end(Received(self.transmit.channel, self.transmit.correlation_id, response))
+    def carry(self, deliver: Callable[[_Exchange], None], back: bool = True) -> None:
+        """Let something travel: `back` from the listener's host to the caller's, or there."""
+        there = self.transmit.endpoint.host
+        source, target = (there, self.host) if back else (self.host, there)
+        self._network.wire.carry(source, target, lambda: None if self.lost else deliver(self))
+
+    def received(self, parts: tuple[Message, ...], response: Message) -> None:
+        channel = self.transmit.channel
+        self._end(
+            *(ChannelPart(channel, part) for part in parts),
+            Received(channel, self.transmit.correlation_id, response),
+        )
 
     def failed(self, reason: str) -> None:
         self._end(TransmitFailed(self.transmit.channel, self.transmit.correlation_id, reason))
 
     def forget(self) -> None:
         """Nobody waits any more."""
+        self.over = True
+        self._network.under_way.pop(self.connection, None)
         if self.timer is not None:
             self.timer.cancel()
-        if self.listener is not None:
-            self.listener.exchanges.pop(self.connection, None)
 
-    def _end(self, outcome: Message) -> None:
-        self.forget()
-        self.tell(outcome)
+    def _end(self, *outcome: Message) -> None:
+        if not self.over:
+            self.forget()
+            for message in outcome:
+                self._tell(message)
 
 
 class MemoryGateway:
     """Outgoing connections of a node, one per channel name."""
 
-    def __init__(self, base: LocalBase, network: MemoryNetwork) -> None:
+    def __init__(self, base: LocalBase, network: MemoryNetwork, host: str) -> None:
         self._base = base
         self._network = network
+        self._host = host
         self._under_way: dict[str, _Exchange] = {}
+        self._parts: dict[str, list[Message]] = {}
+        """What has come ahead of a channel's next request."""
         self.address: ActorAddress = base.outsider("network", self.receive)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
@@ -102,23 +190,19 @@ class MemoryGateway:
                 self._begin(transmit, lambda outcome: self._base.inject(sender, Answer(id, outcome), self.address))
             case Transmit():
                 self._begin(message, lambda outcome: self._base.inject(sender, outcome, self.address))
+            case ChannelPart(channel, part):
+                self._parts.setdefault(channel, []).append(part)
             case CloseConnection(channel):
                 self._forget(channel)
             case _:
                 _log.error("the network knows no %s (from %s)", type(message).__name__, sender)
 
     def _begin(self, transmit: Transmit, tell: Callable[[Message], None]) -> None:
-        network, endpoint = self._network, transmit.endpoint
-        network.connections += 1
-        exchange = self._under_way[transmit.channel] = _Exchange(transmit, tell, network.connections)
-        found = network.listeners.get((endpoint.host, endpoint.port))
-        if found is None:
-            exchange.failed("nobody listens there")
-            return
-        exchange.timer = network.timers.call_later(transmit.timeout, lambda: exchange.failed("TimeoutError"))
-        found[0].connected(exchange, found[1])
+        parts = tuple(self._parts.pop(transmit.channel, ()))
+        self._under_way[transmit.channel] = self._network.begin(self._host, transmit, tell, parts)
 
     def _forget(self, channel: str) -> None:
+        self._parts.pop(channel, None)
         exchange = self._under_way.pop(channel, None)
         if exchange is not None:
             exchange.forget()
@@ -139,7 +223,10 @@ class MemoryListener:
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
         self._waiting: list[tuple[_Exchange, str]] = []
-        self.exchanges: dict[int, _Exchange] = {}
+        self._exchanges: dict[int, _Exchange] = {}
+        """Requests that are not answered, by connection."""
+        self._parts: dict[int, list[Message]] = {}
+        """What has come ahead of an answer."""
         self.address: ActorAddress = base.outsider("listener", self.receive)
 
     @property
@@ -159,40 +246,48 @@ class MemoryListener:
         for place, (listener, _) in list(self._network.listeners.items()):
             if listener is self:
                 del self._network.listeners[place]
-        for exchange in list(self.exchanges.values()):
-            exchange.failed("connection closed")
+        exchanges, self._exchanges = self._exchanges, {}
+        for exchange in exchanges.values():
+            exchange.carry(lambda closed: closed.failed("connection closed"))
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Take mail from an actor."""
         match message:
+            case ClientPart(id, part):
+                self._parts.setdefault(id, []).append(part)
             case ClientResponse(id, _, response):
-                if id in self.exchanges:
-                    self.exchanges[id].received(response)
+                parts = tuple(self._parts.pop(id, ()))
+                self._answer(id, lambda exchange: exchange.received(parts, response))
             case CloseClient(id, reason):
-                if id in self.exchanges:
-                    self.exchanges[id].failed(f"connection closed: {reason}")
+                self._parts.pop(id, None)
+                self._answer(id, lambda exchange: exchange.failed(f"connection closed: {reason}"))
             case ServeClients(handler, records):
                 self._handler, self._records = handler, records or handler
-                waiting, self._waiting = self._waiting, []
-                for exchange, listener in waiting:
-                    self._submit(exchange, listener)
+                for exchange, listener in self._waiting:
+                    if not exchange.over:
+                        self._submit(exchange, listener)
+                self._waiting.clear()
             case _:
                 _log.error("the listeners know no %s (from %s)", type(message).__name__, sender)
 
+    def _answer(self, connection: int, deliver: Callable[[_Exchange], None]) -> None:
+        exchange = self._exchanges.pop(connection, None)
+        if exchange is not None:
+            exchange.carry(deliver)
+
     def connected(self, exchange: _Exchange, listener: str) -> None:
         """A request arrives; it waits until clients are served."""
-        exchange.listener = self
-        self.exchanges[exchange.connection] = exchange
+        self._exchanges[exchange.connection] = exchange
         if self._handler is None:
             self._waiting.append((exchange, listener))
         else:
             self._submit(exchange, listener)
 
     def _submit(self, exchange: _Exchange, listener: str) -> None:
-        transmit = exchange.transmit
-        request = ClientRequest(
-            exchange.connection, transmit.correlation_id, transmit.client_id, listener, transmit.request
-        )
+        transmit, connection = exchange.transmit, exchange.connection
+        request = ClientRequest(connection, transmit.correlation_id, transmit.client_id, listener, transmit.request)
         to = self._records if type(transmit.request) in CARRIERS else self._handler
-        if exchange.connection in self.exchanges and to is not None:
+        if to is not None:
+            for part in exchange.parts:
+                self._base.inject(to, ClientPart(connection, part), self.address)
             self._base.inject(to, request, self.address)

@@ -20,7 +20,7 @@ from actors.gateway.store import StoreGateway
 from actors.node.node import NodeActor
 from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.runtime import Clock, LocalBase, Scheduler, local_system
-from actors.runtime.recorder import Recorder
+from actors.runtime.recorder import Recorder, Unrecorded
 from actors.storage.disk import DiskPort
 from actors.storage.log_directories import LOCK_FILE
 from actors.storage.logs import LogsPort
@@ -55,12 +55,36 @@ class Listener(Protocol):
         """Close them all."""
 
 
+def recorder_of(
+    settings: NodeSettings,
+    clock: Clock,
+    folder: str = "",
+    started: float | None = None,
+    process: int | None = None,
+) -> Recorder:
+    """The recorder that a node's settings ask for, in their folder or another; the rest as Recorder takes it."""
+    return Recorder(
+        folder or settings.trace_dir,
+        settings.node_id,
+        settings.roles,
+        settings,
+        now=clock.now,
+        max_bytes=settings.trace_max_bytes,
+        free_bytes=settings.trace_free_bytes,
+        snapshot_segments=settings.trace_snapshot_segments,
+        detail=settings.trace_detail,
+        events=CONTROLLER_EVENTS,
+        started=started,
+        process=process,
+    )
+
+
 class Node:
     """One node. `start` it, wait until it is `ready`, tell it to `leave`, wait until it has `ended`, `stop` it.
 
     `store` is its ZooKeeper session, not started. `network` and `listener` make its gateways around its base.
     `scheduler` drives its base, on `clock`. `ports` are those that shall not be the machine's own. `tell` is called
-    with NodeReady, NodeFailed and NodeStopped.
+    with NodeReady, NodeFailed and NodeStopped. `recorder` keeps its trace; by default one as the settings say.
     """
 
     def __init__(
@@ -73,21 +97,11 @@ class Node:
         scheduler: Scheduler,
         ports: Mapping[str, Any] | None = None,
         tell: Callable[[Message], None] | None = None,
+        recorder: Recorder | Unrecorded | None = None,
     ) -> None:
         self.settings = settings
-        self.recorder = Recorder(
-            settings.trace_dir,
-            settings.node_id,
-            settings.roles,
-            settings,
-            now=clock.now,
-            max_bytes=settings.trace_max_bytes,
-            free_bytes=settings.trace_free_bytes,
-            snapshot_segments=settings.trace_snapshot_segments,
-            detail=settings.trace_detail,
-            events=CONTROLLER_EVENTS,
-        )
-        self.base = base = LocalBase(clock=clock, observer=self.recorder)
+        self.recorder = recorder = recorder_of(settings, clock) if recorder is None else recorder
+        self.base = base = LocalBase(clock=clock, observer=recorder if isinstance(recorder, Recorder) else None)
         self.metrics = MetricsGateway(base)
         self.network = network(base)
         self.listener = listener(base, settings)

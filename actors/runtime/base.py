@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -82,6 +82,8 @@ class LocalBase(Kernel):
         self.dead_letters = 0
         self.failures = 0
         self.register = Register()
+        self.on_wake: Callable[[], None] | None = None
+        """Called in place of the drivers' bells, by who drives many bases and need not look at those that sleep."""
         self._global_names: dict[str, ActorRef] = {}
         self._source_hashes: dict[str, str] = {}
         self._dead_letter_handler: ActorRef | None = None
@@ -89,11 +91,17 @@ class LocalBase(Kernel):
         self.loop = LoopDriver(self)
         self.inline = InlineDriver(self, self.loop, self.newPrimaryActor)
 
+    def actors(self, kind: type) -> list[Any]:
+        """The living actors of a class, oldest first: for checks of invariants."""
+        return [ref.actor for ref in self.register if isinstance(ref.actor, kind)]
+
     # ------------------------------------------------------------------------------------------------------- drivers
 
     def wake(self) -> None:
         """Tell whoever drives that there may be something to do."""
-        if not self.loop.wake():
+        if self.on_wake is not None:
+            self.on_wake()
+        elif not self.loop.wake():
             self.inline.ring()
 
     def drive(self) -> None:

@@ -9,6 +9,7 @@ silence.
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -83,6 +84,20 @@ class Dispatcher(Actor):  # type: ignore[misc]
         if not isinstance(ref, ActorRef):
             raise LookupError(f"this actor system has no port {name!r}")
         return ref.base.ports.port(name)
+
+    def wake_at(self, moment: float, payload: Any = None, name: str = "") -> None:
+        """Have a WakeupMessage when the clock shows `moment`, never before; under a `name`, as `set_timer`.
+
+        Periods are rounded, here up: who is woken a fraction too early arms the next timer for the same moment; where
+        time is virtual, for ever.
+        """
+        microseconds = max(math.ceil((moment - self.now) * 1e6), 0)
+        if self.now + microseconds / 1e6 < moment:
+            microseconds += 1
+        if name:
+            self.set_timer(name, microseconds / 1e6, payload)
+        else:
+            self.wakeupAfter(timedelta(microseconds=microseconds), payload)
 
     def set_timer(self, name: str, seconds: float, payload: Any = None) -> None:
         """As wakeupAfter, under a name: what was armed under it before, and is not yet delivered, never comes.

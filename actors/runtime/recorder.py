@@ -67,6 +67,23 @@ MOST_WAITING = 1 << 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+class Unrecorded:
+    """The recorder of a node that keeps no trace: one that could be had again."""
+
+    run = reason = ""
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Nothing is to be written."""
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing was open."""
+
+    abandon = close
+
+
 def run_name(node: int, started: float, process: int) -> str:
     """A run's name: unique, and of a node's runs the later sorts after the earlier."""
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(started))
@@ -79,7 +96,8 @@ class Recorder:
     `now` reads the base's clock (seconds). `settings` is what the header tells of the node's settings: an attrs
     value or a mapping, secrets are masked here. `events` are the controller's, as the header holds them. All files of
     the folder together stay below `max_bytes`, and `free_bytes` of the disk are left alone (-1: no bound). Every
-    `snapshot_segments` segments hold a snapshot (0: there are none). `detail` is one of the schema's DETAILS.
+    `snapshot_segments` segments hold a snapshot (0: there are none). `detail` is one of the schema's DETAILS. `started`
+    (seconds since 1970) and `process` (its id) are this machine's, unless a simulation has its own.
 
     Nothing here raises: a trace that cannot be written (or not even begun) is logged once; `failed` says so, and
     `reason` is a line on why, and what to do.
@@ -98,9 +116,11 @@ class Recorder:
         snapshot_segments: int = 1,
         detail: str = FULL,
         events: tuple[tuple[str, str], ...] = (),
+        started: float | None = None,
+        process: int | None = None,
     ) -> None:
-        started = time.time()
-        self.run = run_name(node, started, os.getpid())
+        started = time.time() if started is None else started
+        self.run = run_name(node, started, os.getpid() if process is None else process)
         self.folder = Path(folder)
         self.reason = ""
         self.recorded = 0

@@ -1,16 +1,19 @@
 """Who drives the bases of one process: an asyncio loop, beside its sockets, or virtual time.
 
 Rule 1: a scheduler drives every base that was added to it, and nobody else does.
-Rule 2 (virtual time): bases are driven in the order in which they were added, round after round, until none has
-        anything due. Then the clock jumps to the next timer of any base or the next call, whichever is first; at
-        equal moments calls come before timers. The same start gives the same run.
+Rule 2 (virtual time): bases that have something due are driven in the order in which they were added, round after
+        round, until none has. Then the clock jumps to the next timer of any base or the next call, whichever is first;
+        at equal moments calls come before timers. The same start gives the same run.
+Rule 3 (virtual time): a base that has nothing due costs nothing, however many there are.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Callable, Coroutine
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Protocol, TypeVar
 
@@ -76,7 +79,16 @@ class VirtualScheduler:
 
     def __init__(self, clock: VirtualClock | None = None) -> None:
         self.clock = VirtualClock() if clock is None else clock
-        self._bases: list[LocalBase] = []
+        self._bases: dict[int, LocalBase] = {}
+        """By their places, in the order in which they were added."""
+        self._held: dict[int, float] = {}
+        """Until when a place is left alone."""
+        self._awake: set[int] = set()
+        """Places of the bases that may have something due."""
+        self._timers: list[tuple[float, int]] = []
+        """When the next timer of which place is due; what is too early here only costs a look."""
+        self._noted: dict[int, float] = {}
+        """What was last put there for a place, while it is there."""
         self._calls: list[tuple[float, int, _VirtualCall]] = []
         self._numbers = itertools.count()
 
@@ -84,11 +96,29 @@ class VirtualScheduler:
         """See Scheduler.add. The base must be on this scheduler's clock."""
         if base.clock is not self.clock:
             raise ValueError("a base of another clock cannot be driven by this one")
-        self._bases.append(base)
+        place = next(self._numbers)
+        self._bases[place] = base
+        self._awake.add(place)
+        base.on_wake = partial(self._awake.add, place)
+        if base.wake in self.clock.watchers:
+            self.clock.watchers.remove(base.wake)
 
     def remove(self, base: LocalBase) -> None:
         """See Scheduler.remove."""
-        self._bases.remove(base)
+        place = self._place(base)
+        del self._bases[place]
+        self._awake.discard(place)
+        self._held.pop(place, None)
+        base.on_wake = _nothing
+
+    def hold(self, base: LocalBase, seconds: float) -> None:
+        """Leave this base alone for so long, from now or from the end of an earlier hold: it is busy otherwise."""
+        place, now = self._place(base), self.clock.now()
+        self._held[place] = until = max(now, self._held.get(place, now)) + seconds
+        self.call_later(until - now, partial(self._awake.add, place))
+
+    def _place(self, base: LocalBase) -> int:
+        return next(place for place, driven in self._bases.items() if driven is base)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Call:
         """See Scheduler.call_later."""
@@ -110,6 +140,7 @@ class VirtualScheduler:
         self._settle()
         while not good():
             if not self._jump(end):
+                self.clock.advance_to(end)
                 raise TimeoutError(f"not so within {seconds:g} s")
             self._settle()
 
@@ -125,24 +156,57 @@ class VirtualScheduler:
 
     def _jump(self, end: float) -> bool:
         """Move the clock on to the next timer or call; False where there is none until the moment `end`."""
-        dues = [due for base in self._bases if (due := base.next_timer) is not None]
-        dues += [self._calls[0][0]] if self._calls else []
-        if not dues or min(dues) > end:
+        timers, calls = self._timers, self._calls
+        while timers and not self._is_armed(*timers[0]):
+            self._take()
+        due = min(timers[0][0] if timers else math.inf, calls[0][0] if calls else math.inf)
+        if due > end or due == math.inf:
             return False
-        self.clock.advance_to(max(min(dues), self.clock.now()))
+        now = max(due, self.clock.now())
+        self.clock.advance_to(now)
+        while timers and timers[0][0] <= now:
+            place = self._take()
+            if place in self._bases:
+                self._awake.add(place)
         return True
+
+    def _note(self, place: int) -> None:
+        """Remember when the next timer of a base is due."""
+        due = self._bases[place].next_timer
+        if due is not None and due != self._noted.get(place):
+            self._noted[place] = due
+            heappush(self._timers, (due, place))
+
+    def _take(self) -> int:
+        """Take out the first of the timers: its place."""
+        due, place = heappop(self._timers)
+        if self._noted.get(place) == due:
+            del self._noted[place]
+        return place
+
+    def _is_armed(self, due: float, place: int) -> bool:
+        """Is that when the base's next timer is due? If it is due later by now, that is noted."""
+        base = self._bases.get(place)
+        armed = None if base is None else base.next_timer
+        if armed is not None and armed > due:
+            self._note(place)
+        return armed is not None and armed <= due
 
     def _settle(self) -> None:
         """Make the calls that are due and drive the bases until none has anything due."""
-        now = self.clock.now()
-        busy = True
-        while busy:
-            busy = False
-            while self._calls and self._calls[0][0] <= now:
-                callback = heappop(self._calls)[2].callback
+        now, calls, awake = self.clock.now(), self._calls, self._awake
+        while awake or (calls and calls[0][0] <= now):
+            while calls and calls[0][0] <= now:
+                callback = heappop(calls)[2].callback
                 if callback is not None:
                     callback()
-            for base in list(self._bases):
-                before = base.n
-                base.run()
-                busy = busy or base.n > before
+            for place in sorted(awake):
+                base = self._bases.get(place)
+                awake.discard(place)
+                if base is not None and self._held.get(place, now) <= now:
+                    base.run()
+                    self._note(place)
+
+
+def _nothing() -> None:
+    """The bell of a base that is left alone."""

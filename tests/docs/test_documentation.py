@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs import state_machines
+from actors.simulation.deeds import KINDS
+from tests.docs import simulation, state_machines
 from tests.docs.citations import Citation, citations, resolves
 from tests.house import HOUSE, sources
 
@@ -25,6 +26,11 @@ def name(file: Path) -> str:
 
 def test_the_state_machines_are_those_of_the_code() -> None:
     assert state_machines.FILE.read_text(encoding="utf-8") == state_machines.document(), "run `make docs`"
+
+
+def test_the_simulation_s_tables_are_those_of_the_code() -> None:
+    assert simulation.FILE.read_text(encoding="utf-8") == simulation.document(), "run `make docs`"
+    assert all(kind.do.__doc__ for kind in KINDS)
 
 
 def test_pages_have_names_of_their_own() -> None:

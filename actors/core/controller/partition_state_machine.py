@@ -74,9 +74,7 @@ def move_partitions(
 
 def trigger_online(context: ControllerContext, topic: str | None = None) -> Flow[Failures]:
     """Try all partitions (of one topic) that have no leader, but those of topics that are being deleted."""
-    waiting = yield from chosen(
-        lambda tp: tp.topic not in context.queued and topic in (None, tp.topic), context.leaderless
-    )
+    waiting = yield from chosen(lambda tp: not context.is_dying(tp) and topic in (None, tp.topic), context.leaderless)
     return (yield from move_partitions(context, waiting, PartitionState.ONLINE))
 
 

@@ -166,7 +166,7 @@ def go_offline(step: Step) -> Flow[None]:
     led = [tp for tp in step.partitions if tp in context.leadership]
     removed = yield from _remove_from_isr(step, led)
     for partition, leadership in removed:
-        if partition.topic not in context.queued:
+        if not context.is_dying(partition):
             assignment = context.assignments[partition]
             others = tuple(r for r in assignment.replicas if r != broker_id)
             step.batch.add_leader_and_isr(others, partition, leadership, assignment, is_new=False)
@@ -232,7 +232,7 @@ def _remove_from_isr(step: Step, partitions: Sequence[TopicPartition]) -> Flow[l
         missing: Failures = {}
         states = yield from read_states(context, remaining, missing)
         for partition, why in missing.items():
-            if partition.topic in context.queued:
+            if context.is_dying(partition):
                 step.skipped[partition] = None
             else:
                 step.failures[partition] = why

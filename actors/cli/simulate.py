@@ -1,0 +1,137 @@
+"""`kafka-actors simulate`: a whole cluster on paper, worn by seeds; what breaks is cut down to what breaks it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from actors.cli.app import FAILED, Failed
+from actors.cli.display import console
+from actors.simulation.deeds import DEEDS, FAULTS, invent
+from actors.simulation.explore import explore
+from actors.simulation.run import Outcome, run
+from actors.simulation.schedule import REST, BadSchedule, Schedule, parse
+from actors.simulation.shrink import Shrinker
+
+
+def _faults(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """The parts of the faults: all, none, or some of them."""
+    if value in ("all", "none"):
+        return FAULTS if value == "all" else ()
+    parts = tuple(part.strip() for part in value.split(","))
+    unknown = [part for part in parts if part not in FAULTS]
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join(FAULTS)}; all; none")
+    return parts
+
+
+@click.command("simulate", epilog="Exit codes: 0 nothing was broken, 1 something was, 2 wrong use.")
+@click.option("--brokers", type=click.IntRange(1, 1000), default=3, show_default=True, help="Nodes.")
+@click.option("--topics", type=click.IntRange(1), default=8, show_default=True, help="Topics at most, at a time.")
+@click.option("--partitions", type=click.IntRange(1), default=4, show_default=True, help="Partitions of a new topic.")
+@click.option("--replication-factor", type=click.IntRange(1), default=3, show_default=True, help="Replicas.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The seed, or the first of them.")
+@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="How many seeds are tried.")
+@click.option("--duration", type=click.FloatRange(1), default=120.0, show_default=True, help="Virtual seconds of each.")
+@click.option(
+    "--faults",
+    default="all",
+    show_default=True,
+    callback=_faults,
+    help=f"What happens beside the operators' work: some of {','.join(FAULTS)}; all; none.",
+)
+@click.option("--validate/--no-validate", default=True, show_default=True, help="Actors look at their own state, too.")
+@click.option("--schedule", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Run this schedule.")
+@click.option("--workers", type=click.IntRange(1), help="Processes; by default one per core.")
+@click.option("--shrink/--no-shrink", default=True, show_default=True, help="Cut down what breaks something.")
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("simulation"),
+    show_default=True,
+    help="The folder in which the schedule of a failure, its traces and disks stay.",
+)
+def command(
+    brokers: int,
+    topics: int,
+    partitions: int,
+    replication_factor: int,
+    seed: int,
+    seeds: int,
+    duration: float,
+    faults: tuple[str, ...],
+    validate: bool,
+    schedule: Path | None,
+    workers: int | None,
+    shrink: bool,
+    keep: Path,
+) -> int:
+    """Run a cluster on paper: no time, no sockets, no chance but the seed's.
+
+    Operators work on it, faults strike it, and every step is held to the invariants. The first seed that breaks one is
+    shrunk, and its schedule kept: `kafka-actors simulate --schedule FILE` runs it again.
+    """
+    out = console()
+    if schedule is not None:
+        schedules = [_read(schedule)]
+    else:
+        schedules = [
+            invent(each, brokers, topics, partitions, replication_factor, duration, faults, validated=validate)
+            for each in range(seed, seed + seeds)
+        ]
+    broken: list[Outcome] = []
+    seconds, deliveries = 0.0, 0
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=out, transient=True) as progress:
+        task = progress.add_task("seeds", total=len(schedules))
+        for outcome in explore(schedules, workers or 0):
+            seconds += outcome.seconds
+            deliveries += outcome.deliveries
+            progress.advance(task)
+            if outcome.violation is not None:
+                broken.append(outcome)
+                out.print(f"seed {outcome.schedule.seed}: {outcome.violation}")
+    out.print(f"{len(schedules)} seeds, {seconds:.0f} simulated seconds, {deliveries} messages, {len(broken)} broken")
+    if not broken:
+        return 0
+    _keep(min(broken, key=lambda each: each.schedule.seed), shrink and schedule is None, keep)
+    return FAILED
+
+
+def _read(path: Path) -> Schedule:
+    try:
+        read = parse(path.read_text(encoding="utf-8"))
+    except (BadSchedule, UnicodeDecodeError) as error:
+        raise Failed(f"{path}: {error}") from error
+    for deed in read.deeds:
+        if deed.name != REST and deed.name not in DEEDS:
+            raise Failed(f"{path}: there is no deed {deed.name!r}; there are {', '.join((REST, *DEEDS))}")
+    return read
+
+
+def _keep(broken: Outcome, shrinking: bool, folder: Path) -> None:
+    """Shrink a failure, run it once more with its traces, and say how to see it again."""
+    out = console()
+    smallest = broken
+    if shrinking:
+        shrinker = Shrinker(broken, run)
+        with out.status(f"shrinking seed {broken.schedule.seed}"):
+            smallest = shrinker.shrink()
+        out.print(
+            f"shrunk from {len(broken.schedule.deeds)} to {len(smallest.schedule.deeds)} deeds in {shrinker.runs} runs"
+        )
+    place = folder / f"seed-{broken.schedule.seed}"
+    number = 0
+    while place.exists():
+        number += 1
+        place = folder / f"seed-{broken.schedule.seed}.{number}"
+    place.mkdir(parents=True)
+    run(smallest.schedule, place)
+    file = place / "schedule.txt"
+    file.write_text(f"# {smallest.violation}\n{smallest.schedule.text()}", encoding="utf-8")
+    out.print(smallest.schedule.text(), highlight=False)
+    out.print(f"{smallest.violation}", highlight=False)
+    out.print(f"again:  kafka-actors simulate --schedule {file}", highlight=False, soft_wrap=True)
+    out.print(f"traces: kafka-actors replay {place}; kafka-actors summary {place}", highlight=False, soft_wrap=True)

@@ -1,0 +1,226 @@
+"""The checker: sees every write to ZooKeeper, every request between hosts, every delivery; holds them to the law.
+
+Rule 1: the law is a table (`actors.simulation.invariants`); here is what its rows look at, kept up to date with each
+        step, so that a step costs what it changes.
+Rule 2: nothing of the product's knowledge is believed: what is compared with it is read from the wire and the znodes.
+Rule 3: the first violation of an invariant is kept, with the moment; those that follow from it tell little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import attrs
+
+from actors.runtime import DEAD_LETTER, Delivery
+from actors.simulation.cluster import Cluster
+from messages.cluster import TopicPartition
+from messages.requests import LeaderAndIsrRequest, MetadataResponse, StopReplicaRequest, UpdateMetadataRequest
+from messages.store import CREATE, CREATE_EPHEMERAL, DELETE, SET, WriteOp, Written
+from messages.vocabulary import Message
+from zk_bridge import paths
+from zk_bridge.znodes.controller import decode_controller, decode_controller_epoch
+from zk_bridge.znodes.partition_states import decode_state
+from zk_bridge.znodes.topics import decode_config, decode_topic
+
+CONTROL = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+
+
+class State(NamedTuple):
+    """A partition's state znode: what it says, its version, and who made it last: a controller by its epoch."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    version: int
+
+
+class Assigned(NamedTuple):
+    """A partition's replicas, those being added and those being removed."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class StateWritten:
+    """A partition's state was written, by a session; `before` is None where there was none."""
+
+    partition: TopicPartition
+    before: State | None
+    after: State
+    session: int
+
+
+@attrs.frozen
+class EpochWritten:
+    """/controller_epoch was written."""
+
+    before: int
+    after: int
+    session: int
+
+
+@attrs.frozen
+class Ordered:
+    """A controller's request left a host."""
+
+    source: str
+    target: str
+    request: Any
+
+
+@attrs.frozen
+class Failed:
+    """A handler on a node failed."""
+
+    node: int
+    error: str
+    message: str
+
+
+@attrs.frozen
+class Rested:
+    """The cluster was left alone for as long as it may take: everything that a row at rest looks at is in `law`."""
+
+
+Change = StateWritten | EpochWritten | Ordered | Failed | Rested
+
+
+@attrs.frozen
+class Violation:
+    """An invariant that did not hold: its name, what was seen, and when (seconds of the run)."""
+
+    invariant: str
+    text: str
+    at: float
+
+    def __str__(self) -> str:
+        return f"{self.at:.3f} s: {self.invariant}: {self.text}"
+
+
+class Checker:
+    """What was seen of one cluster. `cluster` is set by who makes both; `rows` are the invariants that are looked at.
+
+    For invariants: `states`, `assigned`, `configs` (by topic), `deleting`, `registered` (id -> czxid), `controller`,
+    `epoch` and `epoch_session` as ZooKeeper has them; `written`: every state that ever was written.
+    """
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self.cluster: Cluster
+        self.violations: list[Violation] = []
+        self.states: dict[TopicPartition, State] = {}
+        self.assigned: dict[TopicPartition, Assigned] = {}
+        self.topics: dict[str, dict[int, TopicPartition]] = {}
+        self.moved_away: dict[tuple[int, TopicPartition], None] = {}
+        """Replicas that a reassignment ended."""
+        self.configs: dict[str, dict[str, str]] = {}
+        self.deleting: dict[str, None] = {}
+        self.registered: dict[int, int] = {}
+        self.controller = -1
+        self.epoch = 0
+        self.epoch_session = 0
+        self.epochs_of: dict[int, int] = {}
+        """Controller epoch -> the id under which requests of it came."""
+        self.written: dict[TopicPartition, dict[int, set[State]]] = {}
+        """By partition and version: topics may be made anew."""
+        self.metadata: dict[int, MetadataResponse | None] = {}
+        """What each node that is up answered when it was last asked of all topics."""
+        self.deliveries = 0
+        self.requests = 0
+        self._rows: dict[type, list[Any]] = {}
+        for row in rows:
+            self._rows.setdefault(row.on, []).append(row)
+
+    # ------------------------------------------------------------------------------------------------ what happens
+
+    def observe(self, node: int, delivery: Delivery) -> None:
+        """A message was delivered on a node."""
+        self.deliveries += 1
+        if delivery.error is not None and delivery.error != DEAD_LETTER:
+            self._look(Failed(node, delivery.error, type(delivery.message).__name__))
+
+    def heard(self, source: str, target: str, request: Message) -> None:
+        """A request leaves a host."""
+        self.requests += 1
+        if isinstance(request, CONTROL):
+            self._look(Ordered(source, target, request))
+
+    def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
+        """ZooKeeper has carried out a transaction."""
+        for op, result in zip(ops, results, strict=True):
+            path = op.path
+            if path.startswith("/brokers/topics/"):
+                self._topic_written(op, result, path.split("/"), session)
+            elif path == paths.CONTROLLER_EPOCH and op.kind in (SET, CREATE):
+                before, self.epoch = self.epoch, decode_controller_epoch(path, op.data)
+                self.epoch_session = session
+                if op.kind == SET:
+                    self._look(EpochWritten(before, self.epoch, session))
+            elif path == paths.CONTROLLER:
+                self.controller = decode_controller(path, op.data) if op.kind == CREATE_EPHEMERAL else -1
+            elif path.startswith("/admin/delete_topics/"):
+                topic = path.rpartition("/")[2]
+                if op.kind == CREATE:
+                    self.deleting[topic] = None
+                elif op.kind == DELETE:
+                    self.deleting.pop(topic, None)
+            elif path.startswith("/config/topics/") and op.kind in (CREATE, SET):
+                self.configs[path.rpartition("/")[2]] = dict(decode_config(path, op.data))
+            elif path.startswith("/brokers/ids/"):
+                if op.kind == DELETE:
+                    self.registered.pop(int(path.rpartition("/")[2]), None)
+                elif op.kind == CREATE_EPHEMERAL:
+                    self.registered[int(path.rpartition("/")[2])] = self.cluster.zookeeper.zxid
+
+    def at_rest(self) -> list[Violation]:
+        """What is wrong with a cluster that should be at rest."""
+        return self._found(Rested())
+
+    # ------------------------------------------------------------------------------------------------ between
+
+    def _topic_written(self, op: WriteOp, result: Written, parts: list[str], session: int) -> None:
+        topic = parts[3]
+        if len(parts) == 4:
+            if op.kind == DELETE:
+                for partition in self.topics.pop(topic, {}).values():
+                    self.assigned.pop(partition, None)
+                    self.states.pop(partition, None)
+            elif op.kind in (CREATE, SET):
+                known = self.topics.setdefault(topic, {})
+                there = decode_topic(op.path, op.data)
+                for number in known.keys() - {number for number, _ in there}:
+                    self.assigned.pop(known.pop(number), None)
+                for number, each in there:
+                    partition = known.setdefault(number, TopicPartition(topic, number))
+                    had = self.assigned.get(partition, Assigned(())).replicas
+                    self.assigned[partition] = Assigned(each.replicas, each.adding, each.removing)
+                    gone = [broker for broker in had if broker not in each.replicas]
+                    self.moved_away.update(dict.fromkeys((broker, partition) for broker in gone))
+        elif len(parts) == 7 and parts[6] == "state":
+            partition = TopicPartition(topic, int(parts[5]))
+            if op.kind == DELETE:
+                self.states.pop(partition, None)
+            elif op.kind in (CREATE, SET):
+                version = result.version if op.kind == SET else 0
+                read = decode_state(op.path, op.data, version)
+                after = State(read.leader, read.leader_epoch, read.isr, read.controller_epoch, version)
+                before = self.states.get(partition)
+                self.states[partition] = after
+                self.written.setdefault(partition, {}).setdefault(version, set()).add(after)
+                self._look(StateWritten(partition, before, after, session))
+
+    def _look(self, change: Change) -> None:
+        if not self.violations:
+            self.violations += self._found(change)
+
+    def _found(self, change: Change) -> list[Violation]:
+        now = self.cluster.now
+        return [
+            Violation(row.name, text, now)
+            for row in self._rows.get(type(change), ())
+            for text in row.check(self, change)
+        ]

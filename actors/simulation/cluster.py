@@ -1,0 +1,403 @@
+"""A whole cluster on one virtual clock: its nodes, the wires between them, their disks, and ZooKeeper.
+
+Rule 1: nodes are the product's own (`actors.node.assembly`), put together from simulated parts. What is simulated is
+        what surrounds them.
+Rule 2: time passes only while `run` is called, and everything that is left to chance is drawn from one seed: the same
+        calls give the same run, whatever the machine, its clock and its hash seed.
+Rule 3: a node whose process has ended stays away until it is started again; its disks stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from actors.controller.controller import ControllerActor
+from actors.core.controller.context import ControllerContext
+from actors.gateway.memory_network import MemoryNetwork
+from actors.node.assembly import Node, recorder_of
+from actors.runtime import Delivery, VirtualScheduler
+from actors.runtime.recorder import Recorder, Unrecorded
+from actors.simulation.disk import Disks
+from actors.simulation.wire import Wires
+from actors.simulation.zookeeper_link import ZOOKEEPER, ZooKeeperLink
+from messages.cluster import Endpoint
+from messages.conversation import AskFailed, Question
+from messages.network import ChannelPart, Received, Transmit
+from messages.node import NodeFailed, NodeSettings, NodeStopped
+from messages.parts import joined
+from messages.store import StoreWrite, WriteOp
+from messages.vocabulary import Message
+from zk_bridge import paths
+from zk_bridge.client import Client
+from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+from zk_bridge.znodes.controller import decode_controller
+
+EPOCH_MS = 1_700_000_000_000
+"""What the wall clocks of simulated machines show at the beginning: ms since 1970."""
+
+PORT = 9092
+CLIENT = "client"
+"""The host of whoever asks from outside."""
+
+UP, PAUSED, LEAVING, DOWN = "up", "paused", "leaving", "down"
+
+RESTARTS = 1.0
+"""Seconds between two tries to start a node that cannot start yet."""
+
+
+def host_of(node_id: int) -> str:
+    """A node's host."""
+    return f"node-{node_id}"
+
+
+def endpoint_of(node_id: int) -> Endpoint:
+    """Where a node listens."""
+    return Endpoint("PLAINTEXT", host_of(node_id), PORT)
+
+
+@attrs.define
+class Machine:
+    """One node's machine: what runs on it, and what stays when nothing runs."""
+
+    id: int
+    settings: NodeSettings
+    disks: Disks
+    state: str = DOWN
+    wanted: bool = True
+    """Whether it is to run: one that could not start tries again."""
+    node: Node | None = None
+    link: ZooKeeperLink | None = None
+    starts: int = 0
+
+    @property
+    def is_up(self) -> bool:
+        """Does a process live there, that is not on its way out?"""
+        return self.state in (UP, PAUSED)
+
+
+class Cluster:
+    """`brokers` nodes, none of them started. `root` is a folder for their disks and traces.
+
+    `settings` go to every node. `recorded`: each keeps a trace in `<root>/node-N/trace`. For reading: `machines`,
+    `zookeeper`, `wires`, `network`, `scheduler`. `observe` is called with a node's id and each of its deliveries.
+    """
+
+    def __init__(
+        self,
+        brokers: int,
+        root: Path,
+        seed: int = 0,
+        recorded: bool = False,
+        disks: int = 2,
+        settings: Mapping[str, Any] | None = None,
+        observe: Callable[[int, Delivery], None] | None = None,
+        heard: Callable[[str, str, Message], None] | None = None,
+    ) -> None:
+        self.chance = random.Random(seed)
+        self.scheduler = VirtualScheduler()
+        self.wires = Wires(self.scheduler, self.chance)
+        self.zookeeper = MemoryZooKeeper(self.scheduler.call_later)
+        self.network = MemoryNetwork(self.scheduler, self.wires, heard)
+        self.admin = Client(MemoryStore(self.zookeeper))
+        self._operator = MemoryStore(self.zookeeper)
+        self._operator.start(lambda news: None)
+        self.machines: dict[int, Machine] = {}
+        self._recorded = recorded
+        self._root = root
+        self._observe = observe
+        self._clients = 0
+        for node_id in range(brokers):
+            there = root / host_of(node_id)
+            kept = Disks(there, disks, self.wall_ms, partial(self._hold_up, node_id))
+            where = (endpoint_of(node_id),)
+            options: dict[str, Any] = {"trace_dir": "/trace", "trace_max_bytes": -1, "trace_free_bytes": -1}
+            told = NodeSettings(node_id, where, where, kept.names, "memory", **{**options, **(settings or {})})
+            self.machines[node_id] = Machine(node_id, told, kept)
+
+    # ---------------------------------------------------------------------------------------------- time
+
+    @property
+    def now(self) -> float:
+        """Seconds of virtual time."""
+        return self.scheduler.clock.now()
+
+    def wall_ms(self) -> int:
+        """What the machines' clocks show."""
+        return EPOCH_MS + round(self.now * 1000)
+
+    def run(self, seconds: float) -> None:
+        """Let so much time pass."""
+        self.scheduler.run(seconds)
+
+    def run_until(self, good: Callable[[], object], seconds: float) -> bool:
+        """Let time pass until `good()`, at most so many seconds; whether it came to that."""
+        try:
+            self.scheduler.run_until(good, seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    # ---------------------------------------------------------------------------------------------- processes
+
+    def start(self, node_id: int) -> None:
+        """Start a node's process, where none runs."""
+        machine = self.machines[node_id]
+        machine.wanted = True
+        if machine.state != DOWN:
+            return
+        machine.starts += 1
+        settings = machine.settings
+        link = ZooKeeperLink(
+            host_of(node_id),
+            self.zookeeper,
+            self.wires,
+            self.scheduler,
+            settings.zookeeper_session_timeout_ms / 1000,
+        )
+        node = Node(
+            settings,
+            link,
+            lambda base: self.network.network(base, host_of(node_id)),
+            self.network.listener,
+            self.scheduler.clock,
+            self.scheduler,
+            ports=machine.disks.ports() | dict.fromkeys(("time", "random", "process"), _Chips(self, machine)),
+            tell=lambda message: self._told(machine, message),
+            recorder=self._recorder(machine),
+        )
+        machine.node, machine.link, machine.state = node, link, UP
+        if self._observe is not None:
+            node.base.observer = _Seen(node.recorder, partial(self._observe, node_id))
+        self.scheduler.finish(node.start())
+
+    def kill(self, node_id: int, power: bool = False) -> None:
+        """End a process without a word; or its machine loses its `power`."""
+        machine = self.machines[node_id]
+        machine.wanted = False
+        if machine.node is None or machine.link is None:
+            return
+        if machine.state != PAUSED:
+            self.scheduler.remove(machine.node.base)
+        machine.link.kill()
+        self._gone(machine)
+        machine.disks.release()
+        if power:
+            machine.disks.tear(self.chance)
+
+    def leave(self, node_id: int) -> None:
+        """Ask a node to stop cleanly; it is down when it has."""
+        machine = self.machines[node_id]
+        machine.wanted = False
+        if machine.state == UP and machine.node is not None:
+            machine.state = LEAVING
+            machine.node.leave()
+
+    def pause(self, node_id: int) -> None:
+        """Let a process stand still, as SIGSTOP does."""
+        machine = self.machines[node_id]
+        if machine.state == UP and machine.node is not None and machine.link is not None:
+            machine.state = PAUSED
+            self.scheduler.remove(machine.node.base)
+            machine.link.pause()
+
+    def resume(self, node_id: int) -> None:
+        """Let it go on."""
+        machine = self.machines[node_id]
+        if machine.state == PAUSED and machine.node is not None and machine.link is not None:
+            machine.state = UP
+            self.scheduler.add(machine.node.base)
+            machine.link.resume()
+
+    def _told(self, machine: Machine, message: Message) -> None:
+        """A node has something to say to its process."""
+        if isinstance(message, NodeStopped | NodeFailed):
+            self.scheduler.call_later(0.0, partial(self._end, machine, machine.node))
+
+    def _end(self, machine: Machine, node: Node | None) -> None:
+        """The process ends in order; one that failed is started again, as a supervisor would."""
+        if node is None or machine.node is not node:
+            return
+        if machine.state == PAUSED:
+            self.resume(machine.id)
+        self.scheduler.finish(node.stop())
+        machine.node = machine.link = None
+        machine.state = DOWN
+        machine.disks.release()
+        if machine.wanted:
+            self.scheduler.call_later(RESTARTS, partial(self._again, machine))
+
+    def _again(self, machine: Machine) -> None:
+        if machine.wanted:
+            self.start(machine.id)
+
+    def _gone(self, machine: Machine) -> None:
+        """The process is no more: its peers' connections break."""
+        node = machine.node
+        assert node is not None
+        self.scheduler.finish(node.listener.stop())
+        self.scheduler.finish(node.network.stop())
+        node.recorder.abandon()
+        machine.node = machine.link = None
+        machine.state = DOWN
+
+    def _hold_up(self, node_id: int, seconds: float) -> None:
+        """A slow disk: the node does nothing else for that long."""
+        machine = self.machines[node_id]
+        if machine.node is not None and machine.state != PAUSED:
+            self.scheduler.hold(machine.node.base, seconds)
+
+    def _recorder(self, machine: Machine) -> Recorder | Unrecorded:
+        if not self._recorded:
+            return Unrecorded()
+        folder = machine.disks.path(machine.settings.trace_dir)
+        started = EPOCH_MS / 1000 + self.now
+        return recorder_of(machine.settings, self.scheduler.clock, folder, started, machine.starts)
+
+    # ---------------------------------------------------------------------------------------------- wires
+
+    def cut(self, source: str, target: str) -> None:
+        """Let nothing through from one host to the other."""
+        self.wires.cut(source, target)
+        self._wire_changed(source, target)
+
+    def mend(self, source: str, target: str) -> None:
+        """Undo one `cut`."""
+        self.wires.mend(source, target)
+        self._wire_changed(source, target)
+
+    def reset(self, one: str, other: str) -> None:
+        """Break every connection between two hosts."""
+        if ZOOKEEPER in (one, other):
+            for link in self._links(one, other):
+                link.reset()
+        else:
+            self.network.reset(one, other)
+
+    def expire(self, node_id: int) -> None:
+        """Let ZooKeeper end the node's session."""
+        machine = self.machines[node_id]
+        if machine.link is not None:
+            machine.link.expire()
+
+    def set_zookeeper(self, up: bool) -> None:
+        """Let the server go down, or come back with its data."""
+        self.zookeeper.up = up
+        for machine in self.machines.values():
+            if machine.link is not None:
+                machine.link.server_changed()
+
+    def _wire_changed(self, source: str, target: str) -> None:
+        if ZOOKEEPER in (source, target):
+            for link in self._links(source, target):
+                link.wire_changed()
+
+    def _links(self, *hosts: str) -> list[ZooKeeperLink]:
+        return [machine.link for machine in self.machines.values() if machine.link and machine.link.host in hosts]
+
+    # ---------------------------------------------------------------------------------------------- from outside
+
+    def ask(
+        self, node_id: int, request: Message, tell: Callable[[Message | None], None], timeout: float = 30.0
+    ) -> None:
+        """Send a client's request to a node; `tell` is called once, with the response, or None where there is none."""
+        self._clients += 1
+        transmit = Transmit(f"client-{self._clients}", endpoint_of(node_id), self._clients, CLIENT, request, timeout)
+        parts: list[Message] = []
+
+        def told(outcome: Message) -> None:
+            if isinstance(outcome, ChannelPart):
+                parts.append(outcome.part)
+            else:
+                tell(joined(parts, outcome.response) if isinstance(outcome, Received) else None)
+
+        self.network.begin(CLIENT, transmit, told)
+
+    def ask_controller(self, request: Message) -> None:
+        """The same to whoever is controller by /controller; nobody waits for the answer."""
+        data = self.zookeeper.read(paths.CONTROLLER).data
+        if data is not None:
+            self.ask(decode_controller(paths.CONTROLLER, data), request, lambda response: None)
+
+    def exists(self, path: str) -> bool:
+        """Is there such a node in ZooKeeper?"""
+        return path in self.zookeeper.nodes
+
+    def try_ask(self, question: Question[Any]) -> None:
+        """Ask ZooKeeper as an admin's tool does; what it refuses is refused."""
+        with contextlib.suppress(AskFailed):
+            self.admin.ask(question)
+
+    def write(self, *ops: WriteOp) -> None:
+        """Write to ZooKeeper as an admin's tool does, all or nothing; what it refuses is refused."""
+        self._operator.submit(StoreWrite(0, ops))
+
+    def controllers(self) -> dict[int, ControllerContext]:
+        """What each process that holds itself for the controller knows."""
+        found = {}
+        for machine in self.machines.values():
+            controller = self.actor(machine.id, ControllerActor)
+            context = getattr(controller, "context", None)
+            if context is not None and context.active:
+                found[machine.id] = context
+        return found
+
+    def actor(self, node_id: int, kind: type) -> Any:
+        """The first actor of a class on a node; None where there is none."""
+        node = self.machines[node_id].node
+        return None if node is None else next(iter(node.base.actors(kind)), None)
+
+    def close(self) -> None:
+        """Everything ends where it is."""
+        for node_id in self.machines:
+            self.kill(node_id)
+
+
+class _Chips:
+    """The ports "time", "random" and "process" of a simulated machine."""
+
+    def __init__(self, cluster: Cluster, machine: Machine) -> None:
+        self._cluster = cluster
+        self._identity = ("", 0, 1000 * machine.id + machine.starts)
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return self._cluster.wall_ms()
+
+    def uuid_hex(self) -> str:
+        """32 hexadecimal digits that nobody else has."""
+        return uuid.UUID(int=self._cluster.chance.getrandbits(128), version=4).hex
+
+    def cluster_id(self) -> str:
+        """22 characters."""
+        return "simulated-" + "".join(self._cluster.chance.choices("abcdefghijklmnopqrstuvwxyz", k=12))
+
+    def identity(self) -> tuple[str, int, int]:
+        """(metrics host, metrics port, process id)."""
+        return self._identity
+
+
+class _Seen:
+    """An observer that shows each delivery to two."""
+
+    def __init__(self, recorder: Recorder | Unrecorded, show: Callable[[Delivery], None]) -> None:
+        self._recorder = recorder if isinstance(recorder, Recorder) else None
+        self._show = show
+
+    def delivered(self, delivery: Delivery) -> None:
+        """See Observer.delivered."""
+        self._show(delivery)
+        if self._recorder is not None:
+            self._recorder.delivered(delivery)
+
+    def created(self, address: Any, actor_class: type, n: int) -> None:
+        """An actor was created from outside."""
+        if self._recorder is not None:
+            self._recorder.created(address, actor_class, n)

@@ -1,0 +1,134 @@
+"""A node's disks: real files in a folder of the simulation's, under names that are the same in every run, with faults.
+
+Rule 1: a node sees "/data-0/..."; the files lie in `<root>/data-0/...`. So a trace says nothing of where it was made.
+Rule 2: a full disk takes nothing that makes it fuller, a failing one nothing at all; reading a full one goes well.
+Rule 3: a slow disk holds its node up: who waits for it does nothing else, as this project's nodes do.
+Rule 4: a machine that loses its power loses what no one made durable: the ends of the logs, to where nobody knows.
+        A process that is killed loses nothing: what it wrote is the system's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from actors.storage.disk import DiskPort
+from actors.storage.logs import RECOVERY_POINTS, LogsPort
+
+FULL = "full"
+FAILING = "failing"
+
+_WRITES = frozenset("append replicate make_directory write_text open".split())
+"""The calls of both ports that need room."""
+
+_MEMORY = frozenset("configure lose note_high_watermark unlock".split())
+"""The calls that touch no disk."""
+
+_ERRNO = {FULL: errno.ENOSPC, FAILING: errno.EIO}
+
+
+class Disks:
+    """The disks of one node, each a log directory; they outlive its processes.
+
+    `wall_ms` tells the time, `hold_up` is called with the seconds for which a slow disk keeps its node waiting.
+    """
+
+    def __init__(self, root: Path, count: int, wall_ms: Callable[[], int], hold_up: Callable[[float], None]) -> None:
+        self.names = tuple(f"/data-{number}" for number in range(count))
+        self.faults: dict[str, str] = {}
+        """Directory -> FULL or FAILING."""
+        self.hurt = False
+        """Whether a process may hold one of the disks for lost: it is told of a repair by a restart only."""
+        self.delays: dict[str, float] = {}
+        """Directory -> seconds that each write takes."""
+        self._logs: LogsPort | None = None
+        self._root = root
+        self._wall_ms = wall_ms
+        self._hold_up = hold_up
+        root.mkdir(parents=True, exist_ok=True)
+
+    def ports(self) -> dict[str, Any]:
+        """The ports "disk" and "logs" of a new process."""
+        self._logs = LogsPort(self._wall_ms)
+        return {"disk": _Port(self, DiskPort()), "logs": _Port(self, self._logs)}
+
+    def path(self, name: str) -> str:
+        """Where that lies which a node calls so."""
+        return f"{self._root}{name}"
+
+    def name(self, path: str) -> str:
+        """What a node calls what lies there."""
+        return path.removeprefix(str(self._root))
+
+    def strike(self, method: str, name: str) -> None:
+        """A call is about to be made. Raises OSError where the disk cannot."""
+        directory = f"/{name.split('/')[1]}"
+        fault = self.faults.get(directory)
+        if fault == FAILING or (fault == FULL and method in _WRITES):
+            self.hurt = True
+            raise OSError(_ERRNO[fault], os.strerror(_ERRNO[fault]))
+        if method in _WRITES and directory in self.delays:
+            self._hold_up(self.delays[directory])
+
+    def logs(self) -> list[str]:
+        """The names of the logs' directories on all disks."""
+        directories = [Path(self.path(name)) for name in self.names]
+        return [log.name for place in directories if place.is_dir() for log in sorted(place.iterdir()) if log.is_dir()]
+
+    def release(self) -> None:
+        """The process is gone, its open files and locks with it."""
+        if self._logs is not None:
+            self._logs.abandon()
+        for name in self.names:
+            DiskPort().unlock(self.path(f"{name}/.lock"))
+
+    def tear(self, chance: random.Random) -> None:
+        """The power is gone (rule 4): of each log's last segment any part of what is not durable is lost."""
+        for name in self.names:
+            directory = Path(self.path(name))
+            if directory.is_dir():
+                (directory / RECOVERY_POINTS).unlink(missing_ok=True)
+                for log in sorted(path for path in directory.iterdir() if path.is_dir()):
+                    segments = sorted(log.glob("*.log"))
+                    if segments:
+                        size = segments[-1].stat().st_size
+                        os.truncate(segments[-1], chance.randint(0, size))
+
+    def remove(self) -> None:
+        """Everything is to go."""
+        shutil.rmtree(self._root, ignore_errors=True)
+
+
+class _Port:
+    """A port of the product's, with the paths of rule 1 on its outside, and the faults in between."""
+
+    def __init__(self, disks: Disks, port: Any) -> None:
+        self._disks = disks
+        self._port = port
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        call = getattr(self._port, method)
+        disks = self._disks
+
+        def struck(*args: Any) -> Any:
+            for arg in args:
+                if isinstance(arg, str) and arg.startswith("/") and method not in _MEMORY:
+                    disks.strike(method, arg)
+            inside = [disks.path(arg) if isinstance(arg, str) and arg.startswith("/") else arg for arg in args]
+            return _outside(disks, call(*inside))
+
+        return struck
+
+
+def _outside(disks: Disks, result: Any) -> Any:
+    """A result, with the names that a node knows."""
+    if isinstance(result, str):
+        return disks.name(result)
+    if isinstance(result, tuple) and type(result) is tuple:
+        return tuple([_outside(disks, part) for part in result])
+    return result

@@ -1,0 +1,290 @@
+"""The law of the cluster on paper: what must hold at each step, and what must hold when a cluster is left alone.
+
+A row has a name, the rule that it stands for, on which change it is looked at, and a function that names what is wrong.
+Whoever adds an invariant adds a row: `INVARIANTS` is the whole list, and the documentation's table is drawn from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from actors.core.controller.failures import CONSEQUENCES
+from actors.core.controller.states import PartitionState, ReplicaState
+from actors.core.controller.validation import inconsistencies
+from actors.simulation.checker import (
+    Assigned,
+    Checker,
+    EpochWritten,
+    Failed,
+    Ordered,
+    Rested,
+    StateWritten,
+)
+from actors.simulation.cluster import UP
+from actors.storage.log_directories import parse_name
+from messages.cluster import NO_LEADER, TopicPartition
+from messages.requests import LeaderAndIsrRequest
+from zk_bridge import paths
+
+FORESEEN = tuple(error.__name__ for error in CONSEQUENCES)
+"""What an event may fail by (`actors.core.controller.failures`)."""
+
+
+@attrs.frozen
+class Invariant:
+    """One law: its name, the rule it stands for, the change on which it is looked at, and what finds it broken."""
+
+    name: str
+    rule: str
+    on: type
+    check: Callable[[Checker, Any], Iterator[str]]
+
+
+# ---------------------------------------------------------------------------------------------------- each write
+
+
+def _leader_in_isr(law: Checker, change: StateWritten) -> Iterator[str]:
+    leader, isr = change.after.leader, change.after.isr
+    if leader != NO_LEADER and leader not in isr:
+        yield f"{change.partition} is led by {leader}, ISR {isr}"
+
+
+def _isr_in_assignment(law: Checker, change: StateWritten) -> Iterator[str]:
+    replicas = law.assigned.get(change.partition, Assigned(())).replicas
+    if not set(change.after.isr) <= set(replicas):
+        yield f"{change.partition} has ISR {change.after.isr}, and replicas {replicas}"
+
+
+def _isr_is_never_empty(law: Checker, change: StateWritten) -> Iterator[str]:
+    if not change.after.isr:
+        yield f"{change.partition} has no ISR"
+
+
+def _clean_elections(law: Checker, change: StateWritten) -> Iterator[str]:
+    before, after = change.before, change.after
+    unclean = law.configs.get(change.partition.topic, {}).get("unclean.leader.election.enable") == "true"
+    if before is not None and not unclean and after.leader != NO_LEADER and after.leader not in before.isr:
+        yield f"{change.partition} is led by {after.leader}, which was not in ISR {before.isr}"
+
+
+def _isr_grows_by_its_leader(law: Checker, change: StateWritten) -> Iterator[str]:
+    before, after = change.before, change.after
+    if before is not None and after.leader_epoch != before.leader_epoch and not set(after.isr) <= set(before.isr):
+        yield f"{change.partition}: a controller brought {set(after.isr) - set(before.isr)} into ISR {before.isr}"
+
+
+def _leader_epochs(law: Checker, change: StateWritten) -> Iterator[str]:
+    before, after = change.before, change.after
+    if before is None:
+        if after.leader_epoch != 0:
+            yield f"{change.partition} begins with leader epoch {after.leader_epoch}"
+    elif after.leader_epoch not in (before.leader_epoch, before.leader_epoch + 1):
+        yield f"{change.partition}: leader epoch {after.leader_epoch} after {before.leader_epoch}"
+    elif after.leader != before.leader and after.leader_epoch == before.leader_epoch:
+        yield f"{change.partition}: {after.leader} leads in {before.leader}'s epoch {before.leader_epoch}"
+
+
+def _state_by_the_controller(law: Checker, change: StateWritten) -> Iterator[str]:
+    before, after = change.before, change.after
+    if before is not None and after.leader_epoch == before.leader_epoch:
+        if after.controller_epoch != before.controller_epoch:
+            yield f"{change.partition}: a leader wrote controller epoch {after.controller_epoch}, not the one it had"
+    elif change.session != law.epoch_session or after.controller_epoch != law.epoch:
+        yield (
+            f"{change.partition}: session {change.session:#x} wrote epoch {after.leader_epoch} as controller of epoch "
+            f"{after.controller_epoch}; epoch {law.epoch} is session {law.epoch_session:#x}'s"
+        )
+
+
+def _controller_epochs(law: Checker, change: EpochWritten) -> Iterator[str]:
+    if change.after != change.before + 1:
+        yield f"/controller_epoch went from {change.before} to {change.after}"
+
+
+# ---------------------------------------------------------------------------------------------------- each request
+
+
+def _one_controller_per_epoch(law: Checker, change: Ordered) -> Iterator[str]:
+    request = change.request
+    known = law.epochs_of.setdefault(request.controller_epoch, request.controller_id)
+    if known != request.controller_id:
+        yield f"{request.controller_id} and {known} send requests of controller epoch {request.controller_epoch}"
+    if request.controller_epoch > law.epoch:
+        yield f"{request.controller_id} sends controller epoch {request.controller_epoch}; the highest is {law.epoch}"
+
+
+def _orders_as_written(law: Checker, change: Ordered) -> Iterator[str]:
+    if not isinstance(change.request, LeaderAndIsrRequest):
+        return
+    for order in change.request.partition_states:
+        told = (order.leader, order.leader_epoch, order.isr)
+        written = law.written.get(order.partition, {}).get(order.zk_version, ())
+        if not any(told == (state.leader, state.leader_epoch, state.isr) for state in written):
+            yield f"{change.target} is told of {order.partition} {told}, version {order.zk_version}: nobody wrote that"
+
+
+# ---------------------------------------------------------------------------------------------------- each delivery
+
+
+def _no_handler_fails(law: Checker, change: Failed) -> Iterator[str]:
+    if not change.error.startswith(FORESEEN):
+        yield f"node {change.node}: {change.message}: {change.error}"
+
+
+# ---------------------------------------------------------------------------------------------------- at rest
+
+
+def _up(law: Checker) -> list[int]:
+    return [machine.id for machine in law.cluster.machines.values() if machine.state == UP]
+
+
+def _everybody_is_there(law: Checker, change: Rested) -> Iterator[str]:
+    up = _up(law)
+    if sorted(law.registered) != up:
+        yield f"registered are {sorted(law.registered)}, up are {up}"
+    if law.controller not in up:
+        yield f"/controller names {law.controller}, up are {up}"
+    active = sorted(law.cluster.controllers())
+    if active != [law.controller]:
+        yield f"{active} hold themselves for the controller, which is {law.controller}"
+
+
+def _what_can_be_led_is_led(law: Checker, change: Rested) -> Iterator[str]:
+    up = set(_up(law))
+    for partition, assigned in law.assigned.items():
+        state = law.states.get(partition)
+        if state is None:
+            if set(assigned.replicas) & up:
+                yield f"{partition} has no state, though {sorted(set(assigned.replicas) & up)} could lead"
+        elif state.leader not in up and set(state.isr) & up:
+            yield f"{partition} is led by {state.leader}, though {sorted(set(state.isr) & up)} of ISR {state.isr} live"
+
+
+def _everybody_catches_up(law: Checker, change: Rested) -> Iterator[str]:
+    up = set(_up(law))
+    for partition, state in law.states.items():
+        replicas = set(law.assigned.get(partition, Assigned(())).replicas)
+        if state.leader in up and set(state.isr) != replicas & up:
+            yield f"{partition} has ISR {state.isr}, though {sorted(replicas & up)} live"
+
+
+def _the_deleted_is_gone(law: Checker, change: Rested) -> Iterator[str]:
+    for topic in law.deleting:
+        yield f"{topic} is still to be deleted"
+    for path in law.cluster.zookeeper.nodes:
+        parts = path.split("/")
+        if path.startswith("/config/topics/") and parts[3] not in law.topics:
+            yield f"{path} is left of a topic that is gone"
+
+
+def _nothing_is_left_waiting(law: Checker, change: Rested) -> Iterator[str]:
+    for path in law.cluster.zookeeper.nodes:
+        if path.startswith((f"{paths.ISR_CHANGES}/", f"{paths.LOG_DIR_EVENTS}/")) or path in (
+            paths.REASSIGNMENTS,
+            paths.PREFERRED_ELECTION,
+        ):
+            yield f"{path} is still there"
+    for partition, assigned in law.assigned.items():
+        if assigned.adding or assigned.removing:
+            yield f"{partition} is still on its way: {assigned}"
+
+
+def _the_controller_knows(law: Checker, change: Rested) -> Iterator[str]:
+    for node, context in law.cluster.controllers().items():
+        found = inconsistencies(context)
+        yield from (f"controller {node}: {text}" for text in found)
+        if sorted(context.brokers) != sorted(law.registered):
+            yield f"controller {node} knows brokers {sorted(context.brokers)}, registered are {sorted(law.registered)}"
+        epochs = {broker.id: broker.epoch for broker in context.brokers.values()}
+        if epochs != law.registered:
+            yield f"controller {node} knows broker epochs {epochs}, ZooKeeper {law.registered}"
+        assigned = {tp: Assigned(a.replicas, a.adding, a.removing) for tp, a in context.assignments.items()}
+        yield from _differences(f"controller {node} knows of assignments", assigned, law.assigned)
+        led = {tp: (s.leader, s.leader_epoch) for tp, s in context.leadership.items()}
+        yield from _differences(
+            f"controller {node} knows of leaders", led, {tp: (s.leader, s.leader_epoch) for tp, s in law.states.items()}
+        )
+        for partition, state in law.states.items():
+            expected = PartitionState.ONLINE if state.leader != NO_LEADER else PartitionState.OFFLINE
+            if context.partition_state(partition) is not expected:
+                yield f"controller {node} has {partition} as {context.partition_state(partition).value}: {state}"
+            for broker in law.assigned.get(partition, Assigned(())).replicas:
+                known = context.replica_state(broker, partition)
+                if broker in law.registered and known is not ReplicaState.ONLINE:
+                    yield f"controller {node} has replica {broker} of {partition} as {known.value}"
+
+
+def _metadata_is_zookeepers(law: Checker, change: Rested) -> Iterator[str]:
+    true = {tp: (state.leader, state.leader_epoch, state.isr) for tp, state in law.states.items()}
+    replicas = {tp: law.assigned[tp].replicas for tp in law.states if tp in law.assigned}
+    for node in _up(law):
+        answer = law.metadata.get(node)
+        if answer is None:
+            yield f"node {node} does not answer"
+            continue
+        states = {TopicPartition(t.name, each.partition): each for t in answer.topics for each in t.partitions}
+        told = {tp: (state.leader, state.leader_epoch, state.isr) for tp, state in states.items()}
+        yield from _differences(f"node {node} tells of leaders", told, true)
+        yield from _differences(
+            f"node {node} tells of replicas", {tp: state.replicas for tp, state in states.items()}, replicas
+        )
+        brokers = sorted(broker.id for broker in answer.brokers)
+        if brokers != sorted(law.registered):
+            yield f"node {node} tells of brokers {brokers}; registered are {sorted(law.registered)}"
+        if answer.controller_id != law.controller:
+            yield f"node {node} says that {answer.controller_id} is controller; it is {law.controller}"
+
+
+def _disks_hold_what_they_should(law: Checker, change: Rested) -> Iterator[str]:
+    for node in _up(law):
+        wanted = {tp for tp, assigned in law.assigned.items() if node in assigned.replicas}
+        held = set()
+        for name in law.cluster.machines[node].disks.logs():
+            topic, number, renamed = parse_name(name)
+            if renamed != "delete":
+                held.add(TopicPartition(topic, number))
+        yield from (f"node {node} has no log of {tp}" for tp in sorted(wanted - held))
+        for tp in sorted(held - wanted):
+            # As Kafka's, a controller does not wait for a broker that is away to delete what was moved elsewhere.
+            if (node, tp) not in law.moved_away:
+                yield f"node {node} has a log of {tp}, of which it has no replica"
+
+
+def _differences(what: str, said: Mapping[Any, Any], true: Mapping[Any, Any]) -> Iterator[str]:
+    for key in sorted(set(said) | set(true)):
+        if said.get(key) != true.get(key):
+            yield f"{what} otherwise than ZooKeeper: {key}: {said.get(key)}, not {true.get(key)}"
+
+
+# ---------------------------------------------------------------------------------------------------- the table
+
+INVARIANTS: tuple[Invariant, ...] = (
+    Invariant("leader in ISR", "controller.md 3.2: a leader is chosen from the ISR", StateWritten, _leader_in_isr),
+    Invariant("ISR within the assignment", "controller.md 2.4, 7.7", StateWritten, _isr_in_assignment),
+    Invariant("ISR is never empty", "controller.md 3.3: the last member stays", StateWritten, _isr_is_never_empty),
+    Invariant("clean elections", "controller.md 3.2.2", StateWritten, _clean_elections),
+    Invariant("only a leader enlarges the ISR", "broker.md 3.2, KAFKA-9672", StateWritten, _isr_grows_by_its_leader),
+    Invariant("leader epochs grow by one", "controller.md 3.2.1", StateWritten, _leader_epochs),
+    Invariant("only the controller elects", "controller.md 2.5.1, KAFKA-6082", StateWritten, _state_by_the_controller),
+    Invariant("controller epochs grow by one", "controller.md 2.5.4", EpochWritten, _controller_epochs),
+    Invariant("one controller per epoch", "controller.md 2.5.4", Ordered, _one_controller_per_epoch),
+    Invariant("orders are what was written", "controller.md 3.1: written, then told", Ordered, _orders_as_written),
+    Invariant(
+        "no handler fails",
+        "every actor's validate(), and what no rule foresees (controller.md 1.1.3)",
+        Failed,
+        _no_handler_fails,
+    ),
+    Invariant("everybody is there", "controller.md 7.1, broker.md 7.2", Rested, _everybody_is_there),
+    Invariant("what can be led is led", "controller.md 3.2, 7.5", Rested, _what_can_be_led_is_led),
+    Invariant("everybody catches up", "broker.md 3.2", Rested, _everybody_catches_up),
+    Invariant("the deleted is gone", "controller.md 6.1", Rested, _the_deleted_is_gone),
+    Invariant("nothing is left waiting", "controller.md 1.5, 7.6, 7.7", Rested, _nothing_is_left_waiting),
+    Invariant("the controller knows", "controller.md 7.2, trap T12", Rested, _the_controller_knows),
+    Invariant("metadata are ZooKeeper's", "broker.md 3.9", Rested, _metadata_is_zookeepers),
+    Invariant("disks hold what they should", "broker.md 2.2, 5.1", Rested, _disks_hold_what_they_should),
+)
+"""Every law of the simulation."""

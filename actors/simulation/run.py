@@ -1,0 +1,203 @@
+"""A run: a schedule carried out on a cluster, held to the law at each step, and left alone at its rests.
+
+Rule 1: deeds have the schedule's time; at a rest that clock stands still, and every fault ends.
+Rule 2: a cluster that is left alone has `REST_SECONDS` to become what it should be. What is still wrong then is a
+        violation.
+Rule 3: the first violation ends the run.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from heapq import heappop, heappush
+from pathlib import Path
+
+import attrs
+
+from actors.simulation.checker import Checker, Violation
+from actors.simulation.cluster import DOWN, UP, Cluster
+from actors.simulation.deeds import DEEDS
+from actors.simulation.invariants import INVARIANTS, Invariant
+from actors.simulation.schedule import REST, Deed, Schedule
+from messages.requests import MetadataRequest
+
+REST_SECONDS = 150.0
+"""By when a cluster that is left alone must be at rest: sessions, backoffs and ISR changes take their time."""
+
+LOOKS = 2.0
+"""Seconds between two looks at a cluster that is to come to rest."""
+
+SETTINGS = {
+    "zookeeper_session_timeout_ms": 6_000,
+    "zookeeper_connection_timeout_ms": 6_000,
+    "replica_lag_time_max_ms": 10_000,
+    "controlled_shutdown_retry_backoff_ms": 500,
+    "leader_imbalance_check_interval_seconds": 60,
+    "controller_socket_timeout_ms": 10_000,
+    "request_timeout_ms": 10_000,
+    "replica_socket_timeout_ms": 4_000_000,
+    "log_segment_delete_delay_ms": 10_000,
+}
+"""What makes more happen in a second than Kafka's defaults, and nothing that is not allowed to."""
+
+IDLE_FETCH_MS = 500
+"""How long a fetch that finds nothing waits: a poll that brings nothing is no event (`Schedule.records` wants some)."""
+
+
+@attrs.frozen
+class Outcome:
+    """How a run ended: its violation (the first), the seconds it lasted, and how much happened."""
+
+    schedule: Schedule
+    violation: Violation | None
+    seconds: float
+    deliveries: int
+    requests: int
+    broke_at: float | None = None
+    """The moment of the violation in the schedule's time."""
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Nodes that fail on purpose have much to say: let nobody hear it."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def run(schedule: Schedule, keep: Path | None = None, invariants: tuple[Invariant, ...] = INVARIANTS) -> Outcome:
+    """Carry a schedule out. With `keep`, a folder, each node's disks and trace stay there."""
+    root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))
+    try:
+        with silent():
+            return _Run(schedule, root, keep is not None, invariants).run()
+    finally:
+        if keep is None:
+            shutil.rmtree(root, ignore_errors=True)
+
+
+class _Run:
+    """One run under way."""
+
+    def __init__(self, schedule: Schedule, root: Path, recorded: bool, invariants: tuple[Invariant, ...]) -> None:
+        self.schedule = schedule
+        self.checker = checker = Checker(invariants)
+        settings = {
+            **SETTINGS,
+            "validate_state": schedule.validated,
+            "replica_fetch_wait_max_ms": 500 if schedule.records else IDLE_FETCH_MS,
+        }
+        self.cluster = checker.cluster = Cluster(
+            schedule.brokers,
+            root,
+            schedule.seed,
+            recorded,
+            settings=settings,
+            observe=checker.observe,
+            heard=checker.heard,
+        )
+        self.cluster.zookeeper.observers.append(checker.transaction)
+        self.now = 0.0
+        """The schedule's time."""
+        self._undo: list[tuple[float, int, partial[None]]] = []
+        self._undone = 0
+
+    def run(self) -> Outcome:
+        cluster, checker = self.cluster, self.checker
+        for node in cluster.machines:
+            cluster.start(node)
+        for deed in self.schedule.deeds:
+            if not self._advance(deed.at):
+                break
+            self._do(deed)
+        if self._advance(self.schedule.duration):
+            self._rest()
+        violation = checker.violations[0] if checker.violations else None
+        outcome = Outcome(
+            self.schedule,
+            violation,
+            cluster.now,
+            checker.deliveries,
+            checker.requests,
+            None if violation is None else self.now,
+        )
+        cluster.close()
+        return outcome
+
+    def _advance(self, moment: float) -> bool:
+        """Let time pass until that moment of the schedule, undoing what ends meanwhile; False where all is over."""
+        while self._undo and self._undo[0][0] <= moment:
+            at, _, undo = heappop(self._undo)
+            if not self._pass(at):
+                return False
+            undo()
+        return self._pass(moment)
+
+    def _pass(self, moment: float) -> bool:
+        cluster, violations = self.cluster, self.checker.violations
+        began = cluster.now
+        broken = bool(violations) or cluster.run_until(lambda: violations, max(moment - self.now, 0.0))
+        self.now = self.now + cluster.now - began if broken else max(moment, self.now)
+        return not broken
+
+    def _do(self, deed: Deed) -> None:
+        if deed.name == REST:
+            self._rest()
+            return
+        kind = DEEDS[deed.name]
+        kind.do(self.cluster, *deed.args)
+        if kind.undo is not None:
+            self._undone += 1
+            undo = partial(kind.undo, self.cluster, *deed.args)
+            ends: float = self.now + (deed.seconds or 0.0)
+            heappush(self._undo, (ends, self._undone, undo))
+
+    def _rest(self) -> None:
+        """End every fault, leave the cluster alone, and look at it (rule 2)."""
+        cluster, checker = self.cluster, self.checker
+        while self._undo:
+            heappop(self._undo)[2]()
+        for machine in cluster.machines.values():
+            machine.disks.faults.clear()
+        self._renew_disks()
+        ends = cluster.now + REST_SECONDS
+        wrong: list[Violation] = []
+        while not checker.violations:
+            for machine in cluster.machines.values():
+                if machine.state == DOWN:
+                    cluster.start(machine.id)
+            self._ask_for_metadata()
+            if cluster.run_until(lambda: checker.violations, LOOKS):
+                break
+            wrong = checker.at_rest()
+            if not wrong:
+                return
+            if cluster.now > ends:
+                checker.violations += wrong
+
+    def _renew_disks(self) -> None:
+        """A node that has lost a disk does not look at it again before its next start."""
+        for machine in self.cluster.machines.values():
+            if machine.disks.hurt:
+                self.cluster.kill(machine.id)
+            machine.disks.hurt = False
+
+    def _ask_for_metadata(self) -> None:
+        checker = self.checker
+        checker.metadata.clear()
+        for machine in self.cluster.machines.values():
+            if machine.state == UP:
+                self.cluster.ask(
+                    machine.id,
+                    MetadataRequest(9, None, False),
+                    partial(checker.metadata.__setitem__, machine.id),
+                    LOOKS,
+                )

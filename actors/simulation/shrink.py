@@ -1,0 +1,131 @@
+"""Shrinking: from a schedule that breaks an invariant to one from which nothing can be left out.
+
+Rule 1: what is kept breaks the same invariant; where another one breaks, something else was found.
+Rule 2: in this order: what comes after the violation goes; deeds go, in halves, then quarters, down to single ones;
+        what is left is made simpler (fewer partitions, shorter faults) and moved closer together.
+Rule 3: it ends when nothing of this helps any more, or when so many runs were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from actors.simulation.run import Outcome
+from actors.simulation.schedule import REST, Deed, Schedule
+
+MOST_RUNS = 400
+
+CLOSER = (0.0, 0.1, 1.0, 8.0)
+"""Seconds between two deeds that are tried in place of more."""
+
+
+class Shrinker:
+    """Shrinks the schedule of a broken run. `play` carries a schedule out; `tell` is called after each smaller one."""
+
+    def __init__(
+        self,
+        broken: Outcome,
+        play: Callable[[Schedule], Outcome],
+        tell: Callable[[Schedule], None] = lambda schedule: None,
+        most_runs: int = MOST_RUNS,
+    ) -> None:
+        if broken.violation is None:
+            raise ValueError("this run broke nothing")
+        self.best = broken
+        self.runs = 0
+        self._invariant = broken.violation.invariant
+        self._play = play
+        self._tell = tell
+        self._most_runs = most_runs
+
+    def shrink(self) -> Outcome:
+        """The smallest run that was found."""
+        self._end_early()
+        before = None
+        while before != self.best.schedule and self.runs < self._most_runs:
+            before = self.best.schedule
+            self._drop()
+            self._simplify()
+            self._move_closer()
+            self._end_early()
+        return self.best
+
+    def _try(self, schedule: Schedule) -> bool:
+        """Does it break the same? Then it is the best so far."""
+        if self.runs >= self._most_runs or schedule == self.best.schedule:
+            return False
+        self.runs += 1
+        outcome = self._play(schedule)
+        if outcome.violation is None or outcome.violation.invariant != self._invariant:
+            return False
+        self.best = outcome
+        self._tell(schedule)
+        return True
+
+    def _end_early(self) -> None:
+        """Nothing is done, and no time passes, after the violation."""
+        best, at = self.best.schedule, self.best.broke_at or 0.0
+        deeds = tuple(deed for deed in best.deeds if deed.at <= at)
+        last = max((deed.at for deed in deeds), default=0.0)
+        for duration in (last, round(at + 0.001, 3)):
+            if duration < best.duration and self._try(attrs.evolve(best, deeds=deeds, duration=duration)):
+                return
+
+    def _drop(self) -> None:
+        """Leave deeds out, as many at a time as can be."""
+        size = max(len(self.best.schedule.deeds) // 2, 1)
+        while True:
+            place = 0
+            while place < len(self.best.schedule.deeds):
+                deeds = self.best.schedule.deeds
+                if not self._try(attrs.evolve(self.best.schedule, deeds=deeds[:place] + deeds[place + size :])):
+                    place += size
+            if size == 1:
+                return
+            size //= 2
+
+    def _simplify(self) -> None:
+        """Make each deed simpler."""
+        for place in range(len(self.best.schedule.deeds)):
+            simpler = True
+            while simpler:
+                deeds = self.best.schedule.deeds
+                simpler = any(
+                    self._try(attrs.evolve(self.best.schedule, deeds=(*deeds[:place], deed, *deeds[place + 1 :])))
+                    for deed in _simpler(deeds[place])
+                )
+
+    def _move_closer(self) -> None:
+        """Let less time pass between one deed and the next."""
+        for place in range(len(self.best.schedule.deeds)):
+            deeds = self.best.schedule.deeds
+            before = deeds[place - 1].at if place else 0.0
+            for gap in CLOSER:
+                shift = round(deeds[place].at - before - gap, 3)
+                if shift <= 0:
+                    break
+                moved = tuple(attrs.evolve(deed, at=round(deed.at - shift, 3)) for deed in deeds[place:])
+                duration = max(round(self.best.schedule.duration - shift, 3), 0.0)
+                if self._try(attrs.evolve(self.best.schedule, deeds=deeds[:place] + moved, duration=duration)):
+                    break
+
+
+def _simpler(deed: Deed) -> Iterator[Deed]:
+    """Deeds that do less of the same."""
+    if deed.name == REST:
+        return
+    lists = [place for place, arg in enumerate(deed.args) if "," in arg or arg.isdecimal()]
+    if deed.name.endswith(("create", "grow")) and len(deed.args) > 2:
+        yield attrs.evolve(deed, args=deed.args[:-1])
+        yield attrs.evolve(deed, args=(deed.args[0], *deed.args[2:]))
+    for place in lists:
+        if "," in deed.args[place]:
+            args = list(deed.args)
+            args[place] = deed.args[place].rpartition(",")[0]
+            yield attrs.evolve(deed, args=tuple(args))
+    if deed.seconds is not None:
+        for seconds in (0.5, 1.0, 8.0, round(deed.seconds / 2, 3)):
+            if seconds < deed.seconds:
+                yield attrs.evolve(deed, seconds=seconds)

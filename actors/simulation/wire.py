@@ -1,0 +1,77 @@
+"""The wires between hosts: how long what leaves one takes to the other, and whether it arrives now, later, or never.
+
+Rule 1: what belongs to one stream arrives in the order in which it left, as TCP has it; streams overtake each other.
+Rule 2: a cut wire holds what is sent, as TCP sends it again until it is through: it arrives when the wire is mended.
+        Who has given up meanwhile is told nothing: that is for those at the ends (`memory_network`, `zookeeper_link`).
+Rule 3: faults of one wire add up: it is whole when each of its cuts is mended, and as slow as all that slows it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable
+
+from actors.runtime import VirtualScheduler
+
+LATENCY = 0.0002
+JITTER = 0.001
+"""Seconds that everything takes, and by how much more at most."""
+
+Direction = tuple[str, str]
+"""(from host, to host)."""
+
+
+class Wires:
+    """All wires between hosts, which are known by their names."""
+
+    def __init__(self, scheduler: VirtualScheduler, chance: random.Random) -> None:
+        self._scheduler = scheduler
+        self._chance = chance
+        self._cuts: dict[Direction, int] = {}
+        self._delays: dict[Direction, float] = {}
+        self._held: dict[Direction, list[tuple[Callable[[], None], Hashable]]] = {}
+        self._arrivals: dict[Hashable, float] = {}
+        """When the last thing of each stream arrives."""
+
+    def carry(self, source: str, target: str, deliver: Callable[[], None], stream: Hashable = None) -> None:
+        """Call `deliver` when what leaves now arrives; what has a `stream` never before what left before it."""
+        direction = source, target
+        if direction in self._cuts:
+            self._held.setdefault(direction, []).append((deliver, stream))
+            return
+        delay = LATENCY if source == target else LATENCY + self._chance.random() * JITTER
+        delay += self._delays.get(direction, 0.0)
+        if stream is not None:
+            now = self._scheduler.clock.now()
+            arrival = self._arrivals[stream] = max(now + delay, self._arrivals.get(stream, 0.0))
+            delay = arrival - now
+        self._scheduler.call_later(delay, deliver)
+
+    def is_cut(self, source: str, target: str) -> bool:
+        """Does nothing get through?"""
+        return (source, target) in self._cuts
+
+    def cut(self, source: str, target: str) -> None:
+        """Let nothing through in this direction."""
+        self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
+
+    def mend(self, source: str, target: str) -> None:
+        """Undo one `cut`; with the last, what was held goes on its way."""
+        direction = source, target
+        self._cuts[direction] -= 1
+        if not self._cuts[direction]:
+            del self._cuts[direction]
+            for deliver, stream in self._held.pop(direction, []):
+                self.carry(source, target, deliver, stream)
+
+    def delay(self, source: str, target: str, seconds: float) -> None:
+        """Let everything take so much longer in this direction; a negative number takes it back."""
+        delay = round(self._delays.get((source, target), 0.0) + seconds, 6)
+        if delay > 0:
+            self._delays[source, target] = delay
+        else:
+            self._delays.pop((source, target), None)
+
+    def forget(self, stream: Hashable) -> None:
+        """Nothing more comes of this stream."""
+        self._arrivals.pop(stream, None)

@@ -1,0 +1,211 @@
+"""A node's session with the ZooKeeper in memory, over a wire: what a client library and a server do to each other.
+
+Rule 1: requests and news travel on one stream each way, and take effect when they arrive. What is asked when the
+        connection breaks is answered CONNECTION_LOSS, though the server may have done it.
+Rule 2: the server ends a session of which it has heard nothing for its timeout: because the wire is cut, the process is
+        paused, or gone. The client gives a connection up when it has heard nothing for two thirds of that, and connects
+        anew as soon as it can (zookeeper.md; ZooKeeper's own client reads so long).
+Rule 3: a paused process notices nothing. What was on its way to it waits; what it says on waking, before it learns that
+        its connection is closed, is lost if its session has ended meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.runtime import VirtualScheduler
+from actors.simulation.wire import Wires
+from messages.store import CONNECTED, CONNECTION_LOSS, SUSPENDED, SessionState, StoreReply
+from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+from zk_bridge.store import Sink, StoreNews, StoreRequest, ZooKeeperUnavailable
+
+ZOOKEEPER = "zookeeper"
+"""The server's host."""
+
+GIVES_UP = 2 / 3
+"""Of the session's timeout: how long a client waits for a sign of life."""
+
+RECONNECTS = 0.1
+"""Seconds from the loss of a connection to the next."""
+
+
+class ZooKeeperLink:
+    """A `Store` on host `host`."""
+
+    waits = False
+
+    def __init__(
+        self, host: str, server: MemoryZooKeeper, wires: Wires, scheduler: VirtualScheduler, timeout: float
+    ) -> None:
+        self.host = host
+        self._wires = wires
+        self._scheduler = scheduler
+        self._timeout = timeout
+        self._server = server
+        self._session = MemoryStore(server, timeout)
+        self._sink: Sink | None = None
+        self._connection = 0
+        """Grows with each connection: what travels for an older one is lost."""
+        self._asked: dict[int, None] = {}
+        """The requests that are not answered."""
+        self._believing = False
+        """Whether the client holds itself for connected."""
+        self._paused = False
+        self._silent: Any = None
+        """The call by which the server ends a silent session."""
+        self._deaf: Any = None
+        """The call by which the client gives up."""
+
+    @property
+    def session_id(self) -> int:
+        """The session's id, 0 where there is none."""
+        return self._session.session_id
+
+    # ------------------------------------------------------------------------------------------- for the node
+
+    def start(self, sink: Sink) -> None:
+        """See Store.start. Raises ZooKeeperUnavailable where the server cannot be reached now."""
+        if self._is_cut():
+            raise ZooKeeperUnavailable(ZOOKEEPER, "it does not answer")
+        self._sink = sink
+        self._session.start(self._from_server)
+
+    def submit(self, request: StoreRequest) -> None:
+        """See Store.submit."""
+        self._asked[request.id] = None
+        connection = self._connection
+
+        def arrived() -> None:
+            if connection == self._connection and self._session.connected:
+                self._session.submit(request)
+
+        self._carry(arrived, there=True)
+
+    def stop(self) -> None:
+        """See Store.stop."""
+        self._sink = None
+        self._quiet()
+        self._connection += 1
+        self._session.stop()
+
+    # ------------------------------------------------------------------------------------------- for the simulation
+
+    def kill(self) -> None:
+        """The process is gone: the server ends the session when it has missed it for its timeout."""
+        self._sink = None
+        self._quiet()
+        self._connection += 1
+        self._session.abandon()
+
+    def reset(self) -> None:
+        """The connection breaks, and both ends know it; the client connects again, where it can."""
+        if self._sink is not None and self._session.connected:
+            self._break(self._timeout)
+            self._scheduler.call_later(RECONNECTS, self._reconnect)
+
+    def expire(self) -> None:
+        """The server ends the session, and closes its connection."""
+        if self._sink is not None and self._session.session_id:
+            self._break(0.0)
+            self._scheduler.call_later(RECONNECTS, self._reconnect)
+
+    def wire_changed(self) -> None:
+        """The wire to the server was cut, or mended, in one direction at least."""
+        if self._sink is None or self._paused:
+            return
+        if not self._is_cut():
+            self._quiet()
+            if not self._session.connected:
+                self._scheduler.call_later(RECONNECTS, self._reconnect)
+        elif self._session.connected and self._deaf is None:
+            heard = not self._wires.is_cut(self.host, ZOOKEEPER)
+            left = self._timeout if heard else self._timeout * (1 - GIVES_UP)
+            self._deaf = self._scheduler.call_later(self._timeout * GIVES_UP, lambda: self._give_up(left))
+
+    def server_changed(self) -> None:
+        """The server went down, which closes every connection, or is up again."""
+        if self._session.connected:
+            self._break(self._timeout)
+        self.wire_changed()
+
+    def pause(self) -> None:
+        """The process stands still (rule 3)."""
+        self._paused = True
+        self._quiet()
+        if self._session.connected:
+            self._silent = self._scheduler.call_later(self._timeout, self._missed)
+
+    def resume(self) -> None:
+        """It goes on: whether it is still connected it learns in a moment."""
+        self._paused = False
+        if self._silent is not None:
+            self._silent.cancel()
+            self._silent = None
+        if self._sink is not None and not self._session.connected:
+            self._scheduler.call_later(RECONNECTS, self._reconnect)
+        self.wire_changed()
+
+    # ------------------------------------------------------------------------------------------- between
+
+    def _is_cut(self) -> bool:
+        wires = self._wires
+        return wires.is_cut(self.host, ZOOKEEPER) or wires.is_cut(ZOOKEEPER, self.host) or not self._server.up
+
+    def _carry(self, deliver: Callable[[], None], there: bool) -> None:
+        source, target = (self.host, ZOOKEEPER) if there else (ZOOKEEPER, self.host)
+        self._wires.carry(source, target, deliver, (source, target))
+
+    def _from_server(self, news: StoreNews) -> None:
+        """The server says something; the end of a connection each side notices for itself (`_break`)."""
+        if isinstance(news, SessionState) and news.state == SUSPENDED:
+            return
+        connection = self._connection
+
+        def arrived() -> None:
+            if self._sink is None or connection != self._connection:
+                return
+            if isinstance(news, StoreReply):
+                self._asked.pop(news.id, None)
+            elif isinstance(news, SessionState):
+                self._believing = news.state == CONNECTED
+            self._sink(news)
+
+        self._carry(arrived, there=False)
+
+    def _break(self, left: float) -> None:
+        """The connection is over, the session ends in so many seconds. Who waits is told (rule 1)."""
+        self._quiet()
+        self._connection += 1
+        self._session.disconnect(left)
+        asked, self._asked = self._asked, {}
+        if self._sink is not None:
+            for id in asked:
+                self._sink(StoreReply(id, CONNECTION_LOSS))
+            if self._believing:
+                self._believing = False
+                self._sink(SessionState(SUSPENDED))
+
+    def _give_up(self, left: float) -> None:
+        self._deaf = None
+        self._break(left)
+
+    def _missed(self) -> None:
+        """The server has not heard of a paused process for the session's timeout: it closes, and nobody notices."""
+        self._silent = None
+        self._session.disconnect(0.0)
+
+    def _reconnect(self) -> None:
+        if self._sink is None or self._paused or self._session.connected:
+            return
+        if self._is_cut():
+            return  # `wire_changed` will tell
+        if self._believing:
+            self._break(0.0)
+        self._session.reconnect()
+
+    def _quiet(self) -> None:
+        for call in (self._deaf, self._silent):
+            if call is not None:
+                call.cancel()
+        self._deaf = self._silent = None

@@ -1,0 +1,49 @@
+"""Writes the tables of docs/simulation.md from the deeds and invariants of the code; `make docs` runs it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from actors.simulation.deeds import KINDS
+from actors.simulation.invariants import INVARIANTS
+
+FILE = Path(__file__).resolve().parents[2] / "docs" / "simulation.md"
+
+WHEN = {
+    "StateWritten": "a partition's state is written",
+    "EpochWritten": "the epoch is written",
+    "Ordered": "a controller's request is sent",
+    "Failed": "a handler fails",
+    "Rested": "the cluster was left alone",
+}
+
+
+def document() -> str:
+    """The whole file, with the tables as the code has them now."""
+    text = FILE.read_text(encoding="utf-8")
+    for title, rows in (("The deeds", _deeds()), ("The invariants", _invariants())):
+        table = "\n".join(rows)
+        text = re.sub(rf"(?ms)^## {title}\n.*?(?=^## )", lambda _, t=title, b=table: f"## {t}\n\n{b}\n\n", text)  # type: ignore[misc]
+    return text
+
+
+def _deeds() -> Iterator[str]:
+    yield "| deed | part | weight | lasts (s) | what is done |"
+    yield "| --- | --- | --- | --- | --- |"
+    for kind in KINDS:
+        lasts = "" if kind.undo is None else f"{kind.seconds[0]:g} to {kind.seconds[1]:g}"
+        said = " ".join((kind.do.__doc__ or "").split())
+        yield f"| {kind.name} | {kind.part} | {kind.weight} | {lasts} | {said} |"
+
+
+def _invariants() -> Iterator[str]:
+    yield "| invariant | the rule it stands for | looked at when |"
+    yield "| --- | --- | --- |"
+    for row in INVARIANTS:
+        yield f"| {row.name} | {row.rule} | {WHEN[row.on.__name__]} |"
+
+
+if __name__ == "__main__":
+    FILE.write_text(document(), encoding="utf-8")

@@ -1,0 +1,49 @@
+"""Schedules: invented from a seed, kept as text, read again."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from actors.simulation.deeds import DEEDS, FAULTS, WORK, Known, invent
+from actors.simulation.schedule import REST, BadSchedule, Deed, Schedule, parse
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_schedule_is_the_text_that_it_is_kept_as(seed: int) -> None:
+    schedule = invent(seed, brokers=5, duration=200.0)
+    assert parse(schedule.text()) == schedule
+    assert parse(f"# found somewhere\n\n{schedule.text()}") == schedule
+
+
+def test_a_seed_is_a_schedule_and_another_seed_another() -> None:
+    assert invent(7) == invent(7)
+    assert invent(7).deeds != invent(8).deeds
+
+
+def test_only_the_faults_asked_for_happen_and_the_work_goes_on() -> None:
+    parts = {DEEDS[deed.name].part for deed in invent(1, duration=900.0, faults=("kill",)).deeds if deed.name != REST}
+    assert parts == {WORK, "kill"}
+    assert {DEEDS[deed.name].part for deed in invent(1, duration=3000.0).deeds if deed.name != REST} == {WORK, *FAULTS}
+
+
+def test_every_minute_the_cluster_is_left_alone() -> None:
+    assert [deed.at for deed in invent(1, duration=200.0).deeds if deed.name == REST] == [60.0, 120.0, 180.0]
+
+
+@pytest.mark.parametrize("kind", DEEDS.values(), ids=lambda kind: kind.name)
+def test_every_kind_of_deed_can_be_written_and_read(kind: object) -> None:
+    known = Known(3, 4, 3, 4, {"t0": [(0, 1, 2)]})
+    args = DEEDS[kind.name].choose(random.Random(0), known)  # type: ignore[attr-defined]
+    assert args is not None
+    deed = Deed(1.5, kind.name, args, 2.25 if kind.undo else None)  # type: ignore[attr-defined]
+    assert parse(Schedule(deeds=(deed,)).text()).deeds == (deed,)
+
+
+@pytest.mark.parametrize(
+    "text", ["brokers three", "brokers", "soon kill 1", "1.0", "brokers 0", "records perhaps", "1.0 kill 1 for ever"]
+)
+def test_what_is_no_schedule_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises(BadSchedule, match=r"line 2|at least 1"):
+        parse(f"duration 5\n{text}")

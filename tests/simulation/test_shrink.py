@@ -1,0 +1,44 @@
+"""A broken election rule: seeds find it, and the schedule is cut down to a few deeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.core.controller import elections
+from actors.simulation.deeds import invent
+from actors.simulation.run import Outcome, run
+from actors.simulation.schedule import Schedule
+from actors.simulation.shrink import Shrinker
+
+
+def first_broken(seeds: range, **options: object) -> Outcome:
+    """The run of the first seed that breaks something."""
+    for seed in seeds:
+        outcome = run(invent(seed, **options))  # type: ignore[arg-type]
+        if outcome.violation is not None:
+            return outcome
+    raise AssertionError("no seed breaks anything")
+
+
+def test_a_broken_election_rule_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The offline election takes whoever is online, in the ISR or not."""
+
+    def wrong(c: Any) -> Any:
+        online = tuple(replica for replica in c.replicas if replica in c.online)
+        return Choice(online[0], (online[0],), online) if online else None  # type: ignore[name-defined]  # noqa: F821
+
+    monkeypatch.setattr(elections.offline, "__code__", wrong.__code__)
+    broken = first_broken(range(20), duration=60.0, faults=("kill",))
+    assert broken.violation is not None and broken.violation.invariant == "clean elections"
+    smallest = Shrinker(broken, run).shrink()
+    assert smallest.violation is not None and smallest.violation.invariant == "clean elections"
+    assert len(smallest.schedule.deeds) <= 10, smallest.schedule.text()
+    again = run(smallest.schedule)
+    assert again.violation == smallest.violation
+
+
+def test_a_run_that_broke_nothing_cannot_be_shrunk() -> None:
+    with pytest.raises(ValueError, match="broke nothing"):
+        Shrinker(Outcome(Schedule(), None, 0.0, 0, 0), run)
