@@ -205,6 +205,9 @@ class PartitionActor(Answerer):
         known = self._known
         if not known.leads:
             self._end_leadership()
+            # What was replicated since has brought epochs of its own: a log that seemed to have none would be cut at
+            # its high watermark, which may lag behind what was acknowledged.
+            self._latest_epoch = self.port("logs").latest_epoch(self._log_path) if self._log_end else -1
             return
         if self._log_end:
             self.port("logs").begin_epoch(self._log_path, known.leader_epoch)

@@ -42,6 +42,7 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     callback=_faults,
     help=f"What happens beside the operators' work: some of {','.join(FAULTS)}; all; none.",
 )
+@click.option("--records/--no-records", default=False, show_default=True, help="Producers write, readers read back.")
 @click.option("--validate/--no-validate", default=True, show_default=True, help="Actors look at their own state, too.")
 @click.option("--schedule", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Run this schedule.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; by default one per core.")
@@ -62,6 +63,7 @@ def command(
     seeds: int,
     duration: float,
     faults: tuple[str, ...],
+    records: bool,
     validate: bool,
     schedule: Path | None,
     workers: int | None,
@@ -78,7 +80,7 @@ def command(
         schedules = [_read(schedule)]
     else:
         schedules = [
-            invent(each, brokers, topics, partitions, replication_factor, duration, faults, validated=validate)
+            invent(each, brokers, topics, partitions, replication_factor, duration, faults, records, validate)
             for each in range(seed, seed + seeds)
         ]
     broken: list[Outcome] = []

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from actors.runtime import DEAD_LETTER, Delivery
+from actors.runtime import DEAD_LETTER, Delivery, Effect
 from actors.simulation.cluster import Cluster
 from messages.cluster import TopicPartition
+from messages.partition import Replicate
 from messages.requests import LeaderAndIsrRequest, MetadataResponse, StopReplicaRequest, UpdateMetadataRequest
 from messages.store import CREATE, CREATE_EPHEMERAL, DELETE, SET, WriteOp, Written
 from messages.vocabulary import Message
@@ -25,6 +26,10 @@ from zk_bridge.znodes.partition_states import decode_state
 from zk_bridge.znodes.topics import decode_config, decode_topic
 
 CONTROL = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+
+
+_AFRESH = ("open", "close", "truncate", "restart", "begin_epoch")
+"""What ends what was known of a log's high watermark: a leader begins with that of the follower which it was."""
 
 
 class State(NamedTuple):
@@ -83,11 +88,29 @@ class Failed:
 
 
 @attrs.frozen
+class Marked:
+    """A leader's high watermark moved, in the same leadership."""
+
+    node: int
+    log: str
+    before: int
+    after: int
+
+
+class Acknowledged(NamedTuple):
+    """A record that a leader has acknowledged: of which life of the topic (the creating transaction), and when."""
+
+    value: bytes
+    born: int
+    at: float
+
+
+@attrs.frozen
 class Rested:
     """The cluster was left alone for as long as it may take: everything that a row at rest looks at is in `law`."""
 
 
-Change = StateWritten | EpochWritten | Ordered | Failed | Rested
+Change = StateWritten | EpochWritten | Ordered | Failed | Marked | Rested
 
 
 @attrs.frozen
@@ -127,6 +150,15 @@ class Checker:
         """Controller epoch -> the id under which requests of it came."""
         self.written: dict[TopicPartition, dict[int, set[State]]] = {}
         """By partition and version: topics may be made anew."""
+        self.born: dict[str, int] = {}
+        """Topic -> the transaction that made it."""
+        self.acknowledged: dict[TopicPartition, dict[int, Acknowledged]] = {}
+        """What producers were told is written, by offset."""
+        self.read: dict[TopicPartition, dict[int, bytes]] = {}
+        """What was read back when the cluster was last asked, by offset."""
+        self.power_failed = False
+        """Whether a machine has lost what was not durable."""
+        self._marks: dict[tuple[int, str], int] = {}
         self.metadata: dict[int, MetadataResponse | None] = {}
         """What each node that is up answered when it was last asked of all topics."""
         self.deliveries = 0
@@ -140,6 +172,9 @@ class Checker:
     def observe(self, node: int, delivery: Delivery) -> None:
         """A message was delivered on a node."""
         self.deliveries += 1
+        for effect in delivery.effects:
+            if effect.port == "logs":
+                self._log_touched(node, effect, isinstance(delivery.message, Replicate))
         if delivery.error is not None and delivery.error != DEAD_LETTER:
             self._look(Failed(node, delivery.error, type(delivery.message).__name__))
 
@@ -182,14 +217,28 @@ class Checker:
 
     # ------------------------------------------------------------------------------------------------ between
 
+    def _log_touched(self, node: int, effect: Effect, following: bool) -> None:
+        """A partition did something to its log: what matters here is a leader's high watermark."""
+        if effect.method == "note_high_watermark" and not following:
+            path, after = effect.args
+            before = self._marks.get((node, path), after)
+            self._marks[node, path] = after
+            if after != before:
+                self._look(Marked(node, path, before, after))
+        elif following or effect.method in _AFRESH:
+            self._marks.pop((node, effect.args[0]), None)
+
     def _topic_written(self, op: WriteOp, result: Written, parts: list[str], session: int) -> None:
         topic = parts[3]
         if len(parts) == 4:
             if op.kind == DELETE:
                 for partition in self.topics.pop(topic, {}).values():
+                    self.acknowledged.pop(partition, None)
                     self.assigned.pop(partition, None)
                     self.states.pop(partition, None)
             elif op.kind in (CREATE, SET):
+                if op.kind == CREATE:
+                    self.born[topic] = self.cluster.zookeeper.zxid
                 known = self.topics.setdefault(topic, {})
                 there = decode_topic(op.path, op.data)
                 for number in known.keys() - {number for number, _ in there}:

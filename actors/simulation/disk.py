@@ -80,6 +80,14 @@ class Disks:
         directories = [Path(self.path(name)) for name in self.names]
         return [log.name for place in directories if place.is_dir() for log in sorted(place.iterdir()) if log.is_dir()]
 
+    def records_of(self, log: str) -> bytes:
+        """All bytes of a log's segments."""
+        return b"".join(
+            segment.read_bytes()
+            for name in self.names
+            for segment in sorted(Path(self.path(f"{name}/{log}")).glob("*.log"))
+        )
+
     def release(self) -> None:
         """The process is gone, its open files and locks with it."""
         if self._logs is not None:

@@ -19,6 +19,7 @@ from actors.simulation.checker import (
     Checker,
     EpochWritten,
     Failed,
+    Marked,
     Ordered,
     Rested,
     StateWritten,
@@ -132,6 +133,11 @@ def _orders_as_written(law: Checker, change: Ordered) -> Iterator[str]:
 def _no_handler_fails(law: Checker, change: Failed) -> Iterator[str]:
     if not change.error.startswith(FORESEEN):
         yield f"node {change.node}: {change.message}: {change.error}"
+
+
+def _high_watermarks_only_rise(law: Checker, change: Marked) -> Iterator[str]:
+    if change.after < change.before:
+        yield f"node {change.node}: the high watermark of {change.log} fell from {change.before} to {change.after}"
 
 
 # ---------------------------------------------------------------------------------------------------- at rest
@@ -253,6 +259,33 @@ def _disks_hold_what_they_should(law: Checker, change: Rested) -> Iterator[str]:
                 yield f"node {node} has a log of {tp}, of which it has no replica"
 
 
+def _nothing_acknowledged_is_lost(law: Checker, change: Rested) -> Iterator[str]:
+    if law.power_failed:
+        return
+    up = set(_up(law))
+    for partition, acknowledged in law.acknowledged.items():
+        state, read = law.states.get(partition), law.read.get(partition)
+        if state is None or state.leader not in up:
+            continue
+        if read is None:
+            yield f"{partition} cannot be read"
+            continue
+        for offset, each in acknowledged.items():
+            if read.get(offset) != each.value:
+                yield (
+                    f"{partition}: {each.value!r} was acknowledged at {offset} ({each.at:.3f} s), where"
+                    f" {read.get(offset)!r} is"
+                )
+
+
+def _replicas_are_equal(law: Checker, change: Rested) -> Iterator[str]:
+    up = set(_up(law))
+    for partition, state in law.states.items():
+        held = {node: law.cluster.machines[node].disks.records_of(str(partition)) for node in state.isr if node in up}
+        if len(set(held.values())) > 1:
+            yield f"{partition}: the logs of its ISR differ: { {node: len(data) for node, data in held.items()} }"
+
+
 def _differences(what: str, said: Mapping[Any, Any], true: Mapping[Any, Any]) -> Iterator[str]:
     for key in sorted(set(said) | set(true)):
         if said.get(key) != true.get(key):
@@ -278,6 +311,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         Failed,
         _no_handler_fails,
     ),
+    Invariant("high watermarks only rise", "broker.md 3.5", Marked, _high_watermarks_only_rise),
     Invariant("everybody is there", "controller.md 7.1, broker.md 7.2", Rested, _everybody_is_there),
     Invariant("what can be led is led", "controller.md 3.2, 7.5", Rested, _what_can_be_led_is_led),
     Invariant("everybody catches up", "broker.md 3.2", Rested, _everybody_catches_up),
@@ -285,6 +319,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("nothing is left waiting", "controller.md 1.5, 7.6, 7.7", Rested, _nothing_is_left_waiting),
     Invariant("the controller knows", "controller.md 7.2, trap T12", Rested, _the_controller_knows),
     Invariant("metadata are ZooKeeper's", "broker.md 3.9", Rested, _metadata_is_zookeepers),
+    Invariant("nothing acknowledged is lost", "broker.md 3.5, 3.6", Rested, _nothing_acknowledged_is_lost),
+    Invariant("replicas are equal", "broker.md 4.4, 4.5", Rested, _replicas_are_equal),
     Invariant("disks hold what they should", "broker.md 2.2, 5.1", Rested, _disks_hold_what_they_should),
 )
 """Every law of the simulation."""

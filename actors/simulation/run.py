@@ -23,6 +23,7 @@ from actors.simulation.checker import Checker, Violation
 from actors.simulation.cluster import DOWN, UP, Cluster
 from actors.simulation.deeds import DEEDS
 from actors.simulation.invariants import INVARIANTS, Invariant
+from actors.simulation.records import Clients
 from actors.simulation.schedule import REST, Deed, Schedule
 from messages.requests import MetadataRequest
 
@@ -107,6 +108,7 @@ class _Run:
         self.cluster.zookeeper.observers.append(checker.transaction)
         self.now = 0.0
         """The schedule's time."""
+        self._clients = Clients(checker, schedule.seed + 1) if schedule.records else None
         self._undo: list[tuple[float, int, partial[None]]] = []
         self._undone = 0
 
@@ -114,6 +116,8 @@ class _Run:
         cluster, checker = self.cluster, self.checker
         for node in cluster.machines:
             cluster.start(node)
+        if self._clients is not None:
+            self._clients.go()
         for deed in self.schedule.deeds:
             if not self._advance(deed.at):
                 break
@@ -153,6 +157,7 @@ class _Run:
             self._rest()
             return
         kind = DEEDS[deed.name]
+        self.checker.power_failed |= deed.name == "crash"
         kind.do(self.cluster, *deed.args)
         if kind.undo is not None:
             self._undone += 1
@@ -162,7 +167,9 @@ class _Run:
 
     def _rest(self) -> None:
         """End every fault, leave the cluster alone, and look at it (rule 2)."""
-        cluster, checker = self.cluster, self.checker
+        cluster, checker, clients = self.cluster, self.checker, self._clients
+        if clients is not None:
+            clients.rest()
         while self._undo:
             heappop(self._undo)[2]()
         for machine in cluster.machines.values():
@@ -175,10 +182,14 @@ class _Run:
                 if machine.state == DOWN:
                     cluster.start(machine.id)
             self._ask_for_metadata()
+            if clients is not None:
+                clients.read_back()
             if cluster.run_until(lambda: checker.violations, LOOKS):
                 break
             wrong = checker.at_rest()
             if not wrong:
+                if clients is not None:
+                    clients.go()
                 return
             if cluster.now > ends:
                 checker.violations += wrong

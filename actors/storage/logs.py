@@ -309,6 +309,10 @@ class LogsPort:
         log = self._log(path)
         log.epochs.assign(epoch, log.end)
 
+    def latest_epoch(self, path: str) -> int:
+        """The newest leader epoch in the log, -1 where there is none."""
+        return self._log(path).epochs.latest
+
     def epoch_end(self, path: str, epoch: int) -> tuple[int, int]:
         """(the largest leader epoch up to `epoch`, where the next begins); (-1, -1) where that is not known."""
         return tuple(self._log(path).end_offset_for(epoch))  # type: ignore[return-value]

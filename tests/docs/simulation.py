@@ -16,6 +16,7 @@ WHEN = {
     "EpochWritten": "the epoch is written",
     "Ordered": "a controller's request is sent",
     "Failed": "a handler fails",
+    "Marked": "a high watermark moves",
     "Rested": "the cluster was left alone",
 }
 

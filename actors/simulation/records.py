@@ -1,0 +1,110 @@
+"""Producers and a reader: records are written with acks=all while everything goes on, and read back when it rests.
+
+Rule 1: a producer asks for nothing twice: what was not acknowledged may be there or not.
+Rule 2: what was acknowledged is there at every rest, at its offset, as long as its topic lives and no machine has lost
+        its power since: Kafka's brokers do not make every record durable before they acknowledge it.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+from actors.simulation.checker import Acknowledged, Checker
+from messages.cluster import TopicPartition
+from messages.data_requests import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from messages.errors import NONE
+from messages.vocabulary import Message
+from messages.wire.compression import records
+from messages.wire.record_batch import batch_of, whole_batches
+
+EVERY = 0.5
+"""Seconds between two produces, on the average."""
+
+MOST_BYTES = 1 << 20
+
+
+class Clients:
+    """Those who write to a cluster and read from it, by a seed of their own."""
+
+    def __init__(self, law: Checker, seed: int) -> None:
+        self._law = law
+        self._chance = random.Random(seed)
+        self._count = 0
+        self._going = False
+
+    def go(self) -> None:
+        """Write from now on."""
+        if not self._going:
+            self._going = True
+            self._later()
+
+    def rest(self) -> None:
+        """Write no more."""
+        self._going = False
+
+    def read_back(self) -> None:
+        """Ask every leader for all records of each partition that something was acknowledged of."""
+        law = self._law
+        law.read.clear()
+        for partition in law.acknowledged:
+            self._read_from(partition, 0, [])
+
+    def _later(self) -> None:
+        self._law.cluster.scheduler.call_later(self._chance.expovariate(1 / EVERY), self._write)
+
+    def _write(self) -> None:
+        if not self._going:
+            return
+        law = self._law
+        led = sorted(partition for partition, state in law.states.items() if state.leader in law.cluster.machines)
+        if led:
+            partition = self._chance.choice(led)
+            self._count += 1
+            value = f"record {self._count}".encode()
+            batch = batch_of([(b"key", value)], law.cluster.wall_ms())
+            request = ProduceRequest(8, None, -1, 3000, (ProducePartition(partition, batch),))
+            told = partial(self._produced, partition, law.born.get(partition.topic, 0), value)
+            law.cluster.ask(law.states[partition].leader, request, told, 10.0)
+        self._later()
+
+    def _produced(self, partition: TopicPartition, born: int, value: bytes, response: Message | None) -> None:
+        law = self._law
+        if isinstance(response, ProduceResponse) and born == law.born.get(partition.topic):
+            result = response.partitions[0]
+            if result.error_code == NONE:
+                law.acknowledged.setdefault(partition, {})[result.base_offset] = Acknowledged(
+                    value, born, law.cluster.now
+                )
+
+    def _read_from(self, partition: TopicPartition, offset: int, found: list[tuple[int, bytes]]) -> None:
+        law = self._law
+        state = law.states.get(partition)
+        if state is not None and state.leader in law.cluster.machines:
+            part = FetchPartition(partition, offset, MOST_BYTES)
+            request = FetchRequest(11, -1, 0, 0, (part,), MOST_BYTES)
+            law.cluster.ask(state.leader, request, partial(self._fetched, partition, found), 10.0)
+
+    def _fetched(self, partition: TopicPartition, found: list[tuple[int, bytes]], response: Message | None) -> None:
+        if not isinstance(response, FetchResponse) or not response.partitions:
+            return
+        result = response.partitions[0]
+        if result.error_code != NONE:
+            return
+        data = result.body.data if result.body.size else b""
+        end = -1
+        for position, header in whole_batches(data):
+            end = header.next_offset
+            batch = bytes(data[position : position + header.size])
+            found += [(each.offset, each.value or b"") for each in records(batch, header)]
+        if 0 <= end < result.high_watermark:
+            self._read_from(partition, end, found)
+        else:
+            self._law.read[partition] = dict(found)
