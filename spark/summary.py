@@ -171,17 +171,24 @@ class Summary:
         return asdict(self)
 
 
+QUESTIONS = ("messages", "events", "requests", "elections", "leadership", "episodes", "unavailable")
+"""What can be asked for by itself; runs, and what could not be read, are told in any case."""
+
+
 def summarise(
-    path: str | Path, session: SparkSession | None = None, say: Callable[[str], None] = lambda words: None
+    path: str | Path,
+    session: SparkSession | None = None,
+    say: Callable[[str], None] = lambda words: None,
+    only: Sequence[str] = QUESTIONS,
 ) -> Summary:
     """The summary of all traces below `path`, or of what `spark.pack` made of them.
 
-    Without a session, one is started and stopped. `say` is told what is being done. Raises NotATrace where there is no
-    such folder.
+    Without a session, one is started and stopped. `say` is told what is being done. What is not among `only` is not
+    asked, and empty. Raises NotATrace where there is no such folder.
     """
     folder = Path(path)
     if is_packed(folder):
-        return _asked(folder, told(folder), session, say)
+        return _asked(folder, told(folder), session, say, only)
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
         packing = Packing(folder, Path(place))  # its processes begin before there are threads
         say(f"reading {len(packing.told.runs)} runs, and starting Spark")
@@ -190,25 +197,27 @@ def summarise(
             packing.finish()
             opened = session or (starting.result() if starting is not None else open_session())
         try:
-            return _asked(Path(place), packing.told, opened, say)
+            return _asked(Path(place), packing.told, opened, say, only)
         finally:
             if session is None:
                 opened.stop()
 
 
-def _asked(folder: Path, told: Told, session: SparkSession | None, say: Callable[[str], None]) -> Summary:
+def _asked(
+    folder: Path, told: Told, session: SparkSession | None, say: Callable[[str], None], only: Sequence[str]
+) -> Summary:
     """The answers from packed rows."""
     opened = session or open_session()
     try:
         say("asking")
         fit(opened, sum(file.stat().st_size for file in folder.glob("*.parquet")))
-        return _summary(opened.read.schema(DDL).parquet(str(folder)), told, say)
+        return _summary(opened.read.schema(DDL).parquet(str(folder)), told, say, only)
     finally:
         if session is None:
             opened.stop()
 
 
-def _summary(records: DataFrame, told: Told, say: Callable[[str], None]) -> Summary:
+def _summary(records: DataFrame, told: Told, say: Callable[[str], None], only: Sequence[str]) -> Summary:
     delivered = records.where(records.kind.isin(*DELIVERIES))
     endings = {run.run: run.ending for run in told.runs}
     details = {run.run: run.detail for run in told.runs}
@@ -234,11 +243,13 @@ def _summary(records: DataFrame, told: Told, say: Callable[[str], None]) -> Summ
         "unavailable": lambda: _collect(UnavailableRow, failovers.unavailability(left)),
         "malformed": lambda: records.where(records.kind == MALFORMED).count(),
     }
-    answers = {}
+    answers: dict[str, Any] = dict.fromkeys(QUESTIONS, ())
+    asked = {name: question for name, question in asked.items() if name in only or name not in QUESTIONS}
     with ThreadPoolExecutor(AT_ONCE) as askers:
-        for name, answer in [(name, askers.submit(question)) for name, question in asked.items()]:
+        waiting = [(name, askers.submit(question)) for name, question in asked.items()]
+        for count, (name, answer) in enumerate(waiting, 1):
             answers[name] = answer.result()
-            say(f"{len(answers)} of {len(asked)} questions answered: {name}")
+            say(f"{count} of {len(asked)} questions answered: {name}")
     moved.unpersist()
     gone.unpersist()
     damage = tuple(fault for run in told.runs for fault in run.faults)

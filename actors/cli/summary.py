@@ -1,4 +1,4 @@
-"""`kafka-actors summary DIR [--json FILE]`: what Spark finds in the traces of all nodes."""
+"""`kafka-actors summary DIR [--json FILE] [--only QUESTION]...`: what Spark finds in the traces of all nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from messages.trace.runs import worded
 from messages.trace.schema import FULL
 from spark.apart import Ended, apart
 from spark.session import SparkUnavailable
-from spark.summary import EpisodeRow, Summary, summarise
+from spark.summary import QUESTIONS, EpisodeRow, Summary, summarise
 
 MOST_ROWS = 60
 """So many rows of a table are shown; the JSON has all."""
@@ -34,14 +34,15 @@ MOST_ROWS = 60
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write all of it here too.",
 )
-def command(directory: Path, json_file: Path | None) -> int:
+@click.option("--only", multiple=True, type=click.Choice(QUESTIONS), help="Ask this question. May be repeated.")
+def command(directory: Path, json_file: Path | None, only: tuple[str, ...]) -> int:
     """Summarise all traces below DIR with Spark.
 
     Who died, who saw it when, which partitions had no leader for how long; messages and handling time by actor and
     message type, controller events, requests per broker, elections, and who led every partition over time.
     """
     try:
-        summary = apart(partial(summarise, directory, say=_say))
+        summary = apart(partial(summarise, directory, say=_say, only=only or QUESTIONS))
     except (TraceError, SparkUnavailable, Ended) as error:
         raise Failed(str(error)) from error
     if json_file is not None:

@@ -210,6 +210,13 @@ def test_packing_again_writes_what_has_grown(tmp_path: Path) -> None:
     assert [(run.node, run.ending) for run in told(packed).runs] == [(0, STOPPED), (1, STOPPED)]
 
 
+def test_one_question_alone(session: SparkSession, summary: Summary, folder: Path) -> None:
+    alone = summarise(folder, session, only=("episodes",))
+    assert alone.episodes == summary.episodes and alone.runs == summary.runs
+    assert (alone.malformed, alone.unreadable, alone.damage) == (1, summary.unreadable, summary.damage)
+    assert not alone.messages and not alone.leadership
+
+
 def test_it_is_json(summary: Summary) -> None:
     assert json.loads(json.dumps(summary.as_dict()))["elections"][1]["epoch"] == 2
 

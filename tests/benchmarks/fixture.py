@@ -1,0 +1,27 @@
+"""A cluster for each test: how long until three brokers are ready, and what a hundred tests with one each take."""
+
+from __future__ import annotations
+
+from actors.public import KafkaCluster
+from tests.benchmarks.report import report, seconds
+
+HUNDRED = 100
+
+
+def _once() -> None:
+    with KafkaCluster() as cluster:
+        cluster.create_topic("t", partitions=3)
+
+
+def main() -> None:
+    """Print the rows."""
+    for case in ("ready_cold", "ready_warm"):
+        cluster = KafkaCluster()
+        report("fixture", case, seconds(cluster.start), 1.0, "limit", "s", less_is_better=True)
+        cluster.stop()
+    hundred = seconds(lambda: [_once() for _ in range(HUNDRED)])
+    report("fixture", "hundred", hundred, 60.0, "limit", "s", less_is_better=True)
+
+
+if __name__ == "__main__":
+    main()
