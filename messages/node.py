@@ -99,6 +99,8 @@ class NodeSettings:
     trace_free_bytes: int = 64 << 20
     trace_snapshot_segments: int = 1
     trace_detail: str = "full"
+    trace_ring_deliveries: int = 100000
+    trace_ring_slow_ms: int = 1000
     metrics_port: int = 0
 
 

@@ -300,7 +300,7 @@ PRIVATE_NAMES: dict[tuple[str, str], str] = {
     ("messages.trace.text", "_aaddr"): "what is behind one of Thespian's addresses, which has no other door",
     ("zk_bridge.kazoo_client", "_pending"): "kazoo's connection is this module's own, in its stead",
     ("zk_bridge.kazoo_client", "_session_timeout"): "kazoo's connection is this module's own, in its stead",
-    ("actors.runtime.snapshots", "_exit"): "a child that was forked ends so",
+    ("actors.runtime.aside", "_exit"): "a child that was forked ends so",
     ("spark.apart", "_exit"): "a child that was forked ends so",
 }
 """(module, private name of somebody else's): why."""

@@ -9,6 +9,7 @@ Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from actors.gateway.store import StoreGateway
 from actors.node.node import NodeActor
 from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.runtime import Clock, LocalBase, Scheduler, local_system
+from actors.runtime.flight_recorder import FlightRecorder
 from actors.runtime.recorder import Recorder, Unrecorded
 from actors.storage.disk import DiskPort
 from actors.storage.log_directories import LOCK_FILE
@@ -28,6 +30,11 @@ from messages.events import CONTROLLER_EVENTS
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
 from messages.vocabulary import Message
 from zk_bridge.store import Store
+
+_log = logging.getLogger("kafka_actors.node")
+
+RING = "ring"
+"""As trace.detail: nothing is written but the dumps of a flight recorder."""
 
 
 class Network(Protocol):
@@ -97,11 +104,11 @@ class Node:
         scheduler: Scheduler,
         ports: Mapping[str, Any] | None = None,
         tell: Callable[[Message], None] | None = None,
-        recorder: Recorder | Unrecorded | None = None,
+        recorder: Recorder | FlightRecorder | Unrecorded | None = None,
     ) -> None:
         self.settings = settings
-        self.recorder = recorder = recorder_of(settings, clock) if recorder is None else recorder
-        self.base = base = LocalBase(clock=clock, observer=recorder if isinstance(recorder, Recorder) else None)
+        self.recorder = recorder = _recorder(settings, clock) if recorder is None else recorder
+        self.base = base = LocalBase(clock=clock, observer=None if isinstance(recorder, Unrecorded) else recorder)
         self.metrics = MetricsGateway(base)
         self.network = network(base)
         self.listener = listener(base, settings)
@@ -145,6 +152,13 @@ class Node:
     def leave(self) -> None:
         """Ask the node to leave the cluster in order: NodeStopped follows."""
         self.base.inject(self._actor, StopNode())
+
+    def dump(self) -> None:
+        """Have a flight recorder write what it keeps."""
+        if isinstance(self.recorder, FlightRecorder):
+            self.recorder.dump()
+        else:
+            _log.warning("node %d has nothing to dump: trace.detail is not %s", self.settings.node_id, RING)
 
     async def stop(self) -> None:
         """Close everything, in the order of rule 2; returns when the ZooKeeper session is closed."""
@@ -202,3 +216,21 @@ class Node:
             lambda: loop.between.longest(now()),
         )
         metrics.watch_reason("kafka_actors_trace_failed", "1 where the trace has ended", lambda: recorder.reason)
+
+
+def _recorder(settings: NodeSettings, clock: Clock) -> Recorder | FlightRecorder:
+    """What records the node, as trace.detail says."""
+    if settings.trace_detail != RING:
+        return recorder_of(settings, clock)
+    return FlightRecorder(
+        settings.trace_dir,
+        settings.node_id,
+        settings.roles,
+        settings,
+        now=clock.now,
+        max_bytes=settings.trace_max_bytes,
+        free_bytes=settings.trace_free_bytes,
+        events=CONTROLLER_EVENTS,
+        deliveries=settings.trace_ring_deliveries,
+        slow_seconds=settings.trace_ring_slow_ms / 1000,
+    )

@@ -57,6 +57,7 @@ class NodeProcess:
             node.recorder.attach(loop)
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._leave, node)
+            loop.add_signal_handler(signal.SIGUSR1, node.dump)
         code = await self._ended
         await node.stop()
         return code

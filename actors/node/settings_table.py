@@ -254,7 +254,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("trace.max.bytes", _integer(-1, LONG_MAX), str(1 << 30), "trace_max_bytes"),
     Setting("trace.free.bytes", _integer(-1, LONG_MAX), str(64 << 20), "trace_free_bytes"),
     Setting("trace.snapshot.segments", _integer(0), "1", "trace_snapshot_segments"),
-    Setting("trace.detail", _one_of("full", "inputs"), "full", "trace_detail"),
+    Setting("trace.detail", _one_of("full", "inputs", "ring"), "full", "trace_detail"),
+    Setting("trace.ring.deliveries", _integer(1), "100000", "trace_ring_deliveries"),
+    Setting("trace.ring.slow.ms", _integer(1), "1000", "trace_ring_slow_ms"),
     Setting("metrics.port", PORT, "0", "metrics_port"),
 )
 """What we act on, in the order of the documentation. A None default is computed, or the setting is required."""

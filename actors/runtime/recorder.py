@@ -31,11 +31,12 @@ from typing import Any
 import zstandard
 from thespian.actors import ActorAddress
 
+from actors.runtime.aside import Aside
 from actors.runtime.base import LocalBase
 from actors.runtime.code_version import code_version
 from actors.runtime.delivery import Delivery
 from actors.runtime.reference import ActorRef
-from actors.runtime.snapshots import Aside, system_pieces
+from actors.runtime.snapshots import read_out, system_pieces
 from messages.trace.codec import address_text
 from messages.trace.errors import TraceError
 from messages.trace.schema import (
@@ -90,6 +91,36 @@ def run_name(node: int, started: float, process: int) -> str:
     return f"node{node}-{moment}.{int(started % 1 * 1e6):06d}-{process}"
 
 
+def header_of(
+    node: int,
+    roles: tuple[str, ...],
+    settings: object,
+    now: Callable[[], float],
+    events: tuple[tuple[str, str], ...],
+    detail: str,
+    started: float | None = None,
+    process: int | None = None,
+) -> Header:
+    """The header of a run that begins at this moment, or that a simulation says has `started` then."""
+    started = time.time() if started is None else started
+    return Header(
+        schema_version=SCHEMA_VERSION,
+        run=run_name(node, started, os.getpid() if process is None else process),
+        segment=0,
+        node=node,
+        roles=roles,
+        settings=masked({} if settings is None else settings),
+        code_version=code_version(),
+        started_ms=int(started * 1000),
+        clock_offset=started - now(),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        events=events,
+        columns=Record.__struct_fields__,
+        detail=detail,
+    )
+
+
 class Recorder:
     """Writes one run of a node below `folder`; an observer for `LocalBase`.
 
@@ -119,8 +150,8 @@ class Recorder:
         started: float | None = None,
         process: int | None = None,
     ) -> None:
-        started = time.time() if started is None else started
-        self.run = run_name(node, started, os.getpid() if process is None else process)
+        header = header_of(node, roles, settings, now, events, detail, started, process)
+        self.run = header.run
         self.folder = Path(folder)
         self.reason = ""
         self.recorded = 0
@@ -144,22 +175,6 @@ class Recorder:
         self._rest_at = 0.0
         """Before that moment nobody looks whether all actors are at rest: there may be a hundred thousand."""
         self._aside: Aside | None = None
-        header = Header(
-            schema_version=SCHEMA_VERSION,
-            run=self.run,
-            segment=0,
-            node=node,
-            roles=roles,
-            settings=masked({} if settings is None else settings),
-            code_version=code_version(),
-            started_ms=int(started * 1000),
-            clock_offset=started - now(),
-            python=platform.python_version(),
-            platform=platform.platform(),
-            events=events,
-            columns=Record.__struct_fields__,
-            detail=detail,
-        )
         try:
             self._writer = RunWriter(self.folder, header, segment_bytes, max_bytes, free_bytes)
         except OSError as error:
@@ -301,7 +316,7 @@ class Recorder:
                 self._write_snapshot(base)
             else:
                 take = partial(self._take_piece, base.n)
-                self._aside = Aside(base, self._loop, take, self._snapshot_done)
+                self._aside = Aside(partial(read_out, base), self._loop, take, self._snapshot_done)
 
     def _write_snapshot(self, base: LocalBase) -> None:
         """All of it, at once."""

@@ -36,8 +36,10 @@ DELIVERIES = (SENT, OUTSIDE, TIMER)
 STOPPED = "stopped"
 DISK_FULL = "disk full"
 GIVEN_UP = "given up"
-REASONS = (STOPPED, DISK_FULL, GIVEN_UP)
-"""Why a recording ended: the node stopped; space ran out; the trace could not be written for another reason."""
+DUMPED = "dumped"
+REASONS = (STOPPED, DISK_FULL, GIVEN_UP, DUMPED)
+"""Why a recording ended: the node stopped; space ran out; the trace could not be written for another reason; it is what
+a flight recorder kept, and the node goes on."""
 
 NO_PAYLOAD = msgspec.Raw(b"null")
 MASK = "***"
@@ -74,6 +76,11 @@ class Header(msgspec.Struct, frozen=True):
 def in_full(header: Header, begins: int) -> Header:
     """The header of the same run where nothing is left out, and which begins after that delivery."""
     return msgspec.structs.replace(header, schema_version=SCHEMA_VERSION, detail=FULL, begins=begins)
+
+
+def part_of(header: Header, run: str, begins: int) -> Header:
+    """The header of a run of that name, which begins after that delivery."""
+    return msgspec.structs.replace(header, run=run, begins=begins)
 
 
 class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

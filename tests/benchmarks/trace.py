@@ -3,32 +3,39 @@
 * record_failover: a broker of three dies, and the controller moves 10,000 partitions: watch, reads, elections, writes,
   requests, all on the in-memory ZooKeeper; in partitions per second, until everything is answered and on the disk.
 * record_ping_pong: two actors send one small message to and fro; in messages per second, likewise.
-* replay_failover: replaying that record; the peer is the recorded run's own time. Reported.
+* each in full, by its inputs, and by a flight recorder (trace.detail).
+* replay_failover: replaying that record; the peer is the recorded run's own time.
+* replay_million: a million deliveries of ping-pong replayed, from the beginning and from the last snapshot but one, in
+  a process of its own; in deliveries per second, and its peak memory beside that of a tenth of them.
 
-Traced and untraced rounds take turns; the best of each counts.
+Rounds take turns, each measured in CPU time; the median of ROUNDS counts.
 """
 
 from __future__ import annotations
 
 import gc
+import multiprocessing
+import resource
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
-from thespian.actors import Actor, ActorAddress
-
+from actors.node.assembly import RING
 from actors.node.node import NodeActor
 from actors.runtime import LocalBase, local_system
+from actors.runtime.flight_recorder import FlightRecorder
 from actors.runtime.recorder import Recorder
 from actors.runtime.replayer import replay_directory
-from messages.events import BrokerModifications
-from messages.metrics import DropMetric
+from messages.conversation import Continue
+from messages.trace.schema import FULL, INPUTS
 from messages.zookeeper import EnsurePaths
-from tests.benchmarks.report import report, seconds
+from tests.benchmarks.players import Player, Wall
+from tests.benchmarks.report import report
 from tests.controller.world import World
 
-ACTORS = (NodeActor,)
 BENCH = "trace"
 PEER = "untraced"
 PARTITIONS = 10_000
@@ -36,16 +43,34 @@ PER_TOPIC = 100
 GC_THRESHOLDS = (50_000, 20, 100)
 """Those that a node's process sets after its start (and freezes what is there by then)."""
 BROKERS = (1, 2, 3)
-MESSAGES = 200_000
-ROUNDS = 5
+MESSAGES = 100_000
+MILLION = 1_000_000
+ROUNDS = 9
+SEGMENT_BYTES = 2 << 20
+"""Small, so that there are snapshots."""
+DETAILS = (FULL, INPUTS, RING)
 
 
-def failover(folder: Path | None) -> float:
+def observer(detail: str, folder: Path, now: Callable[[], float]) -> Recorder | FlightRecorder | None:
+    """What records in this detail; PEER: nothing."""
+    if detail == RING:
+        return FlightRecorder(folder, node=0, now=now)
+    if detail == PEER:
+        return None
+    return Recorder(folder, node=0, now=now, detail=detail, segment_bytes=SEGMENT_BYTES)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """CPU that `work` takes."""
+    started = time.thread_time()
+    work()
+    return time.thread_time() - started
+
+
+def failover(detail: str, folder: Path) -> float:
     """Seconds until 10,000 partitions have got over the death of a broker (and are recorded below `folder`)."""
     world = World()
-    recorder = None
-    if folder is not None:
-        world.base.observer = recorder = Recorder(folder, node=0, now=world.base.clock.now)
+    world.base.observer = recorder = observer(detail, folder, world.base.clock.now)
     world.admin.ask(EnsurePaths())
     world.node(0, validate_state=False)
     for broker in BROKERS:
@@ -79,35 +104,12 @@ def settle() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-class Wall(Actor):
-    """Sends everything back."""
-
-    def receiveMessage(self, message: object, sender: ActorAddress) -> None:
-        """One message."""
-        self.send(sender, message)
-
-
-class Player(Actor):
-    """Plays against a wall until all messages are used up."""
-
-    left = MESSAGES // 2
-
-    def receiveMessage(self, message: object, sender: ActorAddress) -> None:
-        """The first message begins the game; a DropMetric is no return."""
-        if isinstance(message, DropMetric):
-            self.send(self.createActor(Wall), BrokerModifications(1, 2))
-            return
-        self.left -= 1
-        if self.left:
-            self.send(sender, message)
-
-
-def ping_pong(folder: Path | None) -> float:
-    """Seconds for 200,000 messages (and their record below `folder`)."""
-    recorder = None if folder is None else Recorder(folder, node=0)
+def ping_pong(detail: str, folder: Path, messages: int = MESSAGES) -> float:
+    """Seconds for so many messages (and their record below `folder`)."""
+    recorder = observer(detail, folder, time.monotonic)
     base = LocalBase(observer=recorder)
     player = local_system(base).createActor(Player)
-    base.inject(player, DropMetric("", ()))
+    base.inject(player, Continue(messages // 2))
     settle()
 
     def play() -> None:
@@ -122,31 +124,72 @@ def ping_pong(folder: Path | None) -> float:
     return took
 
 
-def compare(case: str, run: Callable[[Path | None], float], amount: int, unit: str, here: Path) -> None:
-    """Traced and untraced, in turns; prints the row."""
-    traced, untraced = [], []
+def compare(case: str, run: Callable[[str, Path], float], amount: int, unit: str, here: Path) -> None:
+    """Each detail and none, in turns; prints the rows."""
+    took: dict[str, list[float]] = {detail: [] for detail in (PEER, *DETAILS)}
     for number in range(ROUNDS):
-        untraced.append(run(None))
-        traced.append(run(here / f"{case}-{number}"))
-    report(BENCH, case, amount / min(traced), amount / min(untraced), PEER, unit)
+        for detail, rounds in took.items():
+            folder = here / f"{case}-{detail}-{number}"
+            rounds.append(run(detail, folder))
+            shutil.rmtree(folder, ignore_errors=True)
+    for detail in DETAILS:
+        name = case if detail == FULL else f"{case}_{detail}"
+        report(BENCH, name, amount / median(took[detail]), amount / median(took[PEER]), PEER, unit)
+
+
+def replay_failover(here: Path) -> None:
+    """A failover's whole life recorded, and replayed."""
+    lived = seconds(lambda: failover(FULL, here / "replayed"))
+    replayed = seconds(lambda: check(here / "replayed"))
+    report(BENCH, "replay_failover", PARTITIONS / replayed, PARTITIONS / lived, "recorded", "partitions/s")
+
+
+def replay_million(here: Path) -> None:
+    """A million deliveries replayed: how fast, and in how much memory, beside a tenth of them."""
+    lived = ping_pong(FULL, here / "million", MILLION)
+    ping_pong(FULL, here / "tenth", MILLION // 10)
+    tenth = apart(here / "tenth")
+    for case, begin in (("replay_million", None), ("replay_million_from_snapshot", MILLION)):
+        deliveries, took, peak = apart(here / "million", begin)
+        report(BENCH, case, deliveries / took, MILLION / lived, "recorded", "deliveries/s")
+        report(BENCH, f"{case}_peak", peak, tenth[2], "a tenth of them", "MB", less_is_better=True)
+
+
+def apart(folder: Path, begin: int | None = None) -> tuple[int, float, float]:
+    """(deliveries replayed, CPU seconds, peak memory in MB) of a replay in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        return pool.apply(_replayed, (folder, begin))
+
+
+def _replayed(folder: Path, begin: int | None) -> tuple[int, float, float]:
+    deliveries = 0
+
+    def replay() -> None:
+        nonlocal deliveries
+        deliveries = check(folder, begin)
+
+    took = seconds(replay)
+    return deliveries, took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def check(folder: Path, begin: int | None = None) -> int:
+    """Replay without a difference; how many deliveries."""
+    report = replay_directory(folder, (NodeActor, Player, Wall), begin=begin)
+    assert report.ok, report
+    return report.runs[0].deliveries
 
 
 def main() -> None:
     """All cases, on the disk that temporary files are on."""
     here = Path(tempfile.mkdtemp(prefix="kafka-actors-trace-"))
     try:
-        compare("record_failover", failover, PARTITIONS, "partitions/s", here)
-        compare("record_ping_pong", ping_pong, MESSAGES, "messages/s", here)
-        lived = seconds(lambda: failover(here / "replayed"))
-        replayed = seconds(lambda: check(here / "replayed"))
-        report(BENCH, "replay_failover", PARTITIONS / replayed, PARTITIONS / lived, "recorded", "partitions/s")
+        compare("record_failover", failover, PARTITIONS, "partitions/s of CPU", here)
+        compare("record_ping_pong", ping_pong, MESSAGES, "messages/s of CPU", here)
+        replay_failover(here)
+        replay_million(here)
     finally:
         shutil.rmtree(here)
-
-
-def check(folder: Path) -> None:
-    """Replay without a difference."""
-    assert replay_directory(folder, ACTORS).ok
 
 
 if __name__ == "__main__":

@@ -1,0 +1,284 @@
+"""The flight recorder: the last deliveries, kept in memory, and written when something happened that asks why.
+
+Rule 1: what is kept begins with a snapshot of the whole system (or at the node's beginning), so that it replays. When
+        so many deliveries as were asked for have come since the last snapshot, another is taken as soon as every actor
+        rests; what lies before the last but one is let go.
+Rule 2: it is dumped when a controller's epoch grew, a handler took too long, an actor contradicted itself, or somebody
+        asks; not twice within DUMP_SECONDS. `_reason` has the rules.
+Rule 3: a dump is a run of its own, full, whose end says why it was made. Beside a loop a child of the process writes
+        it, from the memory as it was.
+Rule 4: nothing here harms the node. A dump that cannot be written is logged, and `reason` says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from thespian.actors import ActorAddress
+
+from actors.runtime.aside import Aside
+from actors.runtime.base import LocalBase, class_name
+from actors.runtime.delivery import Delivery
+from actors.runtime.recorder import FRAME_BYTES, header_of
+from actors.runtime.reference import ActorRef
+from actors.runtime.snapshots import read_out, system_pieces
+from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from messages.trace.codec import address_text
+from messages.trace.schema import DUMPED, FULL, Header, Record, created, ended, part_of
+from messages.trace.snapshots import Piece
+from messages.trace.text import FrameText
+from messages.trace.writer import SEGMENT_BYTES, RunWriter
+
+_log = logging.getLogger("kafka_actors.trace")
+
+DELIVERIES = 100_000
+SLOW_SECONDS = 1.0
+DUMP_SECONDS = 60.0
+"""After a dump nobody needs another for so long, unless he asks."""
+REST_SECONDS = 0.25
+"""So often it is looked whether all actors rest: there may be a hundred thousand."""
+ASKED = "asked for"
+
+_EPOCHED = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+"""Messages that tell a broker of the controller's epoch."""
+_INCONSISTENT = "Inconsistent"
+"""How the error of an actor begins that found a contradiction in what it knows (validate.state)."""
+
+
+class Stretch(NamedTuple):
+    """From where on deliveries are kept: they follow delivery `begins`, when the system was as the snapshot says.
+
+    No pieces: the node had just begun, or it never rested.
+    """
+
+    begins: int
+    snapshot: tuple[Piece, ...]
+
+
+class FlightRecorder:
+    """Keeps the last `deliveries` to twice as many, and writes them below `folder`; an observer for `LocalBase`.
+
+    The other arguments are a Recorder's; `slow_seconds` is how long a handler may take.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        node: int,
+        roles: tuple[str, ...] = (),
+        settings: object = None,
+        now: Callable[[], float] = time.monotonic,
+        max_bytes: int = -1,
+        free_bytes: int = -1,
+        events: tuple[tuple[str, str], ...] = (),
+        deliveries: int = DELIVERIES,
+        slow_seconds: float = SLOW_SECONDS,
+    ) -> None:
+        self.folder = Path(folder)
+        self.reason = ""
+        self.dumps = 0
+        """How many were begun."""
+        self._header = header_of(node, roles, settings, now, events, FULL)
+        self.run = self._header.run
+        self._now = now
+        self._bounds = max_bytes, free_bytes
+        self._deliveries = deliveries
+        self._slow = slow_seconds
+        self._kept: deque[tuple[Any, ...] | Record] = deque()
+        self.keep: Callable[[tuple[Any, ...]], None] = self._kept.append
+        self._stretches = deque((Stretch(0, ()),))
+        self._looked = 0
+        self._epoch = 0
+        self._rest_at = -math.inf
+        self._dump_at = -math.inf
+        self._base: LocalBase | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reading: Aside | None = None
+        self._writing: Aside | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last dump could not be written."""
+        return bool(self.reason)
+
+    # -------------------------------------------------------------------------------------------- the base's observer
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Keep one delivery, and look."""
+        self.keep(delivery)
+        self.look()
+
+    def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
+        """A top-level actor was created from outside, after delivery `n`: of its system the snapshots are."""
+        if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
+            self._base = address.base
+        where = class_name(actor_class)
+        self._kept.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
+
+    def look(self) -> None:
+        """Look at what came since the last look: dump it where there is a reason, let go of what is too old."""
+        kept = self._kept
+        if not kept:
+            return
+        n = _number(kept[-1])
+        reason = self._reason(islice(reversed(kept), n - self._looked))
+        self._looked = n
+        if reason:
+            self.dump(reason)
+        if n - self._stretches[-1].begins >= self._deliveries:
+            self._take_snapshot()
+
+    def _reason(self, latest: Iterable[Any]) -> str:
+        """Why these deliveries, the last first, are to be looked at by somebody; "" where all is well."""
+        slow, found = self._slow, ""
+        for taken in latest:
+            if taken.__class__ is Record:
+                continue
+            if isinstance(taken[6], _EPOCHED) and taken[6].controller_epoch > self._epoch:
+                before, self._epoch = self._epoch, taken[6].controller_epoch
+                found = found or (f"the controller's epoch is {self._epoch}, after {before}" if before else "")
+            if taken[9] - taken[8] > slow:
+                took, what = round((taken[9] - taken[8]) * 1000), type(taken[6]).__name__
+                found = f"{address_text(taken[4])} took {took} ms to handle {what} (delivery {taken[0]})"
+            if taken[11] is not None and taken[11].startswith(_INCONSISTENT):
+                found = f"{address_text(taken[4])} contradicts itself (delivery {taken[0]}): {taken[11]}"
+        return found
+
+    # -------------------------------------------------------------------------------------------- the beginning
+
+    def _take_snapshot(self) -> None:
+        """Begin another stretch, where every actor is at rest."""
+        base = self._base
+        if self._reading is not None or base is None or self._now() < self._rest_at:
+            return
+        if not base.resting:
+            self._rest_at = self._now() + REST_SECONDS
+            self._bound(base.n)
+            return
+        n, pieces = base.n, list[Piece]()
+        try:
+            if self._loop is None:
+                pieces += system_pieces(base)
+                self._begin(n, pieces, "")
+            else:
+                self._reading = Aside(
+                    partial(read_out, base), self._loop, pieces.append, partial(self._begin, n, pieces)
+                )
+        except Exception as error:
+            self._begin(n, pieces, f"{type(error).__name__}: {error}")
+
+    def _begin(self, n: int, pieces: list[Piece], failure: str) -> None:
+        """A stretch begins after delivery n, unless its snapshot failed."""
+        self._reading = None
+        if failure:
+            _log.warning("a snapshot for the flight recorder could not be taken: %s", failure)
+            self._rest_at = self._now() + DUMP_SECONDS
+            self._bound(n)
+            return
+        self._stretches.append(Stretch(n, tuple(pieces)))
+        if len(self._stretches) > 2:
+            self._stretches.popleft()
+            self._let_go(self._stretches[0].begins)
+
+    def _bound(self, n: int) -> None:
+        """Nobody rests, and memory is not for ever: what is kept then has no snapshot to begin with."""
+        if n - self._stretches[0].begins > 4 * self._deliveries:
+            self._stretches = deque((Stretch(n - self._deliveries, ()),))
+            self._let_go(n - self._deliveries)
+
+    def _let_go(self, n: int) -> None:
+        kept = self._kept
+        while kept and _number(kept[0]) <= n:
+            kept.popleft()
+
+    # -------------------------------------------------------------------------------------------- dumps
+
+    def dump(self, reason: str = ASKED) -> None:
+        """Write what is kept, unless a dump is being written, or was a little while ago; who asks need not wait."""
+        if self._writing is not None or (self._now() < self._dump_at and reason != ASKED):
+            return
+        self._dump_at = self._now() + DUMP_SECONDS
+        self.dumps += 1
+        first = self._stretches[0]
+        header = part_of(self._header, f"{self.run}.{self.dumps}", first.begins)
+        _log.warning("the flight recorder is dumped as run %s into %s: %s", header.run, self.folder, reason)
+        write = partial(_write, self.folder, header, self._bounds, first.snapshot, self._kept, reason, self._now())
+        try:
+            if self._loop is None:
+                write()
+                self._dumped("")
+            else:
+                self._writing = Aside(lambda tell: write(), self._loop, lambda piece: None, self._dumped)
+        except Exception as error:
+            self._dumped(f"{type(error).__name__}: {error}")
+
+    def _dumped(self, failure: str) -> None:
+        self._writing = None
+        self.reason = f"the flight recorder could not be dumped into {self.folder}: {failure}" if failure else ""
+        if failure:
+            _log.critical("%s", self.reason)
+
+    # -------------------------------------------------------------------------------------------- life
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let children read the system out and write dumps from now on, for this loop must go on."""
+        self._loop = loop
+
+    def flush(self) -> None:
+        """Nothing waits to be written."""
+
+    def close(self) -> None:
+        """End; a dump that is being written is waited for. What is kept is let go."""
+        if self._reading is not None:
+            self._reading.close()
+        if self._writing is not None:
+            self._writing.close(kill=False)
+        self._reading = self._writing = self._loop = None
+        self._kept.clear()
+
+    def abandon(self) -> None:
+        """End as a kill does: what is kept is gone."""
+        self.close()
+
+
+def _write(
+    folder: Path,
+    header: Header,
+    bounds: tuple[int, int],
+    snapshot: tuple[Piece, ...],
+    kept: deque[Any],
+    reason: str,
+    now: float,
+) -> None:
+    """Write one dump. Raises OSError."""
+    writer = RunWriter(folder, header, SEGMENT_BYTES, *bounds)
+    try:
+        for content, lines in snapshot:
+            writer.write_snapshot(content, lines, header.begins)
+        after, waiting = header.begins, kept.copy()
+        while waiting:
+            text = FrameText()
+            while waiting and text.size < FRAME_BYTES:
+                text.take(waiting)
+                while text.step():
+                    pass
+            writer.write(text.finish(), text.records, after)
+            after = text.last
+        writer.end(ended(after, DUMPED, writer.records, reason, now))
+    finally:
+        writer.close()
+
+
+def _number(taken: tuple[Any, ...] | Record) -> int:
+    """The number of a delivery, or of the one after which an actor was created."""
+    number: int = taken.n if taken.__class__ is Record else taken[0]  # type: ignore[union-attr, index]
+    return number
