@@ -15,6 +15,7 @@ import json
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MappingProxyType, MethodType
 from typing import Any
 
@@ -39,11 +40,16 @@ _OURS = ("messages", "actors", "zk_bridge")
 _ITSELF = (type(None), bool, int, float, str, bytes)
 _CONTAINERS: dict[str, Any] = {cls.__name__: cls for cls in (tuple, list, deque, set, frozenset)}
 _BUILTINS: dict[str, Any] = {cls.__name__: cls for cls in (bool, int, float, str, bytes, *_CONTAINERS.values(), dict)}
+_COMPOUND = frozenset((*_CONTAINERS.values(), dict, MappingProxyType))
 _MUTABLE = (list, deque, set)
 _BOUNDED = "deque "
 """How the kind of a deque begins that keeps so many entries."""
 _SHELL = "_myRef"
 """The one attribute of an actor that is the system's."""
+
+
+Where = str | tuple[Any, str, Any]
+"""The way to a thing: the actor's class, or (the way to what holds it, "." or "[" or "key", under which key)."""
 
 
 class NoForm(TypeError):
@@ -58,7 +64,7 @@ def state_of(actor: Any) -> ActorState:
     """All that the actor holds. Raises NoForm."""
     walk = _Freezing(actor)
     parts = tuple(
-        StatePart(name, walk.frozen(value, f"{type(actor).__name__}.{name}"))
+        StatePart(name, walk.frozen(value, (type(actor).__name__, ".", name)))
         for name, value in sorted(vars(actor).items())
         if name != _SHELL
     )
@@ -93,15 +99,18 @@ class _Freezing:
         self._kept: list[Any] = []
         """What has a number, kept, or an id could be used again."""
 
-    def frozen(self, value: Any, where: str) -> Any:
+    def frozen(self, value: Any, where: Where) -> Any:
         """The form of one thing."""
-        cls = type(value)
+        cls: Any = type(value)
         if cls in _ITSELF or VOCABULARY.get(cls.__name__) is cls or isinstance(value, ActorAddress):
             return value
+        if cls in _COMPOUND or isinstance(value, tuple):
+            seen = self._numbers.get(id(value))
+            return self._compound(value, cls, where) if seen is None else StateSeen(seen)
         if isinstance(value, Enum):
             return StateName(f"{_name_of(cls)}.{value.name}")
         if isinstance(value, type | FunctionType | BuiltinFunctionType):
-            return StateName(_name_of(value, where))
+            return StateName(_name_of(value, _told(where)))
         if isinstance(value, MethodType) and value.__self__ is self._actor:
             return StateOwn(value.__name__)
         if cls is Port:
@@ -112,26 +121,26 @@ class _Freezing:
             return StateSeen(self._numbers[id(value)])
         return self._compound(value, cls, where)
 
-    def _compound(self, value: Any, cls: type, where: str) -> Any:
+    def _compound(self, value: Any, cls: type, where: Where) -> Any:
         if cls in (dict, MappingProxyType):
             number = self._number(value)
             entries = [
-                StatePart(self.frozen(key, f"key of {where}"), self.frozen(each, f"{where}[{key!r}]"))
+                StatePart(self.frozen(key, (where, "key", key)), self.frozen(each, (where, "[", key)))
                 for key, each in value.items()
             ]
             return StateTable(cls is dict, number, tuple(entries))
         if cls in _CONTAINERS.values():
             number = self._number(value) if cls in _MUTABLE else 0
             entries = _sorted(value) if cls in (set, frozenset) else value
-            items = tuple([self.frozen(each, f"{where}[{n}]") for n, each in enumerate(entries)])
+            items = tuple([self.frozen(each, (where, "[", n)) for n, each in enumerate(entries)])
             bound = getattr(value, "maxlen", None)
             return StateItems(cls.__name__ if bound is None else f"{_BOUNDED}{bound}", number, items)
         if cls.__module__.partition(".")[0] not in _OURS:
-            raise NoForm(f"{where} is a {cls.__module__}.{cls.__qualname__}")
+            raise NoForm(f"{_told(where)} is a {cls.__module__}.{cls.__qualname__}")
         named = isinstance(value, tuple)
         number = 0 if named else self._number(value)
         fields = value._asdict().items() if isinstance(value, tuple) else _attributes(value)  # type: ignore[attr-defined]
-        parts = tuple([StatePart(name, self.frozen(each, f"{where}.{name}")) for name, each in fields])
+        parts = tuple([StatePart(name, self.frozen(each, (where, ".", name))) for name, each in fields])
         return StateObject(number, _name_of(cls), parts)
 
     def _number(self, value: Any) -> int:
@@ -261,6 +270,17 @@ def _sorted(values: Any) -> list[Any]:
         return sorted(values, key=repr)
 
 
+def _told(where: Where) -> str:
+    """The way to a thing, in words."""
+    if isinstance(where, str):
+        return where
+    above, step, key = where
+    if step == "key":
+        return f"key of {_told(above)}"
+    return f"{_told(above)}.{key}" if step == "." else f"{_told(above)}[{key!r}]"
+
+
+@cache
 def _name_of(thing: Any, where: str = "") -> str:
     """Class or function as "module:name". Raises NoForm where the name does not lead back to it."""
     name = f"{thing.__module__}:{thing.__qualname__}"

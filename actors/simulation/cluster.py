@@ -24,6 +24,7 @@ from actors.core.controller.context import ControllerContext
 from actors.gateway.memory_network import MemoryNetwork
 from actors.node.assembly import Node, recorder_of
 from actors.runtime import Delivery, VirtualScheduler
+from actors.runtime.flight_recorder import FlightRecorder
 from actors.runtime.recorder import Recorder, Unrecorded
 from actors.simulation.disk import Disks
 from actors.simulation.wire import Wires
@@ -387,8 +388,8 @@ class _Chips:
 class _Seen:
     """An observer that shows each delivery to two."""
 
-    def __init__(self, recorder: Recorder | Unrecorded, show: Callable[[Delivery], None]) -> None:
-        self._recorder = recorder if isinstance(recorder, Recorder) else None
+    def __init__(self, recorder: Recorder | FlightRecorder | Unrecorded, show: Callable[[Delivery], None]) -> None:
+        self._recorder = None if isinstance(recorder, Unrecorded) else recorder
         self._show = show
 
     def delivered(self, delivery: Delivery) -> None:

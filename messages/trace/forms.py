@@ -187,14 +187,13 @@ def _attrs_form(cls: type) -> Form:
 def _named_tuple_form(cls: Any) -> Form:
     hints = typing.get_type_hints(cls)
     forms = [form(hints[name]) for name in cls._fields]
-    special = _field_plain(cls._fields, forms)
+    plains = [each.plain for each in forms]
 
     def plain(value: Any, encoding: Encoding) -> Any:
-        changed = {name: field_plain(getattr(value, name), encoding) for name, field_plain in special}
-        return [changed.get(name, entry) for name, entry in zip(cls._fields, value, strict=True)]
+        return [entry if apart is None else apart(entry, encoding) for apart, entry in zip(plains, value, strict=True)]
 
     if all(each.build is None for each in forms):
-        return Form(cls, plain if special else None)
+        return Form(cls, plain if any(plains) else None)
     fields = [(name, each.wire) for name, each in zip(cls._fields, forms, strict=True)]
     shadow = msgspec.defstruct(cls.__name__, fields, array_like=True)
 
