@@ -31,6 +31,8 @@ class Mixed:
     nodes: dict[int, Running] = attrs.field(factory=dict)
     ports: list[int] = attrs.field(factory=lambda: free_ports(2))
     zk: Any = None
+    settings: dict[str, Any] = attrs.field(factory=dict)
+    """Of both, beside QUICK."""
 
     def connect(self) -> None:
         """Begin to look into ZooKeeper."""
@@ -47,7 +49,7 @@ class Mixed:
         path = f"/brokers/ids/{broker_id}"
         until(lambda: not self.zk.exists(path), what="its earlier life is over", timeout=30)
         folder, port = self.place / f"{kind}", self.ports[broker_id]
-        settings: dict[str, Any] = {**QUICK}
+        settings: dict[str, Any] = {**QUICK, **self.settings}
         if self.same_directory:
             settings |= {"log__dirs": self.place / "data", "log__segment__bytes": 8000}
         if kind == OURS:

@@ -1,0 +1,118 @@
+"""Groups on a log that brokers of both kinds lead in turns: what one wrote, the other serves, members and offsets."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tests.cluster.mixed import APACHE, OURS, Mixed
+from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+pytestmark = pytest.mark.apache
+
+BOTH = {OURS, APACHE}
+GROUPS, TOPIC = "__consumer_offsets", "t"
+RECORDS = 600
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path) -> Iterator[Mixed]:
+    """One node of each kind, with groups on both."""
+    settings = {
+        "offsets__topic__replication__factor": 2,
+        "offsets__topic__num__partitions": 1,
+        "group__initial__rebalance__delay__ms": 0,
+    }
+    made = Mixed(tmp_path, f"127.0.0.1:{zookeeper.port}", apache_jars, settings=settings)
+    try:
+        made.connect()
+        for node in (OURS, APACHE):
+            made.start(node)
+        yield made
+    finally:
+        made.end()
+
+
+def consumer(cluster: Mixed, **settings: object) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "both",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 10_000,
+            "heartbeat.interval.ms": 500,
+            "reconnect.backoff.max.ms": 500,
+            **settings,
+        }
+    )
+
+
+def read_and_commit(member: Consumer, count: int) -> None:
+    """Read so many more records, and commit."""
+    left = count
+
+    def more() -> bool:
+        nonlocal left
+        left -= sum(not message.error() for message in member.consume(left, 0.2))
+        return left <= 0
+
+    def committed() -> bool:
+        with contextlib.suppress(KafkaException):
+            member.commit(asynchronous=False)
+            return True
+        member.poll(0)
+        return False
+
+    until(more, what=f"{count} records", timeout=60)
+    until(committed, what="a commit", timeout=60)
+
+
+def committed(cluster: Mixed) -> int:
+    """How far the group has come, as somebody else is told."""
+    asking = consumer(cluster)
+
+    def told() -> int | None:
+        with contextlib.suppress(KafkaException):
+            [place] = asking.committed([TopicPartition(TOPIC, 0)], timeout=5)
+            return int(place.offset)
+        return None
+
+    found = until(told, lambda seen: seen is not None, what="what is committed", timeout=60)
+    asking.close()
+    assert found is not None
+    return found
+
+
+def test_either_kind_serves_the_groups_that_the_other_wrote(cluster: Mixed, apache_jars: Path) -> None:
+    cluster.create(TOPIC, {"0": [OURS, APACHE]})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(RECORDS):
+        producer.produce(TOPIC, f"{number}".encode())
+    assert producer.flush(60) == 0
+    member = consumer(cluster, **{"group.instance.id": "one"})
+    member.subscribe([TOPIC])
+    read_and_commit(member, 100)
+    for kills in range(2):
+        until(lambda: cluster.in_sync(GROUPS, BOTH) and cluster.in_sync(TOPIC, BOTH), what="in sync", timeout=60)
+        leader = cluster.leaders(GROUPS)["0"]
+        before = committed(cluster)
+        cluster.nodes[leader].kill()
+        assert committed(cluster) == before == 100 * (1 + kills)
+        read_and_commit(member, 100)
+        assert committed(cluster) == before + 100
+        assert cluster.leaders(GROUPS)["0"] != leader
+        cluster.start(leader)
+    member.close()
+    until(lambda: len(cluster.logs(GROUPS, "0")), lambda kinds: kinds == 1, "the logs are equal", 60)
+    [log] = sorted((cluster.place / f"{OURS}" / "data" / f"{GROUPS}-0").glob("*.log"))
+    dump = ["java", "-cp", f"{apache_jars}/*", "kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(log)]
+    said = subprocess.run(dump, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert '"group":"both"' in said
+    assert '"groupInstanceId":"one"' in said

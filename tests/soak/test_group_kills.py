@@ -1,0 +1,202 @@
+"""Coordinators are killed, one after the other, under groups of two makes of clients that read and commit.
+
+The law: what a group has committed is never less than what it was told is committed, and never more than what it read.
+A third of --soak-seconds is spent on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+
+from messages.group_requests import FindCoordinatorRequest
+from tests.cluster.three import NODES, Three
+from tests.waiting import until
+from tests.wire_client import WireClient
+
+TOPIC, PARTITIONS, RECORDS = "numbers", 3, 30_000
+GROUPS = "__consumer_offsets"
+A_ROUNDS = 200
+SETTINGS = {
+    "offsets__topic__num__partitions": 3,
+    "group__initial__rebalance__delay__ms": 0,
+    "replica__lag__time__max__ms": 3000,
+}
+
+Offsets = dict[int, int]
+
+
+class Reader(Protocol):
+    """One member of a group of its own: `read_to` is what it has read, `told` what it was told is committed."""
+
+    group: str
+    read_to: Offsets
+    told: Offsets
+
+    def go_on(self, count: int) -> None:
+        """Read some more, and commit it, whatever is tried for that."""
+
+    def close(self) -> None:
+        """Leave the group."""
+
+
+def _noted(read_to: Offsets, partition: int, offset: int) -> None:
+    read_to[partition] = max(read_to.get(partition, 0), offset + 1)
+
+
+class Librdkafka:
+    def __init__(self, bootstrap: str) -> None:
+        self.group = "librdkafka"
+        self.read_to: Offsets = {}
+        self.told: Offsets = {}
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": self.group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": 6000,
+                "reconnect.backoff.max.ms": 500,
+            }
+        )
+        self._consumer.subscribe([TOPIC])
+
+    def go_on(self, count: int) -> None:
+        goal = sum(self.read_to.values()) + count
+
+        def more() -> bool:
+            for message in self._consumer.consume(50, 0.1):
+                if not message.error():
+                    _noted(self.read_to, message.partition(), message.offset())
+            return sum(self.read_to.values()) >= goal
+
+        def committed() -> bool:
+            with contextlib.suppress(KafkaException):
+                for place in self._consumer.commit(asynchronous=False):
+                    if place.error is None and place.offset >= 0:
+                        self.told[place.partition] = place.offset
+                return True
+            more()
+            return False
+
+        until(more, what="librdkafka reads", timeout=60)
+        until(committed, what="librdkafka commits", timeout=60)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class KafkaPython:
+    def __init__(self, bootstrap: str) -> None:
+        self.group = "kafka-python"
+        self.read_to: Offsets = {}
+        self.told: Offsets = {}
+        self._consumer = KafkaConsumer(
+            TOPIC,
+            bootstrap_servers=bootstrap.split(","),
+            group_id=self.group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=6000,
+            heartbeat_interval_ms=1000,
+        )
+
+    def go_on(self, count: int) -> None:
+        goal = sum(self.read_to.values()) + count
+
+        def more() -> bool:
+            for records in self._consumer.poll(timeout_ms=100, max_records=50).values():
+                for record in records:
+                    _noted(self.read_to, record.partition, record.offset)
+            return sum(self.read_to.values()) >= goal
+
+        def committed() -> bool:
+            with contextlib.suppress(KafkaError):
+                places = {place: self._consumer.position(place) for place in self._consumer.assignment()}
+                self._consumer.commit()
+                self.told.update((place.partition, offset) for place, offset in places.items())
+                return True
+            more()
+            return False
+
+        until(more, what="kafka-python reads", timeout=60)
+        until(committed, what="kafka-python commits", timeout=60)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def committed(cluster: Three, group: str) -> Offsets:
+    """What the group has committed, as somebody else is told."""
+    asking = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    places = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+    found: Offsets = {}
+
+    def told() -> bool:
+        with contextlib.suppress(KafkaException):
+            found.update((place.partition, max(place.offset, 0)) for place in asking.committed(places, timeout=5))
+            return True
+        return False
+
+    until(told, what=f"what {group} has committed", timeout=60)
+    asking.close()
+    return found
+
+
+def coordinator(cluster: Three, group: str) -> int:
+    """Which node coordinates the group."""
+
+    def asked() -> int | None:
+        for port in cluster.ports:
+            with contextlib.suppress(OSError), WireClient("127.0.0.1", port, timeout=5) as client:
+                found = client.call(FindCoordinatorRequest(2, group))
+                return None if found.error_code else int(found.node_id) + 1
+        return None
+
+    node: int = until(asked, what=f"the coordinator of {group}", timeout=60)  # type: ignore[assignment]
+    return node - 1
+
+
+def bring_back(cluster: Three, node: int) -> None:
+    """Start a killed node again, when its session is over."""
+    until(lambda: not cluster.zk.exists(f"/brokers/ids/{node}"), what="its session is over", timeout=30)
+    cluster.start(node)
+
+
+@pytest.mark.soak
+def test_committed_offsets_survive_the_kills_of_their_coordinators(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    ends = time.monotonic() + pytestconfig.getoption("soak_seconds") / 3
+    rounds = 0
+    with Three.running(tmp_path, **SETTINGS) as cluster:
+        cluster.create(TOPIC, PARTITIONS)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 20})
+        for number in range(RECORDS):
+            producer.produce(TOPIC, f"{number}".encode(), partition=number % PARTITIONS)
+        assert producer.flush(60) == 0
+        readers: list[Reader] = [Librdkafka(cluster.bootstrap), KafkaPython(cluster.bootstrap)]
+        while time.monotonic() < ends or not rounds:
+            for reader in readers:
+                reader.go_on(A_ROUNDS)
+            until(lambda: cluster.in_sync(GROUPS, 3), what="groups are in sync", timeout=60, ignore=(Exception,))
+            victim = coordinator(cluster, readers[rounds % 2].group)
+            cluster.nodes[victim].kill()
+            for reader in readers:
+                found = committed(cluster, reader.group)
+                for number in range(PARTITIONS):
+                    least, most = reader.told.get(number, 0), reader.read_to.get(number, 0)
+                    assert least <= found[number] <= most, f"round {rounds}, {reader.group}, partition {number}"
+                reader.go_on(A_ROUNDS)
+            bring_back(cluster, victim)
+            rounds += 1
+        for reader in readers:
+            reader.close()
+        print(f"{rounds} kills, {[sum(reader.read_to.values()) for reader in readers]} records")
+        for node in NODES:
+            assert "Traceback" not in cluster.nodes[node].output
