@@ -25,6 +25,7 @@ from actors.core.coordinator.gates import (
     NOBODYS_ENTRY,
     REFUSED_ENTRY,
     Places,
+    is_nameless_sync,
     makes_group,
     session_verdict,
     verdict,
@@ -50,6 +51,7 @@ from messages.data_requests import EARLIEST, FetchPartition, OffsetQuery
 from messages.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
+    INCONSISTENT_GROUP_PROTOCOL,
     INVALID_REQUEST,
     NONE,
     UNKNOWN_SERVER_ERROR,
@@ -98,6 +100,9 @@ EXPIRY = "expiry"
 TRANSACTION_KEY = 1
 OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 """What anybody may do with a group where nobody is refused anything: read, delete, describe."""
+
+TEXTS = {NONE: "NONE", COORDINATOR_NOT_AVAILABLE: "The coordinator is not available."}
+"""What FindCoordinator says beside its code."""
 
 QUESTIONS: dict[type, Callable[[], Message]] = {
     DescribeGroupsRequest: DescribeGroup,
@@ -204,9 +209,10 @@ class GroupCoordinatorActor(Dispatcher):
     def _route(self, forwarded: Forwarded, mail: Message) -> None:
         """Hand the group what concerns it (rule 3)."""
         request = forwarded.request.request
-        code = verdict(type(request), request.group_id, self._places)
-        if code is None:
-            code = session_verdict(request, self._group_settings)
+        code: int | None = INCONSISTENT_GROUP_PROTOCOL
+        if not is_nameless_sync(request):
+            code = verdict(type(request), request.group_id, self._places)
+            code = session_verdict(request, self._group_settings) if code is None else code
         if not self._places.count:
             self._count()
         if code is not None:
@@ -256,7 +262,7 @@ class GroupCoordinatorActor(Dispatcher):
         """Who coordinates a group (rule 1)? Nobody coordinates transactions here."""
         if request.key_type != GROUP_KEY:
             code = COORDINATOR_NOT_AVAILABLE if request.key_type == TRANSACTION_KEY else INVALID_REQUEST
-            self._respond(forwarded, FindCoordinatorResponse(code))
+            self._respond(forwarded, _nobody(code))
         elif not self._places.count:
             self._uncounted.append(forwarded)
             self._count()
@@ -268,9 +274,9 @@ class GroupCoordinatorActor(Dispatcher):
         """Who leads a group's partition."""
         forwarded, broker = self._asked.pop(message.request), message.broker
         if broker is None:
-            self._respond(forwarded, FindCoordinatorResponse(COORDINATOR_NOT_AVAILABLE))
+            self._respond(forwarded, _nobody(COORDINATOR_NOT_AVAILABLE))
         else:
-            self._respond(forwarded, FindCoordinatorResponse(NONE, None, broker.id, broker.host, broker.port))
+            self._respond(forwarded, FindCoordinatorResponse(NONE, TEXTS[NONE], broker.id, broker.host, broker.port))
 
     def _count(self) -> None:
         """Ask how many partitions there are (rule 5)."""
@@ -289,7 +295,7 @@ class GroupCoordinatorActor(Dispatcher):
             if self._places.count:
                 self._find(forwarded, forwarded.request.request)
             else:
-                self._respond(forwarded, FindCoordinatorResponse(COORDINATOR_NOT_AVAILABLE))
+                self._respond(forwarded, _nobody(COORDINATOR_NOT_AVAILABLE))
 
     # ------------------------------------------------------------------------------------------------ admin requests
 
@@ -461,3 +467,8 @@ class GroupCoordinatorActor(Dispatcher):
 
     def _wait_for_expiry(self) -> None:
         self.set_timer(EXPIRY, self._settings.offsets_retention_check_interval_ms / 1000, CheckExpiry())
+
+
+def _nobody(code: int) -> FindCoordinatorResponse:
+    """Nobody coordinates what was asked for."""
+    return FindCoordinatorResponse(code, TEXTS.get(code))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,9 @@ from messages.admin_requests import (
     CreatableTopic,
     CreatePartitionsRequest,
     CreateTopicsRequest,
-    CreateTopicsResponse,
     DeleteTopicsRequest,
     ElectableTopic,
     ElectLeadersRequest,
-    ElectLeadersResponse,
     GrowingTopic,
     WantedReplicas,
 )
@@ -37,13 +34,10 @@ from messages.config_requests import (
     ConfigChange,
     DescribeConfigsRequest,
     DescribeConfigsResource,
-    DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
 )
-from tests.cluster.processes import ApacheBroker, OurNode, free_ports
+from tests.cluster.both import Both, both_running
 from tests.waiting import until
-from tests.wire_client import WireClient
-from zk_bridge.embedded import EmbeddedZooKeeper
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -51,86 +45,10 @@ REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
 
 
-@attrs.frozen
-class Both:
-    """The ports of Apache's broker and of ours, each alone with a ZooKeeper, and where those are."""
-
-    jars: Path
-    ports: tuple[int, int]
-    zookeepers: tuple[str, str]
-    apaches_log: Path
-
-    def answers(self, request: Any) -> list[Any]:
-        """What each answers, lists of settings by name."""
-        found = []
-        for port in self.ports:
-            with WireClient("127.0.0.1", port) as client:
-                found.append(_sorted(client.call(request)))
-        return found
-
-    def say(self, tool: str, *arguments: str) -> list[tuple[int, str]]:
-        """Exit code and output of Kafka's tool at each, without its complaints about its own logging."""
-        java = ("java", "-XX:TieredStopAtLevel=1", "-cp", f"{self.jars}/*", tool)
-        running = [
-            subprocess.Popen(
-                [*java, "--bootstrap-server", f"127.0.0.1:{port}", *arguments],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-            for port in self.ports
-        ]
-        outputs = [process.communicate(timeout=90)[0] for process in running]
-        return [(process.returncode, output) for process, output in zip(running, outputs, strict=True)]
-
-
-def _sorted(response: Any) -> Any:
-    """Settings, and partitions that were elected for, come in the order of a hash map there."""
-    match response:
-        case CreateTopicsResponse(topics):
-            lists = [attrs.evolve(each, configs=_by_name(each.configs)) for each in topics]
-            return attrs.evolve(response, topics=tuple(lists))
-        case ElectLeadersResponse(topics):
-            found = ((topic.name, tuple(sorted(topic.partitions, key=str))) for topic in topics)
-            return attrs.evolve(response, topics=tuple(sorted(found)))
-        case DescribeConfigsResponse(results):
-            lists = [attrs.evolve(each, configs=_by_name(each.configs)) for each in results]
-            return attrs.evolve(response, results=tuple(lists))
-    return response
-
-
-def _by_name(configs: tuple[Any, ...] | None) -> tuple[Any, ...]:
-    return tuple(sorted(configs or (), key=lambda config: config.name))
-
-
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Both]:
-    place = tmp_path_factory.mktemp("both")
-    servers = [EmbeddedZooKeeper(place / f"zookeeper-{name}") for name in ("apache", "ours")]
-    for server in servers:
-        server.start()
-    theirs, ours = (f"127.0.0.1:{server.port}" for server in servers)
-    ports = tuple(free_ports(2))
-    running = [
-        ApacheBroker(apache_jars, place / "apache", 0, ports[0], theirs),
-        OurNode(place / "ours", 0, ports[1], ours),
-    ]
-    try:
-        for connect in (theirs, ours):
-            zk = KazooClient(connect)
-            zk.start(20)
-            until(lambda zk=zk: zk.exists("/brokers/ids/0") and zk.exists("/controller"), what="up", timeout=90)
-            zk.stop()
-            zk.close()
-        made = Both(apache_jars, (ports[0], ports[1]), (theirs, ours), running[0].log)
-        seen = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", ()),))
-        until(lambda: len(made.answers(seen)) == 2, what="both answer", timeout=60, ignore=(OSError,))
+    with both_running(tmp_path_factory.mktemp("both"), apache_jars) as made:
         yield made
-    finally:
-        for process in running:
-            process.kill()
-        for server in servers:
-            server.stop()
 
 
 def create(*topics: CreatableTopic, timeout_ms: int = 20_000, validate_only: bool = False) -> CreateTopicsRequest:

@@ -118,7 +118,7 @@ class World(Broker):
         self.pass_time(3.0)
         joined = self.answer(joining)
         given = (MemberAssignment(joined.member_id, b"all"),)
-        synced = self.ask(SyncGroupRequest(5, group, joined.generation_id, joined.member_id, given))
+        synced = self.ask(SyncGroupRequest(3, group, joined.generation_id, joined.member_id, given))
         assert synced.assignment == b"all"
         return str(joined.member_id)
 

@@ -7,6 +7,7 @@ A third of --soak-seconds is spent on it.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import time
 from pathlib import Path
 from typing import Protocol
@@ -173,6 +174,7 @@ def bring_back(cluster: Three, node: int) -> None:
 @pytest.mark.soak
 def test_committed_offsets_survive_the_kills_of_their_coordinators(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     ends = time.monotonic() + pytestconfig.getoption("soak_seconds") / 3
+    faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
     rounds = 0
     with Three.running(tmp_path, **SETTINGS) as cluster:
         cluster.create(TOPIC, PARTITIONS)

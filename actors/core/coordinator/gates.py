@@ -2,7 +2,8 @@
 (broker.md 6.5).
 
 Rule 1: the gates, in order: a group has a name (24), but for four APIs, which take the empty one; its partition is not
-        being loaded (14); it is led here (16). A JoinGroup's session timeout is one that the broker allows (26).
+        being loaded (14); it is led here (16). A JoinGroup's session timeout is one that the broker allows (26). Before
+        all, a SyncGroup that can name its protocol does (23).
 Rule 2: while a group is being loaded, a member that syncs is to join again (27), and a heartbeat is good: clients know
         no better.
 """
@@ -63,6 +64,17 @@ class Places:
     def partition_of(self, group: str) -> int:
         """The partition of a group; -1 while nobody knows how many there are."""
         return slot(group) % self.count if self.count else -1
+
+
+PROTOCOL_NAMED_SINCE = 5
+"""The SyncGroup version that names type and protocol of the group."""
+
+
+def is_nameless_sync(request: Message) -> bool:
+    """Does a SyncGroup not name its protocol, though it can?"""
+    if not isinstance(request, SyncGroupRequest) or request.version < PROTOCOL_NAMED_SINCE:
+        return False
+    return request.protocol_type is None or request.protocol_name is None
 
 
 def verdict(kind: type, group: str, places: Places) -> int | None:

@@ -108,7 +108,8 @@ class Group(Membership):
         code = self._commit_verdict(request)
         codes, entries = to_commit(request, unknown, self._settings.metadata_max_bytes, wall_ms)
         if code != NONE:
-            codes = [PartitionError(each.partition, each.error_code or code) for each in codes]
+            nowhere = UNKNOWN_TOPIC_OR_PARTITION
+            codes = [each if each.error_code == nowhere else PartitionError(each.partition, code) for each in codes]
         if code != NONE or not entries:
             self._reply(forwarded, OffsetCommitResponse(tuple(codes)))
             return

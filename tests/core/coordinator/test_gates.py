@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from actors.core.coordinator.gates import NOBODYS, NOBODYS_ENTRY, Places, makes_group, session_verdict, verdict
+from actors.core.coordinator.gates import (
+    NOBODYS,
+    NOBODYS_ENTRY,
+    Places,
+    is_nameless_sync,
+    makes_group,
+    session_verdict,
+    verdict,
+)
 from actors.core.coordinator.placement import slot
 from messages.apis import APIS, GROUPS
 from messages.cluster import TopicPartition
@@ -70,6 +78,13 @@ def test_the_gates(kind: type, places: Places) -> None:
     assert verdict(kind, LOADING, places) == loading.get(kind, COORDINATOR_LOAD_IN_PROGRESS)
     assert verdict(kind, "", places) == (None if kind in NAMELESS else INVALID_GROUP_ID)
     assert verdict(kind, OURS, Places()) == NOT_COORDINATOR, "nobody knows yet how many partitions there are"
+
+
+def test_a_sync_that_can_name_its_protocol_does() -> None:
+    assert is_nameless_sync(SyncGroupRequest(5, "g", 1, "m", (), None, "consumer", None))
+    assert not is_nameless_sync(SyncGroupRequest(5, "g", 1, "m", (), None, "consumer", "range"))
+    assert not is_nameless_sync(SyncGroupRequest(4, "g", 1, "m"))
+    assert not is_nameless_sync(HeartbeatRequest(4, "g", 1, "m"))
 
 
 @pytest.mark.parametrize(("timeout", "code"), [(5, 26), (6, None), (10, None), (11, INVALID_SESSION_TIMEOUT)])

@@ -1,0 +1,226 @@
+"""Requests about groups, and Kafka's own tools, at a node of ours and one of Apache's: the same answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from messages.admin_requests import CreatableTopic, CreateTopicsRequest
+from messages.cluster import TopicPartition
+from messages.group_requests import (
+    CommittedPartition,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    ForgottenPartition,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinProtocol,
+    LeaveGroupRequest,
+    LeavingMember,
+    ListGroupsRequest,
+    MemberAssignment,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchTopic,
+    SyncGroupRequest,
+)
+from tests.cluster.both import Both, both_running
+from tests.waiting import until
+from tests.wire_client import WireClient
+
+pytestmark = pytest.mark.apache
+
+SETTINGS = {
+    "offsets__topic__num__partitions": 3,
+    "offsets__topic__replication__factor": 1,
+    "group__initial__rebalance__delay__ms": 0,
+}
+
+T0, T1 = TopicPartition("grouped", 0), TopicPartition("grouped", 1)
+NOWHERE = TopicPartition("nowhere", 0)
+RANGE = (JoinProtocol("range", b"\0\1\0\0\0\1\0\7grouped\xff\xff\xff\xff"),)
+OTHER = (JoinProtocol("other", b""),)
+
+
+class Talk:
+    """A conversation with one broker, and all that it said: ids of members by the order in which they turned up."""
+
+    def __init__(self, client: WireClient) -> None:
+        self.said: list[Any] = []
+        self._client = client
+        self._names: dict[str, str] = {}
+
+    def call(self, request: Any) -> Any:
+        response = self._client.call(request)
+        self.said.append((type(request).__name__, request.version, self._named(response)))
+        return response
+
+    def _named(self, response: Any) -> str:
+        def name(found: re.Match[str]) -> str:
+            return self._names.setdefault(found[0], f"member-{len(self._names)}")
+
+        # addresses differ by port; the order of a hash map is nobody's promise
+        told = response
+        if hasattr(told, "port"):
+            told = attrs.evolve(told, port=0, host="")
+        for field in ("partitions", "groups", "members", "results"):
+            if hasattr(told, field):
+                told = attrs.evolve(told, **{field: tuple(sorted(getattr(told, field), key=repr))})
+        return re.sub(r"[\w.]+-[0-9a-f]{8}-[0-9a-f-]{27}", name, repr(told))
+
+    def join(self, group: str, member: str = "", version: int = 7, **fields: Any) -> Any:
+        defaults: dict[str, Any] = {
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
+            "protocol_type": "consumer",
+            "protocols": RANGE,
+        }
+        return self.call(JoinGroupRequest(version, group, member_id=member, **{**defaults, **fields}))
+
+
+def a_groups_life(talk: Talk) -> None:
+    """One member joins, commits, is described, leaves; then the group is deleted."""
+    group = "lone"
+    for version in range(4):
+        talk.call(FindCoordinatorRequest(version, group))
+    given = talk.join(group)
+    joined = talk.join(group, given.member_id)
+    me = joined.member_id
+    talk.call(HeartbeatRequest(4, group, 1, me))
+    talk.call(OffsetCommitRequest(8, group, 1, me, (CommittedPartition(T0, 1),)))
+    talk.join(group, me)
+    part = (MemberAssignment(me, b"mine"),)
+    for version, generation, name in ((5, 9, "range"), (5, 2, "other"), (0, 1, None), (5, 1, "range"), (3, 1, None)):
+        talk.call(SyncGroupRequest(version, group, generation, me, part, None, "consumer", name))
+    talk.call(SyncGroupRequest(5, group, 1, "nobody"))
+    talk.call(SyncGroupRequest(5, group, 1, "nobody", (), None, "consumer", "range"))
+    talk.join(group, me, protocols=OTHER)
+    talk.join(group, "nobody")
+    for generation, member in ((1, me), (9, me), (1, "nobody"), (-1, "")):
+        talk.call(HeartbeatRequest(4, group, generation, member))
+        note = CommittedPartition(T1, 7, 0, "n" * 5000)
+        parts = (CommittedPartition(T0, 5, 0, "note"), note, CommittedPartition(NOWHERE, 1))
+        for version in (2, 5, 8):
+            talk.call(OffsetCommitRequest(version, group, generation, member, parts))
+    for version in (0, 3, 5):
+        talk.call(DescribeGroupsRequest(version, (group, "nobody", ""), include_authorized_operations=False))
+    talk.call(OffsetDeleteRequest(0, group, (ForgottenPartition(T0), ForgottenPartition(NOWHERE))))
+    talk.call(DeleteGroupsRequest(2, (group, "nobody", "")))
+    talk.call(LeaveGroupRequest(4, group, (LeavingMember("nobody"), LeavingMember(me), LeavingMember("", "i"))))
+    talk.call(HeartbeatRequest(4, group, 1, me))
+    asked = (OffsetFetchTopic("grouped", (0, 1)), OffsetFetchTopic("nowhere", (0,)))
+    for version in (1, 2, 5, 7):
+        talk.call(OffsetFetchRequest(version, group, asked))
+    talk.call(OffsetFetchRequest(7, group, None))
+    talk.call(DescribeGroupsRequest(5, (group,)))
+    talk.call(OffsetCommitRequest(8, group, -1, "", (CommittedPartition(T0, 9),)))
+    talk.call(OffsetDeleteRequest(0, group, (ForgottenPartition(T0), ForgottenPartition(T1))))
+    talk.call(DeleteGroupsRequest(2, (group,)))
+    talk.call(DescribeGroupsRequest(5, (group,)))
+
+
+def static_members(talk: Talk) -> None:
+    """A static member comes back, is fenced, and is removed by its instance."""
+    group = "static"
+    first = talk.join(group, group_instance_id="i", version=5).member_id
+    talk.call(SyncGroupRequest(5, group, 1, first, (MemberAssignment(first, b"mine"),), "i", "consumer", "range"))
+    talk.join(group, group_instance_id="i")
+    talk.call(HeartbeatRequest(4, group, 1, first, "i"))
+    talk.call(OffsetCommitRequest(8, group, 1, first, (CommittedPartition(T0, 1),), "i"))
+    talk.join(group, first, group_instance_id="i")
+    talk.join(group, first, group_instance_id="unknown")
+    talk.call(DescribeGroupsRequest(5, (group,)))
+    talk.call(LeaveGroupRequest(4, group, (LeavingMember(first, "i"), LeavingMember("", "i"))))
+    talk.call(DescribeGroupsRequest(5, (group,)))
+    talk.call(DeleteGroupsRequest(2, (group,)))
+
+
+def what_is_refused(talk: Talk) -> None:
+    """Requests that come through no gate, or find nothing."""
+    for version in (0, 4, 7):
+        talk.join("", version=version)
+        talk.join("x", version=version, session_timeout_ms=1)
+        talk.join("x", "somebody", version=version)
+        talk.join("y", version=version, protocols=())
+        talk.join("y", version=version, protocol_type="")
+    for name in (None, "range"):
+        talk.call(SyncGroupRequest(5, "x", 1, "somebody", (), None, name, name))
+        talk.call(SyncGroupRequest(5, "", 1, "somebody", (), None, name, name))
+    talk.call(HeartbeatRequest(4, "x", 1, "somebody"))
+    for version in (0, 2, 4):
+        talk.call(LeaveGroupRequest(version, "x", (LeavingMember("somebody"),)))
+        talk.call(LeaveGroupRequest(version, "", (LeavingMember("somebody"),)))
+    talk.call(OffsetCommitRequest(8, "x", 3, "somebody", (CommittedPartition(T0, 1),)))
+    talk.call(OffsetFetchRequest(7, "x", None))
+    talk.call(OffsetFetchRequest(1, "x", (OffsetFetchTopic("grouped", (0,)),)))
+    talk.call(OffsetDeleteRequest(0, "x", (ForgottenPartition(T0),)))
+    talk.call(DeleteGroupsRequest(0, ()))
+    talk.call(DescribeGroupsRequest(3, ("x",), True))
+    talk.call(ListGroupsRequest(4, ("Dead",)))
+
+
+@pytest.fixture(scope="module")
+def coordinated(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Both]:
+    """Both have the topics, and coordinate."""
+    with both_running(tmp_path_factory.mktemp("groups"), apache_jars, **SETTINGS) as both:
+        prepare(both)
+        yield both
+
+
+def prepare(both: Both) -> None:
+    both.answers(
+        CreateTopicsRequest(5, (CreatableTopic("grouped", 2, 1), CreatableTopic("tooled", 1, 1)), 20_000, False)
+    )
+    for port in both.ports:
+        with WireClient("127.0.0.1", port) as client:
+            until(lambda client=client: client.call(FindCoordinatorRequest(2, "x")).error_code == 0, what="coordinated")
+            until(
+                lambda client=client: client.call(OffsetFetchRequest(7, "x", None)).error_code == 0, what="it is loaded"
+            )
+
+
+@pytest.mark.parametrize("conversation", [a_groups_life, static_members, what_is_refused])
+def test_the_same_is_said(coordinated: Both, conversation: Any) -> None:
+    said = []
+    for port in coordinated.ports:
+        with WireClient("127.0.0.1", port) as client:
+            talk = Talk(client)
+            conversation(talk)
+            said.append(talk.said)
+    theirs, ours = said
+    different = [(place, *pair) for place, pair in enumerate(zip(theirs, ours, strict=True)) if pair[0] != pair[1]]
+    assert not different
+
+
+def test_kafkas_own_tools_say_the_same(coordinated: Both, tmp_path: Path) -> None:
+    """Produce, consume in a group, look at offsets, delete records: each tool's output, without times and ids."""
+    deletion = tmp_path / "delete.json"
+    deletion.write_text('{"version":1,"partitions":[{"topic":"tooled","partition":0,"offset":3}]}')
+    offsets, records = "org.apache.kafka.tools.GetOffsetShell", "org.apache.kafka.tools.DeleteRecordsCommand"
+    groups = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+    verified = ("--topic", "tooled", "--max-messages", "20")
+    for tool, arguments in (
+        ("org.apache.kafka.tools.VerifiableProducer", (*verified, "--value-prefix", "7")),
+        (offsets, ("--topic", "tooled")),
+        (
+            "org.apache.kafka.tools.VerifiableConsumer",
+            (*verified, "--group-id", "tools", "--reset-policy", "earliest"),
+        ),
+        (groups, ("--describe", "--group", "tools")),
+        (records, ("--offset-json-file", str(deletion))),
+    ):
+        (their_code, theirs), (our_code, ours) = coordinated.say(tool, *arguments)
+        assert (our_code, _steady(ours)) == (their_code, _steady(theirs)), (tool, arguments)
+
+
+def _steady(said: str) -> list[str]:
+    """The lines, without what differs from run to run, in an order."""
+    said = re.sub(r'"(timestamp|avg_throughput|target_throughput)":[\d.]+', "", said)
+    return sorted(re.sub(r"127.0.0.1:\d+", "", said).splitlines())
