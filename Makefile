@@ -61,6 +61,7 @@ bench: install ## every benchmark, one JSON object per line (about three minutes
 docs: install ## regenerate what the documentation takes from the code
 	$(BIN)/python -m tests.docs.state_machines
 	$(BIN)/python -m tests.docs.simulation
+	$(BIN)/python -m tests.docs.catalogue
 
 apache: $(APACHE)/.complete ## the jars of Apache Kafka 3.9.1, for the tests against the original (needs Maven)
 

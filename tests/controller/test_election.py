@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from messages.admin_requests import (
+    AlterPartitionReassignmentsRequest,
+    CreatableTopic,
+    CreateTopicsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from messages.broker import Forwarded
 from messages.cluster import Broker, Endpoint, TopicPartition
+from messages.errors import NOT_CONTROLLER, STALE_CONTROLLER_EPOCH
 from messages.events import BrokerChange, ControllerChange, Reelect, TopicChange
-from messages.requests import LeaderAndIsrRequest, UpdateMetadataRequest
+from messages.network import ClientRequest
+from messages.requests import ControlledShutdownRequest, LeaderAndIsrRequest, UpdateMetadataRequest
 from messages.store import CREATE_EPHEMERAL, CREATE_SEQUENTIAL, DELETE, SET, WriteOp
 from tests.controller.world import World
 from zk_bridge import paths, znodes
@@ -167,6 +177,32 @@ def test_se1_an_expired_session_resigns_and_the_next_one_elects(world: World) ->
     assert world.controller() == (0, 2) and node.context.active
     assert node.context.brokers[0].epoch > 2
     assert world.led(partition)[0] == 1
+
+
+def test_t13_whoever_waits_in_the_queue_of_an_expired_session_is_answered(world: World) -> None:
+    """Kafka answers elections and shutdowns, and forgets who asked for reassignments."""
+    node = world.node(0)
+    world.topic("t", (0,))
+    node.store.disconnect()
+    asked = (
+        CreateTopicsRequest(5, (CreatableTopic("n", 1, 1),), 1000),
+        AlterPartitionReassignmentsRequest(0, 1000, ()),
+        ListPartitionReassignmentsRequest(0, 1000),
+        ElectLeadersRequest(2, None, 1000),
+        ControlledShutdownRequest(3, 0, -1),
+    )
+    for number, request in enumerate(asked):
+        mail = ClientRequest(7, number, "client", "PLAINTEXT", request)
+        world.base.inject(node.controller, Forwarded(world.client, mail), world.client)
+    world.run()
+    assert world.responses == []
+    node.store.expire()
+    world.run(0.1)
+    answered = {response.correlation_id: response.response for response in world.responses}
+    assert sorted(answered) == list(range(len(asked)))
+    assert answered[0].topics[0].error_code == NOT_CONTROLLER
+    assert {answered[number].error_code for number in (1, 2, 3)} == {NOT_CONTROLLER}
+    assert answered[4].error_code == STALE_CONTROLLER_EPOCH
 
 
 def test_an_expired_session_of_the_controller_lets_another_be_elected(world: World) -> None:

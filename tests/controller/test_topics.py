@@ -86,6 +86,21 @@ def test_a_topic_removed_by_hand_is_forgotten_and_may_come_again(world: World) -
     assert world.led(partition) == (1, 0, (1,))
 
 
+def test_t12_a_topic_removed_by_hand_while_brokers_serve_it_comes_again_and_is_deleted(world: World) -> None:
+    """Apache's controller meets its old states: the topic made again gets no leader, and cannot be deleted."""
+    world.node(1)
+    world.broker(2)
+    world.topic("cut", (1, 2), (2, 1))
+    world.admin.ask(DeleteTopics(("cut",), 1))
+    world.run()
+    (partition,) = world.topic("cut", (2, 1))
+    assert world.led(partition) == (2, 0, (2, 1))
+    world.delete("cut")
+    assert (world.topics(), world.deletions()) == ((), ())
+    (partition,) = world.topic("cut", (1, 2))
+    assert world.led(partition) == (1, 0, (1, 2))
+
+
 def test_ch5_isr_changes_are_read_told_and_removed(world: World) -> None:
     node = world.node(1)
     world.broker(2)

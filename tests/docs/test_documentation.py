@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.simulation.deeds import KINDS
-from tests.docs import simulation, state_machines
+from tests.docs import catalogue, simulation, state_machines
 from tests.docs.citations import Citation, citations, resolves
 from tests.house import HOUSE, sources
 
@@ -31,6 +31,10 @@ def test_the_state_machines_are_those_of_the_code() -> None:
 def test_the_simulation_s_tables_are_those_of_the_code() -> None:
     assert simulation.FILE.read_text(encoding="utf-8") == simulation.document(), "run `make docs`"
     assert all(kind.do.__doc__ for kind in KINDS)
+
+
+def test_the_catalogue_is_that_of_the_code() -> None:
+    assert catalogue.FILE.read_text(encoding="utf-8") == catalogue.document(), "run `make docs`"
 
 
 def test_pages_have_names_of_their_own() -> None:
@@ -81,6 +85,17 @@ def test_every_difference_from_kafka_links_its_tests() -> None:
     differences = re.split(r"(?m)^- ", TEXTS["kafka-map.md"].partition("## Deliberate differences")[2])[1:]
     assert differences
     assert not [each.split("\n")[0] for each in differences if "](../tests/" not in each]
+
+
+def test_every_trap_is_decided_and_its_test_is_there() -> None:
+    rows = re.findall(r"(?m)^\| (T\d+) .*\|$", TEXTS["kafka-map.md"])
+    assert rows == [f"T{number}" for number in range(1, 17)]
+    for line in TEXTS["kafka-map.md"].splitlines():
+        if re.match(r"\| T\d+ ", line):
+            named = re.findall(r"\(\.\./(tests/[^)]*)\): `(test_\w+)`", line)
+            assert named, line
+            for file, test in named:
+                assert f"def {test}(" in (HOUSE / file).read_text(encoding="utf-8"), (file, test)
 
 
 @pytest.mark.parametrize(

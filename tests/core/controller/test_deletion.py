@@ -227,6 +227,17 @@ EVENTS = st.lists(
 )
 
 
+def law(made: Scene) -> None:
+    """After a look at all queued topics: done if and only if all replicas are deleted, and tried if and only if
+    nothing is under way and nothing forbids it. So none that is left is deleted whole, and of those that may go on
+    each has a replica that is being deleted."""
+    context = made.context
+    for topic in context.queued:
+        standing = {context.replica_state(b, tp) for b, tps in replicas_of(made, topic).items() for tp in tps}
+        assert standing != {S.DELETION_SUCCESSFUL}
+        assert topic in context.deletions.ineligible or S.DELETION_STARTED in standing
+
+
 @settings(max_examples=150, deadline=None)
 @given(EVENTS)
 def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -> None:
@@ -235,11 +246,15 @@ def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -
     for what, topic, broker_id in events:
         mine = replicas_of(made, topic, on=(broker_id,))
         hosted: ReplicasByBroker = context.replicas_on([broker_id])
+        queued = topic in context.queued
         match what:
             case "queue" if topic in context.topics:
                 made.run(deletion_plan.queue(context, [topic]))
+                law(made)
             case "complete":
                 made.run(deletion_plan.complete(context, mine))
+                if queued and mine:
+                    law(made)
             case "fail":
                 made.run(deletion_plan.fail(context, mine))
             case "lose" if broker_id in context.brokers:
