@@ -18,6 +18,7 @@ from messages.errors import (
     INVALID_TOPIC,
     REASSIGNMENT_IN_PROGRESS,
 )
+from messages.parts import MAX_ENTRIES
 from messages.zookeeper import TopicAssignment
 
 Replicas = tuple[int, ...]
@@ -35,10 +36,17 @@ def check_new_name(topic: str, existing: Collection[str]) -> None:
         raise TopicRefused(f"Topic '{topic}' collides with existing topics: {', '.join(colliding)}", INVALID_TOPIC)
 
 
+def check_size(partitions: int) -> None:
+    """Raise TopicRefused for a topic of more partitions than any request may name: nobody could be told of it."""
+    if partitions > MAX_ENTRIES:
+        raise TopicRefused(f"Number of partitions must be no larger than {MAX_ENTRIES}.", INVALID_PARTITIONS)
+
+
 def new_replicas(
     racks: Racks, partitions: int, replication_factor: int, start: int, shift: int
 ) -> tuple[Replicas, ...]:
     """Replicas of each partition of a new topic on these brokers. Raises as `replica_assignment.assign`."""
+    check_size(partitions)
     if not racks:
         raise TopicRefused(
             f"Replication factor: {replication_factor} larger than available brokers: 0.", INVALID_REPLICATION_FACTOR
@@ -76,6 +84,7 @@ def further_replicas(
             f"A partition reassignment is in progress for the topic '{topic}'.", REASSIGNMENT_IN_PROGRESS
         )
     count = len(existing)
+    check_size(partitions)
     if partitions == count:
         raise TopicRefused(f"Topic already has {count} partitions.", INVALID_PARTITIONS)
     if partitions < count:

@@ -17,7 +17,7 @@ from messages.admin_requests import (
     WantedReplicas,
 )
 from messages.broker import Forwarded, MergeMetadata
-from messages.conversation import Ask
+from messages.conversation import SLICE, Ask
 from messages.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -162,6 +162,18 @@ def test_validate_only_makes_nothing(world: World) -> None:
     ask(world, cluster(world), create(CreatableTopic("t", 2, 3), CreatableTopic("r", 1, 9), validate_only=True))
     assert codes(world) == {"t": NONE, "r": INVALID_REPLICATION_FACTOR}
     assert world.topics() == ()
+
+
+def test_a_large_topic_is_planned_in_slices_and_one_beyond_all_bounds_not_at_all(world: World) -> None:
+    node = cluster(world)
+    ask(world, node, create(CreatableTopic("large", 2 * SLICE + 7, 2), validate_only=True))
+    (response,) = heard(world)
+    assert [(topic.error_code, topic.num_partitions) for topic in response.topics] == [(NONE, 2 * SLICE + 7)]
+    ask(world, node, create(CreatableTopic("beyond", 2**31 - 1, 2)))
+    assert codes(world) == {"beyond": INVALID_PARTITIONS}
+    world.topic("t", (1,))
+    ask(world, node, grow(GrowingTopic("t", 2**31 - 1)))
+    assert codes(world) == {"t": INVALID_PARTITIONS}
 
 
 REFUSED = [

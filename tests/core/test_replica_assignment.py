@@ -48,6 +48,19 @@ def test_leaders_go_round_equal_racks_evenly(rounds: int, racks: int) -> None:
     assert all(leaders.count(broker) == rounds for broker in brokers)
 
 
+@given(st.text("012", min_size=1, max_size=6), st.integers(1, 40), st.integers(1, 9), st.data())
+def test_what_is_spread_in_slices_is_spread_as_in_one(
+    racks: str, partitions: int, size: int, data: st.DataObject
+) -> None:
+    brokers = on(racks)
+    factor, start = data.draw(st.integers(1, len(brokers))), data.draw(st.integers(0, len(brokers) - 1))
+    sliced: list[tuple[int, ...]] = []
+    for first in range(0, partitions, size):
+        shift = start + max(0, first - 1) // len(brokers)
+        sliced += assign(brokers, min(size, partitions - first), factor, start, shift, first)
+    assert tuple(sliced) == assign(brokers, partitions, factor, start, start)
+
+
 def test_racks_of_some_brokers_only_are_refused() -> None:
     with pytest.raises(Refused, match="Not all brokers have rack information"):
         assign({0: "a", 1: None}, 1, 1, 0, 0)

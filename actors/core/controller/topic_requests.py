@@ -18,9 +18,11 @@ from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import Awaited
 from actors.core.refusal import Refused
+from actors.core.replica_assignment import assign
 from actors.core.topic_admin import (
     Replicas,
     check_new_name,
+    check_size,
     further_replicas,
     given_replicas,
     new_replicas,
@@ -44,7 +46,7 @@ from messages.admin_requests import (
 )
 from messages.broker import Expected
 from messages.cluster import ConfigEntry
-from messages.conversation import AskFailed, Flow, ask
+from messages.conversation import SLICE, AskFailed, Flow, Pause, ask
 from messages.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC,
@@ -75,7 +77,7 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> F
     made: dict[str, int] = {}
 
     def create(topic: CreatableTopic) -> Flow[CreatedTopic]:
-        replicas, configs = _planned(context, topic, made)
+        replicas, configs = yield from _planned(context, topic, made)
         if not request.validate_only:
             assignment = TopicAssignment(topic.name, numbered(replicas))
             answer = yield from ask(CreateTopic(assignment, configs, context.epoch_zk_version))
@@ -97,7 +99,7 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> F
 
 def _planned(
     context: ControllerContext, topic: CreatableTopic, made: dict[str, int]
-) -> tuple[tuple[Replicas, ...], tuple[ConfigEntry, ...]]:
+) -> Flow[tuple[tuple[Replicas, ...], tuple[ConfigEntry, ...]]]:
     """Replicas of each partition of a new topic, and its overrides. Raises Refused, in Kafka's order."""
     if topic.name in context.topics:
         raise _exists(topic.name)
@@ -109,7 +111,7 @@ def _planned(
             "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used at the same"
             " time."
         )
-    replicas = None if topic.assignments else _spread(context, topic, sum(made.values()))
+    replicas = None if topic.assignments else (yield from _spread(context, topic, sum(made.values())))
     check_new_name(topic.name, [*context.topics, *made])
     if replicas is None:
         replicas = given_replicas([(each.partition_index, each.broker_ids) for each in topic.assignments])
@@ -127,13 +129,20 @@ def _told(context: ControllerContext, configs: tuple[ConfigEntry, ...]) -> tuple
     )
 
 
-def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> tuple[Replicas, ...]:
-    """Replicas of a topic of so many partitions, by default as many as the settings say (rule 3)."""
+def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flow[tuple[Replicas, ...]]:
+    """Replicas of a topic of so many partitions, by default as many as the settings say (rule 3); in slices."""
     settings = context.settings
     partitions = settings.num_partitions if topic.num_partitions == BY_DEFAULT else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == BY_DEFAULT else topic.replication_factor
     start = (len(context.assignments) + made) % max(1, len(context.brokers))
-    return new_replicas(context.racks(), partitions, factor, start, start)
+    racks = context.racks()
+    planned = new_replicas(racks, min(partitions, SLICE), factor, start, start)
+    check_size(partitions)
+    for first in range(SLICE, partitions, SLICE):
+        yield Pause()
+        shift = start + (first - 1) // len(racks)
+        planned += assign(racks, min(SLICE, partitions - first), factor, start, shift, first)
+    return planned
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | Awaited]:
