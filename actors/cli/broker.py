@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import click
 
-from actors.cli.node_log import LOG_FORMAT
+from actors.cli.node_log import LOG_FORMAT, log_into
 from actors.node.settings import LoadedSettings, load_settings
 
 
@@ -34,8 +35,14 @@ def parse_overrides(
     help="A setting that wins over the file's. May be repeated.",
 )
 @click.option("--insecure", is_flag=True, help="Start although the file asks for security that is not given here.")
+@click.option(
+    "--logs",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep controller.log and state-change.log there, too, as Kafka's brokers do.",
+)
 @click.option("--check", is_flag=True, help="Do not start; say what is wrong, and name every setting not acted on.")
-def command(properties: str, overrides: dict[str, str], insecure: bool, check: bool) -> int:
+def command(properties: str, overrides: dict[str, str], insecure: bool, logs: Path | None, check: bool) -> int:
     """Run one node from a Kafka ZooKeeper-mode properties file, until SIGTERM or SIGINT.
 
     Beside Kafka's settings it takes process.roles (broker, controller or both, also without a quorum; both by default),
@@ -47,6 +54,11 @@ def command(properties: str, overrides: dict[str, str], insecure: bool, check: b
     if check:
         return _report(loaded)
     logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
+    if logs is not None:
+        try:
+            log_into(logs)
+        except OSError as error:
+            raise click.ClickException(f"--logs {logs}: {error.strerror or error}") from None
     for warning in loaded.warnings:
         logging.getLogger("kafka_actors.settings").warning(warning)
 

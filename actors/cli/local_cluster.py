@@ -99,6 +99,7 @@ class Node:
         """Start the process; call it from a thread that lives as long as we do."""
         self.request.unlink(missing_ok=True)
         node = [sys.executable, "-P", str(DOOR), "broker", str(self.directory / "server.properties")]
+        node += ["--logs", str(self.directory)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", guardian.__file__, _GUARD, str(os.getpid()), *node],

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+FILES = {"kafka.controller": "controller.log", "state.change.logger": "state-change.log"}
+"""Logger -> the file that operators know it by (Kafka's log4j.properties). The log has it all as well."""
+
 LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 
@@ -23,3 +26,15 @@ def logging_to(file: Path) -> Iterator[None]:
     finally:
         root.removeHandler(log)
         log.close()
+
+
+def log_into(folder: Path) -> None:
+    """Let this process say what concerns the controller, and states, in Kafka's files in `folder`, too.
+
+    OSError where they cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, file in FILES.items():
+        handler = logging.FileHandler(folder / file)
+        handler.setFormatter(logging.Formatter(LOG_FORMAT))
+        logging.getLogger(name).addHandler(handler)
