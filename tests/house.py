@@ -71,6 +71,7 @@ ROOMS: dict[str, Room] = {
     # actors
     "actors": Room(""),
     "actors.public": Room("", others="pytest", touches=_EVERYTHING),
+    "actors.public.simulated": Room("messages actors.public actors.node actors.simulation", touches=_EVERYTHING),
     "actors.controller": Room(f"{_ACTORS} actors.core.controller", others="thespian", touches="durations"),
     "actors.broker": Room(f"{_ACTORS} actors.core.broker actors.storage", others="attrs thespian", touches="durations"),
     "actors.coordinator": Room(f"{_ACTORS} actors.core.coordinator", others="attrs thespian"),

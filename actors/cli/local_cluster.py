@@ -82,7 +82,7 @@ class Node:
         """The exit code, None while it runs."""
         return self._process.poll() if self._process is not None else None
 
-    def configure(self, zookeeper_connect: str, overrides: Mapping[str, str]) -> None:
+    def configure(self, zookeeper_connect: str, defaults: Mapping[str, str], overrides: Mapping[str, str]) -> None:
         """Write server.properties, keeping what an earlier one says about anything but addresses and overrides."""
         file = self.directory / "server.properties"
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ class Node:
             "log.dirs": folder_text(str(self.directory / "data")),
             "zookeeper.connect": zookeeper_connect,
         }
-        file.write_text(format_properties({**DEFAULTS, **said, **overrides, **ours}), encoding="iso-8859-1")
+        file.write_text(format_properties({**defaults, **said, **overrides, **ours}), encoding="iso-8859-1")
 
     def start(self) -> None:
         """Start the process; call it from a thread that lives as long as we do."""
@@ -152,6 +152,7 @@ class LocalCluster:
     ) -> None:
         self.directory = directory
         self._overrides = overrides or {}
+        self._defaults = {**DEFAULTS, "offsets.topic.replication.factor": str(min(3, len(ports)))}
         self.nodes = [Node(number, port, directory / f"node-{number}") for number, port in enumerate(ports)]
         self.zookeeper = zookeeper_connect or ""
         self.server: EmbeddedZooKeeper | None = None
@@ -180,7 +181,7 @@ class LocalCluster:
             stack.callback(self.write_down, None)
             stack.callback(self._stop_nodes, say)
             for node in self.nodes:
-                node.configure(self.zookeeper, self._overrides)
+                node.configure(self.zookeeper, self._defaults, self._overrides)
                 node.start()
             self._await_ready(stopping)
             self.write_down(os.getpid())

@@ -43,6 +43,7 @@ METADATA_VERSION, CREATE_TOPICS_VERSION = 8, 5
 DEFAULTS = {
     "controlled.shutdown.retry.backoff.ms": "100",
     "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "5",
     "replica.fetch.backoff.ms": "100",
 }
 """What a cluster for tests is set to unless it is told otherwise: nobody wants to wait for what Kafka waits for."""
@@ -98,7 +99,8 @@ class MemoryCluster:
             "trace.dir": str(self.trace_dir / f"node-{id}"),
             "zookeeper.connect": "memory",
         }
-        loaded = settings_of({**DEFAULTS, **overrides, **place})
+        groups = {"offsets.topic.replication.factor": str(min(3, len(self.ports)))}
+        loaded = settings_of({**DEFAULTS, **groups, **overrides, **place})
         if loaded.unknown:
             raise ClusterError("; ".join(loaded.unknown))
         return loaded.settings

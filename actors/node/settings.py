@@ -117,6 +117,25 @@ def settings_of(properties: Mapping[str, str], insecure: bool = False) -> Loaded
     return LoadedSettings(settings, tuple(ignored), tuple(unknown), asking)
 
 
+def fields_of(properties: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of NodeSettings that these properties say, for nodes whose place is given otherwise.
+
+    SettingsError with everything that is wrong, a property that is no field of its own included.
+    """
+    errors = [
+        f"{name} cannot be set here" if name in _ACTING else _unknown(name)
+        for name in properties
+        if not (name in _ACTING and _ACTING[name].field)
+    ]
+    if not errors:
+        reader = _Reader(properties)
+        errors = [error for error in reader.errors if error.partition("=")[0] in properties]
+        fields = {_ACTING[name].field: reader.value(name) for name in properties}
+    if errors:
+        raise SettingsError(errors)
+    return fields
+
+
 def _unknown(name: str) -> str:
     nearest = difflib.get_close_matches(name, [*_ACTING, *sorted(KNOWN)], n=1, cutoff=NEAR)
     return f"{name} is no known setting" + (f"; did you mean {nearest[0]}?" if nearest else "")
@@ -129,6 +148,10 @@ class _Reader:
         self._texts = {name: properties[name].strip() for name in _ACTING if name in properties}
         self.errors: list[str] = []
         self._values = {setting.name: self._parsed(setting.name) for setting in SETTINGS}
+
+    def value(self, name: str) -> Any:
+        """The value of a setting."""
+        return self._values[name]
 
     def settings(self) -> NodeSettings:
         """The whole; to be used only if `errors` is empty afterwards."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka import Consumer
 
 from actors.node.node import NodeActor
 from actors.public import ClusterError, KafkaCluster
@@ -69,6 +70,36 @@ def test_a_broker_that_the_controller_cannot_reach_is_not_waited_for() -> None:
         cluster.start_broker(cut_off)
         cluster.heal_network()
         cluster.move_controller()
+
+
+# ---------------------------------------------------------------------------------------------------- consumer groups
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_a_group_goes_on_where_it_was(brokers: int) -> None:
+    """On one broker, too: what groups commit is replicated on as many as there are."""
+
+    def one(cluster: KafkaCluster) -> tuple[str, int]:
+        group = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, **group})
+        consumer.subscribe(["t"])
+        message = cluster.wait_for(lambda: consumer.poll(1.0))
+        consumer.commit(message, asynchronous=False)
+        consumer.close()
+        return message.value().decode(), message.offset()
+
+    with KafkaCluster(brokers, session_timeout=0.3) as cluster:
+        cluster.create_topic("t")
+        send(cluster, "t", ["first", "second"])
+        assert one(cluster) == ("first", 0)
+        dead = cluster.leader_of("t")
+        assert dead is not None
+        cluster.kill(dead)
+        if brokers == 1:
+            cluster.start_broker(dead)
+        else:
+            cluster.wait_for(lambda: cluster.leader_of("t") not in (None, dead))
+        assert one(cluster) == ("second", 1)
 
 
 # ------------------------------------------------------------------------------------------------------------- errors

@@ -121,6 +121,16 @@ def test_the_house_is_on_no_path_but_ours(installed: Installed, project: Path) -
     assert not [name for name in ("'actors'", "'messages'", "'thespian'", "'kafka'") if name in modules]
 
 
+def test_a_simulated_cluster_wants_the_names_of_the_house(installed: Installed, project: Path, tmp_path: Path) -> None:
+    program = (
+        "from kafka_actors.simulated import SimulatedCluster\n"
+        "with SimulatedCluster(1) as cluster: print(cluster.controller_id)"
+    )
+    (tmp_path / "empty").mkdir()
+    assert installed.run("python", "-c", program, cwd=tmp_path / "empty").stdout == "0\n"
+    assert "needs the name actors for itself" in installed.run("python", "-c", program, cwd=project).stderr
+
+
 def test_where_a_test_fails_the_report_says_where_to_look(installed: Installed, project: Path) -> None:
     for old in (project / "tests").iterdir():
         old.unlink()

@@ -1,0 +1,240 @@
+"""SimulatedCluster: the same brokers within this process, in virtual time, for those who test protocols.
+
+    from kafka_actors.simulated import SimulatedCluster
+
+    with SimulatedCluster() as cluster:
+        cluster.create_topic("t")
+        cluster.kill(0)
+        cluster.wait_for(lambda: cluster.leader_of("t") != 0)    # six seconds, in no time
+
+Rule 1: time passes only in `run` and in what waits, and chance comes from `seed`: the same calls give the same run.
+Rule 2: Kafka's clients cannot come in, for there is no socket: one asks a broker with a message of the house (`ask`).
+Rule 3: this imports the house into this process, by its own names. Where the program has a module of such a name, it
+        cannot be (ImportError); `KafkaCluster` has no such trouble.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .console import HOUSE
+from .process import ClusterError
+
+_T = TypeVar("_T")
+
+NAMES = ("actors", "messages", "zk_bridge")
+PATIENCE = 120.0
+"""Seconds of virtual time that what is done may take."""
+
+
+def _enter_the_house() -> None:
+    """Put the house at the end of the path (rule 3). Raises ImportError."""
+    if str(HOUSE) not in sys.path:
+        sys.path.append(str(HOUSE))
+    for name in NAMES:
+        found = importlib.util.find_spec(name)
+        origin = Path(str(found.origin if found is not None else ""))
+        if not origin.is_relative_to(HOUSE):
+            raise ImportError(
+                f"a SimulatedCluster runs in this process, and needs the name {name} for itself, which is {origin}"
+                " here; a KafkaCluster does not"
+            )
+
+
+class SimulatedCluster:
+    """`brokers` brokers, with ids from 0 on, a ZooKeeper, wires and disks, all simulated; `with` starts and ends them.
+
+    `settings` are Kafka's broker settings, for all brokers. What happens is recorded below `directory`, a temporary
+    one that is gone at the end unless one is named. Methods that change something let virtual time pass until it has
+    happened, and raise ClusterError where it cannot.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        settings: Mapping[str, object] | None = None,
+        seed: int = 0,
+        directory: str | Path | None = None,
+    ) -> None:
+        _enter_the_house()
+        from actors.node.settings import SettingsError, fields_of
+
+        try:
+            self._settings = fields_of({name: str(value) for name, value in (settings or {}).items()})
+        except SettingsError as error:
+            raise ClusterError("; ".join(error.messages)) from None
+        self.brokers = brokers
+        self._seed = seed
+        self._temporary = tempfile.TemporaryDirectory(prefix="kafka-simulated-") if directory is None else None
+        self.directory = Path(self._temporary.name if self._temporary is not None else str(directory))
+        self._cut: list[tuple[str, str]] = []
+
+    def __enter__(self) -> SimulatedCluster:
+        from actors.simulation.cluster import Cluster
+
+        settings = {"zookeeper_session_timeout_ms": 6000, "controlled_shutdown_retry_backoff_ms": 100, **self._settings}
+        self._cluster = Cluster(self.brokers, self.directory, self._seed, recorded=True, settings=settings)
+        for id in range(self.brokers):
+            self._cluster.start(id)
+        self._until(lambda: all(self._is_ready(id) for id in range(self.brokers)), "not all brokers started")
+        self._until(lambda: self.controller_id is not None, "nobody became controller")
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._cluster.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    @property
+    def trace_dir(self) -> Path:
+        """Below which the messages of all brokers are recorded; complete once the cluster has ended."""
+        return self.directory
+
+    # ------------------------------------------------------------------------------------------------ time
+
+    @property
+    def now(self) -> float:
+        """Seconds of virtual time since the beginning."""
+        return float(self._cluster.now)
+
+    def run(self, seconds: float) -> None:
+        """Let so much time pass, with everything that happens meanwhile."""
+        self._cluster.run(seconds)
+
+    def wait_for(self, condition: Callable[[], _T], timeout: float = PATIENCE) -> _T:
+        """Let time pass, event by event, until `condition()` is true, and return what it gave.
+
+        TimeoutError after `timeout` seconds of virtual time.
+        """
+        if not self._cluster.run_until(condition, timeout):
+            raise TimeoutError(f"not so within {timeout:g} s of virtual time; last seen: {condition()!r}")
+        return condition()
+
+    # ------------------------------------------------------------------------------------------------ what is done
+
+    def create_topic(self, topic: str, partitions: int = 1, replication_factor: int | None = None) -> None:
+        """Create a topic, by default replicated on up to three brokers; it has leaders then."""
+        from messages.admin_requests import CreatableTopic, CreateTopicsRequest
+
+        factor = min(3, self.brokers) if replication_factor is None else replication_factor
+        controller = self.controller_id
+        if controller is None:
+            raise ClusterError("there is no controller")
+        answer = self.ask(controller, CreateTopicsRequest(5, (CreatableTopic(topic, partitions, factor),), 30_000))
+        (created,) = answer.topics
+        if created.error_code:
+            raise ClusterError(f"topic {topic} was not created: {created.error_message} (error {created.error_code})")
+        self._until(
+            lambda: all(self._leads(topic, n) for n in range(partitions)), f"not all partitions of {topic} got a leader"
+        )
+
+    def kill(self, broker_id: int) -> None:
+        """End a broker as kill -9 would. The others notice when its session expires."""
+        self._live(broker_id)
+        self._cluster.kill(broker_id)
+
+    def stop_broker(self, broker_id: int) -> None:
+        """Stop a broker in order: it hands on what it leads."""
+        self._live(broker_id)
+        self._cluster.leave(broker_id)
+        self._until(lambda: self._cluster.machines[broker_id].node is None, f"broker {broker_id} did not stop")
+
+    def start_broker(self, broker_id: int) -> None:
+        """Start a stopped or killed broker again, on its disks, when its last session has expired."""
+        if broker_id in self.live_brokers or not 0 <= broker_id < self.brokers:
+            raise ClusterError(f"broker {broker_id} runs already, or there is none")
+        self._until(
+            lambda: not self._cluster.exists(f"/brokers/ids/{broker_id}"), f"broker {broker_id}'s session lives on"
+        )
+        self._cluster.start(broker_id)
+        self._until(lambda: self._is_ready(broker_id), f"broker {broker_id} did not start")
+
+    def expire_session(self, broker_id: int) -> None:
+        """End a broker's ZooKeeper session; it has registered again in a new one then."""
+        self._live(broker_id)
+        self._cluster.expire(broker_id)
+        self._until(
+            lambda: self._cluster.exists(f"/brokers/ids/{broker_id}"), f"broker {broker_id} did not register again"
+        )
+
+    def partition_network(self, a: int, b: int) -> None:
+        """Part two brokers from each other: nothing comes through, neither way, until `heal_network`."""
+        from actors.simulation.cluster import host_of
+
+        for pair in ((host_of(a), host_of(b)), (host_of(b), host_of(a))):
+            self._cluster.cut(*pair)
+            self._cut.append(pair)
+
+    def heal_network(self) -> None:
+        """Let every broker reach every other again."""
+        while self._cut:
+            self._cluster.mend(*self._cut.pop())
+
+    def ask(self, broker_id: int, request: Any, timeout: float = PATIENCE) -> Any:
+        """What a broker answers to a request, both messages of the house (`messages.requests` and its like).
+
+        Raises ClusterError where it does not.
+        """
+        answers: list[Any] = []
+        self._cluster.ask(broker_id, request, answers.append, timeout)
+        self._until(lambda: answers, f"broker {broker_id} did not answer")
+        if answers[0] is None:
+            raise ClusterError(f"broker {broker_id} did not answer {type(request).__name__}")
+        return answers[0]
+
+    # ------------------------------------------------------------------------------------------------ what is seen
+
+    @property
+    def controller_id(self) -> int | None:
+        """The controller, as ZooKeeper says; None while there is none."""
+        found = self._read("/controller")
+        return None if found is None else int(found["brokerid"])
+
+    @property
+    def live_brokers(self) -> list[int]:
+        """The brokers that run."""
+        return [id for id, machine in sorted(self._cluster.machines.items()) if machine.node is not None]
+
+    def leader_of(self, topic: str, partition: int = 0) -> int | None:
+        """Who leads a partition, as ZooKeeper says; None while nobody does."""
+        leader = int(self._state(topic, partition)["leader"])
+        return None if leader < 0 else leader
+
+    def isr_of(self, topic: str, partition: int = 0) -> list[int]:
+        """The in-sync replicas of a partition, as ZooKeeper says."""
+        return [int(id) for id in self._state(topic, partition)["isr"]]
+
+    def _state(self, topic: str, partition: int) -> Any:
+        found = self._read(f"/brokers/topics/{topic}/partitions/{partition}/state")
+        if found is None:
+            raise ClusterError(f"there is no partition {topic}-{partition}, or it never had a leader")
+        return found
+
+    def _leads(self, topic: str, partition: int) -> bool:
+        found = self._read(f"/brokers/topics/{topic}/partitions/{partition}/state")
+        return found is not None and found["leader"] >= 0
+
+    def _read(self, path: str) -> Any:
+        data = self._cluster.zookeeper.read(path).data
+        return None if data is None else json.loads(data)
+
+    def _is_ready(self, broker_id: int) -> bool:
+        node = self._cluster.machines[broker_id].node
+        return node is not None and node.ready is not None
+
+    def _live(self, broker_id: int) -> None:
+        if broker_id not in self.live_brokers:
+            raise ClusterError(
+                f"broker {broker_id} does not run; {', '.join(map(str, self.live_brokers)) or 'none'} do"
+            )
+
+    def _until(self, good: Callable[[], object], otherwise: str) -> None:
+        if not self._cluster.run_until(good, PATIENCE):
+            raise ClusterError(f"{otherwise} within {PATIENCE:g} s of virtual time")

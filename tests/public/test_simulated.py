@@ -1,0 +1,99 @@
+"""SimulatedCluster: what KafkaCluster does, in virtual time; the same calls give the same run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from actors.node.node import NodeActor
+from actors.public.process import ClusterError
+from actors.public.simulated import SimulatedCluster
+from actors.runtime.replayer import replay_directory
+from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
+from messages.requests import MetadataRequest
+from tests.house import HOUSE
+
+
+def topics(cluster: SimulatedCluster, broker_id: int) -> dict[str, int]:
+    """What a broker knows of the topics t and u: their error codes."""
+    answer = cluster.ask(broker_id, MetadataRequest(8, ("t", "u"), False))
+    return {topic.name: topic.error_code for topic in answer.topics}
+
+
+def lives(directory: Path) -> list[float]:
+    """A life with everything in it; at which moments what happened."""
+    with SimulatedCluster(settings={"replica.lag.time.max.ms": 2000}, seed=7, directory=directory) as cluster:
+        moments = [cluster.now]
+        cluster.create_topic("t", partitions=3)
+        dead = cluster.leader_of("t")
+        assert dead is not None
+        cluster.kill(dead)
+        cluster.wait_for(lambda: cluster.leader_of("t") not in (None, dead))
+        moments.append(cluster.now)
+        assert dead not in cluster.live_brokers
+        cluster.start_broker(dead)
+        cluster.wait_for(lambda: len(cluster.isr_of("t")) == 3)
+        moments.append(cluster.now)
+        controller = cluster.controller_id
+        assert controller is not None
+        other = (controller + 1) % 3
+        cluster.partition_network(controller, other)
+        cluster.create_topic("u", replication_factor=1)
+        cluster.run(5.0)
+        assert topics(cluster, other) == {"t": 0, "u": UNKNOWN_TOPIC_OR_PARTITION}
+        cluster.heal_network()
+        cluster.wait_for(lambda: topics(cluster, other) == {"t": 0, "u": 0})
+        moments.append(cluster.now)
+        cluster.expire_session(other)
+        leader = cluster.leader_of("t")
+        assert leader is not None
+        cluster.stop_broker(leader)
+        assert cluster.leader_of("t") != leader
+        cluster.run(300.0)
+        moments.append(cluster.now)
+        return moments
+
+
+def test_a_life_in_virtual_time_is_the_same_again_and_replays(tmp_path: Path) -> None:
+    began = time.monotonic()
+    one = lives(tmp_path / "one")
+    assert one[1] - one[0] >= 6.0, "a session lasts six seconds"
+    assert one[-1] > 300.0 > time.monotonic() - began
+    assert lives(tmp_path / "two") == one
+    runs = replay_directory(tmp_path / "one", (NodeActor,)).runs
+    assert len(runs) == 4
+    assert [run.divergence or run.problem for run in runs if not run.ok] == []
+
+
+def test_what_cannot_be_is_said() -> None:
+    with pytest.raises(ClusterError, match="did you mean min"):
+        SimulatedCluster(settings={"min.insync.replica": 2})
+    with pytest.raises(ClusterError, match=r"broker\.id cannot be set here"):
+        SimulatedCluster(settings={"broker.id": 2})
+    with pytest.raises(ClusterError, match=r"num\.partitions=x is wrong"):
+        SimulatedCluster(settings={"num.partitions": "x"})
+    with SimulatedCluster(1) as cluster:
+        with pytest.raises(ClusterError, match="larger than available brokers: 1"):
+            cluster.create_topic("t", replication_factor=3)
+        with pytest.raises(ClusterError, match="broker 4 does not run; 0 do"):
+            cluster.kill(4)
+        with pytest.raises(ClusterError, match="runs already"):
+            cluster.start_broker(0)
+        with pytest.raises(TimeoutError, match=r"not so within 5 s of virtual time; last seen: \[\]"):
+            cluster.wait_for(list, timeout=5)
+        directory = cluster.trace_dir
+    assert not directory.exists()
+
+
+def test_a_program_with_names_of_ours_is_told(tmp_path: Path) -> None:
+    (tmp_path / "messages.py").touch()
+    (tmp_path / "program.py").write_text(
+        f"import sys\nsys.path.append({str(HOUSE)!r})\n"
+        "from actors.public.simulated import SimulatedCluster\nSimulatedCluster()\n"
+    )
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert f"needs the name messages for itself, which is {tmp_path / 'messages.py'} here" in done.stderr
