@@ -12,11 +12,12 @@ DIR     = .cache/cluster
 # What the tests take: make soak SOAK_SECONDS=60 SOAK_SEED=7; make test WORKERS=4
 WORKERS      = 2
 SOAK_SECONDS = 600
+SEEDS        = 200
 
 BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help install java run test interop soak test-thespian lint format bench docs apache clean
+.PHONY: help install java run test interop soak simulate test-thespian lint format bench docs apache clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +43,10 @@ interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.
 
 soak: install ## a cluster under random faults for SOAK_SECONDS (600); SOAK_SEED tries a seed again
 	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests/soak
+
+simulate: install ## clusters on paper under random faults: SEEDS=200 of them, and as many shorter ones with records
+	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --keep .cache/simulation
+	$(BIN)/kafka-actors simulate --records --seeds $(SEEDS) --duration 60 --keep .cache/simulation
 
 test-thespian: install ## Thespian's own test-suite, run on our system base
 	$(BIN)/python -m pytest -q -n 4 -p tests.thespian_suite.plugin --pyargs thespian.test $(ARGS)

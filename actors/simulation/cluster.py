@@ -98,13 +98,14 @@ class Cluster:
         seed: int = 0,
         recorded: bool = False,
         disks: int = 2,
+        steady: bool = False,
         settings: Mapping[str, Any] | None = None,
         observe: Callable[[int, Delivery], None] | None = None,
         heard: Callable[[str, str, Message], None] | None = None,
     ) -> None:
         self.chance = random.Random(seed)
         self.scheduler = VirtualScheduler()
-        self.wires = Wires(self.scheduler, self.chance)
+        self.wires = Wires(self.scheduler, self.chance, steady)
         self.zookeeper = MemoryZooKeeper(self.scheduler.call_later)
         self.network = MemoryNetwork(self.scheduler, self.wires, heard)
         self.admin = Client(MemoryStore(self.zookeeper))

@@ -228,6 +228,22 @@ def _move_controller(cluster: Cluster) -> None:
         cluster.write(WriteOp(DELETE, paths.CONTROLLER))
 
 
+def _never(chance: random.Random, known: Known) -> Chosen:
+    return None
+
+
+def _put(cluster: Cluster, path: str, *data: str) -> None:
+    """A znode is written by hand, whether it was there or not. Seeds do not: anything might be written."""
+    text = " ".join(data).encode()
+    cluster.write(WriteOp(SET if cluster.exists(path) else CREATE, path, text))
+
+
+def _remove(cluster: Cluster, path: str) -> None:
+    """A znode, with all below it, is removed by hand. Seeds do not."""
+    for each in sorted((each for each, _ in cluster.zookeeper.walk(path)), reverse=True):
+        cluster.write(WriteOp(DELETE, each))
+
+
 def _one(chance: random.Random, known: Known) -> Chosen:
     return (str(chance.randrange(known.brokers)),)
 
@@ -422,6 +438,8 @@ KINDS: tuple[Kind, ...] = (
     Kind("ask-reassign", WORK, 2, _choose_move, _ask_reassign),
     Kind("elect", WORK, 2, _choose_election, _elect),
     Kind("move-controller", WORK, 2, _nothing, _move_controller),
+    Kind("put", WORK, 0, _never, _put),
+    Kind("remove", WORK, 0, _never, _remove),
     Kind("roll", WORK, 2, _one, _leave, _start, (1.0, 10.0)),
     Kind("kill", "kill", 8, _one, _kill, _start, SHORT),
     Kind("pause", "pause", 6, _one, _pause, _resume, SHORT),
@@ -484,4 +502,4 @@ def invent(
             lasts = None if kind.undo is None else round(chance.uniform(*kind.seconds), 3)
             deeds.append(Deed(at, kind.name, args, lasts))
     deeds.sort(key=lambda deed: deed.at)
-    return Schedule(brokers, seed, duration, records, validated, tuple(deeds))
+    return Schedule(brokers, seed, duration, records, validated, deeds=tuple(deeds))

@@ -26,8 +26,8 @@ from actors.simulation.checker import (
 )
 from actors.simulation.cluster import UP
 from actors.storage.log_directories import parse_name
-from messages.cluster import NO_LEADER, TopicPartition
-from messages.requests import LeaderAndIsrRequest
+from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
+from messages.requests import LeaderAndIsrRequest, StopReplicaRequest
 from zk_bridge import paths
 
 FORESEEN = tuple(error.__name__ for error in CONSEQUENCES)
@@ -125,6 +125,21 @@ def _orders_as_written(law: Checker, change: Ordered) -> Iterator[str]:
         written = law.written.get(order.partition, {}).get(order.zk_version, ())
         if not any(told == (state.leader, state.leader_epoch, state.isr) for state in written):
             yield f"{change.target} is told of {order.partition} {told}, version {order.zk_version}: nobody wrote that"
+
+
+def _what_is_told_never_goes_back(law: Checker, change: Ordered) -> Iterator[str]:
+    request = change.request
+    if isinstance(request, StopReplicaRequest):
+        return
+    for state in request.partition_states:
+        key = change.target, state.partition
+        known, told = law.told.get(key), (request.controller_epoch, state.leader_epoch)
+        if state.leader == LEADER_DURING_DELETE:
+            law.told.pop(key, None)
+        elif known is None or told >= known:
+            law.told[key] = told
+        elif known[0] == told[0]:
+            yield f"{change.target} is told of {state.partition} in epoch {told[1]}, after epoch {known[1]}"
 
 
 # ---------------------------------------------------------------------------------------------------- each delivery
@@ -305,6 +320,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("controller epochs grow by one", "controller.md 2.5.4", EpochWritten, _controller_epochs),
     Invariant("one controller per epoch", "controller.md 2.5.4", Ordered, _one_controller_per_epoch),
     Invariant("orders are what was written", "controller.md 3.1: written, then told", Ordered, _orders_as_written),
+    Invariant("what is told never goes back", "controller.md 5, KAFKA-9212", Ordered, _what_is_told_never_goes_back),
     Invariant(
         "no handler fails",
         "every actor's validate(), and what no rule foresees (controller.md 1.1.3)",
@@ -313,9 +329,9 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant("high watermarks only rise", "broker.md 3.5", Marked, _high_watermarks_only_rise),
     Invariant("everybody is there", "controller.md 7.1, broker.md 7.2", Rested, _everybody_is_there),
+    Invariant("the deleted is gone", "controller.md 6.1", Rested, _the_deleted_is_gone),
     Invariant("what can be led is led", "controller.md 3.2, 7.5", Rested, _what_can_be_led_is_led),
     Invariant("everybody catches up", "broker.md 3.2", Rested, _everybody_catches_up),
-    Invariant("the deleted is gone", "controller.md 6.1", Rested, _the_deleted_is_gone),
     Invariant("nothing is left waiting", "controller.md 1.5, 7.6, 7.7", Rested, _nothing_is_left_waiting),
     Invariant("the controller knows", "controller.md 7.2, trap T12", Rested, _the_controller_knows),
     Invariant("metadata are ZooKeeper's", "broker.md 3.9", Rested, _metadata_is_zookeepers),

@@ -25,9 +25,11 @@ from actors.simulation.deeds import DEEDS
 from actors.simulation.invariants import INVARIANTS, Invariant
 from actors.simulation.records import Clients
 from actors.simulation.schedule import REST, Deed, Schedule
+from actors.simulation.story import Story
 from messages.requests import MetadataRequest
+from messages.vocabulary import Message
 
-REST_SECONDS = 150.0
+REST_SECONDS = 60.0
 """By when a cluster that is left alone must be at rest: sessions, backoffs and ISR changes take their time."""
 
 LOOKS = 2.0
@@ -45,9 +47,6 @@ SETTINGS = {
     "log_segment_delete_delay_ms": 10_000,
 }
 """What makes more happen in a second than Kafka's defaults, and nothing that is not allowed to."""
-
-IDLE_FETCH_MS = 500
-"""How long a fetch that finds nothing waits: a poll that brings nothing is no event (`Schedule.records` wants some)."""
 
 
 @attrs.frozen
@@ -74,12 +73,19 @@ def silent() -> Iterator[None]:
         logging.disable(before)
 
 
-def run(schedule: Schedule, keep: Path | None = None, invariants: tuple[Invariant, ...] = INVARIANTS) -> Outcome:
-    """Carry a schedule out. With `keep`, a folder, each node's disks and trace stay there."""
+def run(
+    schedule: Schedule,
+    keep: Path | None = None,
+    invariants: tuple[Invariant, ...] = INVARIANTS,
+    story: list[str] | None = None,
+) -> Outcome:
+    """Carry a schedule out. With `keep`, a folder, each node's disks and trace stay there. `story` gets the lines of
+    what happened from the first deed on (`actors.simulation.story`).
+    """
     root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))
     try:
         with silent():
-            return _Run(schedule, root, keep is not None, invariants).run()
+            return _Run(schedule, root, keep is not None, invariants, story).run()
     finally:
         if keep is None:
             shutil.rmtree(root, ignore_errors=True)
@@ -88,13 +94,20 @@ def run(schedule: Schedule, keep: Path | None = None, invariants: tuple[Invarian
 class _Run:
     """One run under way."""
 
-    def __init__(self, schedule: Schedule, root: Path, recorded: bool, invariants: tuple[Invariant, ...]) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        root: Path,
+        recorded: bool,
+        invariants: tuple[Invariant, ...],
+        story: list[str] | None = None,
+    ) -> None:
         self.schedule = schedule
         self.checker = checker = Checker(invariants)
         settings = {
             **SETTINGS,
             "validate_state": schedule.validated,
-            "replica_fetch_wait_max_ms": 500 if schedule.records else IDLE_FETCH_MS,
+            **dict(schedule.settings),
         }
         self.cluster = checker.cluster = Cluster(
             schedule.brokers,
@@ -103,9 +116,13 @@ class _Run:
             recorded,
             settings=settings,
             observe=checker.observe,
-            heard=checker.heard,
+            heard=self._heard,
+            steady=schedule.steady,
         )
+        self.story = None if story is None else Story(checker, story)
         self.cluster.zookeeper.observers.append(checker.transaction)
+        if self.story is not None:
+            self.cluster.zookeeper.observers.append(self.story.transaction)
         self.now = 0.0
         """The schedule's time."""
         self._clients = Clients(checker, schedule.seed + 1) if schedule.records else None
@@ -121,9 +138,13 @@ class _Run:
         for deed in self.schedule.deeds:
             if not self._advance(deed.at):
                 break
+            if self.story is not None:
+                self.story.deed(deed)
             self._do(deed)
         if self._advance(self.schedule.duration):
             self._rest()
+        if self.story is not None:
+            self.story.end()
         violation = checker.violations[0] if checker.violations else None
         outcome = Outcome(
             self.schedule,
@@ -135,6 +156,11 @@ class _Run:
         )
         cluster.close()
         return outcome
+
+    def _heard(self, source: str, target: str, request: Message) -> None:
+        self.checker.heard(source, target, request)
+        if self.story is not None:
+            self.story.heard(source, target, request)
 
     def _advance(self, moment: float) -> bool:
         """Let time pass until that moment of the schedule, undoing what ends meanwhile; False where all is over."""

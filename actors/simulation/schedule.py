@@ -38,7 +38,8 @@ class Schedule:
     """The cluster's size, the seed of what the machines leave to chance, the deeds, and when it ends (with a rest).
 
     `records`: producers write, and consumers read, all the time. `validated`: every actor looks at its own state after
-    each event; that costs a look at every partition.
+    each event; that costs a look at every partition. `steady`: everything takes the same time on every wire.
+    `settings`: those of `messages.node.NodeSettings` that every node has otherwise (yes and no are 1 and 0).
     """
 
     brokers: int = 3
@@ -46,6 +47,8 @@ class Schedule:
     duration: float = 60.0
     records: bool = False
     validated: bool = True
+    steady: bool = False
+    settings: tuple[tuple[str, int], ...] = ()
     deeds: tuple[Deed, ...] = ()
 
     def text(self) -> str:
@@ -53,8 +56,9 @@ class Schedule:
         head = [
             f"{field.name} {_said(getattr(self, field.name))}"
             for field in attrs.fields(Schedule)
-            if field.name != "deeds"
+            if field.name not in ("deeds", "settings")
         ]
+        head += [f"set {name} {value}" for name, value in self.settings]
         return "\n".join([*head, *map(str, self.deeds)]) + "\n"
 
 
@@ -65,9 +69,10 @@ def _said(value: bool | float) -> str:
 def parse(text: str) -> Schedule:
     """Read what `Schedule.text` wrote; empty lines and those that begin with # say nothing. Raises BadSchedule."""
     fields: dict[str, int | float | bool] = {}
+    settings: list[tuple[str, int]] = []
     deeds: list[Deed] = []
     kinds: dict[str, Callable[[str], int | float | bool]]
-    kinds = {"brokers": int, "seed": int, "duration": float, "records": _yes, "validated": _yes}
+    kinds = {"brokers": int, "seed": int, "duration": float, "records": _yes, "validated": _yes, "steady": _yes}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):
@@ -75,16 +80,18 @@ def parse(text: str) -> Schedule:
         try:
             if words[0] in kinds:
                 fields[words[0]] = kinds[words[0]](words[1])
+            elif words[0] == "set":
+                settings.append((words[1], int(words[2])))
             else:
                 deeds.append(_deed(words))
         except (KeyError, ValueError, IndexError):
             raise BadSchedule(
-                f"line {number}: {line.strip()!r} is neither a setting ({', '.join(kinds)}) nor a deed "
+                f"line {number}: {line.strip()!r} is neither a setting ({', '.join(kinds)}, set) nor a deed "
                 "(seconds, name, arguments, and perhaps: for seconds)"
             ) from None
     if int(fields.get("brokers", 1)) < 1:
         raise BadSchedule("a cluster has at least 1 broker")
-    return Schedule(**fields, deeds=tuple(sorted(deeds, key=lambda deed: deed.at)))  # type: ignore[arg-type]
+    return Schedule(**fields, settings=tuple(settings), deeds=tuple(sorted(deeds, key=lambda deed: deed.at)))  # type: ignore[arg-type]
 
 
 def _deed(words: list[str]) -> Deed:

@@ -22,11 +22,12 @@ Direction = tuple[str, str]
 
 
 class Wires:
-    """All wires between hosts, which are known by their names."""
+    """All wires between hosts, which are known by their names. `steady`: without JITTER."""
 
-    def __init__(self, scheduler: VirtualScheduler, chance: random.Random) -> None:
+    def __init__(self, scheduler: VirtualScheduler, chance: random.Random, steady: bool = False) -> None:
         self._scheduler = scheduler
         self._chance = chance
+        self._jitter = 0.0 if steady else JITTER
         self._cuts: dict[Direction, int] = {}
         self._delays: dict[Direction, float] = {}
         self._held: dict[Direction, list[tuple[Callable[[], None], Hashable]]] = {}
@@ -39,7 +40,7 @@ class Wires:
         if direction in self._cuts:
             self._held.setdefault(direction, []).append((deliver, stream))
             return
-        delay = LATENCY if source == target else LATENCY + self._chance.random() * JITTER
+        delay = LATENCY if source == target else LATENCY + self._chance.random() * self._jitter
         delay += self._delays.get(direction, 0.0)
         if stream is not None:
             now = self._scheduler.clock.now()

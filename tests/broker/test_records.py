@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from actors.broker.replica_fetcher import ReplicaFetcherActor
 from actors.runtime import VirtualClock
 from messages.broker import TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
@@ -21,6 +22,7 @@ from messages.data_requests import (
     FetchedPartition,
     FetchPartition,
     FetchRequest,
+    FetchResponse,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
     OffsetQuery,
@@ -50,8 +52,8 @@ from messages.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
-from messages.network import CloseClient
-from messages.wire.record_batch import read_records, whole_batches
+from messages.network import CloseClient, Received
+from messages.wire.record_batch import body_of, read_records, whole_batches
 from messages.zookeeper import NotifyLogDirFailure, TopicConfig, UpdatePartitionStates
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, known, order
 from tests.storage.batches import batch, header_of, with_header
@@ -622,3 +624,24 @@ def test_old_segments_go_by_the_retention_that_is_configured_now(broker: Broker,
     configure(broker, segment_bytes=200, retention_ms=-1, retention_bytes=1)
     skip(broker, 600.0)
     assert fetch(broker, 3).log_start_offset == 2
+
+
+def test_a_follower_whose_epochs_were_all_replicated_asks_where_they_end(broker: Broker) -> None:
+    """It is not cut at its high watermark, which may lag behind what was acknowledged (broker.md 4.4)."""
+    broker.update(known("t", leader=1), live=(alive(0), alive(1, 1)))
+    broker.lead(order("t", leader=1, replicas=(1, 0), isr=(1, 0)))
+    transmit = broker.transmitted[-1]
+    assert isinstance(transmit.request, FetchRequest)
+    fetched = FetchedPartition(T0, NONE, 0, 0, 0, body=body_of(batch(b"a", leader_epoch=0)))
+    [fetcher] = broker.base.actors(ReplicaFetcherActor)
+    answer = Received(transmit.channel, transmit.correlation_id, FetchResponse((fetched,)))
+    broker.base.inject(fetcher.myAddress, answer, broker.network)
+    broker.run()
+    broker.lead(order("t", leader=1, epoch=1, replicas=(1, 0), isr=(1, 0)))
+    transmit = broker.transmitted[-1]  # under way since before the order
+    answer = Received(transmit.channel, transmit.correlation_id, FetchResponse(()))
+    broker.base.inject(fetcher.myAddress, answer, broker.network)
+    broker.run()
+    request = broker.transmitted[-1].request
+    assert isinstance(request, OffsetForLeaderEpochRequest)
+    assert [query.leader_epoch for query in request.partitions] == [0]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from actors.simulation.deeds import KINDS
 from actors.simulation.invariants import INVARIANTS
+from tests.simulation.museum import INCIDENTS
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "simulation.md"
 
@@ -24,7 +25,11 @@ WHEN = {
 def document() -> str:
     """The whole file, with the tables as the code has them now."""
     text = FILE.read_text(encoding="utf-8")
-    for title, rows in (("The deeds", _deeds()), ("The invariants", _invariants())):
+    for title, rows in (
+        ("The deeds", _deeds()),
+        ("The invariants", _invariants()),
+        ("The museum", _museum()),
+    ):
         table = "\n".join(rows)
         text = re.sub(rf"(?ms)^## {title}\n.*?(?=^## )", lambda _, t=title, b=table: f"## {t}\n\n{b}\n\n", text)  # type: ignore[misc]
     return text
@@ -44,6 +49,14 @@ def _invariants() -> Iterator[str]:
     yield "| --- | --- | --- |"
     for row in INVARIANTS:
         yield f"| {row.name} | {row.rule} | {WHEN[row.on.__name__]} |"
+
+
+def _museum() -> Iterator[str]:
+    yield "| incident | told in | the bug, as it is put in | what breaks | met after seeds |"
+    yield "| --- | --- | --- | --- | --- |"
+    for incident in INCIDENTS:
+        bug = " ".join((incident.put.__doc__ or "").split())
+        yield f"| {incident.name} | {incident.jira} | {bug} | {incident.breaks} | {incident.seeds or 'not measured'} |"
 
 
 if __name__ == "__main__":

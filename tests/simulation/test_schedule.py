@@ -32,7 +32,7 @@ def test_every_minute_the_cluster_is_left_alone() -> None:
     assert [deed.at for deed in invent(1, duration=200.0).deeds if deed.name == REST] == [60.0, 120.0, 180.0]
 
 
-@pytest.mark.parametrize("kind", DEEDS.values(), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [kind for kind in DEEDS.values() if kind.weight], ids=lambda kind: kind.name)
 def test_every_kind_of_deed_can_be_written_and_read(kind: object) -> None:
     known = Known(3, 4, 3, 4, {"t0": [(0, 1, 2)]})
     args = DEEDS[kind.name].choose(random.Random(0), known)  # type: ignore[attr-defined]

@@ -1,0 +1,109 @@
+"""The story of a run: what was done, and all that happened then: znodes written, requests sent, states at the end.
+
+Rule: a story has no times and no numbers of transactions, so that two of the same events are the same text. What nodes
+say to each other about records is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+from actors.simulation.checker import Checker
+from actors.simulation.schedule import Deed
+from messages.requests import (
+    ControlledShutdownRequest,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from messages.store import CHECK, DELETE, WriteOp, Written
+from messages.vocabulary import Message
+
+UNTOLD = ("/kafka-actors", "/latest_producer_id_block")
+"""What is written below these belongs to no story."""
+
+
+class Story:
+    """Puts the lines of one run into `lines`, from the first deed on: what goes before is the same every time."""
+
+    def __init__(self, law: Checker, lines: list[str]) -> None:
+        self.lines = lines
+        self._law = law
+        self._telling = False
+
+    def deed(self, deed: Deed) -> None:
+        """Somebody does something."""
+        self._telling = True
+        self._say(f"{str(deed).partition(' ')[2]}:")
+
+    def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
+        """ZooKeeper has carried out a transaction."""
+        for op, result in zip(ops, results, strict=True):
+            if op.kind != CHECK and not op.path.startswith(UNTOLD):
+                data = "" if op.data is None or op.kind == DELETE else f" {op.data.decode(errors='replace')}"
+                self._say(f"  {self._who(session)} {op.kind} {result.path or op.path}{data}")
+
+    def heard(self, source: str, target: str, request: Message) -> None:
+        """A request leaves a host."""
+        told = "; ".join(_told(request))
+        if told:
+            self._say(f"  {source} -> {target} {told}")
+
+    def end(self) -> None:
+        """How it stands at the end."""
+        self._say("at the end:")
+        law = self._law
+        for partition in sorted(law.assigned):
+            assigned, state = law.assigned[partition], law.states.get(partition)
+            moving = f", adding {assigned.adding}, removing {assigned.removing}" * bool(
+                assigned.adding or assigned.removing
+            )
+            if state is None:
+                stands = "no state"
+            else:
+                stands = f"leader {state.leader} epoch {state.leader_epoch} isr {_list(state.isr)}"
+            self._say(f"  {partition}: replicas {_list(assigned.replicas)}{moving}: {stands}")
+        for node, context in law.cluster.controllers().items():
+            self._say(f"  controller {node} epoch {context.epoch}, brokers {_list(context.brokers)}")
+            for topic in sorted(context.queued):
+                self._say(f"    {topic} is to be deleted")
+            for broker, states in sorted(context.replica_states.items()):
+                by_state = sorted((state.value, str(partition)) for partition, state in states.items())
+                for state, each in groupby(by_state, key=lambda pair: pair[0]):
+                    self._say(f"    {broker}: {state}: {', '.join(name for _, name in each)}")
+
+    def _say(self, line: str) -> None:
+        if self._telling:
+            self.lines.append(line)
+
+    def _who(self, session: int) -> str:
+        for machine in self._law.cluster.machines.values():
+            if machine.link is not None and machine.link.session_id == session:
+                return machine.link.host
+        return "zookeeper" if session == 0 else "operator"
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers)) or "none"
+
+
+def _told(request: Any) -> Iterator[str]:
+    """A controller's request, in words."""
+    match request:
+        case LeaderAndIsrRequest():
+            yield f"LeaderAndIsr of {request.controller_id}"
+            for each in request.partition_states:
+                new = " new" * each.is_new
+                yield f"{each.partition} leader {each.leader} epoch {each.leader_epoch} isr {_list(each.isr)}{new}"
+        case StopReplicaRequest():
+            yield f"StopReplica of {request.controller_id}"
+            for stop in request.partition_states:
+                yield f"{stop.partition} epoch {stop.leader_epoch}{' delete' * stop.delete_partition}"
+        case UpdateMetadataRequest():
+            yield f"UpdateMetadata of {request.controller_id}, brokers {_list(b.id for b in request.live_brokers)}"
+            for state in request.partition_states:
+                yield f"{state.partition} leader {state.leader} epoch {state.leader_epoch} isr {_list(state.isr)}"
+        case ControlledShutdownRequest():
+            yield f"ControlledShutdown of {request.broker_id}"

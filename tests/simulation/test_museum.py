@@ -1,0 +1,17 @@
+"""Kafka's incidents on paper: with the old bug put in they go wrong as told, without it they do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.simulation.run import run
+from tests.simulation.museum import INCIDENTS, Incident, scenario
+
+
+@pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.name)
+def test_an_incident_happens_with_its_bug_and_not_without(incident: Incident, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = run(scenario(incident))
+    assert without.violation is None, without.violation
+    incident.put(monkeypatch)
+    broken = run(scenario(incident)).violation
+    assert broken is not None and broken.invariant == incident.breaks, broken

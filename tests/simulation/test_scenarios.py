@@ -1,0 +1,47 @@
+"""Transcripts: above the line what is done to a cluster, below it everything that happened then (tests/scenarios).
+
+`pytest tests/simulation/test_scenarios.py --rewrite-scenarios` writes what is below the lines anew, to be looked at as
+a difference. A scenario begins with what it shows: a section of the protocol's notes, and for the situations of
+controller.md 6.2 the words in the table's first column.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from actors.simulation.run import run
+from actors.simulation.schedule import parse
+from tests.house import HOUSE
+
+FILES = sorted((HOUSE / "tests" / "scenarios").glob("*.txt"))
+LINE = "----\n"
+NOTES = (HOUSE / "docs" / "protocol" / "controller.md").read_text(encoding="utf-8")
+
+
+def situations() -> list[str]:
+    """The first column of the table in controller.md 6.2."""
+    table = NOTES.partition("### 6.2 Situations")[2].partition("\n### ")[0]
+    return [row.split("|")[1].strip() for row in table.splitlines() if row.startswith("| ")][1:]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_what_happens_is_what_the_transcript_says(file: Path, pytestconfig: pytest.Config) -> None:
+    above, _, below = file.read_text(encoding="utf-8").partition(LINE)
+    story: list[str] = []
+    outcome = run(parse(above), story=story)
+    happened = "\n".join(story) + "\n"
+    if pytestconfig.getoption("rewrite_scenarios"):
+        file.write_text(above + LINE + happened, encoding="utf-8")
+    assert outcome.violation is None, outcome.violation
+    assert happened == below or pytestconfig.getoption("rewrite_scenarios"), "look at it with --rewrite-scenarios"
+
+
+def test_every_situation_of_the_notes_has_its_transcript() -> None:
+    said = "\n".join(file.read_text(encoding="utf-8").partition(LINE)[0] for file in FILES)
+    lacking = [row for row in situations() if f'"{row}"' not in said]
+    sections = re.findall(r"(?m)^### (7\.\d) ", NOTES)
+    lacking += [section for section in sections if f"controller.md {section}" not in said]
+    assert sections and not lacking
