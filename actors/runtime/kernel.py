@@ -320,16 +320,18 @@ class Kernel(ABC):
 
         With `effects`, ports answer from them instead of being called; raises EffectDiverged at a call that differs.
         """
-        seen = _LastDelivery(self.observer)
-        observer, self.observer = self.observer, seen
+        seen: list[tuple[Any, ...]] = []
+        keep, self._keep = self._keep, seen.append
         self.ports.recorded = None if effects is None else iter(effects)
         try:
             self._deliver(tuple(envelope), now)
         finally:
-            self.observer = observer
+            self._keep = keep
             self.ports.recorded = None
-        assert seen.delivery is not None
-        return seen.delivery
+        [fields] = seen
+        if keep is not None:
+            keep(fields)
+        return Delivery._make(fields)
 
     # ----------------------------------------------------------------------------------------- for actors (ActorRef)
 
@@ -436,19 +438,6 @@ class Kernel(ABC):
             ref = self._outsiders[text] = self.reference(text, None)
         ref.actor = Outsider(callback)
         return ref
-
-
-class _LastDelivery:
-    """Keeps the account of one delivery, and passes it on."""
-
-    def __init__(self, then: Observer | None) -> None:
-        self.delivery: Delivery | None = None
-        self._then = then
-
-    def delivered(self, delivery: Delivery) -> None:
-        self.delivery = delivery
-        if self._then is not None:
-            self._then.delivered(delivery)
 
 
 def describe(error: BaseException) -> str:

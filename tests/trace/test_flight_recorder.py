@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from thespian.actors import ActorAddress
 
@@ -20,6 +21,7 @@ from messages.node import StartBridge
 from messages.requests import UpdateMetadataRequest
 from messages.trace.runs import Records, Run, find_runs, snapshots
 from messages.trace.schema import DUMPED
+from tests.trace.altering import rows_of, write
 from tests.trace.small_system import ACTORS, Boss, Clock, Disk, Small, Store
 
 KEPT = 40
@@ -159,6 +161,23 @@ def test_who_never_rests_does_not_cost_memory_for_ever(tmp_path: Path) -> None:
     assert "there is no snapshot to begin with" in replayed.problem
     [run] = runs(tmp_path)
     assert run.ended is not None and run.ended.records < 5 * KEPT
+
+
+# ------------------------------------------------------------------------------------------------ attacks
+
+
+def test_where_a_dump_begins_cannot_be_altered(tmp_path: Path) -> None:
+    flying = Flying(tmp_path / "run")
+    for _ in range(8):
+        flying.live()
+    flying.recorder.dump()
+    [run] = runs(tmp_path / "run")
+    assert run.header.begins > 0
+    rows = rows_of(run)
+    for number, begins in enumerate((0, run.header.begins, run.header.begins - 1, run.header.begins + 1)):
+        altered = write(tmp_path / str(number), msgspec.structs.replace(run.header, begins=begins), rows)
+        [replayed] = replays(altered)  # its snapshot is gone, too
+        assert replayed.problem and not replayed.deliveries
 
 
 # ------------------------------------------------------------------------------------------------ beside a loop
