@@ -296,11 +296,10 @@ class PartitionActor(Answerer):
             return ProducedPartition(part.partition, refusal.error_code, error_message=refusal.message)
         [header] = part.records.batches
         logs = self.port("logs")
-        if self._settings.compacted and (bare := logs.first_without_key(part.records.body)) >= 0:
+        if self._settings.compacted and (bare := logs.without_key(part.records.body)):
             text = "Compacted topic cannot accept message without key"
-            return ProducedPartition(
-                part.partition, INVALID_RECORD, record_errors=(RecordError(bare, text),), error_message=text
-            )
+            errors = tuple([RecordError(place, text) for place in bare])
+            return ProducedPartition(part.partition, INVALID_RECORD, record_errors=errors, error_message=text)
         try:
             if not self._log_end:
                 logs.begin_epoch(self._log_path, self._known.leader_epoch)  # rule 5

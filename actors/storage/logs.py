@@ -260,13 +260,13 @@ class LogsPort:
             return OFFSET_OUT_OF_RANGE, EMPTY
         return NONE, EMPTY if read.first_is_cut else body_of(read.data)
 
-    def first_without_key(self, body: Body) -> int:
-        """The place of the first record of a batch that has no key, -1 where all have one, or none can be read."""
+    def without_key(self, body: Body) -> tuple[int, ...]:
+        """The places of those records of a batch that have no key; none where none can be read."""
         data = memoryview(body.data)
         try:
-            return next((n for n, record in enumerate(records(data, read_header(data))) if record.key is None), -1)
+            return tuple([n for n, record in enumerate(records(data, read_header(data))) if record.key is None])
         except ValueError:
-            return -1
+            return ()
 
     def key_values(self, body: Body, offset: int) -> tuple[int, tuple[tuple[int, bool, str, str | None], ...]]:
         """The records of these batches from `offset` on: (the offset after them, a row for each record with a key).

@@ -25,7 +25,6 @@ from messages.group_requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from messages.network import ClientRequest
 from messages.node import StartGroupCoordinator, StartRequestHandler
 from messages.vocabulary import Message
 from messages.zookeeper import Assignments, GetAssignments, TopicAssignment
@@ -128,7 +127,3 @@ class World(Broker):
     def made(self) -> list[tuple[str, ...]]:
         """The topics that were to be made."""
         return [message.topics for message in self.created if isinstance(message, CreateMissingTopics)]
-
-
-def request(message: Message, number: int = 1) -> ClientRequest:
-    return ClientRequest(1, number, "c", "PLAINTEXT", message)

@@ -24,7 +24,7 @@ from tests.wire_client import WireClient
 
 TOPIC, PARTITIONS, RECORDS = "numbers", 3, 30_000
 GROUPS = "__consumer_offsets"
-A_ROUNDS = 200
+A_ROUND = 200
 SETTINGS = {
     "offsets__topic__num__partitions": 3,
     "group__initial__rebalance__delay__ms": 0,
@@ -185,7 +185,7 @@ def test_committed_offsets_survive_the_kills_of_their_coordinators(tmp_path: Pat
         readers: list[Reader] = [Librdkafka(cluster.bootstrap), KafkaPython(cluster.bootstrap)]
         while time.monotonic() < ends or not rounds:
             for reader in readers:
-                reader.go_on(A_ROUNDS)
+                reader.go_on(A_ROUND)
             until(lambda: cluster.in_sync(GROUPS, 3), what="groups are in sync", timeout=60, ignore=(Exception,))
             victim = coordinator(cluster, readers[rounds % 2].group)
             cluster.nodes[victim].kill()
@@ -194,7 +194,7 @@ def test_committed_offsets_survive_the_kills_of_their_coordinators(tmp_path: Pat
                 for number in range(PARTITIONS):
                     least, most = reader.told.get(number, 0), reader.read_to.get(number, 0)
                     assert least <= found[number] <= most, f"round {rounds}, {reader.group}, partition {number}"
-                reader.go_on(A_ROUNDS)
+                reader.go_on(A_ROUND)
             bring_back(cluster, victim)
             rounds += 1
         for reader in readers:
