@@ -150,8 +150,9 @@ class BecomeFollower(Question["RoleTaken"]):
 class RoleTaken:
     """What became of BecomeLeader or BecomeFollower.
 
-    `changed`: the role is news, as Kafka's makeLeader and makeFollower return it. `leads`, `under_replicated` and
-    `has_log` tell how the partition stands now, whatever the code. `storage_error`: the disk's own words, with code 56.
+    `changed`: the role is news, as Kafka's makeLeader and makeFollower return it. `leads`, `troubles` (names of
+    `actors.core.broker.partition`) and `has_log` tell how the partition stands now, whatever the code. `storage_error`:
+    the disk's own words, with code 56.
     Where its log ends, its high watermark and the newest leader epoch in it are for the fetcher of a follower.
     `leader_epoch` is the one that is known now.
     """
@@ -159,13 +160,21 @@ class RoleTaken:
     error_code: int
     changed: bool
     leads: bool
-    under_replicated: bool
+    troubles: tuple[str, ...]
     has_log: bool
     storage_error: str = ""
     log_end: int = 0
     high_watermark: int = 0
     latest_epoch: int = -1
     leader_epoch: int = -1
+
+
+@message
+class PartitionStands:
+    """To the replica manager: what is the matter with a partition that is led here has changed (`troubles`)."""
+
+    partition: TopicPartition
+    troubles: tuple[str, ...]
 
 
 @message

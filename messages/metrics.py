@@ -30,6 +30,34 @@ class Sample(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
 
 
+class Count(NamedTuple):
+    """So many more of what the counter of this name and these labels counts. Names end in _total."""
+
+    name: str
+    by: int
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@message
+class Counts:
+    """To the metrics gateway: what was counted since the last."""
+
+    values: tuple[Count, ...]
+
+
+@message
+class DropMetrics:
+    """To the metrics gateway: forget what the metrics of these names have under any of these labels."""
+
+    names: tuple[str, ...]
+    labels: tuple[tuple[tuple[str, str], ...], ...]
+
+
+@message
+class TellFigures:
+    """Payload of the wake-up that tells what has been counted meanwhile."""
+
+
 @message
 class Samples:
     """To the metrics gateway: things that were observed."""

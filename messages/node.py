@@ -188,6 +188,7 @@ class StartPartitionRequests:
     metadata_cache: ActorAddress
     fetch_sessions: int = 1000
     rack_aware: bool = False
+    metrics: ActorAddress | None = None
 
 
 @message
@@ -201,9 +202,10 @@ class StartAutoTopicCreation:
 
 @message
 class StartIsrKeeper:
-    """First mail of IsrKeeperActor."""
+    """First mail of IsrKeeperActor. `metrics` is told how often ISRs shrink and grow."""
 
     bridge: ActorAddress
+    metrics: ActorAddress | None = None
 
 
 @message

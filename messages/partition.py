@@ -254,7 +254,10 @@ class KeepLogs:
 
 @message
 class ChangeIsr:
-    """To the ISR's keeper: write this ISR, if the znode still has `zk_version`. -> IsrChanged"""
+    """To the ISR's keeper: write this ISR, if the znode still has `zk_version`. -> IsrChanged
+
+    `grows`: it has somebody whom the last had not; else it has lost somebody.
+    """
 
     partition: TopicPartition
     number: int
@@ -263,6 +266,7 @@ class ChangeIsr:
     controller_epoch: int
     isr: tuple[int, ...]
     zk_version: int
+    grows: bool = True
 
 
 @message

@@ -136,6 +136,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("actors.storage.log.producers", "messages.records"): HEADERS,
     ("actors.gateway.store", "zk_bridge.store"): "the gateway to ZooKeeper stands before a store: its Protocol",
     ("actors.gateway.metrics", "prometheus_client"): "one owner of the library that serves the metrics",
+    ("actors.gateway.counters", "prometheus_client"): "what the library lacks, in its form",
     ("actors.storage.log_directories", "messages.cluster.MAX_LOG_NAME"): "how long a log's name may be is said once",
     ("messages.wire.compiler", "compile()"): "what reads and writes a layout is generated as source",
     ("messages.wire.compiler", "exec()"): "what reads and writes a layout is generated as source",

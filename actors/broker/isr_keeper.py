@@ -14,6 +14,7 @@ Rule 4: leaders whose followers are behind are reminded of it every half lag, al
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -22,6 +23,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.runtime import FlowActor
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.conversation import SLICE, AskFailed, Flow, ask, in_slices
+from messages.metrics import Count, Counts
 from messages.node import StartIsrKeeper
 from messages.partition import ChangeIsr, IsrChanged, LookAtFollowers, WatchFollowers, WriteIsrChanges
 from messages.store import OK
@@ -38,7 +40,17 @@ QUIET_SECONDS = 5.0
 LONGEST_SECONDS = 60.0
 AGAIN_SECONDS = 1.0
 
+EXPANDS, SHRINKS, FAILED = (
+    f"kafka_server_replicamanager_{what}_total" for what in ("isrexpands", "isrshrinks", "failedisrupdates")
+)
+"""What is counted of writes of ISRs (conventions.md 7)."""
+
 REFUSED = -1
+
+
+def _outcome(change: ChangeIsr, written: bool) -> str:
+    """Which counter a write counts for."""
+    return FAILED if not written else EXPANDS if change.grows else SHRINKS
 
 
 class IsrKeeperActor(FlowActor):
@@ -46,6 +58,7 @@ class IsrKeeperActor(FlowActor):
 
     def __init__(self) -> None:
         super().__init__()
+        self._metrics: ActorAddress | None = None
         self._wanted: list[tuple[ActorAddress, ChangeIsr]] = []
         self._changed: dict[TopicPartition, None] = {}
         self._last_change = 0.0
@@ -57,6 +70,7 @@ class IsrKeeperActor(FlowActor):
     def receiveMsg_StartIsrKeeper(self, message: StartIsrKeeper, sender: ActorAddress) -> None:
         """Learn who writes to ZooKeeper; both clocks of rule 3 start now."""
         self.peers = {"bridge": message.bridge}
+        self._metrics = message.metrics
         self._last_change = self._last_notification = self.now
 
     def receiveMsg_ChangeIsr(self, message: ChangeIsr, sender: ActorAddress) -> None:
@@ -118,6 +132,10 @@ class IsrKeeperActor(FlowActor):
             log.warning("%d changes of in-sync replicas have to be written again: %s", len(wanted), error)
             self._wanted = wanted + self._wanted
             return False
+        outcomes = zip(wanted, written.results, strict=True)
+        counted = Counter(_outcome(change, result.code == OK) for (_, change), result in outcomes)
+        if self._metrics is not None:
+            self.send(self._metrics, Counts(tuple(Count(kind, times) for kind, times in counted.items())))
         for (leader, change), result in zip(wanted, written.results, strict=True):
             version = result.zk_version if result.code == OK else REFUSED
             self.send(leader, IsrChanged(change.leader_epoch, change.number, version))

@@ -30,6 +30,7 @@ from actors.core.broker.partition import (
     make_leader,
     role_verdict,
     stop_verdict,
+    troubles,
 )
 from actors.core.broker.produce import acks_verdict, epoch_verdict, produce_verdict
 from actors.core.broker.state_changes import changed_isr, changing_isr
@@ -41,6 +42,7 @@ from messages.broker import (
     HostPartition,
     LogFailed,
     LogPlace,
+    PartitionStands,
     PartitionStopped,
     RoleTaken,
     StopPartition,
@@ -137,6 +139,8 @@ class PartitionActor(Answerer):
         self._latest_epoch = -1
         self._high_watermark = 0
         self._leader: Leader | None = None
+        self._troubles: tuple[str, ...] = ()
+        """What the replica manager knows to be the matter."""
         self._read: tuple[ActorAddress, LogState, LogState] | None = None
         """By whom the log was read last, how it stood then, and what he was told since (rule 6)."""
         self._trims: tuple[tuple[ActorAddress, TrimLog, float], ...] = ()
@@ -160,6 +164,7 @@ class PartitionActor(Answerer):
         if self._leader is not None:
             self._leader.configured(self._settings.lag, self._settings.min_insync_replicas, self.now)
             self._carry_out(self._leader)
+            self._tell_troubles()
 
     # ------------------------------------------------------------------------------------------------ orders
 
@@ -187,11 +192,12 @@ class PartitionActor(Answerer):
         except OSError as error:
             error_code, storage_error = KAFKA_STORAGE_ERROR, error.strerror or str(error)
         known = self._known
+        self._troubles = self._find_troubles()
         return RoleTaken(
             error_code,
             changed,
             known.leads,
-            known.under_replicated,
+            self._troubles,
             self._log_path != "",
             storage_error,
             self._log_end,
@@ -576,6 +582,7 @@ class PartitionActor(Answerer):
             leader.isr_written(message.number, message.zk_version if written else None, self.now)
             self._say(changed_isr(leader, written))
             self._carry_out(leader)
+            self._tell_troubles()
 
     def receiveMsg_LookAtFollowers(self, message: LookAtFollowers, sender: ActorAddress) -> None:
         """Time has passed since somebody was behind."""
@@ -625,6 +632,7 @@ class PartitionActor(Answerer):
                             known.controller_epoch,
                             isr,
                             zk_version,
+                            len(isr) > len(leader.isr),
                         ),
                     )
         if leader is self._leader:
@@ -636,6 +644,17 @@ class PartitionActor(Answerer):
             if deadline is not None:
                 self._wake(deadline)
             self._tell_reader()
+
+    def _find_troubles(self) -> tuple[str, ...]:
+        leader = self._leader
+        return () if leader is None else troubles(self._known, leader.isr, leader.min_isr)
+
+    def _tell_troubles(self) -> None:
+        """Tell the replica manager what is the matter now, if that has changed."""
+        found = self._find_troubles()
+        if found != self._troubles:
+            self._troubles = found
+            self.send(self._manager, PartitionStands(self._known.partition, found))
 
     def _say(self, words: str) -> None:
         log.info("[Partition %s broker=%d] %s", self._known.partition, self._known.broker_id, words)

@@ -9,6 +9,7 @@ Rule 3: a fetch goes by its session, which knows what its partitions have (`acto
 Rule 4: a produce with acks=0 is never answered. If it fails the connection is closed: the producer has no other way to
         hear of it.
 Rule 5: nobody but an admin client writes into internal topics, by its name (broker.md 3.6).
+Rule 6: what is counted is told once a second, if there was anything to count (`actors.core.broker.topic_figures`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.fetch_sessions import FetchSessions
 from actors.core.broker.fetches import Fetches, Read, Respond
+from actors.core.broker.topic_figures import TopicFigures
 from actors.core.topic_name import INTERNAL_TOPICS
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
@@ -45,6 +47,7 @@ from messages.errors import (
     NOT_LEADER_OR_FOLLOWER,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from messages.metrics import Counts, TellFigures
 from messages.network import ClientRequest, ClientResponse, CloseClient
 from messages.node import StartPartitionRequests
 from messages.partition import (
@@ -68,6 +71,8 @@ from messages.vocabulary import Message
 
 ADMIN_CLIENT = "__admin_client"
 
+FIGURES, FIGURES_SECONDS = "figures", 1.0
+
 MOST_SESSIONS = 1 << 30
 """In a node's life: no clock gives a first id that leaves room for fewer."""
 
@@ -90,8 +95,11 @@ class PartitionRequestsActor(Dispatcher):
         super().__init__()
         self._metadata_cache: ActorAddress
         self._hosted: dict[TopicPartition, ActorAddress | None] = {}
+        self._metrics: ActorAddress | None = None
         self._rack_aware = False
         self._requests = 0
+        self._figures = TopicFigures()
+        self._telling = False
         self._pending: dict[int, _Pending] = {}
         self._fetches = Fetches()
         self._fetching: dict[int, Forwarded] = {}
@@ -102,6 +110,7 @@ class PartitionRequestsActor(Dispatcher):
     def receiveMsg_StartPartitionRequests(self, message: StartPartitionRequests, sender: ActorAddress) -> None:
         """Learn who knows where partitions are that nobody hosts here."""
         self._metadata_cache, self._rack_aware = message.metadata_cache, message.rack_aware
+        self._metrics = message.metrics
         first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # sessions of an earlier life have smaller ids
         self._fetches.sessions = FetchSessions(message.fetch_sessions, first_id)
 
@@ -243,6 +252,9 @@ class PartitionRequestsActor(Dispatcher):
         del self._pending[number]
         request = pending.forwarded.request.request
         results = tuple(pending.results)
+        if isinstance(request, ProduceRequest):
+            self._figures.produced(request, results)
+            self._tell_figures_later()
         if isinstance(request, ProduceRequest) and request.acks == 0:
             failed = next((result for result in results if result.error_code != NONE), None)
             if failed is None:
@@ -256,6 +268,12 @@ class PartitionRequestsActor(Dispatcher):
     def _respond(self, forwarded: Forwarded, response: Message | None) -> None:
         request = forwarded.request
         self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+
+    def _tell_figures_later(self) -> None:
+        """Rule 6."""
+        if self._figures and self._metrics is not None and not self._telling:
+            self._telling = True
+            self.set_timer(FIGURES, FIGURES_SECONDS, TellFigures())
 
     # ------------------------------------------------------------------------------------------------ fetches
 
@@ -280,7 +298,12 @@ class PartitionRequestsActor(Dispatcher):
         self.send(sender, CaughtUp(self._fetches.idle_until(message.partition)))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Answer the fetches whose time is up, with what they have."""
+        """Answer the fetches whose time is up, with what they have; or tell what was counted."""
+        if isinstance(message.payload, TellFigures):
+            self._telling = False
+            assert self._metrics is not None
+            self.send(self._metrics, Counts(self._figures.take()))
+            return
         self._deadline = None
         self._fetches.expire(self.now)
         self._carry_out()
@@ -293,7 +316,10 @@ class PartitionRequestsActor(Dispatcher):
             for step in to_do:
                 match step:
                     case Respond(number, response):
-                        self._respond(self._fetching.pop(number), response)
+                        forwarded = self._fetching.pop(number)
+                        self._figures.fetched(forwarded.request.request, response.partitions)
+                        self._respond(forwarded, response)
+                        self._tell_figures_later()
                     case Read(partition, question):
                         actor = self._hosted.get(partition)
                         if actor is not None:

@@ -37,6 +37,7 @@ from actors.core.broker.replica_manager import (
 )
 from actors.core.broker.state_changes import Origin, ignored, stopped_fetchers
 from actors.core.broker.state_changes import refused as refused_whole
+from actors.core.broker.topic_figures import outdated
 from actors.core.broker.validation import check, log_disagreements, replica_disagreements
 from actors.core.log_settings import log_settings
 from actors.core.topic_name import INTERNAL_TOPICS
@@ -56,6 +57,7 @@ from messages.broker import (
     LogPlace,
     MergeMetadata,
     PartitionsDeleted,
+    PartitionStands,
     RemoveDeletedLogs,
     RoleTaken,
     StageMetadata,
@@ -228,6 +230,11 @@ class ReplicaManagerActor(FlowActor):
                 return None if self._directories is None else self._keep_logs(what, self._directories)
             case TopicsConfigured(topics):
                 return self._reconfigure(topics)
+            case PartitionStands(partition, troubles):
+                if partition in self._census.leading:
+                    self._census.count(partition, True, troubles)
+                    self._publish()
+                return None
             case LogFailed(partition, storage_error):
                 if self._directories is not None:
                     return self._handle_log_failure(partition, storage_error, self._directories)
@@ -386,6 +393,7 @@ class ReplicaManagerActor(FlowActor):
                 )
                 self._follow(taken, brokers)
                 self._note_leaderships(taken)
+            yield from in_slices(self._drop_figures, tuple(orders.following))
         self._keep_house()
 
     def _note_leaderships(self, taken: Sequence[Taken]) -> None:
@@ -398,6 +406,12 @@ class ReplicaManagerActor(FlowActor):
                     self._led[order.partition] = LedPartition(order.partition, order.leader_epoch, actor)
                 else:
                     self._no_longer_led[order.partition] = None
+
+    def _drop_figures(self, followed: Sequence[TopicPartition]) -> None:
+        """Of topics that are only followed now, nobody counts what producers send."""
+        dropped = outdated((partition.topic for partition in followed), self._census.led)
+        if dropped is not None:
+            self.send(self._metrics, dropped)
 
     def _unfollow(self, partitions: Sequence[TopicPartition]) -> None:
         self.send(self._fetcher_manager, Unfollow(tuple(partitions)))
@@ -509,7 +523,7 @@ class ReplicaManagerActor(FlowActor):
                     self._take_offline(partition)
                 else:
                     taken.append((actor, order, result))
-                    self._census.count(partition, result.leads, result.under_replicated)
+                    self._census.count(partition, result.leads, result.troubles)
             for directory, storage_error in failures.items():
                 yield from self._handle_log_dir_failure(directory, storage_error, directories)
             placed = [

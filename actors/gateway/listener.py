@@ -25,6 +25,7 @@ from thespian.actors import ActorAddress
 
 from actors.gateway.connection import Connection
 from actors.gateway.limits import ConnectionCount, Files, MemoryPool, PeerLog
+from actors.gateway.request_figures import RequestFigures
 from actors.gateway.workbench import Workbench
 from actors.runtime import LocalBase
 from messages.apis import CARRIERS
@@ -61,6 +62,8 @@ class ListenerGateway:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
+        self.figures: RequestFigures | None = None
+        """Who counts requests, if anybody does."""
         self.address: ActorAddress = base.outsider("listener", self.receive)
 
     @property
@@ -103,7 +106,9 @@ class ListenerGateway:
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Take mail from an actor (on the loop's thread)."""
         match message:
-            case ClientResponse(id):
+            case ClientResponse(id, correlation_id):
+                if self.figures is not None:
+                    self.figures.answered(id, correlation_id)
                 if id in self._connections:
                     self._connections[id].respond(message)
             case ClientPart(id, part):
@@ -182,6 +187,8 @@ class ListenerGateway:
     def closed(self, connection: Connection) -> None:
         """A connection ended; answers that still come for it are dropped. There is room for another."""
         self._connections.pop(connection.id, None)
+        if self.figures is not None:
+            self.figures.closed(connection.id)
         self._count.end(connection.address)
         if self._serving and self._full:
             self._serve()
@@ -202,6 +209,8 @@ class ListenerGateway:
 
     def submit(self, request: ClientRequest | ClientPart) -> None:
         """Pass a request on to the actors, or a part that goes ahead of one."""
+        if self.figures is not None and isinstance(request, ClientRequest):
+            self.figures.asked(request)
         straight = isinstance(request, ClientRequest) and type(request.request) in CARRIERS
         to = self._records if straight else self._handler
         if to is not None:

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeAlias
 
 from thespian.actors import ActorAddress
 
+from actors.gateway.request_figures import RequestFigures
 from actors.runtime import LocalBase
 from messages.apis import CARRIERS
 from messages.conversation import Answer, Ask
@@ -222,6 +223,8 @@ class MemoryListener:
         self._endpoints = (*settings.listeners, *settings.advertised_listeners)
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
+        self.figures: RequestFigures | None = None
+        """Who counts requests, if anybody does."""
         self._waiting: list[tuple[_Exchange, str]] = []
         self._exchanges: dict[int, _Exchange] = {}
         """Requests that are not answered, by connection."""
@@ -255,7 +258,10 @@ class MemoryListener:
         match message:
             case ClientPart(id, part):
                 self._parts.setdefault(id, []).append(part)
-            case ClientResponse(id, _, response):
+            case ClientResponse(id, correlation_id, response):
+                if self.figures is not None:
+                    self.figures.answered(id, correlation_id)
+                    self.figures.closed(id)
                 parts = tuple(self._parts.pop(id, ()))
                 self._answer(id, lambda exchange: exchange.received(parts, response))
             case CloseClient(id, reason):
@@ -288,6 +294,8 @@ class MemoryListener:
         request = ClientRequest(connection, transmit.correlation_id, transmit.client_id, listener, transmit.request)
         to = self._records if type(transmit.request) in CARRIERS else self._handler
         if to is not None:
+            if self.figures is not None:
+                self.figures.asked(request)
             for part in exchange.parts:
                 self._base.inject(to, ClientPart(connection, part), self.address)
             self._base.inject(to, request, self.address)

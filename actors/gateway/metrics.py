@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client import Gauge as PrometheusGauge
@@ -18,9 +18,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from thespian.actors import ActorAddress
 
+from actors.gateway.counters import Counters
 from actors.gateway.metrics_server import MetricsServer
 from actors.runtime import LocalBase
-from messages.metrics import DropMetric, Gauge, Gauges, Sample, Samples
+from messages.metrics import Count, Counts, DropMetric, DropMetrics, Gauge, Gauges, Sample, Samples
 from messages.vocabulary import Message
 
 _log = logging.getLogger("kafka_actors.metrics")
@@ -29,6 +30,9 @@ QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 RESERVOIR = 1028
 
 Labels = tuple[tuple[str, str], ...]
+
+Row = tuple[tuple[str, ...], tuple[float, ...]]
+"""(the labels' values, the gauges' values)"""
 
 
 class _Reason(Collector):
@@ -45,6 +49,21 @@ class _Reason(Collector):
         reason = self._read()
         family.add_metric([reason], float(bool(reason)))
         yield family
+
+
+class _Table(Collector):
+    """Gauges of many things at once, read where they are."""
+
+    def __init__(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
+        self._names, self._labels, self._read = names, labels, read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """All their samples."""
+        families = [GaugeMetricFamily(name, name, labels=self._labels) for name in self._names]
+        for labels, values in self._read():
+            for family, value in zip(families, values, strict=True):
+                family.add_metric(labels, value)
+        yield from families
 
 
 class _Observed:
@@ -103,6 +122,8 @@ class MetricsGateway:
 
     def __init__(self, base: LocalBase) -> None:
         self._registry = CollectorRegistry()
+        self._counters = Counters()
+        self._registry.register(self._counters)
         self._gauges: dict[str, PrometheusGauge] = {}
         self._summaries: dict[str, _Summary] = {}
         self._server: MetricsServer | None = None
@@ -118,6 +139,14 @@ class MetricsGateway:
         """A gauge that is 1, with why as its label `reason`, where `read` says something; else 0, without a reason."""
         self._registry.register(_Reason(name, documentation, read))
 
+    def watch_table(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
+        """Gauges that are read all together when they are asked for: rows of (values of the labels, of the gauges)."""
+        self._registry.register(_Table(names, labels, read))
+
+    def count(self, count: Count) -> None:
+        """Count (on the loop's thread)."""
+        self._counters.count(count)
+
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Take figures from an actor."""
         match message:
@@ -126,7 +155,12 @@ class MetricsGateway:
                     self._set(gauge)
             case Samples(values):
                 for sample in values:
-                    self._observe(sample)
+                    self.observe(sample)
+            case Counts(counts):
+                for count in counts:
+                    self._counters.count(count)
+            case DropMetrics(names, dropped):
+                self._counters.drop(names, dropped)
             case DropMetric(name, labels):
                 if name in self._gauges:
                     self._gauges[name].remove(*(value for _, value in labels))
@@ -144,7 +178,8 @@ class MetricsGateway:
             metric = self._gauges[name] = PrometheusGauge(name, name, names, registry=self._registry)
         (metric.labels(*(value for _, value in labels)) if labels else metric).set(value)
 
-    def _observe(self, sample: Sample) -> None:
+    def observe(self, sample: Sample) -> None:
+        """Take one observation (on the loop's thread)."""
         name, value, labels = sample
         summary = self._summaries.get(name)
         if summary is None:

@@ -17,6 +17,7 @@ from thespian.actors import ActorAddress
 
 from actors.controller.channel import QUEUE_SIZE
 from actors.gateway.metrics import MetricsGateway
+from actors.gateway.request_figures import RequestFigures
 from actors.gateway.store import StoreGateway
 from actors.node.node import NodeActor
 from actors.node.ports import ProcessPort, RandomPort, TimePort
@@ -30,6 +31,8 @@ from messages.events import CONTROLLER_EVENTS
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
 from messages.vocabulary import Message
 from zk_bridge.store import Store
+
+LOG_GAUGES = tuple(f"kafka_log_log_{what}" for what in ("size", "logstartoffset", "logendoffset", "numlogsegments"))
 
 _log = logging.getLogger("kafka_actors.node")
 
@@ -50,6 +53,8 @@ class Listener(Protocol):
     """Incoming connections: `actors.gateway.listener`, or its like in memory."""
 
     address: ActorAddress
+    figures: RequestFigures | None
+    """Who counts requests."""
 
     @property
     def ports(self) -> dict[str, int]:
@@ -112,6 +117,7 @@ class Node:
         self.metrics = MetricsGateway(base)
         self.network = network(base)
         self.listener = listener(base, settings)
+        self.listener.figures = RequestFigures(self.metrics, clock.now)
         self.ready: NodeReady | None = None
         self.ended: NodeFailed | NodeStopped | None = None
         """How it ended, or that it cannot go on; `stop` is still to be called."""
@@ -215,6 +221,7 @@ class Node:
             "Most CPU that the loop took between two turns of the actors in the last minute, for sockets and bytes",
             lambda: loop.between.longest(now()),
         )
+        metrics.watch_table(LOG_GAUGES, ("topic", "partition"), self._logs.figures)
         metrics.watch_reason("kafka_actors_trace_failed", "1 where the trace has ended", lambda: recorder.reason)
 
 

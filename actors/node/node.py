@@ -188,17 +188,16 @@ class NodeActor(FlowActor):
             metadata_cache, StartMetadataCache(start.settings, cluster.id, self._partition_requests, topic_creation)
         )
         if self._partition_requests is not None:
-            slots, selector = (
-                start.settings.max_incremental_fetch_session_cache_slots,
-                start.settings.replica_selector_class,
-            )
-            self.send(self._partition_requests, StartPartitionRequests(metadata_cache, slots, selector != ""))
+            slots = start.settings.max_incremental_fetch_session_cache_slots
+            rack_aware = start.settings.replica_selector_class != ""
+            requests = StartPartitionRequests(metadata_cache, slots, rack_aware, start.metrics)
+            self.send(self._partition_requests, requests)
             self._producer_ids = self.createActor(ProducerIdsActor)
             self.send(self._producer_ids, StartProducerIds(start.settings.node_id, self.peers["bridge"]))
             self._configs = self.createActor(ConfigsActor)
             self.send(self._configs, StartConfigs(start.settings, self.peers["bridge"], metadata_cache))
             isr_keeper = self.createActor(IsrKeeperActor)
-            self.send(isr_keeper, StartIsrKeeper(self.peers["bridge"]))
+            self.send(isr_keeper, StartIsrKeeper(self.peers["bridge"], start.metrics))
             fetcher_manager = self.createActor(ReplicaFetcherManagerActor)
             self.send(fetcher_manager, StartFetcherManager(start.settings, start.network))
             self._group_coordinator = self.createActor(GroupCoordinatorActor)

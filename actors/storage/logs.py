@@ -339,6 +339,16 @@ class LogsPort:
         """The bytes of the logs at these paths, opened or not; -1 where one is gone, or its disk failed."""
         return tuple(map(self._size, paths))
 
+    def figures(self) -> Iterator[tuple[tuple[str, str], tuple[int, int, int, int]]]:
+        """((topic, partition), (bytes, start, end, segments)) of each open log that ever held anything.
+
+        No effect: it is asked from outside, and may be on another thread.
+        """
+        for path, log in list(self._logs.items()):
+            if isinstance(log, Log):
+                topic, partition, _ = parse_name(os.path.basename(path))  # noqa: PTH119  (text in, text out)
+                yield (topic, str(partition)), (log.size, log.start, log.end, len(log.segments))
+
     def _size(self, path: str) -> int:
         log = self._logs.get(path)
         if isinstance(log, Log):

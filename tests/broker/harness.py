@@ -30,7 +30,7 @@ from actors.storage.disk import DiskPort
 from actors.storage.logs import LogsPort
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.conversation import Answer, Ask, Failure
-from messages.metrics import Gauges
+from messages.metrics import Counts, DropMetrics, Gauge, Gauges
 from messages.network import ClientPart, ClientRequest, ClientResponse
 from messages.node import (
     BrokerEpoch,
@@ -58,8 +58,18 @@ from messages.requests import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from messages.store import OK
 from messages.vocabulary import Message
-from messages.zookeeper import ControllerEpochIs, GetControllerEpoch, GetTopicConfigs, TopicConfig, TopicConfigs
+from messages.zookeeper import (
+    ControllerEpochIs,
+    GetControllerEpoch,
+    GetTopicConfigs,
+    TopicConfig,
+    TopicConfigs,
+    UpdatePartitionStates,
+    WriteResult,
+    WriteResults,
+)
 
 CLUSTER_ID = "qOCh2TuhQcqxRBXk3PZ8Ng"
 CONTROLLER = 100
@@ -158,7 +168,13 @@ class Broker:
     """The actors of broker 0 on a base that the test drives."""
 
     def __init__(
-        self, *log_dirs: Path | str, start: bool = True, clock: Any = None, observer: Any = None, **fields: Any
+        self,
+        *log_dirs: Path | str,
+        start: bool = True,
+        clock: Any = None,
+        observer: Any = None,
+        counted: bool = False,
+        **fields: Any,
     ) -> None:
         self.settings = settings(*log_dirs, **fields)
         self.clock = VirtualClock() if clock is None else clock
@@ -173,6 +189,9 @@ class Broker:
         self.base = LocalBase(clock=self.clock, observer=observer, ports=ports)
         self.system = local_system(self.base)
         self.gauges: dict[str, float] = {}
+        self.counts: dict[tuple[str, str], int] = {}
+        """(what was counted, of which topic or "") -> how often."""
+        self.dropped: list[DropMetrics] = []
         self.started: list[Message] = []
         """What the replica manager told the node."""
         self.answers: list[ClientResponse] = []
@@ -183,6 +202,8 @@ class Broker:
         self._metrics = self.base.outsider("metrics", self._metered)
         self._node = self.base.outsider("node", lambda message, sender: self.started.append(message))
         self._client = self.base.outsider("client", self._answered)
+        self.grants = False
+        """Whether ZooKeeper writes ISRs; else nobody hears of it."""
         self.questions: list[Message] = []
         """What was asked of ZooKeeper."""
         self.elected: int | None = MAX_EPOCH
@@ -204,8 +225,11 @@ class Broker:
         self.fetcher_manager = self.system.createActor(ReplicaFetcherManagerActor)
         self.base.inject(self.cache, StartMetadataCache(self.settings, CLUSTER_ID, self.partition_requests))
         rack_aware = bool(self.settings.replica_selector_class)
-        self.base.inject(self.partition_requests, StartPartitionRequests(self.cache, rack_aware=rack_aware))
-        self.base.inject(self.isr_keeper, StartIsrKeeper(self._bridge))
+        self.base.inject(
+            self.partition_requests,
+            StartPartitionRequests(self.cache, 1000, rack_aware, self._metrics if counted else None),
+        )
+        self.base.inject(self.isr_keeper, StartIsrKeeper(self._bridge, self._metrics))
         self.base.inject(self.fetcher_manager, StartFetcherManager(self.settings, self.network))
         self.base.inject(
             self.handler,
@@ -215,9 +239,18 @@ class Broker:
         if start:
             self.start()
 
-    def _metered(self, message: Gauges, sender: object) -> None:
-        for gauge in message.values:
-            self.gauges[gauge.name.removeprefix("kafka_server_replicamanager_")] = gauge.value
+    def _metered(self, message: Gauges | Counts | DropMetrics, sender: object) -> None:
+        if isinstance(message, DropMetrics):
+            self.dropped.append(message)
+            return
+        for figure in message.values:
+            name = figure.name.removeprefix("kafka_server_replicamanager_")
+            if isinstance(figure, Gauge):
+                self.gauges[name] = figure.value
+            else:
+                name = name.removeprefix("kafka_server_brokertopicmetrics_").removesuffix("_total")
+                place = (name, dict(figure.labels).get("topic", ""))
+                self.counts[place] = self.counts.get(place, 0) + figure.by
 
     def _answered(self, message: ClientResponse | ClientPart, sender: object) -> None:
         self.raw.append(message)
@@ -238,6 +271,10 @@ class Broker:
             self.base.inject(sender, Answer(message.id, result), self._bridge)
         else:
             self.questions.append(message.question)
+            if self.grants and isinstance(message.question, UpdatePartitionStates):
+                states = message.question.states
+                granted = tuple(WriteResult(partition, OK, state.zk_version + 1) for partition, state in states)
+                self.base.inject(sender, Answer(message.id, WriteResults(granted)), self._bridge)
 
     def start(self) -> None:
         """Start the replica manager."""

@@ -12,8 +12,12 @@ import pytest
 
 from actors.gateway.metrics import QUANTILES, RESERVOIR, MetricsGateway
 from actors.gateway.metrics_server import CONNECTIONS
+from actors.gateway.request_figures import RequestFigures
 from actors.runtime import LocalBase
-from messages.metrics import DropMetric, Gauge, Gauges, Sample, Samples
+from messages.data_requests import FetchRequest
+from messages.metrics import Count, Counts, DropMetric, DropMetrics, Gauge, Gauges, Sample, Samples
+from messages.network import ClientRequest
+from messages.requests import ApiVersionsRequest
 
 HOST = "127.0.0.1"
 
@@ -126,3 +130,61 @@ def test_a_name_is_of_one_kind(base: LocalBase, gateway: MetricsGateway) -> None
     gateway.receive(Gauges((Gauge("one", 1),)), gateway.address)
     with pytest.raises(TypeError, match="one is a metric of another kind"):
         gateway.receive(Samples((Sample("one", 1),)), gateway.address)
+
+
+# ------------------------------------------------------------------------------------------------ counters, requests
+
+
+def scraped(gateway: MetricsGateway) -> dict[str, float]:
+    """Sample -> value, as they are served."""
+    if not gateway.served_at[1]:
+        gateway.serve(HOST, 0)
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in scrape(gateway.served_at[1]))}
+
+
+def test_counters_count_by_topic_and_of_all_until_they_are_dropped(base: LocalBase, gateway: MetricsGateway) -> None:
+    name, topic = "kafka_server_brokertopicmetrics_bytesin_total", (("topic", "t"),)
+    for _ in range(2):
+        base.inject(gateway.address, Counts((Count(name, 3), Count(name, 2, topic))))
+    base.run()
+    assert scraped(gateway) == {name: 6, f'{name}{{topic="t"}}': 4}
+    base.inject(gateway.address, DropMetrics((name, "never_counted_total"), (topic,)))
+    base.run()
+    assert scraped(gateway) == {name: 6}
+    base.inject(gateway.address, Counts((Count(name, 1, topic),)))
+    base.run()
+    assert scraped(gateway) == {name: 6, f'{name}{{topic="t"}}': 1}, "as Kafka's, it begins anew"
+
+
+def test_requests_are_counted_and_timed_by_kind(gateway: MetricsGateway) -> None:
+    now = [10.0]
+    figures = RequestFigures(gateway, lambda: now[0])
+    fetch = FetchRequest(11, 2, 500, 1, (), 1 << 20)
+    for correlation_id, request in enumerate((ApiVersionsRequest(3), fetch)):
+        figures.asked(ClientRequest(1, correlation_id, "c", "PLAINTEXT", request))
+        now[0] += 0.25
+        figures.answered(1, correlation_id)
+        figures.answered(1, correlation_id)
+    figures.asked(ClientRequest(1, 9, "c", "PLAINTEXT", fetch))
+    figures.closed(1)
+    figures.answered(1, 9)
+    found = scraped(gateway)
+    assert {name: value for name, value in found.items() if "requests_total" in name} == {
+        'kafka_network_requestmetrics_requests_total{request="ApiVersions",version="3"}': 1,
+        'kafka_network_requestmetrics_requests_total{request="Fetch",version="11"}': 1,
+    }
+    for name in ("ApiVersions", "Fetch", "FetchFollower"):
+        took = "kafka_network_requestmetrics_totaltimems"
+        assert found[f'{took}_count{{request="{name}"}}'] == 1
+        assert found[f'{took}{{quantile="0.99",request="{name}"}}'] == 250
+
+
+def test_a_table_is_read_when_it_is_asked_for(gateway: MetricsGateway) -> None:
+    rows = [(("t", "0"), (7, 1))]
+    gateway.watch_table(("kafka_log_log_size", "kafka_log_log_logendoffset"), ("topic", "partition"), lambda: rows)
+    assert scraped(gateway) == {
+        'kafka_log_log_size{partition="0",topic="t"}': 7,
+        'kafka_log_log_logendoffset{partition="0",topic="t"}': 1,
+    }
+    rows.append((("u", "1"), (0, 0)))
+    assert len(scraped(gateway)) == 4

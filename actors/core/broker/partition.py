@@ -9,6 +9,8 @@ Rule 4: a stop is obeyed from the known leader epoch on (Kafka >= 3.4), and alwa
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import attrs
 
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, TopicPartition
@@ -18,6 +20,15 @@ from messages.requests import LeaderAndIsrPartitionState
 NO_ROLE = "none"
 LEADER = "leader"
 FOLLOWER = "follower"
+
+TROUBLES = (
+    UNDER_REPLICATED := "underreplicatedpartitions",
+    "underminisrpartitioncount",
+    "atminisrpartitioncount",
+    "reassigningpartitions",
+)
+"""What may be the matter with a partition, by the gauges that count those (conventions.md 7): fewer in-sync replicas
+than there were before a reassignment, fewer than min.insync.replicas, just as many; a reassignment is under way."""
 
 _ALWAYS_OBEYED_STOPS = (EPOCH_DURING_DELETE, NO_EPOCH)
 
@@ -56,6 +67,20 @@ class Partition:
     def under_replicated(self) -> bool:
         """Led here, with fewer in-sync replicas than it had before any reassignment began (broker.md 9.5 row 69)."""
         return self.leads and len(self.isr) < len(self.replicas) - len(self.adding_replicas)
+
+
+def troubles(known: Partition, isr: Collection[int], min_isr: int) -> tuple[str, ...]:
+    """What is the matter with a partition that is led here: names of TROUBLES. `isr` is the newest confirmed one."""
+    if not known.leads:
+        return ()
+    required = min(min_isr, len(known.replicas))
+    holds = (
+        len(isr) < len(known.replicas) - len(known.adding_replicas),
+        len(isr) < required,
+        len(isr) == required,
+        bool(known.adding_replicas or known.removing_replicas),
+    )
+    return tuple(name for name, so in zip(TROUBLES, holds, strict=True) if so)
 
 
 def role_verdict(known: Partition, order: LeaderAndIsrPartitionState) -> int:

@@ -12,10 +12,11 @@ Rule 5: of a LeaderAndIsr, all orders that make this broker leader are obeyed be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import attrs
 
+from actors.core.broker.partition import TROUBLES, UNDER_REPLICATED
 from actors.core.topic_name import InvalidTopic, check_name
 from messages.cluster import MAX_LOG_NAME, UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.errors import INVALID_TOPIC, NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
@@ -114,17 +115,30 @@ class Census:
     """How many replicas this broker hosts, and how they fare: what its gauges show (conventions.md 7)."""
 
     leading: set[TopicPartition] = attrs.field(factory=set)
-    under_replicated: set[TopicPartition] = attrs.field(factory=set)
+    troubled: dict[str, set[TopicPartition]] = attrs.field(factory=lambda: {trouble: set() for trouble in TROUBLES})
+    led: dict[str, int] = attrs.field(factory=dict)
+    """How many partitions of each topic are led here."""
 
-    def count(self, partition: TopicPartition, leads: bool, under_replicated: bool) -> None:
+    @property
+    def under_replicated(self) -> set[TopicPartition]:
+        """Those that have fewer in-sync replicas than they should."""
+        return self.troubled[UNDER_REPLICATED]
+
+    def count(self, partition: TopicPartition, leads: bool, troubles: Collection[str]) -> None:
         """Take down how one partition stands now."""
-        (self.leading.add if leads else self.leading.discard)(partition)
-        (self.under_replicated.add if under_replicated else self.under_replicated.discard)(partition)
+        if leads != (partition in self.leading):
+            (self.leading.add if leads else self.leading.discard)(partition)
+            left = self.led.get(partition.topic, 0) + (1 if leads else -1)
+            if left:
+                self.led[partition.topic] = left
+            else:
+                del self.led[partition.topic]
+        for trouble, partitions in self.troubled.items():
+            (partitions.add if trouble in troubles else partitions.discard)(partition)
 
     def strike(self, partition: TopicPartition) -> None:
         """Forget a partition that is no longer led here, nor hosted perhaps."""
-        self.leading.discard(partition)
-        self.under_replicated.discard(partition)
+        self.count(partition, leads=False, troubles=())
 
     def gauges(self, hosted: int, offline: int) -> tuple[Gauge, ...]:
         """The figures, of `hosted` partitions of which `offline` have lost their log directory."""
@@ -133,5 +147,5 @@ class Census:
             Gauge(prefix + "partitioncount", hosted),
             Gauge(prefix + "leadercount", len(self.leading)),
             Gauge(prefix + "offlinereplicacount", offline),
-            Gauge(prefix + "underreplicatedpartitions", len(self.under_replicated)),
+            *(Gauge(prefix + trouble, len(partitions)) for trouble, partitions in self.troubled.items()),
         )

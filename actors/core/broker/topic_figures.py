@@ -1,0 +1,104 @@
+"""What is counted of a broker's requests for records, by topic (Kafka's BrokerTopicStats; conventions.md 7).
+
+Rule 1: counts are gathered here, and told as what has been added since they were last told: by topic, and of all topics
+        together. Bytes between brokers are counted of all topics only.
+Rule 2: a produce that is refused for what Kafka foresees is no failed one. A batch that is too large counts by its
+        bytes as rejected.
+Rule 3: a topic that is followed here, and led nowhere here, has no figures of leaders any more. Those of followers are
+        of all topics together, and stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from messages.data_requests import CONSUMER, FetchedPartition, FetchRequest, ProducedPartition, ProduceRequest
+from messages.errors import (
+    CORRUPT_MESSAGE,
+    KAFKA_STORAGE_ERROR,
+    MESSAGE_TOO_LARGE,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    RECORD_LIST_TOO_LARGE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.metrics import Count, DropMetrics
+
+PREFIX = "kafka_server_brokertopicmetrics_"
+
+MESSAGES_IN, BYTES_IN, BYTES_OUT, BYTES_REJECTED = "messagesin", "bytesin", "bytesout", "bytesrejected"
+PRODUCES, FAILED_PRODUCES = "totalproducerequests", "failedproducerequests"
+FETCHES, FAILED_FETCHES = "totalfetchrequests", "failedfetchrequests"
+REPLICATION_IN, REPLICATION_OUT = "replicationbytesin", "replicationbytesout"
+
+OF_ALL_TOPICS_ONLY = (REPLICATION_IN, REPLICATION_OUT)
+
+OF_LEADERS = (MESSAGES_IN, BYTES_IN, BYTES_REJECTED, PRODUCES, FAILED_PRODUCES)
+"""Figures that a topic has only where it is led (rule 3). Conversions and reassignments are not counted."""
+
+FORESEEN = frozenset(
+    {
+        *(UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE),
+        *(CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR),
+    }
+)
+"""Codes of a produce that is refused, and did not fail (rule 2). Of a fetch it is so with all."""
+
+
+def metric(figure: str) -> str:
+    """The name under which a figure is told."""
+    return f"{PREFIX}{figure}_total"
+
+
+class TopicFigures:
+    """The counts of one actor since they were last told."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], int] = {}
+        """(figure, topic) -> by how much it has grown."""
+
+    def __bool__(self) -> bool:
+        return bool(self._counts)
+
+    def count(self, figure: str, topic: str, by: int = 1) -> None:
+        """So many more."""
+        counts, place = self._counts, (figure, topic)
+        counts[place] = counts.get(place, 0) + by
+
+    def produced(self, request: ProduceRequest, results: Iterable[ProducedPartition]) -> None:
+        """A produce is answered."""
+        for part, result in zip(request.partitions, results, strict=True):
+            topic, code = part.partition.topic, result.error_code
+            self.count(PRODUCES, topic)
+            if code == NONE:
+                self.count(BYTES_IN, topic, part.records.body.size)
+                self.count(MESSAGES_IN, topic, sum(header.record_count for header in part.records.batches))
+            elif code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
+                self.count(BYTES_REJECTED, topic, part.records.body.size)
+            elif code not in FORESEEN:
+                self.count(FAILED_PRODUCES, topic)
+
+    def fetched(self, request: FetchRequest, results: Iterable[FetchedPartition]) -> None:
+        """A fetch is answered."""
+        for result in results:
+            topic, size = result.partition.topic, result.body.size
+            self.count(FETCHES, topic)
+            if size:
+                self.count(BYTES_OUT if request.replica_id == CONSUMER else REPLICATION_OUT, topic, size)
+
+    def take(self) -> tuple[Count, ...]:
+        """What has been added since it was last asked (rule 1)."""
+        counts, self._counts = self._counts, {}
+        totals: dict[str, int] = {}
+        told = []
+        for (figure, topic), by in counts.items():
+            totals[figure] = totals.get(figure, 0) + by
+            if figure not in OF_ALL_TOPICS_ONLY:
+                told.append(Count(metric(figure), by, (("topic", topic),)))
+        return (*(Count(metric(figure), by) for figure, by in totals.items()), *told)
+
+
+def outdated(followed: Iterable[str], led: Collection[str]) -> DropMetrics | None:
+    """What is to be forgotten of topics that are followed now and not `led` any more (rule 3); None: nothing."""
+    topics = tuple((("topic", topic),) for topic in dict.fromkeys(followed) if topic not in led)
+    return DropMetrics(tuple(map(metric, OF_LEADERS)), topics) if topics else None

@@ -1,0 +1,48 @@
+"""Counters of the metrics gateway: each under several sets of labels, or none, as Kafka counts by topic and of all.
+
+prometheus_client's own counters have one set of label names each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from messages.metrics import Count
+
+SUFFIX = "_total"
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Counters(Collector):
+    """All counters of a node. Counted on the loop, collected on the server's thread."""
+
+    def __init__(self) -> None:
+        self._counters: dict[str, dict[Labels, int]] = {}
+
+    def count(self, count: Count) -> None:
+        """So many more."""
+        name, by, labels = count
+        values = self._counters.get(name)
+        if values is None:
+            values = {}
+            self._counters = {**self._counters, name: values}
+        values[labels] = values.get(labels, 0) + by
+
+    def drop(self, names: Collection[str], labels: Collection[Labels]) -> None:
+        """Forget what these have under any of these labels."""
+        for name in names:
+            values = self._counters.get(name, {})
+            for each in labels:
+                values.pop(each, None)
+
+    def collect(self) -> Iterator[Metric]:
+        """All samples."""
+        for name, values in self._counters.items():
+            family = Metric(name.removesuffix(SUFFIX), name, "counter")
+            for labels, value in list(values.items()):
+                family.add_sample(name, dict(labels), value)
+            yield family

@@ -1,0 +1,60 @@
+"""What is counted of requests at the border of a node: how many of which kind, and how long each took (RequestMetrics).
+
+Rule 1: a request's time begins when it was read whole and goes to the actors, and ends when their answer comes back: it
+        holds waiting in the node, the work, and waiting for followers or records, but no reading or writing of bytes.
+Rule 2: fetches are told together, and those of consumers and of followers each for themselves, as by Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.gateway.metrics import MetricsGateway
+from messages.apis import API_BY_REQUEST
+from messages.data_requests import CONSUMER, FetchRequest
+from messages.metrics import Count, Sample
+from messages.network import ClientRequest
+from messages.vocabulary import Message
+
+REQUESTS = "kafka_network_requestmetrics_requests_total"
+TOTAL_TIME = "kafka_network_requestmetrics_totaltimems"
+
+
+class RequestFigures:
+    """The figures of one node's requests; `now` is a clock in seconds."""
+
+    def __init__(self, metrics: MetricsGateway, now: Callable[[], float]) -> None:
+        self._metrics = metrics
+        self._now = now
+        self._under_way: dict[int, dict[int, tuple[Message, float]]] = {}
+        """By connection and correlation id: the request, and since when."""
+
+    def asked(self, request: ClientRequest) -> None:
+        """A request goes to the actors."""
+        under_way = self._under_way.setdefault(request.connection, {})
+        under_way[request.correlation_id] = request.request, self._now()
+
+    def answered(self, connection: int, correlation_id: int) -> None:
+        """Its answer is there; one to nothing that was asked counts for nothing."""
+        request, since = self._under_way.get(connection, {}).pop(correlation_id, (None, 0.0))
+        if request is not None:
+            took, names = 1000 * (self._now() - since), _names(request)
+            self._metrics.count(Count(REQUESTS, 1, (("request", names[0]), ("version", str(_version(request))))))
+            for name in names:
+                self._metrics.observe(Sample(TOTAL_TIME, took, (("request", name),)))
+
+    def closed(self, connection: int) -> None:
+        """Nobody waits there any more."""
+        self._under_way.pop(connection, None)
+
+
+def _names(request: Message) -> tuple[str, ...]:
+    """What a request is called: fetches by who fetches, too (rule 2)."""
+    if isinstance(request, FetchRequest):
+        return "Fetch", "FetchConsumer" if request.replica_id == CONSUMER else "FetchFollower"
+    return (API_BY_REQUEST[type(request)].name,)
+
+
+def _version(request: Message) -> int:
+    version: int = request.version
+    return version

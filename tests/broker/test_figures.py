@@ -1,0 +1,67 @@
+"""What a broker counts of records and replicas, and when it says so (conventions.md 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from messages.cluster import ConfigEntry
+from tests.broker.harness import Broker, alive, known, order
+from tests.broker.test_records import configure, fetch, lead, produce, skip
+from tests.storage.batches import batch
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    broker = Broker(tmp_path)
+    broker.run()
+    yield broker
+    broker.base.shutdown()
+
+
+def test_records_are_counted_and_told_once_a_second(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, counted=True)
+    broker.run()
+    lead(broker)
+    for _ in range(3):
+        produce(broker, batch(b"a", b"b"))
+    fetch(broker, 0)
+    assert broker.counts == {}
+    skip(broker, 1.0)
+    size = len(batch(b"a", b"b"))
+    assert broker.counts[("messagesin", "t")] == broker.counts[("messagesin", "")] == 6
+    assert broker.counts[("bytesin", "t")] == broker.counts[("bytesout", "t")] == 3 * size
+    assert (broker.counts[("totalproducerequests", "")], broker.counts[("totalfetchrequests", "t")]) == (3, 1)
+    awaited = [timer for timer in broker.base.timers if timer.receiver == broker.partition_requests]
+    assert awaited == [], "where there is nothing to count nobody is woken"
+    broker.base.shutdown()
+
+
+def test_a_topic_that_is_followed_and_not_led_any_more_loses_its_figures(broker: Broker) -> None:
+    lead(broker)
+    broker.update(known("t", leader=1), live=(alive(0), alive(1, 1)))
+    broker.lead(order("t", leader=1, epoch=1, zk_version=1))
+    [dropped] = broker.dropped
+    assert dropped.labels == ((("topic", "t"),),)
+    assert "kafka_server_brokertopicmetrics_messagesin_total" in dropped.names
+
+
+def test_what_is_the_matter_with_partitions_is_counted_as_it_changes(broker: Broker) -> None:
+    broker.configs["t"] = (ConfigEntry("min.insync.replicas", "2"),)
+    lead(broker, 1, 2, isr=(0, 1))
+
+    def troubles() -> tuple[float, ...]:
+        names = ("underreplicatedpartitions", "underminisrpartitioncount", "atminisrpartitioncount")
+        return tuple(broker.gauges[name] for name in names)
+
+    assert troubles() == (1, 0, 1)
+    configure(broker, min_insync_replicas=3)
+    assert troubles() == (1, 1, 0)
+    configure(broker, min_insync_replicas=1)
+    assert troubles() == (1, 0, 0)
+    broker.grants = True
+    fetch(broker, 0, replica=2)
+    assert troubles() == (0, 0, 0)
+    assert broker.counts[("isrexpands", "")] == 1

@@ -1,0 +1,61 @@
+"""What is counted of requests for records, by topic and of all (conventions.md 7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.core.broker.topic_figures import OF_LEADERS, PREFIX, TopicFigures, metric, outdated
+from messages.cluster import TopicPartition
+from messages.data_requests import FetchedPartition, FetchRequest, ProducedPartition, ProducePartition, ProduceRequest
+from messages.errors import INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, NONE, NOT_LEADER_OR_FOLLOWER
+from messages.wire.record_batch import body_of, read_records
+from tests.storage.batches import batch
+
+T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
+DATA = batch(b"a", b"b", b"c")
+SIZE = len(DATA)
+
+
+def told(figures: TopicFigures) -> dict[tuple[str, str], int]:
+    """(figure, topic or "") -> by how much."""
+    return {
+        (count.name.removeprefix(PREFIX).removesuffix("_total"), dict(count.labels).get("topic", "")): count.by
+        for count in figures.take()
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "figures"),
+    [
+        (NONE, {"messagesin": 3, "bytesin": SIZE}),
+        (MESSAGE_TOO_LARGE, {"bytesrejected": SIZE}),
+        (NOT_LEADER_OR_FOLLOWER, {}),
+        (INVALID_TIMESTAMP, {"failedproducerequests": 1}),
+    ],
+)
+def test_a_produce_counts_for_its_topic_and_for_all(code: int, figures: dict[str, int]) -> None:
+    counted = TopicFigures()
+    request = ProduceRequest(8, None, 1, 1000, (ProducePartition(T0, read_records(DATA)),))
+    counted.produced(request, (ProducedPartition(T0, code),))
+    expected = {"totalproducerequests": 1, **figures}
+    assert told(counted) == {(figure, topic): by for figure, by in expected.items() for topic in ("t", "")}
+    assert told(counted) == {}, "what was told is not told again"
+    assert not counted
+
+
+@pytest.mark.parametrize(("replica", "out"), [(-1, "bytesout"), (2, "replicationbytesout")])
+def test_bytes_go_out_to_consumers_by_topic_and_to_followers_of_all(replica: int, out: str) -> None:
+    counted = TopicFigures()
+    results = (FetchedPartition(T0, NONE, body=body_of(DATA)), FetchedPartition(U0, NONE))
+    counted.fetched(FetchRequest(11, replica, 500, 1, (), 1 << 20), results)
+    by_topic = {("bytesout", "t"): SIZE} if replica < 0 else {}
+    fetches = {("totalfetchrequests", topic): by for topic, by in (("t", 1), ("u", 1), ("", 2))}
+    assert told(counted) == {**fetches, (out, ""): SIZE, **by_topic}
+
+
+def test_a_topic_that_is_only_followed_loses_the_figures_of_leaders() -> None:
+    dropped = outdated(("t", "u", "t"), {"u": 1})
+    assert dropped is not None
+    assert dropped.names == tuple(map(metric, OF_LEADERS))
+    assert dropped.labels == ((("topic", "t"),),)
+    assert outdated(("u",), {"u": 1}) is None
