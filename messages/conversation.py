@@ -10,6 +10,7 @@ in a loop over `slices`): mail for other actors of the node comes between, the f
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import ClassVar, Generic, NamedTuple, TypeVar, cast
 
 from thespian.actors import ActorAddress
@@ -76,6 +77,16 @@ def ask_all(pairs: Sequence[tuple[ActorAddress, Question[R]]]) -> Flow[tuple[R |
 def slices(items: Sequence[E], size: int = SLICE) -> Iterator[Sequence[E]]:
     """The items in their order, at most `size` at a time."""
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def chunks(items: Iterable[E], size: int = SLICE) -> Iterator[list[E]]:
+    """As `slices`, of what is no sequence: a large table is not made one large list of for it.
+
+    Nobody may change the table meanwhile.
+    """
+    remaining = iter(items)
+    while chunk := list(islice(remaining, size)):
+        yield chunk
 
 
 def in_slices(work: Callable[[Sequence[E]], R], items: Sequence[E], size: int = SLICE) -> Flow[list[R]]:

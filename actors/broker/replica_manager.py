@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
@@ -65,7 +65,7 @@ from messages.broker import (
     TopicsConfigured,
 )
 from messages.cluster import NO_EPOCH, ConfigEntry, TopicPartition
-from messages.conversation import Ask, AskFailed, Failure, Flow, Pause, ask, ask_all, in_slices, in_turns, slices
+from messages.conversation import Ask, AskFailed, Failure, Flow, Pause, ask, ask_all, chunks, in_slices, in_turns
 from messages.errors import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.metrics import Gauge, Gauges
@@ -82,7 +82,7 @@ from messages.partition import (
     PartitionsHosted,
     Unfollow,
 )
-from messages.parts import cut, entries_of, let_go
+from messages.parts import PartitionErrorsPart, entries_of, let_go
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -277,7 +277,7 @@ class ReplicaManagerActor(FlowActor):
         if self._settings.validate_state:
             self._validate(directories)
         self._tell_news()
-        self._respond(forwarded, answer(request, NONE, errors))
+        yield from self._answer(forwarded, NONE, errors)
         self._publish()
         yield from let_go(self._parts)
 
@@ -313,15 +313,20 @@ class ReplicaManagerActor(FlowActor):
         if isinstance(request, LeaderAndIsrRequest):
             entries = entries_of(self._parts, request)
             errors = yield from in_turns(lambda orders: refused(orders, error_code), entries)
-        self._respond(forwarded, answer(request, error_code, itertools.chain.from_iterable(errors)))
+        yield from self._answer(forwarded, error_code, itertools.chain.from_iterable(errors))
         yield from let_go(self._parts)
+
+    def _answer(self, forwarded: Forwarded, error_code: int, errors: Iterable[PartitionError]) -> Flow[None]:
+        """Answer a controller's request, in parts where the errors are many."""
+        request = forwarded.request
+        *ahead, rest = (yield from in_turns(tuple, chunks(errors))) or [()]
+        for entries in ahead:
+            self.send(forwarded.client, ClientPart(request.connection, PartitionErrorsPart(entries)))
+        self._respond(forwarded, answer(request.request, error_code, rest))
 
     def _respond(self, forwarded: Forwarded, response: ControllerResponse | DescribeLogDirsResponse) -> None:
         request = forwarded.request
-        parts, last = cut(response)
-        for part in parts:
-            self.send(forwarded.client, ClientPart(request.connection, part))
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, last))
+        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
     # ------------------------------------------------------------------------------------------------ DescribeLogDirs
 
@@ -381,13 +386,13 @@ class ReplicaManagerActor(FlowActor):
             if role:
                 self._say(logging.INFO, stopped_fetchers(self._origin, len(role), leading))
         yield from self._read_configs(orders)
-        yield from in_slices(self._unfollow, tuple(orders.leading))
-        for window in slices(tuple(orders.leading.values()), ORDERS_AT_ONCE):
+        yield from in_turns(self._unfollow, chunks(orders.leading))
+        for window in chunks(orders.leading.values(), ORDERS_AT_ONCE):
             self._note_leaderships((yield from self._take_roles(window, BecomeLeader, directories, errors)))
         if orders.following:
             brokers = yield from ask(GetAliveBrokers())
             alive = frozenset(brokers.ids)
-            for window in slices(tuple(orders.following.values()), ORDERS_AT_ONCE):
+            for window in chunks(orders.following.values(), ORDERS_AT_ONCE):
                 taken = yield from self._take_roles(
                     window, lambda order, log: BecomeFollower(order, log, order.leader in alive), directories, errors
                 )
@@ -420,8 +425,8 @@ class ReplicaManagerActor(FlowActor):
         """Learn how topics are configured of which nothing is hosted yet; by default where nobody can say."""
         new: dict[str, tuple[ConfigEntry, ...]] = {}
         for role in (orders.leading, orders.following):
-            yield from in_slices(
-                lambda part: new.update((topic, ()) for topic, _ in part if topic not in self._topics), tuple(role)
+            yield from in_turns(
+                lambda part: new.update((topic, ()) for topic, _ in part if topic not in self._topics), chunks(role)
             )
         if not new:
             return
@@ -570,7 +575,7 @@ class ReplicaManagerActor(FlowActor):
             sum(order.delete_partition for order in orders.values()),
         )
         broken: dict[TopicPartition, str] = {}
-        for window in slices(tuple(orders.values()), ORDERS_AT_ONCE):
+        for window in chunks(orders.values(), ORDERS_AT_ONCE):
             yield from self._stop(window, directories, errors, broken)
         for partition, storage_error in broken.items():
             path = directories.find(partition)

@@ -116,11 +116,21 @@ class OurNode(Running):
         super().__init__([*OURS, "broker", str(file)], directory / "out.log")
 
 
+SMALL_JAVA = ("java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
 class ApacheBroker(Running):
-    """Apache Kafka 3.9.1's own broker at inter.broker.protocol.version 2.6."""
+    """Apache Kafka 3.9.1's own broker at inter.broker.protocol.version 2.6; `java` is the machine it runs on."""
 
     def __init__(
-        self, jars: Path, directory: Path, broker_id: int, port: int, zookeeper: str, **settings: object
+        self,
+        jars: Path,
+        directory: Path,
+        broker_id: int,
+        port: int,
+        zookeeper: str,
+        java: tuple[str, ...] = SMALL_JAVA,
+        **settings: object,
     ) -> None:
         defaults: dict[str, object] = {
             "broker__id": broker_id,
@@ -142,6 +152,5 @@ class ApacheBroker(Running):
             "log4j.appender.A.layout=org.apache.log4j.PatternLayout\n"
             "log4j.appender.A.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
         )
-        java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         command = [*java, f"-Dlog4j.configuration=file:{log4j}", "-cp", f"{jars}/*", "kafka.Kafka", str(file)]
         super().__init__(command, directory / "out.log")

@@ -16,9 +16,9 @@ from __future__ import annotations
 import logging
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice, repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext
 from actors.core.controller.instructions import SendRequest
@@ -31,7 +31,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import SLICE, Flow, Pause, in_turns
+from messages.conversation import SLICE, Flow, Pause, chunks, in_turns
 from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
 from messages.protocol_version import at_least
 from messages.requests import (
@@ -88,7 +88,7 @@ def _stop_parts(
     states: Iterable[StopReplicaPartitionState],
 ) -> Flow[tuple[tuple[StopReplicaPart, ...], tuple[StopReplicaPartitionState, ...]]]:
     """The states in parts, and the rest that their message holds, made some at a time."""
-    *ahead, rest = (yield from in_turns(tuple, _chunks(states))) or ((),)
+    *ahead, rest = (yield from in_turns(tuple, chunks(states))) or ((),)
     return tuple([StopReplicaPart(chunk) for chunk in ahead]), rest
 
 
@@ -264,7 +264,7 @@ class RequestBatch:
             return
         all_online = context.all_online()
         made = yield from in_turns(
-            lambda part: self._metadata_states(part, all_online), _chunks(self._metadata_partitions)
+            lambda part: self._metadata_states(part, all_online), chunks(self._metadata_partitions)
         )
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
         log.info(
@@ -354,18 +354,11 @@ class RequestBatch:
                     )
 
 
-def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
-    """The items, SLICE at a time; not as one list, which would be a large one."""
-    remaining = iter(items)
-    while chunk := list(islice(remaining, SLICE)):
-        yield chunk
-
-
 def announce(
     context: ControllerContext, broker_ids: Iterable[int] | None = None, partitions: Iterable[TopicPartition] = ()
 ) -> Flow[None]:
     """UpdateMetadata of these partitions, and of the live brokers in any case, to these brokers (None: to all)."""
     batch = RequestBatch(context)
     batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, ())
-    yield from in_turns(lambda part: batch.add_update_metadata((), part), _chunks(partitions))
+    yield from in_turns(lambda part: batch.add_update_metadata((), part), chunks(partitions))
     yield from batch.send()

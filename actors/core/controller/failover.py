@@ -192,7 +192,7 @@ def _load(context: ControllerContext) -> Flow[None]:
     yield from topics.learn_assignments(context, names.topics)
     yield from ask(WatchBrokers((*context.brokers, *registered.unreadable)))
     if context.assignments:
-        yield from notifications.refresh(context, tuple(context.assignments))
+        yield from notifications.refresh(context, context.assignments)
     for broker in context.brokers.values():
         yield OpenChannel(broker.id, context.endpoint(broker))
     log.info("%s Currently active brokers in the cluster: %s", context.tag, list(context.brokers))

@@ -7,14 +7,14 @@ an error that the term survives.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from actors.core.controller import brokers
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from messages.cluster import Leadership, TopicPartition
-from messages.conversation import AskFailed, Flow, ask, slices
+from messages.conversation import AskFailed, Flow, ask, chunks
 from messages.events import (
     IsrChangeNotification,
     LogDirEventNotification,
@@ -45,9 +45,9 @@ def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flo
         yield from ask(DeleteIsrChangeNotifications(changes.names, context.epoch_zk_version))
 
 
-def refresh(context: ControllerContext, partitions: tuple[TopicPartition, ...]) -> Flow[None]:
+def refresh(context: ControllerContext, partitions: Iterable[TopicPartition]) -> Flow[None]:
     """Read the leadership of these partitions again. What cannot be read stays as it was known."""
-    for part in slices(partitions):
+    for part in chunks(partitions):
         read = yield from ask(GetPartitionStates(tuple(part)))
         for partition, _, error in read.states:
             if error:

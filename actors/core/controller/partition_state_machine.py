@@ -22,7 +22,7 @@ from actors.core.controller.leadership import Failures, known_states, log_failur
 from actors.core.controller.slicing import chosen, sliced
 from actors.core.controller.states import PartitionState, Row, State, Table
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
-from messages.conversation import AskFailed, Flow, ask, in_slices
+from messages.conversation import AskFailed, Flow, ask, chunks, in_turns
 from messages.store import CODE_NAMES, OK
 from messages.zookeeper import CreatePartitionStates, GetTopicConfigs
 
@@ -92,7 +92,7 @@ def start(context: ControllerContext) -> Flow[None]:
                 state = PartitionState.OFFLINE
             context.set_partition_state(partition, state)
 
-    yield from in_slices(look, tuple(context.assignments))
+    yield from in_turns(look, chunks(context.assignments))
     yield from trigger_online(context)
 
 

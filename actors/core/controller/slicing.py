@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import Any, TypeVar
 
-from messages.conversation import SLICE, Flow, Pause, in_slices, slices
+from messages.conversation import SLICE, Flow, Pause, chunks, in_turns, slices
 
 E = TypeVar("E")
 
@@ -28,7 +28,7 @@ def sliced(flow: Callable[[Sequence[E]], Flow[None]], items: Sequence[E]) -> Flo
 def chosen(test: Callable[[E], bool], items: Iterable[E]) -> Flow[list[E]]:
     """Those of `items` that pass the test."""
     found: list[E] = []
-    yield from in_slices(lambda part: found.extend(filter(test, part)), list(items))
+    yield from in_turns(lambda part: found.extend(filter(test, part)), chunks(items))
     return found
 
 

@@ -1,0 +1,409 @@
+"""Our controller beside Apache Kafka 3.9.1's, on one real ZooKeeper, with brokers that only answer.
+
+Two controllers of a kind (one active, one standing by) lead a cluster of stub brokers (`tests.cluster.stub_broker`)
+through what a controller has most to do for; then two of the other kind the same cluster. Time is from just before the
+write in ZooKeeper that causes it all until the last request had arrived at a stub; for a deleted topic, until its znode
+is gone. Medians of all repetitions but the first, where there are more: a JVM is slow at first.
+
+Each scenario has rows for its time and for the requests that ZooKeeper got from the controllers; there is one for the
+peak memory of the process that was the controller longest, one for the longest turn of our loop (limit: 20 ms of CPU),
+and, with several sizes, one for how much faster than the cluster the time grows (limit: 1, that is, no faster).
+
+    python -m tests.benchmarks.controller [--partitions 10000,100000] [--brokers 3] [--reps 3] [--only loss,return]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from tests.benchmarks.report import report
+from tests.cluster.processes import HOUSE, ApacheBroker, OurNode, Running, free_ports
+from tests.cluster.stub_broker import Arrival, StubBroker
+from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper, four_letter
+
+PER_TOPIC = 100
+REPLICAS = 3
+OPERATIONS = 500
+CANDIDATES = (901, 902)
+GOES = 2
+"""The stub that is lost, returns and shuts down."""
+QUIET_SECONDS = 1.5
+TURN_LIMIT_MS = 20.0
+JAVA = ("java", "-server", "-Xms512m", "-Xmx4g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+SETTINGS = {
+    "zookeeper__session__timeout__ms": 60_000,
+    "auto__leader__rebalance__enable": "false",
+    "controlled__shutdown__enable": "false",
+}
+PEER = "Apache Kafka 3.9.1"
+TMPFS = Path("/dev/shm")
+
+Figures = dict[str, list[float]]
+"""Case -> a figure of each repetition."""
+
+
+class Scene:
+    """ZooKeeper, the stubs, and a cluster of `partitions` on them."""
+
+    def __init__(self, place: Path, partitions: int, brokers: int, zookeeper: EmbeddedZooKeeper) -> None:
+        self.place, self.partitions, self.brokers, self.zookeeper = place, partitions, brokers, zookeeper
+        self.zk = KazooClient(zookeeper.connect_string, timeout=60)
+        self.zk.start(60)
+        self.epoch = 0
+        ports = free_ports(brokers)
+        self.stubs = [StubBroker(n + 1, port, zookeeper.connect_string) for n, port in enumerate(ports)]
+
+    def close(self) -> None:
+        """End what was started."""
+        for stub in self.stubs:
+            stub.stop()
+        self.zk.stop()
+        self.zk.close()
+
+    # ------------------------------------------------------------------------------------------------ znodes
+
+    def assignment(self, count: int, shift: int = 0) -> dict[int, list[int]]:
+        """Replicas by partition, leaders and all spread evenly."""
+        return {n: [1 + (n + shift + r) % self.brokers for r in range(REPLICAS)] for n in range(count)}
+
+    def topics(self) -> Iterator[tuple[str, dict[int, list[int]]]]:
+        """The topics of the cluster."""
+        for number in range(-(-self.partitions // PER_TOPIC)):
+            yield f"t{number:05d}", self.assignment(min(PER_TOPIC, self.partitions), number)
+
+    def populate(self) -> None:
+        """Topics as a controller leaves them, before any was there."""
+        for path in ("/config/topics", "/brokers/ids", "/brokers/topics", "/admin/delete_topics"):
+            self.zk.ensure_path(path)
+        self._write(self._znodes("create", ""))
+
+    def reset(self) -> None:
+        """Preferred leaders and all replicas in sync again; whoever is elected next learns of it."""
+        self.epoch += 1000
+        self._write(self._znodes("set_data", "/state"))
+
+    def _znodes(self, method: str, ending: str) -> Iterator[tuple[Any, ...]]:
+        epoch = int(self.zk.get("/controller_epoch")[0]) if self.zk.exists("/controller_epoch") else 0
+        for topic, replicas in self.topics():
+            top = f"/brokers/topics/{topic}"
+            made: list[tuple[str, bytes]] = [
+                (f"/config/topics/{topic}", b'{"version":1,"config":{}}'),
+                (top, topic_json(replicas)),
+                (f"{top}/partitions", b""),
+            ]
+            for number, ids in replicas.items():
+                state = {"controller_epoch": epoch, "leader": ids[0], "version": 1, "leader_epoch": self.epoch}
+                made.append((f"{top}/partitions/{number}", b""))
+                made.append((f"{top}/partitions/{number}/state", json.dumps({**state, "isr": ids}).encode()))
+            yield from ((method, path, data) for path, data in made if path.endswith(ending))
+
+    def _write(self, operations: Iterator[tuple[Any, ...]]) -> None:
+        every = list(operations)
+        for first in range(0, len(every), OPERATIONS):
+            transaction = self.zk.transaction()
+            for method, *arguments in every[first : first + OPERATIONS]:
+                getattr(transaction, method)(*arguments)
+            for result in transaction.commit():
+                if isinstance(result, Exception):
+                    raise result
+
+    # ------------------------------------------------------------------------------------------------ measuring
+
+    def arrivals(self) -> list[Arrival]:
+        """What has arrived at any stub."""
+        return [arrival for stub in self.stubs for arrival in stub.ask("arrivals")]  # type: ignore[attr-defined]
+
+    def requests(self) -> int:
+        """Requests that ZooKeeper has had from the controllers."""
+        own = {f"0x{stub.ask('session'):x}" for stub in self.stubs} | {f"0x{self.zk.client_id[0]:x}"}
+        told = four_letter("127.0.0.1", self.zookeeper.port, "cons", 5.0)
+        found = re.findall(r"recved=(\d+).*?sid=(0x[0-9a-f]+)", told)
+        return sum(int(count) for count, session in found if session not in own)
+
+    def settle(self, done: Callable[[list[Arrival]], bool] = lambda arrivals: True) -> list[Arrival]:
+        """Wait until it is done and nothing has arrived for a while; what has arrived."""
+        deadline = time.monotonic() + 600
+        began = time.monotonic()
+        while True:
+            arrivals = self.arrivals()
+            last = max((arrival.at for arrival in arrivals), default=began)
+            if time.monotonic() - max(last, began) > QUIET_SECONDS and done(arrivals):
+                return arrivals
+            if time.monotonic() > deadline:
+                raise AssertionError(f"nothing more comes, but it is not done: {arrivals[-5:]}")
+            time.sleep(0.1)
+
+    def measure(
+        self, figures: Figures, case: str, begin: Callable[[], float], done: Callable[[list[Arrival]], bool]
+    ) -> None:
+        """Cause something, and note how long it took until the last request and what ZooKeeper had to do."""
+        self.settle()
+        for stub in self.stubs:
+            stub.ask("forget")
+        before = self.requests()
+        began = begin()
+        last = max(arrival.at for arrival in self.settle(done))
+        figures.setdefault(f"{case}_ms", []).append((last - began) * 1000)
+        figures.setdefault(f"{case}_zookeeper_requests", []).append(self.requests() - before)
+        print(f"  {case}: {(last - began) * 1000:.0f} ms", file=sys.stderr, flush=True)
+
+    # ------------------------------------------------------------------------------------------------ scenarios
+
+    @property
+    def hosted(self) -> int:
+        """Replicas on the stub that goes."""
+        return sum(ids.count(GOES) for _, replicas in self.topics() for ids in replicas.values())
+
+    @property
+    def goes(self) -> StubBroker:
+        """The stub that goes."""
+        return self.stubs[GOES - 1]
+
+    def failover(self, figures: Figures) -> None:
+        """/controller goes; the other candidate takes over."""
+
+        def begin() -> float:
+            began = time.monotonic()
+            self.zk.delete("/controller")
+            return began
+
+        self.measure(figures, "failover", begin, at_least("LeaderAndIsrRequest", REPLICAS * self.partitions))
+
+    def loss(self, figures: Figures) -> None:
+        """A broker goes."""
+        told = at_least("LeaderAndIsrRequest", self.hosted * (REPLICAS - 1))
+        self.measure(figures, "loss", lambda: self.goes.ask("vanish"), told)  # type: ignore[arg-type,return-value]
+
+    def back(self, figures: Figures) -> None:
+        """It returns."""
+        told = at_least("LeaderAndIsrRequest", self.hosted)
+        self.measure(figures, "return", lambda: self.goes.ask("register"), told)  # type: ignore[arg-type,return-value]
+        self.restore()
+
+    def shutdown(self, figures: Figures) -> None:
+        """A broker asks for its controlled shutdown, and goes and comes back."""
+        controller = json.loads(self.zk.get("/controller")[0])["brokerid"]
+        [endpoint] = json.loads(self.zk.get(f"/brokers/ids/{controller}")[0])["endpoints"]
+        host, _, port = endpoint.rpartition("/")[2].partition(":")
+
+        def begin() -> float:
+            self.goes.begin("shut_down", host, int(port))
+            return time.monotonic()
+
+        self.settle()
+        others = [stub for stub in self.stubs if stub is not self.goes]
+        before = self.requests()
+        for stub in self.stubs:
+            stub.ask("forget")
+        begin()
+        began, answered, remaining = self.goes.end()  # type: ignore[misc]
+        assert remaining == 0, f"it still leads {remaining} partitions"
+        self.settle()
+        last = max((a.at for stub in others for a in stub.ask("arrivals")), default=answered)  # type: ignore[attr-defined]
+        figures.setdefault("shutdown_ms", []).append((max(last, answered) - began) * 1000)
+        figures.setdefault("shutdown_zookeeper_requests", []).append(self.requests() - before)
+        print(f"  shutdown: {(max(last, answered) - began) * 1000:.0f} ms", file=sys.stderr, flush=True)
+        self.goes.ask("vanish")
+        self.settle()
+        self.goes.ask("register")
+        self.settle()
+        self.restore()
+
+    def topic(self, figures: Figures) -> None:
+        """A topic is made, and deleted."""
+        count = min(self.partitions, 10_000)
+        path = "/brokers/topics/made"
+        self.zk.create("/config/topics/made", b'{"version":1,"config":{}}')
+
+        def create() -> float:
+            began = time.monotonic()
+            self.zk.create(path, topic_json(self.assignment(count)))
+            return began
+
+        self.measure(figures, "create", create, at_least("LeaderAndIsrRequest", REPLICAS * count))
+        self.settle()
+        gone: list[float] = []
+        self.zk.exists(path, lambda event: gone.append(time.monotonic()) if event.type == "DELETED" else None)
+        before, began = self.requests(), time.monotonic()
+        self.zk.create("/admin/delete_topics/made", b"")
+        until(lambda: bool(gone), what="the topic's end", timeout=600)
+        until(lambda: not self.zk.exists("/admin/delete_topics/made"), what="the request's end", timeout=60)
+        figures.setdefault("delete_ms", []).append((gone[0] - began) * 1000)
+        figures.setdefault("delete_zookeeper_requests", []).append(self.requests() - before)
+        print(f"  delete: {(gone[0] - began) * 1000:.0f} ms", file=sys.stderr, flush=True)
+
+    def restore(self) -> None:
+        """Everything as at the beginning, and known to a controller."""
+        self.settle()
+        self.reset()
+        self.zk.delete("/controller")
+        self.settle(at_least("LeaderAndIsrRequest", REPLICAS * self.partitions))
+
+
+SCENARIOS: dict[str, Callable[[Scene, Figures], None]] = {
+    "failover": Scene.failover,
+    "loss": Scene.loss,
+    "return": Scene.back,
+    "shutdown": Scene.shutdown,
+    "topic": Scene.topic,
+}
+"""In this order; whoever returns was lost before."""
+
+
+def at_least(kind: str, partitions: int) -> Callable[[list[Arrival]], bool]:
+    """Whether requests of a kind for so many partitions have arrived."""
+    return lambda arrivals: sum(each.partitions for each in arrivals if each.kind == kind) >= partitions
+
+
+def topic_json(replicas: dict[int, list[int]]) -> bytes:
+    """What /brokers/topics/T holds."""
+    partitions = {str(number): ids for number, ids in replicas.items()}
+    return json.dumps({"version": 2, "partitions": partitions, "adding_replicas": {}, "removing_replicas": {}}).encode()
+
+
+@contextmanager
+def candidates(scene: Scene, place: Path, start: Callable[..., Running]) -> Iterator[dict[int, tuple[Running, int]]]:
+    """Two candidates of a kind, one of them controller; each with the port of its metrics."""
+    with ExitStack() as stack:
+        nodes, ports = {}, free_ports(2 * len(CANDIDATES))
+        for node, port, metrics_port in zip(CANDIDATES, ports[::2], ports[1::2], strict=True):
+            running = start(place / str(node), node, port, scene.zookeeper.connect_string, metrics_port)
+            stack.callback(running.kill)
+            nodes[node] = running, metrics_port
+            until(lambda node=node: scene.zk.exists(f"/brokers/ids/{node}"), what="a start", timeout=120)  # type: ignore[misc]
+            until(lambda: scene.zk.exists("/controller"), what="an election", timeout=60)
+            scene.settle()
+        yield nodes
+
+
+def ours(place: Path, node: int, port: int, zookeeper: str, metrics_port: int) -> Running:
+    """One of our nodes."""
+    return OurNode(place, node, port, zookeeper, **SETTINGS, metrics__port=metrics_port)
+
+
+def apache(place: Path, node: int, port: int, zookeeper: str, metrics_port: int) -> Running:
+    """One of Apache's."""
+    place.mkdir(parents=True)
+    jars = apache_jars()
+    assert jars is not None
+    return ApacheBroker(jars, place, node, port, zookeeper, java=JAVA, **SETTINGS)
+
+
+def apache_jars() -> Path | None:
+    """Where Apache's jars are, if they are anywhere."""
+    place = Path(os.environ.get("KAFKA_LIBS") or HOUSE / ".cache" / "kafka-3.9.1")
+    return place if place.is_dir() else None
+
+
+def run(scene: Scene, name: str, start: Callable[..., Running], reps: int, only: set[str]) -> Figures:
+    """All scenarios with the controllers of one kind."""
+    figures: Figures = {}
+    place = scene.place / f"{name}-{scene.partitions}"
+    with candidates(scene, place, start) as nodes:
+        for rep in range(reps):
+            print(f"{name}, {scene.partitions} partitions, repetition {rep + 1}", file=sys.stderr, flush=True)
+            for scenario, play in SCENARIOS.items():
+                if scenario in only or (scenario == "loss" and "return" in only):
+                    play(scene, figures)
+        peaks = [peak_megabytes(running.process.pid) for running, _ in nodes.values()]
+        figures["peak_memory_mb"] = [max(peaks)]
+        if name == "ours":
+            figures["longest_turn_ms"] = [max(longest_turn(port) for _, port in nodes.values())]
+    for node in CANDIDATES:
+        until(lambda node=node: not scene.zk.exists(f"/brokers/ids/{node}"), what="an end", timeout=120)  # type: ignore[misc]
+    return figures
+
+
+def peak_megabytes(process: int) -> float:
+    """The most memory that it ever had."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    found = re.search(r"VmHWM:\s+(\d+)", status)
+    assert found is not None
+    return int(found[1]) / 1000
+
+
+def longest_turn(port: int) -> float:
+    """Milliseconds of CPU of the node's longest turn in the last minute."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        found = re.search(r"^kafka_actors_turn_seconds_max (\S+)", answer.read().decode(), re.MULTILINE)
+    assert found is not None
+    return float(found[1]) * 1000
+
+
+def median(figures: list[float]) -> float:
+    """Of all but the first, where there are more."""
+    return statistics.median(figures[1:] or figures)
+
+
+def tell(size: int, mine: Figures, theirs: Figures) -> None:
+    """Print the rows of one size."""
+    for case, figures in mine.items():
+        name = f"{case.rpartition('_')[0]}_{size}"
+        unit = case.rpartition("_")[2]
+        if case == "longest_turn_ms":
+            report("controller", name, median(figures), TURN_LIMIT_MS, "limit", unit, less_is_better=True)
+        elif case in theirs:
+            report("controller", name, median(figures), median(theirs[case]), PEER, unit, less_is_better=True)
+
+
+def main() -> int:
+    """Measure each size, and how time grows with it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--partitions", default="2000", help="sizes of the cluster, e.g. 1000,10000,100000")
+    parser.add_argument("--brokers", type=int, default=3, help="stub brokers, at least 3")
+    parser.add_argument("--reps", type=int, default=2)
+    parser.add_argument("--only", default=",".join(SCENARIOS), help="some of " + ",".join(SCENARIOS))
+    options = parser.parse_args()
+    sizes, only = sorted(int(size) for size in options.partitions.split(",")), set(options.only.split(","))
+    if not only <= SCENARIOS.keys() or options.brokers < REPLICAS or sizes[0] < PER_TOPIC:
+        parser.error(f"scenarios are {','.join(SCENARIOS)}; 3 brokers, {PER_TOPIC} partitions at least")
+    if apache_jars() is None:
+        print("controller: nothing to be beside: set KAFKA_LIBS, or run `make apache`", file=sys.stderr)
+        return 0
+    grown: dict[str, list[float]] = {}
+    for size in sizes:
+        place = Path(tempfile.mkdtemp(prefix="controller-", dir=TMPFS if TMPFS.is_dir() else None))
+        try:
+            with EmbeddedZooKeeper(place / "zookeeper", force_sync=False, heap="2g") as zookeeper:
+                scene = Scene(place, size, options.brokers, zookeeper)
+                try:
+                    scene.populate()
+                    for stub in scene.stubs:
+                        stub.ask("register")
+                    theirs = run(scene, "apache", apache, options.reps, only)
+                    scene.reset()
+                    mine = run(scene, "ours", ours, options.reps, only)
+                finally:
+                    scene.close()
+        finally:
+            shutil.rmtree(place)
+        tell(size, mine, theirs)
+        for case, figures in mine.items():
+            if case.endswith("_ms"):
+                grown.setdefault(case, []).append(median(figures))
+    for case, times in grown.items():
+        if len(times) > 1 and case != "longest_turn_ms":
+            growth = times[-1] / times[0] * sizes[0] / sizes[-1]
+            name = f"{case.removesuffix('_ms')}_growth_{sizes[0]}_to_{sizes[-1]}"
+            report("controller", name, growth, 1.0, "limit", "times the partitions'", less_is_better=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

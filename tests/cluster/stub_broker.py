@@ -1,0 +1,209 @@
+"""A broker that is none: it registers, answers a controller's requests at once, and notes when each had arrived.
+
+It lives in a process of its own, so that nobody's measurement pays for it, and is told by a pipe what to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import socket
+import struct
+import threading
+import time
+from multiprocessing.connection import Connection
+from typing import NamedTuple
+
+from kazoo.client import KazooClient
+
+from messages.requests import (
+    ControlledShutdownRequest,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    PartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from messages.wire import decode_request, decode_response, encode_request, encode_response
+
+SESSION_SECONDS = 60
+_SIZE = struct.Struct(">i")
+
+
+class Arrival(NamedTuple):
+    """A request that had arrived whole: when (monotonic seconds), what, and of how many partitions."""
+
+    at: float
+    kind: str
+    partitions: int
+
+
+class StubBroker:
+    """The process's handle: `ask` has it do what a method of `_Stub` does."""
+
+    def __init__(self, broker_id: int, port: int, zookeeper: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.broker_id = broker_id
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(broker_id, port, zookeeper, theirs), daemon=True)
+        self._process.start()
+
+    def begin(self, what: str, *args: object) -> None:
+        """Have it begin."""
+        self._pipe.send((what, args))
+
+    def end(self) -> object:
+        """What the last one begun returned."""
+        result = self._pipe.recv()
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def is_done(self) -> bool:
+        """Whether `end` would not wait."""
+        return self._pipe.poll()
+
+    def ask(self, what: str, *args: object) -> object:
+        """Have it done."""
+        self.begin(what, *args)
+        return self.end()
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.terminate()
+        self._process.join(10)
+
+
+def _serve(broker_id: int, port: int, zookeeper: str, pipe: Connection) -> None:
+    stub = _Stub(broker_id, port, zookeeper)
+    while True:
+        what, args = pipe.recv()
+        try:
+            pipe.send(getattr(stub, what)(*args))
+        except Exception as error:
+            pipe.send(RuntimeError(f"stub {broker_id}: {what}: {error!r}"))
+
+
+class _Stub:
+    def __init__(self, broker_id: int, port: int, zookeeper: str) -> None:
+        self._id = broker_id
+        self._port = port
+        self._arrivals: list[Arrival] = []
+        self._listening: socket.socket | None = None
+        self._connections: list[socket.socket] = []
+        self._czxid = -1
+        self._zk = KazooClient(zookeeper, timeout=SESSION_SECONDS)
+        self._zk.start(SESSION_SECONDS)
+
+    # ------------------------------------------------------------------------------------------------ what it is told
+
+    def register(self) -> float:
+        """Listen, and appear in ZooKeeper; when that began."""
+        self._listening = socket.create_server(("127.0.0.1", self._port), backlog=16, reuse_port=False)
+        threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
+        registration = {
+            "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+            "endpoints": [f"PLAINTEXT://127.0.0.1:{self._port}"],
+            "jmx_port": -1,
+            "port": self._port,
+            "host": "127.0.0.1",
+            "version": 4,
+            "timestamp": "0",
+        }
+        began = time.monotonic()
+        _, stat = self._zk.create(
+            f"/brokers/ids/{self._id}", json.dumps(registration).encode(), ephemeral=True, include_data=True
+        )
+        self._czxid = stat.czxid
+        return began
+
+    def vanish(self) -> float:
+        """Hang up, and disappear from ZooKeeper; when that began."""
+        assert self._listening is not None
+        for each in (self._listening, *self._connections):
+            with contextlib.suppress(OSError):  # the peer may have hung up before
+                each.shutdown(socket.SHUT_RDWR)  # who waits for it in another thread would keep it open
+            each.close()
+        self._connections.clear()
+        began = time.monotonic()
+        self._zk.delete(f"/brokers/ids/{self._id}")
+        return began
+
+    def forget(self) -> None:
+        """Forget what has arrived so far."""
+        self._arrivals.clear()
+
+    def arrivals(self) -> list[Arrival]:
+        """What has arrived since then."""
+        return list(self._arrivals)
+
+    def session(self) -> int:
+        """Our session's number."""
+        return int(self._zk.client_id[0])
+
+    def shut_down(self, host: str, port: int) -> tuple[float, float, int]:
+        """Ask the controller there for a controlled shutdown: when, when it was answered, and what we still lead."""
+        with socket.create_connection((host, port), SESSION_SECONDS) as link:
+            link.settimeout(300)
+            began = time.monotonic()
+            link.sendall(encode_request(ControlledShutdownRequest(3, self._id, self._czxid), 1, f"stub-{self._id}"))
+            frame = _frame(link)
+        assert frame is not None, "the controller hung up"
+        _, response = decode_response(ControlledShutdownRequest, 3, frame)
+        assert response.error_code == 0, f"controlled shutdown: error {response.error_code}"
+        return began, time.monotonic(), len(response.remaining_partitions)
+
+    # ------------------------------------------------------------------------------------------------ the controller
+
+    def _accept(self, listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            self._connections.append(connection)
+            threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
+
+    def _converse(self, connection: socket.socket) -> None:
+        try:
+            while (frame := _frame(connection)) is not None:
+                self._answer(connection, frame, time.monotonic())
+        except OSError:
+            return
+
+    def _answer(self, connection: socket.socket, frame: bytes, at: float) -> None:
+        """Answer as a broker does where all goes well: every partition by name."""
+        header, request = decode_request(frame)
+        match request:
+            case LeaderAndIsrRequest(partition_states=states):
+                codes = tuple([PartitionError(state.partition, 0) for state in states])
+                answer: object = LeaderAndIsrResponse(0, codes)
+            case StopReplicaRequest(partition_states=states):
+                codes = tuple([PartitionError(state.partition, 0) for state in states])
+                answer = StopReplicaResponse(0, codes)
+            case UpdateMetadataRequest(partition_states=states):
+                answer = UpdateMetadataResponse(0)
+            case _:
+                raise TypeError(f"{type(request).__name__} is no request of a controller")
+        connection.sendall(encode_response(header, answer))
+        self._arrivals.append(Arrival(at, type(request).__name__, len(states)))
+
+
+def _frame(connection: socket.socket) -> bytes | None:
+    """The next frame; None where the peer has hung up."""
+    head = _read(connection, _SIZE.size)
+    return None if head is None else _read(connection, *_SIZE.unpack(head))
+
+
+def _read(connection: socket.socket, size: int) -> bytes | None:
+    parts = []
+    while size:
+        part = connection.recv(min(size, 1 << 20))
+        if not part:
+            return None
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
