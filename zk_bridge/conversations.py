@@ -12,9 +12,9 @@ Rule 4: whatever ZooKeeper answers that has no rule is ZooKeeperRefused, naming 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from messages.conversation import ControllerMoved, ZooKeeperRefused, slices
+from messages.conversation import ControllerMoved, Pause, ZooKeeperRefused, slices
 from messages.store import (
     BAD_VERSION,
     CHECK,
@@ -31,6 +31,8 @@ from messages.store import (
     Znode,
 )
 from zk_bridge import paths
+
+T = TypeVar("T")
 
 
 class Read(NamedTuple):
@@ -178,6 +180,17 @@ def children_of(parents: tuple[str, ...]) -> Generator[Any, Any, tuple[tuple[str
                 raise refused(found.code, path)
             names.append(tuple(sorted(found.names)) if found.code == OK else None)
     return tuple(names)
+
+
+def in_pauses(steps: Generator[None, None, T]) -> Generator[Any, Any, T]:
+    """Take the steps with pauses between them; their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        yield Pause()
 
 
 def create_missing(node_paths: Iterable[str]) -> Conversation:

@@ -34,6 +34,7 @@ from zk_bridge.conversations import (
     create_missing,
     data_of,
     fence,
+    in_pauses,
     transact,
 )
 
@@ -63,7 +64,8 @@ def get_assignments(question: GetAssignments) -> Conversation:
             partitions = 0
             yield Pause()
         try:
-            found.append(TopicAssignment(name, znodes.decode_topic(path, node.data)))
+            decoded = yield from in_pauses(znodes.decoding_topic(path, node.data))
+            found.append(TopicAssignment(name, decoded))
             partitions += len(found[-1].partitions)
         except BadZnode as error:
             logger.warning("Topic %s is left alone until its znode can be read: %s", name, error)

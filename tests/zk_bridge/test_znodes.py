@@ -268,3 +268,15 @@ def test_a_state_with_a_hole_is_read_or_named(place: int, inserted: bytes, remov
 def test_a_number_with_a_leading_zero_is_torn() -> None:
     with pytest.raises(BadZnode, match="no valid JSON"):
         znodes.decode_state("/s", GOLDEN[0][1].replace(b"[1,", b"[01,"), 1)
+
+
+def test_a_large_topic_is_read_in_steps() -> None:
+    """A topic of ten thousand partitions is one znode, and took 60 ms in one go."""
+    assignments = tuple(PartitionAssignment(n, ReplicaAssignment((1, 2), (2,) if n % 2 else ())) for n in range(3500))
+    steps, count = znodes.decoding_topic("/t", znodes.encode_topic(assignments)), 0
+    with pytest.raises(StopIteration) as done:
+        while True:
+            next(steps)
+            count += 1
+    assert done.value.value == assignments
+    assert count == 3 + 1 + 3, "between the slices of the replicas, of those to be added, and of what is made of them"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment
+from messages.conversation import BadZnode, chunks, slices
 from zk_bridge.znodes.reading import (
     Torn,
     broker_ids,
@@ -31,21 +34,37 @@ def encode_topic(partitions: tuple[PartitionAssignment, ...]) -> bytes:
 
 def decode_topic(path: str, data: bytes | None) -> tuple[PartitionAssignment, ...]:
     """The partitions of a topic by number, from version 1, 2 or 3; missing keys are empty, as for Kafka."""
+    steps = decoding_topic(path, data)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            partitions: tuple[PartitionAssignment, ...] = done.value
+            return partitions
 
-    def read(data: bytes | None) -> tuple[PartitionAssignment, ...]:
+
+def decoding_topic(path: str, data: bytes | None) -> Generator[None, None, tuple[PartitionAssignment, ...]]:
+    """`decode_topic` in steps of SLICE partitions: a topic may have ten thousand."""
+    tables: list[dict[int, tuple[int, ...]]] = []
+    try:
         members = parse(data)
-        replicas, adding, removing = (
-            {number(decimal(key), "a partition"): broker_ids(value, f"{name} of {key}") for key, value in held.items()}
-            for name in ("partitions", "adding_replicas", "removing_replicas")
-            if (held := member(members, name, dict, {})) is not None
-        )
-        return tuple(
-            PartitionAssignment(number, ReplicaAssignment(each, adding.get(number, ()), removing.get(number, ())))
-            for number, each in sorted(replicas.items())
-        )
-
-    partitions: tuple[PartitionAssignment, ...] = naming(path, data, read)
-    return partitions
+        for name in ("partitions", "adding_replicas", "removing_replicas"):
+            table: dict[int, tuple[int, ...]] = {}
+            for part in chunks(member(members, name, dict, {}).items()):
+                if table:
+                    yield
+                for key, value in part:
+                    table[number(decimal(key), "a partition")] = broker_ids(value, f"{name} of {key}")
+            tables.append(table)
+    except Torn as torn:
+        raise BadZnode(f"{path}: {torn}") from None
+    replicas, adding, removing = tables
+    found: list[PartitionAssignment] = []
+    for some in slices(sorted(replicas.items())):
+        if found:
+            yield
+        found += [PartitionAssignment(n, ReplicaAssignment(e, adding.get(n, ()), removing.get(n, ()))) for n, e in some]
+    return tuple(found)
 
 
 def encode_config(entries: tuple[ConfigEntry, ...]) -> bytes:
