@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from actors.cli import replay
 from actors.cli.app import FAILED, Failed
-from actors.cli.replay import ACTORS, demand, show
 from actors.runtime.expansion import expand
 from actors.runtime.replay_report import ReplayReport
 from messages.trace.errors import TraceError
@@ -40,13 +40,13 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
     try:
         found = find_runs(directory)
         runs = [each for each in found.runs if node in (None, each.header.node)]
-        demand(runs, found.unreadable, directory, node)
-        report = ReplayReport(tuple(expand(each, ACTORS, target) for each in runs), found.unreadable)
+        replay.demand(runs, found.unreadable, directory, node)
+        report = ReplayReport(tuple(expand(each, replay.ACTORS, target) for each in runs), found.unreadable)
     except TraceError as error:
         raise Failed(str(error)) from error
     except OSError as error:
         raise Failed(f"{error.filename or target}: {error.strerror}") from error
-    show(report)
+    replay.show(report)
     return 0 if report.ok else FAILED
 
 
