@@ -148,8 +148,9 @@ class Checker:
         self.epoch_session = 0
         self.epochs_of: dict[int, int] = {}
         """Controller epoch -> the id under which requests of it came."""
-        self.told: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
-        """What each host was last told of a partition: in which controller epoch, and which leader epoch."""
+        self.told: dict[tuple[str, TopicPartition], tuple[int, int, int]] = {}
+        """What each host was last told of a partition: in which controller epoch, in which life of the topic (`born`),
+        and which leader epoch."""
         self.written: dict[TopicPartition, dict[int, set[State]]] = {}
         """By partition and version: topics may be made anew."""
         self.born: dict[str, int] = {}

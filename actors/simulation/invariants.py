@@ -133,13 +133,14 @@ def _what_is_told_never_goes_back(law: Checker, change: Ordered) -> Iterator[str
         return
     for state in request.partition_states:
         key = change.target, state.partition
-        known, told = law.told.get(key), (request.controller_epoch, state.leader_epoch)
+        term = request.controller_epoch, law.born.get(state.partition.topic, 0)
+        known, told = law.told.get(key), (*term, state.leader_epoch)
         if state.leader == LEADER_DURING_DELETE:
             law.told.pop(key, None)
         elif known is None or told >= known:
             law.told[key] = told
-        elif known[0] == told[0]:
-            yield f"{change.target} is told of {state.partition} in epoch {told[1]}, after epoch {known[1]}"
+        elif known[:2] == term:
+            yield f"{change.target} is told of {state.partition} in epoch {told[2]}, after epoch {known[2]}"
 
 
 # ---------------------------------------------------------------------------------------------------- each delivery

@@ -16,7 +16,7 @@ from typing import Any
 
 from actors.runtime import VirtualScheduler
 from actors.simulation.wire import Wires
-from messages.store import CONNECTED, CONNECTION_LOSS, SUSPENDED, SessionState, StoreReply
+from messages.store import CONNECTED, CONNECTION_LOSS, EXPIRED, SUSPENDED, SessionState, StoreReply
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 from zk_bridge.store import Sink, StoreNews, StoreRequest, ZooKeeperUnavailable
 
@@ -161,9 +161,10 @@ class ZooKeeperLink:
         if isinstance(news, SessionState) and news.state == SUSPENDED:
             return
         connection = self._connection
+        lasting = isinstance(news, SessionState) and news.state == EXPIRED  # the next connection would tell it as well
 
         def arrived() -> None:
-            if self._sink is None or connection != self._connection:
+            if self._sink is None or not (lasting or connection == self._connection):
                 return
             if isinstance(news, StoreReply):
                 self._asked.pop(news.id, None)

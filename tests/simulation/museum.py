@@ -137,7 +137,7 @@ def _superset(patch: pytest.MonkeyPatch) -> None:
 
 INCIDENTS: tuple[Incident, ...] = (
     Incident(
-        *("zombie writes", "KAFKA-6082", _unfenced, "only the controller elects", 19),
+        *("zombie writes", "KAFKA-6082", _unfenced, "only the controller elects", 54),
         "2 create a 0 0\n3 reassign a 1 0\n3 move-controller",
     ),
     Incident(
@@ -149,23 +149,23 @@ INCIDENTS: tuple[Incident, ...] = (
         "2 put /controller_epoch 2\n4 create a 0,1",
     ),
     Incident(
-        *("stale metadata by an old epoch", "KAFKA-9212", _stale_epochs, "what is told never goes back", 0),
+        *("stale metadata by an old epoch", "KAFKA-9212", _stale_epochs, "what is told never goes back", 1),
         "2 create a 0,1\n4 ask-reassign a 0 1,0",
     ),
     Incident(
-        *("reassignment znode left behind", "KAFKA-9478", _left_behind, "nothing is left waiting", 0),
+        *("reassignment znode left behind", "KAFKA-9478", _left_behind, "nothing is left waiting", 1),
         "2 create a 0,1\n4 reassign a 0 2,1",
     ),
     Incident(
-        *("deletion stuck by a broker's death", "KAFKA-10548", _stuck, "the deleted is gone", 0),
+        *("deletion stuck by a broker's death", "KAFKA-10548", _stuck, "the deleted is gone", 4),
         "2 create a 0,1,2\n3.9 pause 0 for 20\n4 delete a",
     ),
     Incident(
-        *("deletion and reassignment meet", "KAFKA-8249", _meeting, "the deleted is gone", 0),
+        *("deletion and reassignment meet", "KAFKA-8249", _meeting, "the deleted is gone", 32),
         "1 create a 1 1 1\n2 reassign a 2 0,1,2\n2.1 kill 1 for 0.001\n2.1 delete a",
     ),
     Incident(
-        *("ISR superset", "KAFKA-9672", _superset, "only a leader enlarges the ISR", 0),
+        *("ISR superset", "KAFKA-9672", _superset, "only a leader enlarges the ISR", 1),
         "records yes\n2 create a 0,1,2\n6 cut 0 2 for 22\n22 roll 0 for 5",
     ),
 )

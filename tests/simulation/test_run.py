@@ -84,6 +84,14 @@ SEEDS = {
         0.200 kill 1 for 0.001
         0.200 delete t2
         """,
+    "the end of a session is told, though the next connection breaks as well": """
+        brokers 3
+        seed 118
+        duration 19.917
+        0.100 partition 0 2,zk for 19.525
+        11.917 zookeeper-slow for 8.000
+        19.917 zookeeper-down for 0.001
+        """,
     "a disk that fails under an order takes its directory offline": """
         brokers 3
         seed 11
