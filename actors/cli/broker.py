@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
 from actors.cli.node_log import LOG_FORMAT, log_into
 from actors.node.settings import LoadedSettings, load_settings
+
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def parse_overrides(
@@ -24,16 +28,16 @@ def parse_overrides(
     return overrides
 
 
+def override_option(help: str) -> Callable[[Command], Command]:
+    """The option --override NAME=VALUE, with what a setting means where it is given."""
+    return click.option(
+        *("--override", "overrides"), metavar="NAME=VALUE", multiple=True, callback=parse_overrides, help=help
+    )
+
+
 @click.command("broker")
 @click.argument("properties", metavar="server.properties", type=click.Path(dir_okay=False))
-@click.option(
-    "--override",
-    "overrides",
-    metavar="NAME=VALUE",
-    multiple=True,
-    callback=parse_overrides,
-    help="A setting that wins over the file's. May be repeated.",
-)
+@override_option("A setting that wins over the file's. May be repeated.")
 @click.option("--insecure", is_flag=True, help="Start although the file asks for security that is not given here.")
 @click.option(
     "--logs",

@@ -19,7 +19,7 @@ import click
 
 from actors.cli.app import FAILED, PROGRAM, Failed
 from actors.cli.background import in_background
-from actors.cli.broker import parse_overrides
+from actors.cli.broker import override_option
 from actors.cli.cluster_file import IN_MEMORY
 from actors.cli.display import console, table
 from actors.cli.local_cluster import DOOR, OWN_SETTINGS, LocalCluster, busy, how_it_ended
@@ -58,14 +58,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 )
 @click.option("--json", "as_json", is_flag=True, help="When ready, print one line of JSON instead of a table.")
 @click.option("--restart", is_flag=True, help="Start a node again that died.")
-@click.option(
-    "--override",
-    "overrides",
-    metavar="NAME=VALUE",
-    multiple=True,
-    callback=parse_overrides,
-    help="A setting for every node, kept in its server.properties. May be repeated.",
-)
+@override_option("A setting for every node, kept in its server.properties. May be repeated.")
 @click.option(
     "--detach", is_flag=True, help="Return when the cluster is ready; it runs on, until `kafka-actors down --dir DIR`."
 )
