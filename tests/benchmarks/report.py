@@ -8,10 +8,21 @@ from collections.abc import Callable
 
 
 def report(
-    bench: str, case: str, ours: float, peer: float, peer_name: str, unit: str, less_is_better: bool = False
+    bench: str,
+    case: str,
+    ours: float,
+    peer: float,
+    peer_name: str,
+    unit: str,
+    less_is_better: bool = False,
+    ratio: float | None = None,
 ) -> float:
-    """Print a row and return its ratio: how many times better than the peer we are (below 1: worse)."""
-    ratio = peer / ours if less_is_better else ours / peer
+    """Print a row and return its ratio: how many times better than the peer we are (below 1: worse).
+
+    `ratio` where it is not that of the two figures, but a median of rounds'.
+    """
+    if ratio is None:
+        ratio = peer / ours if less_is_better else ours / peer
     row = {
         "bench": bench,
         "case": case,

@@ -1,0 +1,245 @@
+"""Records in and out of a cluster, beside Apache Kafka 3.9.1 and librdkafka's own mock broker.
+
+Rule 1: the load is a C program on librdkafka (`load.c`; it needs cc and librdkafka's headers): one in Python cannot load
+        a broker enough. Its ceiling is the mock's figure, which is reported beside ours.
+Rule 2: rounds are interleaved, and a ratio is the median of the rounds' ratios: what else the machine does meets all
+        peers alike. Apache's brokers run with the settings of its own start script, and are warmed first.
+Rule 3: ours are traced, as they always are.
+
+`--cases big,one` takes some cases, `--rounds N` so many rounds (5), `--warm N` so many records for Apache first (10 M).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kazoo.client import KazooClient
+
+from tests.benchmarks.report import report
+from tests.cluster.processes import HOUSE, ApacheBroker, OurNode, Running, free_ports
+from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+APACHE_JVM = (
+    *("java", "-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
+)
+"""As Kafka's own start script has it."""
+
+OURS, APACHE, MOCK = "ours", "Apache", "mock"
+
+
+class Case(NamedTuple):
+    """What is sent or read: records, their bytes, acks, records a second (0: as fast as it goes), client settings.
+
+    `nodes` is also the replication factor. The bounds are what the project holds itself to: ours by the peer's.
+    """
+
+    records: int
+    size: int
+    acks: str = "1"
+    rate: int = 0
+    settings: tuple[str, ...] = ()
+    nodes: int = 1
+    mock: float | None = None
+    apache: float = 0.0
+
+
+SMALL, SINGLE = ("batch.size=16384",), ("batch.num.messages=1", "linger.ms=0")
+AT_ONCE = ("linger.ms=0",)
+
+PRODUCE: dict[str, Case] = {
+    "acks1_1mb": Case(2_000_000, 100, mock=0.40, apache=0.8),
+    "acks1_16kb": Case(1_000_000, 100, settings=SMALL, mock=0.35, apache=1.0),
+    "acks1_single": Case(40_000, 100, settings=SINGLE, apache=1.5),
+    "all_rf3_1mb": Case(1_000_000, 100, "all", nodes=3, apache=0.8),
+    "all_rf3_16kb": Case(400_000, 100, "all", settings=SMALL, nodes=3, apache=1.0),
+    "p99_acks1": Case(5_000, 100, rate=1_000, settings=AT_ONCE, apache=0.5),
+    "p99_all_rf3": Case(5_000, 100, "all", 1_000, AT_ONCE, nodes=3, apache=0.5),
+}
+FETCH: dict[str, Case] = {
+    "fetch_100b": Case(2_000_000, 100, apache=0.8),
+    "fetch_1kb": Case(400_000, 1000, apache=0.8),
+}
+CASES = PRODUCE | FETCH
+
+
+class Cluster:
+    """Nodes of one kind on a ZooKeeper of their own. Topics have one partition, on all nodes."""
+
+    def __init__(self, kind: str, place: Path, nodes: int, jars: Path) -> None:
+        place.mkdir(parents=True)
+        self.nodes: list[Running] = []
+        self._names = itertools.count()
+        self._zookeeper = EmbeddedZooKeeper(place / "zookeeper")
+        self._zookeeper.start()
+        where = self._zookeeper.connect_string
+        ports = free_ports(nodes)
+        for number, port in enumerate(ports):
+            if kind == OURS:
+                self.nodes.append(OurNode(place / str(number), number, port, where))
+            else:
+                threads = {"num__network__threads": 3, "num__io__threads": 8}
+                folder = place / str(number)
+                self.nodes.append(ApacheBroker(jars, folder, number, port, where, java=APACHE_JVM, **threads))
+        self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
+        self._zk = KazooClient(where)
+        self._zk.start(20)
+        until(self._is_up, what=f"{nodes} nodes of {kind}", timeout=90, ignore=(Exception,))
+
+    def _is_up(self) -> bool:
+        return len(self._zk.get_children("/brokers/ids")) == len(self.nodes) and self._zk.exists("/controller")
+
+    def topic(self, partitions: int = 1) -> str:
+        """A new topic, when all its replicas are in sync."""
+        name = f"t{next(self._names)}"
+        replicas = list(range(len(self.nodes)))
+        assigned = {
+            str(number): replicas[number % len(replicas) :] + replicas[: number % len(replicas)]
+            for number in range(partitions)
+        }
+        data = {"version": 2, "partitions": assigned, "adding_replicas": {}, "removing_replicas": {}}
+        self._zk.ensure_path("/config/topics")
+        self._zk.create(f"/config/topics/{name}", b'{"version":1,"config":{}}')
+        self._zk.create(f"/brokers/topics/{name}", json.dumps(data).encode())
+        last = f"/brokers/topics/{name}/partitions/{partitions - 1}/state"
+        until(
+            lambda: len(json.loads(self._zk.get(last)[0])["isr"]) == len(replicas),
+            what=name,
+            timeout=120,
+            ignore=(Exception,),
+        )
+        return name
+
+    def stop(self) -> None:
+        """Kill everything."""
+        for node in self.nodes:
+            node.kill()
+        self._zk.stop()
+        self._zk.close()
+        self._zookeeper.stop()
+
+
+def compiled(place: Path) -> Path:
+    """The load program. RuntimeError says what is missing."""
+    program = place / "load"
+    source = Path(__file__).with_name("load.c")
+    made = subprocess.run(
+        ["cc", "-O2", source, "-o", program, "-lrdkafka"], check=False, capture_output=True, text=True
+    )
+    if made.returncode:
+        raise RuntimeError(f"load.c cannot be compiled; it needs cc and librdkafka-dev\n{made.stderr}")
+    return program
+
+
+class Load:
+    """The load program, and what it says."""
+
+    def __init__(self, place: Path) -> None:
+        self._program = compiled(place)
+
+    def produce(self, bootstrap: str, topic: str, case: Case) -> dict[str, float]:
+        """Write a case's records."""
+        numbers = (case.records, case.size, case.acks, case.rate)
+        return self._run("produce", bootstrap, topic, *map(str, numbers), *case.settings)
+
+    def consume(self, bootstrap: str, topic: str, case: Case) -> dict[str, float]:
+        """Read them."""
+        return self._run("consume", bootstrap, topic, str(case.records))
+
+    def _run(self, *words: str) -> dict[str, float]:
+        said = subprocess.run([self._program, *words], check=False, capture_output=True, text=True, timeout=200)
+        if said.returncode:
+            raise RuntimeError(f"load {' '.join(words)}: {said.stdout}{said.stderr}")
+        found: dict[str, float] = json.loads(said.stdout)
+        return found
+
+    @contextlib.contextmanager
+    def mock(self) -> Iterator[str]:
+        """A mock broker with a topic t; where it serves."""
+        with subprocess.Popen([self._program, "mock", "t"], stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                yield process.stdout.readline().strip()
+            finally:
+                process.kill()
+
+
+def measure(load: Load, name: str, clusters: dict[str, Cluster], read: dict[str, str]) -> dict[str, float]:
+    """One round of a case, peer by peer: records a second, or the 99th percentile in ms. `read`: what to fetch."""
+    case, found = CASES[name], {}
+    for peer, cluster in clusters.items():
+        if name in FETCH:
+            found[peer] = load.consume(cluster.bootstrap, read[peer], case)["per_second"]
+        else:
+            said = load.produce(cluster.bootstrap, cluster.topic(), case)
+            found[peer] = said["p99_ms" if case.rate else "per_second"]
+    if case.mock is not None:
+        with load.mock() as bootstrap:
+            found[MOCK] = load.produce(bootstrap, "t", case)["per_second"]
+    return found
+
+
+def run(place: Path, jars: Path, names: list[str], rounds: int, warm: int) -> None:
+    """All cases, one size of cluster after the other."""
+    load = Load(place)
+    for nodes in (1, 3):
+        cases = [name for name in names if CASES[name].nodes == nodes]
+        clusters: dict[str, Cluster] = {}
+        try:
+            for peer in (OURS, APACHE) if cases else ():
+                clusters[peer] = Cluster(peer, place / f"{peer}{nodes}", nodes, jars)
+            if warm and cases:
+                load.produce(clusters[APACHE].bootstrap, clusters[APACHE].topic(), Case(warm, 100))
+            for name in cases:
+                read = {}
+                if name in FETCH:
+                    for peer, cluster in clusters.items():
+                        read[peer] = cluster.topic()
+                        load.produce(cluster.bootstrap, read[peer], CASES[name])
+                seen = [measure(load, name, clusters, read) for _ in range(rounds)]
+                tell(name, seen)
+        finally:
+            for cluster in clusters.values():
+                cluster.stop()
+
+
+def tell(name: str, rounds: list[dict[str, float]]) -> None:
+    """A row for each peer: medians, and the median of the rounds' ratios."""
+    less = bool(CASES[name].rate)
+    for peer in rounds[0]:
+        if peer != OURS:
+            ours, theirs = (statistics.median(each[who] for each in rounds) for who in (OURS, peer))
+            ratios = [each[peer] / each[OURS] if less else each[OURS] / each[peer] for each in rounds]
+            unit = "ms, p99" if less else "records/s"
+            report("data_plane", name, ours, theirs, peer, unit, less_is_better=less, ratio=statistics.median(ratios))
+
+
+def main() -> None:
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="tests.benchmarks.data_plane")
+    parser.add_argument("--cases", default=",".join(CASES), help=f"of {', '.join(CASES)}")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm", type=int, default=10_000_000)
+    arguments = parser.parse_args()
+    jars = Path(os.environ.get("KAFKA_LIBS", HOUSE / ".cache" / "kafka-3.9.1"))
+    if not jars.is_dir() or not shutil.which("cc"):
+        sys.exit(f"data_plane needs Apache Kafka's jars ({jars}, `make apache`), cc and librdkafka-dev")
+    with tempfile.TemporaryDirectory(prefix="kafka-actors-data-plane-") as place:
+        run(Path(place), jars, arguments.cases.split(","), arguments.rounds, arguments.warm)
+
+
+if __name__ == "__main__":
+    main()
