@@ -60,7 +60,7 @@ _log = logging.getLogger("kafka_actors.trace")
 
 FLUSH_SECONDS = 0.25
 FLUSH_DELIVERIES = 1024
-SLICE_SECONDS = 0.002
+SLICE_SECONDS = 0.0005
 FRAME_BYTES = 4 << 20
 """Of text; a tenth of that compressed. What several records share is said once per frame."""
 MOST_WAITING = 1 << 16

@@ -1,7 +1,7 @@
 """Records in and out of a cluster, beside Apache Kafka 3.9.1 and librdkafka's own mock broker.
 
-Rule 1: the load is a C program on librdkafka (`load.c`; it needs cc and librdkafka's headers): one in Python cannot load
-        a broker enough. Its ceiling is the mock's figure, which is reported beside ours.
+Rule 1: the load is a C program on librdkafka (`load.c`; it needs cc and librdkafka's headers), for one in Python cannot
+        load a broker enough. Its ceiling is the mock's figure, which is reported beside ours.
 Rule 2: rounds are interleaved, and a ratio is the median of the rounds' ratios: what else the machine does meets all
         peers alike. Apache's brokers run with the settings of its own start script, and are warmed first.
 Rule 3: ours are traced, as they always are.
@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -86,7 +87,7 @@ class Cluster:
         self._zookeeper = EmbeddedZooKeeper(place / "zookeeper")
         self._zookeeper.start()
         where = self._zookeeper.connect_string
-        ports = free_ports(nodes)
+        ports, began = free_ports(nodes), time.monotonic()
         for number, port in enumerate(ports):
             if kind == OURS:
                 self.nodes.append(OurNode(place / str(number), number, port, where))
@@ -98,6 +99,8 @@ class Cluster:
         self._zk = KazooClient(where)
         self._zk.start(20)
         until(self._is_up, what=f"{nodes} nodes of {kind}", timeout=90, ignore=(Exception,))
+        self.ready_after = time.monotonic() - began
+        """Seconds from the first command until all were registered, and one of them controller."""
 
     def _is_up(self) -> bool:
         return len(self._zk.get_children("/brokers/ids")) == len(self.nodes) and self._zk.exists("/controller")

@@ -366,7 +366,7 @@ class ServedBroker(Broker):
     async def _open(self) -> None:
         await self.gateway.bind()
         self.base.attach(self.loop)
-        self.base.inject(self.gateway.address, ServeClients(self.handler))
+        self.base.inject(self.gateway.address, ServeClients(self.handler, self.partition_requests))
 
     def __exit__(self, *exc: object) -> None:
         asyncio.run_coroutine_threadsafe(self.gateway.stop(), self.loop).result(10)
