@@ -230,6 +230,15 @@ def tell(name: str, rounds: list[dict[str, float]]) -> None:
             report("data_plane", name, ours, theirs, peer, unit, less_is_better=less, ratio=statistics.median(ratios))
 
 
+def apache_jars(bench: str) -> Path | None:
+    """Where Apache's jars are; None, and a line that says so, where a benchmark beside them cannot be run."""
+    jars = Path(os.environ.get("KAFKA_LIBS", HOUSE / ".cache" / "kafka-3.9.1"))
+    if jars.is_dir() and shutil.which("cc"):
+        return jars
+    print(f"{bench} needs Apache Kafka's jars ({jars}, `make apache`), cc and librdkafka-dev", file=sys.stderr)
+    return None
+
+
 def main() -> None:
     """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(prog="tests.benchmarks.data_plane")
@@ -237,9 +246,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--warm", type=int, default=10_000_000)
     arguments = parser.parse_args()
-    jars = Path(os.environ.get("KAFKA_LIBS", HOUSE / ".cache" / "kafka-3.9.1"))
-    if not jars.is_dir() or not shutil.which("cc"):
-        sys.exit(f"data_plane needs Apache Kafka's jars ({jars}, `make apache`), cc and librdkafka-dev")
+    jars = apache_jars("data_plane")
+    if jars is None:
+        return
     with tempfile.TemporaryDirectory(prefix="kafka-actors-data-plane-") as place:
         run(Path(place), jars, arguments.cases.split(","), arguments.rounds, arguments.warm)
 

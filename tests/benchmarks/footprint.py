@@ -8,16 +8,13 @@ replicas each, whose followers poll.
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.benchmarks.data_plane import APACHE, OURS, PRODUCE, Cluster, Load
+from tests.benchmarks.data_plane import APACHE, OURS, PRODUCE, Cluster, Load, apache_jars
 from tests.benchmarks.report import report
-from tests.cluster.processes import HOUSE
 
 NODES = 3
 PARTITIONS = 1_000
@@ -65,9 +62,9 @@ def _cpu(cluster: Cluster) -> float:
 
 def main() -> None:
     """Measure both once."""
-    jars = Path(os.environ.get("KAFKA_LIBS", HOUSE / ".cache" / "kafka-3.9.1"))
-    if not jars.is_dir() or not shutil.which("cc"):
-        sys.exit(f"footprint needs Apache Kafka's jars ({jars}, `make apache`), cc and librdkafka-dev")
+    jars = apache_jars("footprint")
+    if jars is None:
+        return
     with tempfile.TemporaryDirectory(prefix="kafka-actors-footprint-") as place:
         ours, theirs = (measure(kind, Path(place, kind), jars) for kind in (OURS, APACHE))
     report("footprint", "ready", ours.ready, theirs.ready, APACHE, "s", less_is_better=True)

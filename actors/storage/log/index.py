@@ -16,6 +16,8 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import NamedTuple
 
+from actors.storage.log.handles import Handles
+
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 
@@ -23,8 +25,9 @@ TIME_ENTRY = struct.Struct(">qi")
 class OffsetIndex:
     """Relative offsets (of the last record of a batch) with the position of the batch's first byte."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, handles: Handles) -> None:
         self.path = path
+        self._handles = handles
         self._offsets = array("i")
         self._positions = array("i")
 
@@ -50,7 +53,8 @@ class OffsetIndex:
         if offset > self.last_offset:
             self._offsets.append(offset)
             self._positions.append(position)
-            _append(self.path, OFFSET_ENTRY.pack(offset, position), (len(self._offsets) - 1) * OFFSET_ENTRY.size)
+            place = (len(self._offsets) - 1) * OFFSET_ENTRY.size
+            _append(self._handles, self.path, OFFSET_ENTRY.pack(offset, position), place)
 
     def position_before(self, offset: int) -> int:
         """The position of a batch that begins at or before the relative `offset`: where to search from."""
@@ -75,8 +79,9 @@ class TimeEntry(NamedTuple):
 class TimeIndex:
     """The largest time up to a batch, with the relative offset of the batch that has it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, handles: Handles) -> None:
         self.path = path
+        self._handles = handles
         self._entries: list[TimeEntry] = []
 
     def __len__(self) -> int:
@@ -99,7 +104,8 @@ class TimeIndex:
         """Add an entry if it is later than the last. Raises OSError."""
         if timestamp > self.last.timestamp and offset > self.last.offset:
             self._entries.append(TimeEntry(timestamp, offset))
-            _append(self.path, TIME_ENTRY.pack(timestamp, offset), (len(self._entries) - 1) * TIME_ENTRY.size)
+            place = (len(self._entries) - 1) * TIME_ENTRY.size
+            _append(self._handles, self.path, TIME_ENTRY.pack(timestamp, offset), place)
 
     def offset_before(self, timestamp: int) -> int:
         """The relative offset to search from for the first record of `timestamp` or later."""
@@ -122,13 +128,9 @@ def _whole_entries(path: str, size: int) -> bytes:
     return data[: len(data) - len(data) % size]
 
 
-def _append(path: str, entry: bytes, position: int) -> None:
+def _append(handles: Handles, path: str, entry: bytes, position: int) -> None:
     """Write an entry at its place: a file that Java's broker left longer is cut there by the next `_cut`."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        os.pwrite(descriptor, entry, position)
-    finally:
-        os.close(descriptor)
+    os.pwrite(handles.get(path, create=True), entry, position)
 
 
 def _cut(path: str, size: int) -> None:

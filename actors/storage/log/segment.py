@@ -49,8 +49,8 @@ class Segment:
         """Of the first batch: from it the segment's age is counted."""
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = -1
-        self.offsets = OffsetIndex(f"{folder}/{base_offset:020d}.index")
-        self.times = TimeIndex(f"{folder}/{base_offset:020d}.timeindex")
+        self.offsets = OffsetIndex(f"{folder}/{base_offset:020d}.index", handles)
+        self.times = TimeIndex(f"{folder}/{base_offset:020d}.timeindex", handles)
         self._handles = handles
         self._index_interval = index_interval
         self._max_index = max_index
@@ -110,8 +110,9 @@ class Segment:
         if self.max_timestamp_offset >= 0:
             self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
         if Path(self.path).exists():
-            Path(self.offsets.path).touch()
-            Path(self.times.path).touch()
+            for path in (self.offsets.path, self.times.path):
+                self._handles.close(path)
+                Path(path).touch()
 
     def flush(self) -> None:
         """Make what was appended durable."""
@@ -215,6 +216,7 @@ class Segment:
         """Rule 4. Yields the header of each good batch; afterwards the file ends behind the last of them."""
         size = Path(self.path).stat().st_size
         for path in (self.offsets.path, self.times.path):
+            self._handles.close(path)
             Path(path).unlink(missing_ok=True)
         self._forget()
         end = self.base_offset
@@ -249,11 +251,13 @@ class Segment:
             self.first_timestamp = NO_TIMESTAMP
 
     def close(self) -> None:
-        """Close the file."""
-        self._handles.close(self.path)
+        """Close the files."""
+        for path in self.files:
+            self._handles.close(path)
 
     def _forget(self) -> None:
-        self.offsets, self.times = OffsetIndex(self.offsets.path), TimeIndex(self.times.path)
+        self.offsets = OffsetIndex(self.offsets.path, self._handles)
+        self.times = TimeIndex(self.times.path, self._handles)
         self.size = self._since_entry = 0
         self.first_timestamp = self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = -1
