@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tests.benchmarks.data_plane import APACHE, OURS, PRODUCE, Cluster, Load, apache_jars
 from tests.benchmarks.report import report
+from tests.waiting import until
 
 NODES = 3
 PARTITIONS = 1_000
@@ -39,13 +40,19 @@ def measure(kind: str, place: Path, jars: Path) -> Footprint:
         load.produce(cluster.bootstrap, cluster.topic(), PRODUCE["all_rf3_1mb"])
         memory = sum(_resident(node.process.pid) for node in cluster.nodes)
         cluster.topic(PARTITIONS)
-        time.sleep(IDLE_SECONDS / 2)  # followers have begun, and what was written is behind them
+        _pass(IDLE_SECONDS / 2)  # followers have begun, and what was written is behind them
         began, before = time.monotonic(), _cpu(cluster)
-        time.sleep(IDLE_SECONDS)
+        _pass(IDLE_SECONDS)
         idle = (_cpu(cluster) - before) / (time.monotonic() - began) / NODES
         return Footprint(cluster.ready_after, memory / 1e6, idle)
     finally:
         cluster.stop()
+
+
+def _pass(seconds: float) -> None:
+    """Let time go by: what is measured is that nothing happens."""
+    end = time.monotonic() + seconds
+    until(lambda: time.monotonic() >= end, what="time goes by", timeout=2 * seconds)
 
 
 def _resident(process: int) -> int:
