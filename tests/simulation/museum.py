@@ -145,7 +145,7 @@ INCIDENTS: tuple[Incident, ...] = (
         "2 create a 0,1 2,0\n4 slow 1 zk 1 for 3\n4.5 expire 0",
     ),
     Incident(
-        *("controller in name only", "KAFKA-13407", _in_name_only, "everybody is there", 0),
+        *("controller in name only", "KAFKA-13407", _in_name_only, "everybody is there", 163),
         "2 put /controller_epoch 2\n4 create a 0,1",
     ),
     Incident(
