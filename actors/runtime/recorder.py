@@ -61,10 +61,12 @@ _log = logging.getLogger("kafka_actors.trace")
 FLUSH_SECONDS = 0.25
 FLUSH_DELIVERIES = 1024
 SLICE_SECONDS = 0.0005
+MOST_SLICE_SECONDS = 0.004
+"""Slices grow to this with what waits: a record that stays behind would have to be caught up with in one go."""
 FRAME_BYTES = 4 << 20
 """Of text; a tenth of that compressed. What several records share is said once per frame."""
 MOST_WAITING = 1 << 16
-"""More deliveries than that do not wait for a slice: the node would be faster than its record, and memory would go."""
+"""Where more deliveries wait, each further one waits for a slice: a node faster than its record would fill memory."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -198,8 +200,10 @@ class Recorder:
         if waiting >= FLUSH_DELIVERIES or (waiting and self._now() >= self._flush_at):
             if self._writer is None:
                 self._waiting.clear()
-            elif self._loop is None or waiting >= MOST_WAITING:
+            elif self._loop is None:
                 self.flush()
+            elif waiting >= MOST_WAITING:
+                self._work(self._now() + MOST_SLICE_SECONDS)
             else:
                 self._slice_soon(self._loop)
         if self._loop is None:
@@ -233,7 +237,8 @@ class Recorder:
         self._slice_ahead = False
         if self._loop is None:
             return
-        if not self._work(self._now() + SLICE_SECONDS):
+        behind = 1 + len(self._waiting) / FLUSH_DELIVERIES
+        if not self._work(self._now() + min(SLICE_SECONDS * behind, MOST_SLICE_SECONDS)):
             self._slice_soon(self._loop)
         elif self._now() >= self._rest_at:
             self._rest_at = self._now() + FLUSH_SECONDS

@@ -187,17 +187,36 @@ def test_a_loop_is_held_up_by_slices_only(tmp_path: Path, time: Time, monkeypatc
     assert [record.n for record in read(tmp_path)] == [*range(1, 21), 20]
 
 
-def test_who_is_faster_than_the_slices_waits_for_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_faster_than_the_slices_waits_for_the_record_a_slice_each_time(
+    tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock that moves 0.1 ms with each step: the loop gets no turn here, and yet no more than this ever waits."""
     monkeypatch.setattr(recorder_module, "MOST_WAITING", 2000)
-    recorder = Recorder(tmp_path, node=0, now=lambda: 0.0)
+    recorder = Recorder(tmp_path, node=0, now=time.now)
+    step = FrameText.step
+    most_waiting, longest = 0, 0.0
+
+    def slow_step(text: FrameText) -> bool:
+        time.seconds += 0.0001
+        return step(text)
+
+    monkeypatch.setattr(FrameText, "step", slow_step)
 
     async def flood() -> None:
+        nonlocal most_waiting, longest
         recorder.attach(asyncio.get_running_loop())
-        for n in range(1, 5001):
+        for n in range(1, 20_001):
+            before = time.seconds
             recorder.delivered(delivery(n, None))
+            longest = max(longest, time.seconds - before)
+            most_waiting = max(most_waiting, len(recorder._waiting))
 
     asyncio.run(flood())
-    assert len(read(tmp_path)) == 4000
+    assert most_waiting <= 2000
+    assert 0 < longest <= recorder_module.MOST_SLICE_SECONDS + 0.0002
+    time.seconds += 20_000
+    recorder.close()
+    assert len(read(tmp_path)) == 20_001
 
 
 class Stranger:
