@@ -13,7 +13,6 @@ from messages.vocabulary import message
 NO_GENERATION = -1
 NO_MEMBER = ""
 """The member id of who has none yet."""
-NO_OFFSET = -1
 
 GROUP_KEY = 0
 """The key type of FindCoordinator that names a group; 1 names a transaction."""

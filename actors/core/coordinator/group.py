@@ -21,7 +21,7 @@ from actors.core.coordinator.group_states import (
     STABLE,
     Action,
 )
-from actors.core.coordinator.membership import COMMON_CODES, Member, Membership, Store
+from actors.core.coordinator.membership import COMMON_CODES, Member, Membership
 from actors.core.coordinator.offsets import CONSUMERS, Offsets, fetched, to_commit
 from actors.core.coordinator.records import Record
 from messages.broker import Forwarded
@@ -179,7 +179,7 @@ class Group(Membership):
             if self.generation > 0:  # before, nobody ever joined, and nothing of the group itself is in the log
                 records.append(GroupRecord(self.name, None))
         if records:
-            self._to_do.append(Store(0, tuple(records)))
+            self._store(None, *records)
 
     # ------------------------------------------------------------------------------------------------ admin
 

@@ -15,6 +15,7 @@ import attrs
 
 from actors.core.coordinator.group_states import GroupState
 from messages.cluster import TopicPartition
+from messages.data_requests import NO_OFFSET
 from messages.errors import NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.group_requests import (
     CommittedPartition,
@@ -26,7 +27,6 @@ from messages.group_requests import (
 from messages.groups import NO_TIME, CommittedOffset, OffsetEntry
 from messages.requests import PartitionError
 
-NO_OFFSET = -1
 CONSUMERS = "consumer"
 """The protocol type of consumers' groups."""
 
