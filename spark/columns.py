@@ -259,8 +259,9 @@ TAKEN: dict[str, Callable[[msgspec.Raw], _Columns]] = {
 }
 """What is taken out of the payload of a message, by its type."""
 
-_ALWAYS = ARROW.names[:15]
-_TAKEN_NAMES = ARROW.names[14:]
+_TAKEN_NAMES = ARROW.names[ARROW.get_field_index("request") :]
+"""The columns of payloads; `error` may come from one, too."""
+_NOTHING: tuple[Any, ...] = (None,) * len(_TAKEN_NAMES)
 _decode = msgspec.json.Decoder(_Row).decode
 
 
@@ -309,7 +310,7 @@ def _row(slice: Slice, row: _Row | Record) -> tuple[Any, ...]:
         except msgspec.MsgspecError:  # a payload that could not be encoded says so instead
             found = {}
         error = found.get("error", error)
-        taken = tuple([found.get(name) for name in _TAKEN_NAMES[1:]])
+        taken = tuple([found.get(name) for name in _TAKEN_NAMES])
     return (
         header.run,
         header.node,
@@ -328,6 +329,3 @@ def _row(slice: Slice, row: _Row | Record) -> tuple[Any, ...]:
         error,
         *taken,
     )
-
-
-_NOTHING: tuple[Any, ...] = (None,) * (len(ARROW.names) - 15)

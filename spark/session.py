@@ -28,11 +28,11 @@ class SparkUnavailable(Exception):
 
 
 def open_session(master: str = MASTER) -> SparkSession:
-    """A session (or the one there is), a few seconds to start. Its workers can import the trace's schema.
+    """A session (or the one there is), a few seconds to start. The caller stops it.
 
-    The caller stops it. Workers run this very Python,
-    unless PYSPARK_PYTHON says otherwise: PySpark's own default is whichever `python3` comes first. They import nothing
-    from the current folder, and what Spark keeps on disk goes where this process keeps its temporary files.
+    Its workers can import the trace's schema, and nothing from the current folder. They run this very Python, unless
+    PYSPARK_PYTHON says otherwise: PySpark's own default is whichever `python3` comes first. What Spark keeps on disk
+    goes where this process keeps its temporary files.
 
     Raises SparkUnavailable.
     """

@@ -193,9 +193,9 @@ def summarise(
         packing = Packing(folder, Path(place))  # its processes begin before there are threads
         say(f"reading {len(packing.told.runs)} runs, and starting Spark")
         with ThreadPoolExecutor(1) as starter:
-            starting = None if session is not None else starter.submit(open_session)
+            starting = starter.submit(lambda: session or open_session())
             packing.finish()
-            opened = session or (starting.result() if starting is not None else open_session())
+            opened = starting.result()
         try:
             return _asked(Path(place), packing.told, opened, say, only)
         finally:
