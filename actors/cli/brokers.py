@@ -155,16 +155,16 @@ def places_of(text: str) -> list[tuple[str, int]]:
     places = []
     for each in text.split(","):
         host, colon, port = each.strip().rpartition(":")
-        if not (host and colon and port.isdigit()):
+        if not (host and colon and port.isdecimal() and 0 < int(port) <= 65535):
             raise ValueError(f"'{each.strip()}' is no bootstrap server: it should be host:port")
         places.append((host.strip("[]"), int(port)))
     return places
 
 
 @contextmanager
-def brokers(bootstrap: str, timeout: float) -> Iterator[Brokers]:
-    """The cluster of these bootstrap servers, as long as the context. ValueError for what is no address."""
-    cluster = Brokers(places_of(bootstrap), timeout)
+def brokers(bootstrap: Sequence[tuple[str, int]], timeout: float) -> Iterator[Brokers]:
+    """The cluster of these bootstrap servers, as long as the context."""
+    cluster = Brokers(bootstrap, timeout)
     try:
         yield cluster
     finally:

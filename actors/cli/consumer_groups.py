@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from actors.cli.brokers import brokers
+from actors.cli.brokers import brokers, places_of
 from actors.cli.display import printable
 from actors.cli.group_admin import (
     GroupAdmin,
@@ -37,9 +37,20 @@ _DURATION = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
 
+_TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
+
+
+def _places(context: click.Context, parameter: click.Parameter, value: str) -> list[tuple[str, int]]:
+    try:
+        return places_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
 
 @click.command("consumer-groups", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
-@click.option("--bootstrap-server", metavar="HOST:PORT,..", required=True, help="Brokers to connect to.")
+@click.option(
+    "--bootstrap-server", metavar="HOST:PORT,..", required=True, callback=_places, help="Brokers to connect to."
+)
 @click.option("--list", is_flag=True, help="List all consumer groups.")
 @click.option("--describe", is_flag=True, help="Describe groups: offsets and lag, unless said otherwise.")
 @click.option("--delete", is_flag=True, help="Delete groups that are empty, with their offsets.")
@@ -66,19 +77,20 @@ _DURATION = re.compile(
 @click.option("--dry-run", is_flag=True, help="Only show what would be reset. The default.")
 @click.option("--export", is_flag=True, help="Show what is reset as topic,partition,offset.")
 @click.option(
-    "--timeout", type=int, default=5000, show_default=True, metavar="MS", help="How long to wait for brokers."
+    "--timeout",
+    type=click.IntRange(1),
+    default=5000,
+    show_default=True,
+    metavar="MS",
+    help="How long to wait for brokers.",
 )
-def command(bootstrap_server: str, timeout: int, **options: Any) -> int:
+def command(bootstrap_server: list[tuple[str, int]], timeout: int, **options: Any) -> int:
     """List, describe and delete consumer groups, and reset their offsets, as kafka-consumer-groups does."""
     action = _one_of(ACTIONS, options, "Command must include exactly one action")
     target = _target(options) if action == "reset_offsets" else None
     _check_use(action, options)
-    try:
-        with brokers(bootstrap_server, timeout / 1000) as cluster:
-            admin = GroupAdmin(cluster, lambda line: click.echo(printable(line)))
-            _act(admin, action, target, options)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    with brokers(bootstrap_server, timeout / 1000) as cluster:
+        _act(GroupAdmin(cluster, lambda line: click.echo(printable(line))), action, target, options)
     return 0
 
 
@@ -130,6 +142,9 @@ def _check_use(action: str, options: dict[str, Any]) -> None:
         whole = options["all_topics"] or options["from_file"] is not None
         if bool(options["topic"]) == whole and options["from_file"] is None:
             raise click.UsageError("Option --reset-offsets takes one of these options: --topic, --all-topics")
+        for topic in options["topic"]:
+            if _TOPIC.fullmatch(topic) is None:
+                raise click.UsageError(f"--topic {topic}: should be TOPIC, or TOPIC:0,1 for some of its partitions")
         if options["execute"] and options["dry_run"]:
             raise click.UsageError("Option --reset-offsets only accepts one of --execute and --dry-run")
 
@@ -152,7 +167,7 @@ def _target(options: dict[str, Any]) -> Target:
                 wanted = read_offsets(value)
                 options["topic"] = [f"{topic}:{number}" for topic, number in wanted]
                 return to_offsets(wanted)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise click.UsageError(f"{_said(scenario)} {value}: {error}") from error
     return {"to_earliest": to_earliest, "to_latest": to_latest, "to_current": to_current}[scenario]
 

@@ -191,15 +191,17 @@ class GroupAdmin:
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete groups. Failed where one cannot be."""
-        failed = []
+        done, failed = [], []
         for name in names:
             answer = self._cluster.ask_coordinator(
                 name, DeleteGroupsRequest(DELETE_VERSION, (name,)), lambda answer: answer.results[0].error_code
             )
-            if answer.results[0].error_code != NONE:
-                failed.append(f"* Group '{name}' could not be deleted due to: {name_of(answer.results[0].error_code)}")
-        done = [name for name in names if not any(f"'{name}'" in line for line in failed)]
-        quoted = ", ".join(f"'{name}'" for name in done)
+            code = answer.results[0].error_code
+            if code == NONE:
+                done.append(f"'{name}'")
+            else:
+                failed.append(f"* Group '{name}' could not be deleted due to: {name_of(code)}")
+        quoted = ", ".join(done)
         if failed:
             if done:
                 self._say(f"\nThese consumer groups were deleted successfully: {quoted}")
