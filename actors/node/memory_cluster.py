@@ -66,7 +66,7 @@ class MemoryCluster:
     """Nodes 0, 1, ... on `ports`, all below `directory`. `start` it, on the loop on which everything else is called.
 
     `overrides` are settings of Kafka's for all nodes. A session outlives its node by `session_seconds`. Raises
-    SettingsError for what is no setting.
+    SettingsError for what is wrong in them, ClusterError for what is no setting or not theirs to say, or without ports.
     """
 
     def __init__(
@@ -76,6 +76,8 @@ class MemoryCluster:
         overrides: Mapping[str, str] | None = None,
         session_seconds: float = 1.0,
     ) -> None:
+        if not ports:
+            raise ClusterError("a cluster has one broker at least")
         for name in OWN_SETTINGS:
             if name in (overrides or {}):
                 raise ClusterError(f"{name} is set for each node by the cluster itself")

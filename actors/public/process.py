@@ -102,6 +102,7 @@ class ClusterProcess:
             assert self._process.stdout is not None
             if not self._selector.select(ANSWER_SECONDS):
                 self._process.kill()
+                self._process.wait()  # else it might be taken for a warm one
                 raise ClusterError(f"{do}: the cluster's process did not answer within {ANSWER_SECONDS:g} s")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:

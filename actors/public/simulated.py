@@ -148,8 +148,9 @@ class SimulatedCluster:
 
     def start_broker(self, broker_id: int) -> None:
         """Start a stopped or killed broker again, on its disks, when its last session has expired."""
-        if broker_id in self.live_brokers or not 0 <= broker_id < self.brokers:
-            raise ClusterError(f"broker {broker_id} runs already, or there is none")
+        self._known(broker_id)
+        if broker_id in self.live_brokers:
+            raise ClusterError(f"broker {broker_id} runs already")
         self._until(
             lambda: not self._cluster.exists(f"/brokers/ids/{broker_id}"), f"broker {broker_id}'s session lives on"
         )
@@ -168,6 +169,10 @@ class SimulatedCluster:
         """Part two brokers from each other: nothing comes through, neither way, until `heal_network`."""
         from actors.simulation.cluster import host_of
 
+        self._known(a)
+        self._known(b)
+        if a == b:
+            raise ClusterError(f"broker {a} cannot be parted from itself")
         for pair in ((host_of(a), host_of(b)), (host_of(b), host_of(a))):
             self._cluster.cut(*pair)
             self._cut.append(pair)
@@ -228,6 +233,10 @@ class SimulatedCluster:
     def _is_ready(self, broker_id: int) -> bool:
         node = self._cluster.machines[broker_id].node
         return node is not None and node.ready is not None
+
+    def _known(self, broker_id: int) -> None:
+        if not 0 <= broker_id < self.brokers:
+            raise ClusterError(f"there is no broker {broker_id}; there are {', '.join(map(str, range(self.brokers)))}")
 
     def _live(self, broker_id: int) -> None:
         if broker_id not in self.live_brokers:

@@ -106,6 +106,8 @@ def test_a_group_goes_on_where_it_was(brokers: int) -> None:
 
 
 def test_what_cannot_be_is_said() -> None:
+    with pytest.raises(ClusterError, match="one broker at least"):
+        KafkaCluster(0).start()
     cluster = KafkaCluster(2)
     with pytest.raises(ClusterError, match="does not run; start"):
         cluster.create_topic("t")

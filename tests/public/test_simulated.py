@@ -81,8 +81,14 @@ def test_what_cannot_be_is_said() -> None:
             cluster.create_topic("t", replication_factor=3)
         with pytest.raises(ClusterError, match="broker 4 does not run; 0 do"):
             cluster.kill(4)
-        with pytest.raises(ClusterError, match="runs already"):
+        with pytest.raises(ClusterError, match="broker 0 runs already"):
             cluster.start_broker(0)
+        with pytest.raises(ClusterError, match="there is no broker 1; there are 0"):
+            cluster.start_broker(1)
+        with pytest.raises(ClusterError, match="there is no broker 3; there are 0"):
+            cluster.partition_network(0, 3)
+        with pytest.raises(ClusterError, match="cannot be parted from itself"):
+            cluster.partition_network(0, 0)
         with pytest.raises(TimeoutError, match=r"not so within 5 s of virtual time; last seen: \[\]"):
             cluster.wait_for(list, timeout=5)
         directory = cluster.trace_dir
