@@ -31,7 +31,7 @@ COMMANDS = {
     "status": "Show health, controller, brokers, partitions and queues.",
     "summary": "Summarise traces with Spark.",
     "topics": "Create, list, describe, alter and delete topics.",
-    "trace": "Give a trace of inputs back what it leaves out.",
+    "trace": "Expand traces of inputs to full ones, or pack traces as Parquet.",
     "up": "Run a cluster on this machine.",
 }
 """Each command, and what it is for; it is the function `command` of the module of its name (a dash is an underscore),

@@ -1,4 +1,4 @@
-"""`kafka-actors trace expand DIR --to DIR`: traces of inputs (trace.detail=inputs) as full ones, by replaying them."""
+"""`kafka-actors trace`: traces of inputs (trace.detail=inputs) as full ones, by replaying them; traces as Parquet."""
 
 from __future__ import annotations
 
