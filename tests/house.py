@@ -102,8 +102,8 @@ ROOMS: dict[str, Room] = {
         touches="files chance threads",
     ),
     "actors.cli": Room(
-        f"{_RULES} messages.wire messages.trace actors.core.controller actors.core.broker actors.node actors.runtime"
-        " actors.simulation"
+        f"{_RULES} messages.wire messages.trace actors.core.controller actors.core.broker actors.core.coordinator"
+        " actors.node actors.runtime actors.simulation"
         " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
         others="click rich prometheus_client",
         touches=_EVERYTHING,

@@ -7,7 +7,6 @@ Rule 2: offsets are reset of inactive groups alone, and only looked at unless --
 from __future__ import annotations
 
 import csv
-import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 from actors.cli.app import Failed
 from actors.cli.brokers import Brokers, name_of
+from actors.core.coordinator.records import assigned_partitions
 from messages.cluster import TopicPartition
 from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
 from messages.errors import NONE
@@ -140,7 +140,7 @@ class GroupAdmin:
         )
 
     def _rows(self, group: DescribedGroup, committed: Offsets) -> list[Row]:
-        owners = {tp: member for member in group.members for tp in assigned(member.member_assignment)}
+        owners = {tp: member for member in group.members for tp in assigned_partitions(member.member_assignment)}
         partitions = [*owners, *(tp for tp in committed if tp not in owners)]
         ends = self.offsets(partitions, LATEST)
         rows = []
@@ -164,7 +164,7 @@ class GroupAdmin:
             columns.append(("ASSIGNMENT", 0))
         rows = []
         for member in group.members:
-            parts = assigned(member.member_assignment)
+            parts = assigned_partitions(member.member_assignment)
             row = [name, member.member_id, member.client_host, member.client_id, str(len(parts))]
             if static:
                 row.insert(2, member.group_instance_id or NOBODY)
@@ -281,22 +281,6 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> str:
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)
     return ", ".join(f"{topic}({','.join(map(str, sorted(numbers)))})" for topic, numbers in sorted(topics.items()))
-
-
-def assigned(assignment: bytes) -> list[TopicPartition]:
-    """The partitions of a consumer's assignment; none where it is not one that consumers understand."""
-    try:
-        found = []
-        (topics,), at = struct.unpack_from(">i", assignment, 2), 6
-        for _ in range(topics):
-            (length,) = struct.unpack_from(">h", assignment, at)
-            name, at = assignment[at + 2 : at + 2 + length].decode(), at + 2 + length
-            (count,) = struct.unpack_from(">i", assignment, at)
-            found += [TopicPartition(name, n) for n in struct.unpack_from(f">{count}i", assignment, at + 4)]
-            at += 4 + 4 * count
-    except (struct.error, UnicodeDecodeError):
-        return []
-    return found
 
 
 # ---------------------------------------------------------------------------------------------------- where to go on

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from actors.cli.brokers import places_of
 from actors.cli.consumer_groups import _duration, command
-from actors.cli.group_admin import assigned, moment_of, read_offsets
+from actors.cli.group_admin import moment_of, read_offsets
 from messages.cluster import TopicPartition
 
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
@@ -87,9 +87,3 @@ def test_offsets_of_a_file(tmp_path: Path) -> None:
     file.write_text("t,0\n")
     with pytest.raises(ValueError):
         read_offsets(file)
-
-
-def test_assignments() -> None:
-    two = b"\0\1\0\0\0\2" + b"\0\1t\0\0\0\2\0\0\0\0\0\0\0\1" + b"\0\1u\0\0\0\1\0\0\0\3" + b"\xff\xff\xff\xff"
-    assert assigned(two) == [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 3)]
-    assert [assigned(each) for each in (b"", b"\0\1", two[:15], b"\0\0\0\0\0\0")] == [[], [], [], []]

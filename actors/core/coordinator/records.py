@@ -33,6 +33,9 @@ WITH_EXPIRY = 1
 FORMATS = (((2, 3), (3, 3)), ((2, 1), (3, 2)), ((0, 10, 1), (1, 1)), ((0, 0), (1, 0)))
 """(first protocol version, (offset version, group version)), the newest first."""
 
+DAMAGED = (struct.error, UnicodeDecodeError, IndexError)
+"""What reading raises where bytes are cut or damaged."""
+
 
 class DamagedRecord(ValueError):
     """A record of the log that cannot be what its versions say."""
@@ -63,7 +66,7 @@ def read_record(key: bytes, value: bytes | None) -> Record | None:
             return OffsetRecord(group, partition, None if value is None else _read_offset(_Reader(value)))
         if reader.version == GROUP_KEY:
             return GroupRecord(reader.text(), None if value is None else _read_group(_Reader(value)))
-    except (struct.error, UnicodeDecodeError, IndexError) as error:
+    except DAMAGED as error:
         raise DamagedRecord(f"a record with the key {key.hex()} is cut or damaged: {error}") from error
     return None
 
@@ -203,6 +206,19 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> tuple[str, ...] | None:
         for subscription in subscriptions:
             reader = _Reader(subscription)
             topics.update([reader.text() for _ in range(reader.number("i"))])
-    except (struct.error, UnicodeDecodeError, IndexError):
+    except DAMAGED:
         return None
     return tuple(sorted(topics))
+
+
+def assigned_partitions(assignment: bytes) -> list[TopicPartition]:
+    """The partitions of a consumer's assignment; none where it is not one that consumers understand."""
+    found: list[TopicPartition] = []
+    try:
+        reader = _Reader(assignment)
+        for _ in range(reader.number("i")):
+            topic = reader.text()
+            found += [TopicPartition(topic, reader.number("i")) for _ in range(reader.number("i"))]
+    except DAMAGED:
+        return []
+    return found

@@ -13,6 +13,7 @@ from actors.core.coordinator.placement import slot
 from actors.core.coordinator.records import (
     DamagedRecord,
     Record,
+    assigned_partitions,
     key_value,
     read_record,
     subscribed_topics,
@@ -139,6 +140,12 @@ def test_topics_of_subscriptions() -> None:
     assert subscribed_topics([one, two]) == ("a", "b", "c")
     assert subscribed_topics([one, b"\0\0\0\0\0\2\0\1c"]) is None
     assert subscribed_topics([]) == ()
+
+
+def test_partitions_of_assignments() -> None:
+    two = b"\0\1\0\0\0\2" + b"\0\1t\0\0\0\2\0\0\0\0\0\0\0\1" + b"\0\1u\0\0\0\1\0\0\0\3" + b"\xff\xff\xff\xff"
+    assert assigned_partitions(two) == [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 3)]
+    assert [assigned_partitions(each) for each in (b"", b"\0\1", two[:15], b"\0\0\0\0\0\0")] == [[], [], [], []]
 
 
 # ------------------------------------------------------------------------------------------------ loading
