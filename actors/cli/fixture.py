@@ -22,14 +22,13 @@ from typing import Any, TypeAlias
 
 import click
 
-from actors.cli.node_log import logging_to
+from actors.cli.node_log import CLUSTER_LOG, logging_to
 from actors.node.free_ports import free_ports
 from actors.node.memory_cluster import ClusterError, MemoryCluster
 from actors.node.settings import SettingsError
 
 Deed: TypeAlias = Callable[..., Awaitable[object]]
 
-LOG_NAME = "cluster.log"
 LONGEST_LINE = 1 << 20
 
 
@@ -100,7 +99,7 @@ class Stage:
             raise ClusterError("a cluster runs already; stop it first, or start another process")
         place = Path(directory).absolute()
         place.mkdir(parents=True, exist_ok=True)
-        self._open.enter_context(logging_to(place / LOG_NAME))
+        self._open.enter_context(logging_to(place / CLUSTER_LOG))
         try:
             self._running = MemoryCluster(place, free_ports(brokers), settings, session_timeout)
             await self._running.start()

@@ -10,6 +10,9 @@ from pathlib import Path
 FILES = {"kafka.controller": "controller.log", "state.change.logger": "state-change.log"}
 """Logger -> the file that operators know it by (Kafka's log4j.properties). The log has it all as well."""
 
+CLUSTER_LOG = "cluster.log"
+"""Where the nodes of a cluster that is one process say what they have to say, in its folder."""
+
 LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 

@@ -23,7 +23,8 @@ from actors.cli.broker import override_option
 from actors.cli.cluster_file import IN_MEMORY
 from actors.cli.display import console, table
 from actors.cli.local_cluster import DOOR, OWN_SETTINGS, LocalCluster, busy, how_it_ended
-from actors.cli.up_in_memory import LOG_NAME, run_in_memory
+from actors.cli.node_log import CLUSTER_LOG
+from actors.cli.up_in_memory import run_in_memory
 from actors.node.free_ports import HOST, free_ports
 from actors.node.settings import settings_of, zookeeper_places
 from messages.conversation import AskFailed
@@ -170,7 +171,7 @@ def _show(description: dict[str, Any], detached: bool = False) -> None:
     out = console()
     place, nodes = Path(description["dir"]), description["brokers"]
     in_memory = description["zookeeper"] == IN_MEMORY
-    logs = [LOG_NAME if in_memory else f"node-{n['id']}/node.log" for n in nodes]
+    logs = [CLUSTER_LOG if in_memory else f"node-{n['id']}/node.log" for n in nodes]
     rows = [(n["id"], f"{n['host']}:{n['port']}", n["pid"], log) for n, log in zip(nodes, logs, strict=True)]
     out.print(table(f"kafka-actors: {len(nodes)} nodes, all of it in {place}", COLUMNS, rows))
     script = Path(sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else sys.executable).absolute().with_name(PROGRAM)

@@ -16,11 +16,9 @@ from typing import Any
 from actors.cli.app import Failed
 from actors.cli.cluster_file import IN_MEMORY, write_cluster
 from actors.cli.local_cluster import SESSION_TIMEOUT_MS, only_user_of
-from actors.cli.node_log import logging_to
+from actors.cli.node_log import CLUSTER_LOG, logging_to
 from actors.node.free_ports import HOST
 from actors.node.memory_cluster import ClusterError, MemoryCluster
-
-LOG_NAME = "cluster.log"
 
 
 def run_in_memory(
@@ -36,7 +34,7 @@ def run_in_memory(
     """
     directory.mkdir(parents=True, exist_ok=True)
     with only_user_of(directory):
-        with logging_to(directory / LOG_NAME):
+        with logging_to(directory / CLUSTER_LOG):
             try:
                 asyncio.run(
                     _run(MemoryCluster(directory, ports, overrides, SESSION_TIMEOUT_MS / 1000), stop_signals, ready)
