@@ -63,6 +63,8 @@ class SimulatedCluster:
         seed: int = 0,
         directory: str | Path | None = None,
     ) -> None:
+        if brokers < 1:
+            raise ClusterError("a cluster has one broker at least")
         _enter_the_house()
         from actors.node.settings import SettingsError, fields_of
 

@@ -70,6 +70,8 @@ def test_a_life_in_virtual_time_is_the_same_again_and_replays(tmp_path: Path) ->
 
 
 def test_what_cannot_be_is_said() -> None:
+    with pytest.raises(ClusterError, match="one broker at least"):
+        SimulatedCluster(0)
     with pytest.raises(ClusterError, match="did you mean min"):
         SimulatedCluster(settings={"min.insync.replica": 2})
     with pytest.raises(ClusterError, match=r"broker\.id cannot be set here"):
