@@ -69,8 +69,9 @@ class Aside:
         if kill:
             with suppress(ProcessLookupError):
                 os.kill(self._child, signal.SIGKILL)
-        os.waitpid(self._child, 0)
         os.close(self._pipe)
+        with suppress(ChildProcessError):  # where the process was started to ignore SIGCHLD, nobody is left to wait for
+            os.waitpid(self._child, 0)
 
     def _readable(self) -> None:
         came = os.read(self._pipe, _AT_ONCE)

@@ -32,7 +32,7 @@ import zstandard
 from thespian.actors import ActorAddress
 
 from actors.runtime.aside import Aside
-from actors.runtime.base import LocalBase
+from actors.runtime.base import LocalBase, class_name
 from actors.runtime.code_version import code_version
 from actors.runtime.delivery import Delivery
 from actors.runtime.reference import ActorRef
@@ -213,7 +213,7 @@ class Recorder:
         """A top-level actor was created from outside, after delivery `n`: of its system the snapshots are."""
         if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
             self._base = address.base
-        where = f"{actor_class.__module__}:{actor_class.__qualname__}"
+        where = class_name(actor_class)
         self._waiting.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
     # -------------------------------------------------------------------------------------------- writing
@@ -316,12 +316,14 @@ class Recorder:
         if writer.segment < self._snapshot_at or not base.resting:
             return
         self.flush()
-        with self._guarded():
-            if self._loop is None:
-                self._write_snapshot(base)
-            else:
-                take = partial(self._take_piece, base.n)
-                self._aside = Aside(partial(read_out, base), self._loop, take, self._snapshot_done)
+        if self._loop is None:
+            self._write_snapshot(base)
+            return
+        try:
+            take = partial(self._take_piece, base.n)
+            self._aside = Aside(partial(read_out, base), self._loop, take, self._snapshot_done)
+        except OSError as error:
+            self._snapshot_done(f"{type(error).__name__}: {error}")
 
     def _write_snapshot(self, base: LocalBase) -> None:
         """All of it, at once."""

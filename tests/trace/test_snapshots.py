@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import signal
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
+from actors.runtime.aside import Aside
 from actors.runtime.recorder import Recorder
 from actors.runtime.replay_report import SAME, SAME_EARLY, RunReplay
 from actors.runtime.replayer import Replay, replay_directory, replay_run
@@ -19,7 +22,7 @@ from messages.node import StartBridge
 from messages.trace.errors import Damaged
 from messages.trace.frames import RECORDS, SNAPSHOT
 from messages.trace.runs import Records, Run, snapshots
-from messages.trace.snapshots import Snapshot, pieces
+from messages.trace.snapshots import Piece, Snapshot, pieces
 from messages.trace.text import compress, decompress
 from messages.trace.writer import RunWriter
 from tests.trace.altering import kill, only_run, rows_of
@@ -323,6 +326,48 @@ def test_a_child_that_dies_costs_its_snapshot_and_nothing_else(
     asyncio.run(life())
     assert "a snapshot for the trace in" in caplog.text
     assert only(tmp_path).result == SAME
+
+
+def test_where_no_process_can_be_had_the_record_goes_on_without_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails() -> int:
+        raise BlockingIOError(errno.EAGAIN, "too many processes")
+
+    async def life() -> None:
+        small = Small(tmp_path, segment_bytes=1)
+        small.recorder.attach(asyncio.get_running_loop())
+        monkeypatch.setattr("os.fork", fails)
+        async with asyncio.timeout(30):
+            while "too many processes" not in caplog.text:
+                small.base.clock.advance(0.3)
+                small.inject(BrokerChange())
+                await asyncio.sleep(0.01)
+        assert not small.recorder.failed
+        small.recorder.close()
+
+    asyncio.run(life())
+    assert "a snapshot for the trace in" in caplog.text
+    assert only(tmp_path).result == SAME
+
+
+def test_a_child_is_heard_to_its_end_where_nobody_may_wait_for_it() -> None:
+    """As under a parent that ignores SIGCHLD: the system itself takes dead children away."""
+    heard: list[Piece] = []
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    async def life() -> str:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[str] = loop.create_future()
+        Aside(lambda tell: tell(Piece(b"a piece", 1)), loop, heard.append, done.set_result)
+        async with asyncio.timeout(30):
+            return await done
+
+    try:
+        assert asyncio.run(life()) == ""
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert heard == [Piece(b"a piece", 1)]
 
 
 class _Disk:
