@@ -137,6 +137,6 @@ def _outside(disks: Disks, result: Any) -> Any:
     """A result, with the names that a node knows."""
     if isinstance(result, str):
         return disks.name(result)
-    if isinstance(result, tuple) and type(result) is tuple:
+    if type(result) is tuple:
         return tuple([_outside(disks, part) for part in result])
     return result

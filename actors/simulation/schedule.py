@@ -63,7 +63,9 @@ class Schedule:
 
 
 def _said(value: bool | float) -> str:
-    return ("no", "yes")[value] if isinstance(value, bool) else f"{value:g}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, int) else f"{value:.15g}"
 
 
 def parse(text: str) -> Schedule:

@@ -116,15 +116,12 @@ def _simpler(deed: Deed) -> Iterator[Deed]:
     """Deeds that do less of the same."""
     if deed.name == REST:
         return
-    lists = [place for place, arg in enumerate(deed.args) if "," in arg or arg.isdecimal()]
     if deed.name.endswith(("create", "grow")) and len(deed.args) > 2:
         yield attrs.evolve(deed, args=deed.args[:-1])
         yield attrs.evolve(deed, args=(deed.args[0], *deed.args[2:]))
-    for place in lists:
-        if "," in deed.args[place]:
-            args = list(deed.args)
-            args[place] = deed.args[place].rpartition(",")[0]
-            yield attrs.evolve(deed, args=tuple(args))
+    for place, arg in enumerate(deed.args):
+        if "," in arg:
+            yield attrs.evolve(deed, args=(*deed.args[:place], arg.rpartition(",")[0], *deed.args[place + 1 :]))
     if deed.seconds is not None:
         for seconds in (0.5, 1.0, 8.0, round(deed.seconds / 2, 3)):
             if seconds < deed.seconds:

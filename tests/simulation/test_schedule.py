@@ -10,9 +10,9 @@ from actors.simulation.deeds import DEEDS, FAULTS, WORK, Known, invent
 from actors.simulation.schedule import REST, BadSchedule, Deed, Schedule, parse
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [*range(5), 20261121, 2**64])
 def test_a_schedule_is_the_text_that_it_is_kept_as(seed: int) -> None:
-    schedule = invent(seed, brokers=5, duration=200.0)
+    schedule = invent(seed, brokers=5, duration=1234.567)
     assert parse(schedule.text()) == schedule
     assert parse(f"# found somewhere\n\n{schedule.text()}") == schedule
 
