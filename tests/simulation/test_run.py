@@ -6,13 +6,16 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from actors.node.node import NodeActor
 from actors.runtime.replayer import replay_directory
+from actors.simulation.checker import Acknowledged, Checker, Rested
 from actors.simulation.deeds import FAULTS, invent
+from actors.simulation.invariants import INVARIANTS, Invariant
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 
@@ -108,6 +111,18 @@ SEEDS = {
 def test_what_was_found_once_stays_mended(name: str) -> None:
     outcome = run(parse(SEEDS[name]))
     assert outcome.violation is None, outcome.violation
+
+
+def test_what_was_acknowledged_and_is_not_there_is_told() -> None:
+    def forge(law: Checker, change: Rested) -> Iterator[str]:
+        for acknowledged in law.acknowledged.values():
+            acknowledged[1 << 40] = Acknowledged(b"nobody wrote this", 0, 0.0)
+        yield from ()
+
+    schedule = invent(1, duration=20.0, faults=(), records=True)
+    assert run(schedule).violation is None
+    outcome = run(schedule, invariants=(Invariant("forged", "this test", Rested, forge), *INVARIANTS))
+    assert outcome.violation is not None and outcome.violation.invariant == "nothing acknowledged is lost"
 
 
 def test_every_fault_has_a_run_of_its_own() -> None:
