@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from actors.simulation.explore import explore
 from actors.simulation.run import Outcome, run
 from actors.simulation.schedule import REST, BadSchedule, Schedule, parse
 from actors.simulation.shrink import Shrinker
+from messages.node import NodeSettings
 
 
 def _faults(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -107,9 +109,18 @@ def _read(path: Path) -> Schedule:
         read = parse(path.read_text(encoding="utf-8"))
     except (BadSchedule, UnicodeDecodeError) as error:
         raise Failed(f"{path}: {error}") from error
+    for name, _ in read.settings:
+        if name not in inspect.signature(NodeSettings).parameters:
+            raise Failed(f"{path}: set {name}: there is no such setting of a node")
     for deed in read.deeds:
-        if deed.name != REST and deed.name not in DEEDS:
+        if deed.name == REST:
+            continue
+        if deed.name not in DEEDS:
             raise Failed(f"{path}: there is no deed {deed.name!r}; there are {', '.join((REST, *DEEDS))}")
+        try:
+            inspect.signature(DEEDS[deed.name].do).bind(None, *deed.args)
+        except TypeError as error:
+            raise Failed(f"{path}: {deed}: {error}") from error
     return read
 
 
