@@ -78,11 +78,6 @@ class Machine:
     link: ZooKeeperLink | None = None
     starts: int = 0
 
-    @property
-    def is_up(self) -> bool:
-        """Does a process live there, that is not on its way out?"""
-        return self.state in (UP, PAUSED)
-
 
 class Cluster:
     """`brokers` nodes, none of them started. `root` is a folder for their disks and traces.

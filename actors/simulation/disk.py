@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 import random
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,10 +105,6 @@ class Disks:
                     if segments:
                         size = segments[-1].stat().st_size
                         os.truncate(segments[-1], chance.randint(0, size))
-
-    def remove(self) -> None:
-        """Everything is to go."""
-        shutil.rmtree(self._root, ignore_errors=True)
 
 
 class _Port:

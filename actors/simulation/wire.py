@@ -72,7 +72,3 @@ class Wires:
             self._delays[source, target] = delay
         else:
             self._delays.pop((source, target), None)
-
-    def forget(self, stream: Hashable) -> None:
-        """Nothing more comes of this stream."""
-        self._arrivals.pop(stream, None)
