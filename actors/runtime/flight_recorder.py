@@ -190,10 +190,13 @@ class FlightRecorder:
             self._let_go(self._stretches[0].begins)
 
     def _bound(self, n: int) -> None:
-        """Nobody rests, and memory is not for ever: what is kept then has no snapshot to begin with."""
-        if n - self._stretches[0].begins > 4 * self._deliveries:
-            self._stretches = deque((Stretch(n - self._deliveries, ()),))
-            self._let_go(n - self._deliveries)
+        """Nobody rests, and memory is not for ever: where no later snapshot is left, what is kept begins with none."""
+        stretches = self._stretches
+        while n - stretches[0].begins > 4 * self._deliveries:
+            stretches.popleft()
+            if not stretches:
+                stretches.append(Stretch(n - self._deliveries, ()))
+            self._let_go(stretches[0].begins)
 
     def _let_go(self, n: int) -> None:
         kept = self._kept

@@ -163,6 +163,21 @@ def test_who_never_rests_does_not_cost_memory_for_ever(tmp_path: Path) -> None:
     assert run.ended is not None and run.ended.records < 5 * KEPT
 
 
+def test_a_snapshot_that_is_recent_enough_stays_where_nobody_rests_any_more(tmp_path: Path) -> None:
+    flying = Flying(tmp_path)
+    while flying.base.n < KEPT + 10:
+        flying.live()
+    flying.base.outsider("store", lambda message, sender: None)
+    while flying.base.n <= 4 * KEPT + 5:
+        flying.base.clock.advance(0.5)
+        flying.inject(BrokerChange())
+    assert not flying.base.resting
+    flying.recorder.dump()
+    [run], [replayed] = runs(tmp_path), replays(tmp_path)
+    assert replayed.result == SAME_EARLY, replayed
+    assert run.header.begins > 0
+
+
 # ------------------------------------------------------------------------------------------------ attacks
 
 
@@ -186,7 +201,7 @@ def test_where_a_dump_begins_cannot_be_altered(tmp_path: Path) -> None:
 def test_beside_a_loop_children_do_the_work(tmp_path: Path) -> None:
     async def life() -> None:
         loop = asyncio.get_running_loop()
-        recorder = FlightRecorder(tmp_path, node=0, deliveries=KEPT)
+        recorder = FlightRecorder(tmp_path, node=0, deliveries=4 * KEPT)
         base = LocalBase(clock=RealClock(), observer=recorder, ports={"disk": Disk(), "time": Clock()})
         store, out = Store(base), base.outsider("process", lambda message, sender: None)
         boss = local_system(base).createActor(Boss)
@@ -194,7 +209,7 @@ def test_beside_a_loop_children_do_the_work(tmp_path: Path) -> None:
         recorder.attach(loop)
         base.inject(boss, StartBridge(store.address, out), out)
         async with asyncio.timeout(30):
-            while recorder.dumps < 4:
+            while recorder.dumps < 4 or not any(run.header.begins for run in runs(tmp_path)):
                 before = base.n
                 while base.n < before + 3 * KEPT:
                     base.inject(boss, BrokerChange(), out)
