@@ -269,4 +269,6 @@ class Stream:
 
     def _lost(self) -> None:
         self._socket.close()
-        self._receiver.connection_lost()
+        receiver = self._receiver
+        del self._receiver  # it holds us: an old connection is freed by its last reference alone
+        receiver.connection_lost()
