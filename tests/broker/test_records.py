@@ -408,6 +408,19 @@ def test_row_4_2_within_a_session_partitions_are_named_that_have_something_to_sa
     assert reader.fetch() == {}, "forgotten"
 
 
+def test_a_partition_that_a_request_names_and_forgets_is_forgotten(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    lead_three(broker)
+    reader, other = Reader(broker), Reader(broker)
+    reader.fetch(*at(0, 0))
+    other.fetch(*at(0, 0))
+    assert reader.fetch(FetchPartition(U[0], 0, 1 << 20), forgotten=(U[0],)) == {}
+    produce(broker, batch(b"a"), partition=U[0])
+    assert (reader.fetch(), list(other.fetch())) == ({}, [0])
+    assert not caplog.records, "no actor has failed"
+
+
 def test_a_parked_fetch_hears_of_the_partition_that_grew_and_of_no_other(broker: Broker) -> None:
     lead_three(broker)
     reader = Reader(broker)

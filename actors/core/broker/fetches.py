@@ -111,7 +111,8 @@ class Fetches:
             self._answer(session, session.fetch)
         self._leave(session, request.forgotten)
         for part in request.partitions:
-            self._readers.setdefault(part.partition, {})[session.key] = session
+            if part.partition in session.partitions:  # and not forgotten at the same time
+                self._readers.setdefault(part.partition, {})[session.key] = session
         if not self._near(request):
             for partition in [partition for partition in session.unread if self._has_nothing(session, partition)]:
                 del session.unread[partition]
