@@ -89,13 +89,15 @@ class Connection:
         """Whether controllers and brokers may come in here."""
         self._gateway = gateway
         self._allowance = Allowance(settings.trace_client_bytes_per_second)
-        host, port = (connected.getpeername() or ("?", "?"))[:2]
-        self._peer, self._host = f"{host}:{port}", f"/{host}"
+        port = connected.getpeername()[1]
+        self._peer, self._host = f"{address}:{port}", f"/{address}"
         self._under_way: deque[_UnderWay] = deque()
         self._bytes_under_way = 0
         self._only_produce = True
         """Whether all of them are Produce requests."""
         self._decoding = False
+        self._beginning = False
+        """Whether requests are being begun: an answer that comes at once begins none itself."""
         self._size = 0
         """Bytes of the request that is being read."""
         self._steps: dict[int, Steps[Any]] = {}
@@ -140,6 +142,9 @@ class Connection:
 
     def _go_on(self) -> None:
         """Begin the requests whose turn it is."""
+        if self._beginning:
+            return
+        self._beginning = True
         try:
             while self._is_free():
                 frame = self._stream.frames.take()
@@ -149,6 +154,8 @@ class Connection:
                 self._begin(frame)
         except WireError as error:
             self.refuse(str(error))
+        finally:
+            self._beginning = False
         self._regulate()
 
     def _is_free(self) -> bool:

@@ -373,6 +373,22 @@ def test_orders_are_taken_from_the_listener_of_the_brokers_alone(api: Api) -> No
     run_with_gateway(scenario, listeners=TWO, inter_broker_listener_name="INTERNAL")
 
 
+def test_a_flood_of_orders_is_refused_one_after_the_other() -> None:
+    """Without one refusal inside the other: the stack would end before the bytes that a connection takes at once do."""
+    count = 500
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        stranger = await Client.of(gateway, "CLIENTS")
+        request, _ = ORDERS["ControlledShutdown"]
+        stranger.writer.write(b"".join(encode_request(request, id, "x") for id in range(count)))
+        for id in range(count):
+            assert int.from_bytes((await stranger.frame())[:4], "big") == id
+        await stranger.ask()
+
+    run_with_gateway(scenario, listeners=TWO, inter_broker_listener_name="INTERNAL")
+
+
 def test_a_node_with_one_listener_takes_orders_from_whoever_reaches_it() -> None:
     request, _ = ORDERS["StopReplica"]
 

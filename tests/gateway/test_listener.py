@@ -319,6 +319,21 @@ def test_no_host_means_every_interface(host: str, reached: list[str]) -> None:
     assert asyncio.run(reachable()) == reached
 
 
+def test_a_client_that_came_by_ipv4_is_named_by_its_ipv4_address() -> None:
+    """Also where it came in through a socket for both."""
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("needs IPv6")
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
+        base.inject(gateway.address, ServeClients(handler))
+        _, writer = await asyncio.open_connection("127.0.0.1", gateway.ports["PLAINTEXT"])
+        writer.write(encode_request(ApiVersionsRequest(0), 1, "x"))
+        await eventually(lambda: [request.client_host for request in seen] == ["/127.0.0.1"])
+        writer.close()
+
+    run_with_gateway(scenario, listeners=(Endpoint("PLAINTEXT", "", 0),))
+
+
 def test_a_stop_closes_everything(tmp_path: Path) -> None:
     with ServedBroker(tmp_path) as broker:
         connection = client(broker)
