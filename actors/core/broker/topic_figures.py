@@ -6,6 +6,7 @@ Rule 2: a produce that is refused for what Kafka foresees is no failed one. A ba
         bytes as rejected.
 Rule 3: a topic that is followed here, and led nowhere here, has no figures of leaders any more. Those of followers are
         of all topics together, and stay.
+Rule 4: a topic that is nowhere is not counted: names that clients make up would be figures for ever.
 """
 
 from __future__ import annotations
@@ -38,8 +39,7 @@ OF_LEADERS = (MESSAGES_IN, BYTES_IN, BYTES_REJECTED, PRODUCES, FAILED_PRODUCES)
 
 FORESEEN = frozenset(
     {
-        *(UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE),
-        *(CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR),
+        *(NOT_LEADER_OR_FOLLOWER, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR),
     }
 )
 """Codes of a produce that is refused, and did not fail (rule 2). Of a fetch it is so with all."""
@@ -69,6 +69,8 @@ class TopicFigures:
         """A produce is answered."""
         for part, result in zip(request.partitions, results, strict=True):
             topic, code = part.partition.topic, result.error_code
+            if code == UNKNOWN_TOPIC_OR_PARTITION:
+                continue
             self.count(PRODUCES, topic)
             if code == NONE:
                 self.count(BYTES_IN, topic, part.records.body.size)
@@ -82,6 +84,8 @@ class TopicFigures:
         """A fetch is answered."""
         for result in results:
             topic, size = result.partition.topic, result.body.size
+            if result.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+                continue
             self.count(FETCHES, topic)
             if size:
                 self.count(BYTES_OUT if request.replica_id == CONSUMER else REPLICATION_OUT, topic, size)

@@ -7,7 +7,13 @@ import pytest
 from actors.core.broker.topic_figures import OF_LEADERS, PREFIX, TopicFigures, metric, outdated
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchedPartition, FetchRequest, ProducedPartition, ProducePartition, ProduceRequest
-from messages.errors import INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, NONE, NOT_LEADER_OR_FOLLOWER
+from messages.errors import (
+    INVALID_TIMESTAMP,
+    MESSAGE_TOO_LARGE,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from messages.wire.record_batch import body_of, read_records
 from tests.storage.batches import batch
 
@@ -51,6 +57,14 @@ def test_bytes_go_out_to_consumers_by_topic_and_to_followers_of_all(replica: int
     by_topic = {("bytesout", "t"): SIZE} if replica < 0 else {}
     fetches = {("totalfetchrequests", topic): by for topic, by in (("t", 1), ("u", 1), ("", 2))}
     assert told(counted) == {**fetches, (out, ""): SIZE, **by_topic}
+
+
+def test_a_topic_that_is_nowhere_has_no_figures() -> None:
+    counted = TopicFigures()
+    request = ProduceRequest(8, None, 1, 1000, (ProducePartition(T0, read_records(DATA)),))
+    counted.produced(request, (ProducedPartition(T0, UNKNOWN_TOPIC_OR_PARTITION),))
+    counted.fetched(FetchRequest(11, -1, 500, 1, ()), (FetchedPartition(T0, UNKNOWN_TOPIC_OR_PARTITION),))
+    assert not counted
 
 
 def test_a_topic_that_is_only_followed_loses_the_figures_of_leaders() -> None:
