@@ -132,15 +132,9 @@ class FetchSessions:
         self._sessions: dict[int, Session] = {}
         """By id, the one first that was used longest ago."""
         self._ended: list[Session] = []
-        self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    @property
-    def partitions(self) -> int:
-        """How many places all sessions hold together."""
-        return sum(len(session.partitions) for session in self._sessions.values())
 
     def find(self, request: FetchRequest, number: int, now: float) -> Session | int:
         """The session that the request `number` goes on with or begins; or the code to refuse it (rules 1, 2)."""
@@ -203,5 +197,4 @@ class FetchSessions:
                 return False
             victim = least
         self._end(victim)
-        self.evictions += 1
         return True
