@@ -37,12 +37,6 @@ class FrameReader:
         self._buffer += data
         return self._frames()
 
-    def begun(self) -> tuple[int, bytes] | None:
-        """Size and first bytes of the frame that is not there whole; None where not even its size is."""
-        if len(self._buffer) < _SIZE.size:
-            return None
-        return _SIZE.unpack_from(self._buffer)[0], bytes(self._buffer[_SIZE.size : _SIZE.size + 8])
-
     def _frames(self) -> Iterator[bytes]:
         while len(self._buffer) >= _SIZE.size:
             (size,) = _SIZE.unpack_from(self._buffer)

@@ -24,8 +24,9 @@ be done about it, in order.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -44,6 +45,8 @@ UNKNOWN = -1
 
 NEVER = -1e18
 """Longer ago than any lag."""
+
+_OFFSET = attrgetter("offset")
 
 
 @attrs.define
@@ -137,7 +140,7 @@ class Leader:
         self._writing: WriteIsr | None = None
         self._writes = 0
         self._waiting: list[Waiter] | None = None
-        """In the order of their offsets, which is that of their appends."""
+        """In the order of their offsets: who sends a batch again may wait for less than those who came before."""
         self._to_do: tuple[ToDo, ...] = ()
         self._advance(now)
 
@@ -251,7 +254,7 @@ class Leader:
         elif self._waiting is None:
             self._waiting = [waiter]
         else:
-            self._waiting.append(waiter)
+            insort(self._waiting, waiter, key=_OFFSET)
 
     def caught_up(self, replica: int, at: float) -> None:
         """A follower's poll found nothing to be fetched, as late as then."""
@@ -365,7 +368,7 @@ class Leader:
             return False
         self.high_watermark = candidate
         if self._waiting:
-            done = bisect_right(self._waiting, candidate, key=lambda waiter: waiter.offset)
+            done = bisect_right(self._waiting, candidate, key=_OFFSET)
             self._release(self._waiting[:done], self._code_of_commit())
             del self._waiting[:done]
         return True

@@ -225,6 +225,17 @@ def test_a_produce_waits_for_the_high_watermark_or_its_deadline_or_the_end() -> 
     assert releases(shared) == {"d": NONE}
 
 
+def test_a_batch_that_is_sent_again_waits_for_its_own_offset_and_hurries_nobody() -> None:
+    shared = leader(1, 2, end=20)
+    for token, offset in (("second", 20), ("first, again", 10), ("between", 15)):
+        shared.wait(token, offset, 60.0)
+    told = []
+    for offset in (10, 15, 20):
+        shared.fetched(2, offset, 0, 20, 1.0)
+        told.append(list(releases(shared)))
+    assert told == [["first, again"], ["between"], ["second"]]
+
+
 def test_row_33_below_the_minimum_nothing_is_committed_and_waiting_ends_by_time() -> None:
     """As of Kafka 3.7: the high watermark stays, so the answer is that the time is up."""
     shared = leader(1, 2, min_isr=2)
