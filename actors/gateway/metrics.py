@@ -93,13 +93,13 @@ class _Summary(Collector):
 
     def observe(self, labels: Labels, value: float) -> None:
         """One more."""
-        observed = self._observed.get(labels)
-        if observed is None:
-            # A new table, for the server's thread may be reading the old one.
-            self._observed = {**self._observed, labels: (observed := _Observed())}
+        observed = self._observed.get(labels) or _Observed()
         observed.count += 1
         observed.sum += value
         observed.recent.append(value)
+        if labels not in self._observed:
+            # A new table, for the server's thread may be reading the old one; and what it reads there is not empty.
+            self._observed = {**self._observed, labels: observed}
 
     def drop(self, labels: Labels) -> None:
         """Forget what was observed under these labels."""
