@@ -67,11 +67,9 @@ class FrameBuffer:
         return self._need() > USUAL
 
     def begun(self) -> tuple[int, bytes] | None:
-        """Size and first bytes of the frame that is not there whole; None where not even its size is."""
-        if self.held < _SIZE.size:
-            return None
-        at = self._start + _SIZE.size
-        return _SIZE.unpack_from(self._buffer, self._start)[0], bytes(self._buffer[at : min(at + 8, self._end)])
+        """Size and first bytes of the frame that is not there whole; None where its size is not, or is refused."""
+        need, at = self._need(), self._start + _SIZE.size
+        return (need - _SIZE.size, bytes(self._buffer[at : min(at + 8, self._end)])) if need else None
 
     def next_key(self) -> int | None:
         """The API key of the next frame, if it is there whole."""

@@ -19,6 +19,7 @@ from actors.runtime import LocalBase
 from messages.apis import APIS, Api
 from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import SLICE
+from messages.data_requests import ProduceRequest, ProduceResponse
 from messages.errors import CLUSTER_AUTHORIZATION_FAILED
 from messages.network import ClientResponse
 from messages.node import NodeSettings, ServeClients
@@ -43,7 +44,7 @@ from messages.wire.compiler import compile_reader
 from messages.wire.layout import Schema
 from messages.wire.primitives import varint
 from tests.broker.harness import order
-from tests.gateway.gateways import eventually, run_with_gateway
+from tests.gateway.gateways import eventually, run_with_gateway, turns
 
 TWO = (Endpoint("INTERNAL", "127.0.0.1", 0), Endpoint("CLIENTS", "127.0.0.1", 0))
 PARTITION = TopicPartition("t", 0)
@@ -319,6 +320,23 @@ def test_a_request_of_too_many_partitions_is_refused_before_it_is_read_to_the_en
         for _ in read(head + bytes(10) * (3 * SLICE), 0):
             slices += 1
     assert slices == most / SLICE
+
+
+def test_a_size_that_will_be_refused_takes_nothing_of_the_pool_while_it_waits_for_its_turn() -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        base.inject(gateway.address, ServeClients(handler))
+        client = await Client.of(gateway)
+        client.writer.write(encode_request(ProduceRequest(8, None, -1, 1000, ()), 1, "x"))
+        await eventually(lambda: len(seen) == 1)
+        client.writer.write(struct.pack(">ihh", 2**31 - 1, 0, 8))
+        await turns()
+        [connection] = gateway._connections.values()
+        assert connection._stream.frames.held == 8 and gateway.memory._left == 100_000
+        base.inject(gateway.address, ClientResponse(seen[0].connection, 1, ProduceResponse(())))
+        await client.frame()
+        assert await client.is_closed()
+
+    run_with_gateway(scenario, queued_max_request_bytes=100_000)
 
 
 # ---------------------------------------------------------------------------------------------------- the control plane
