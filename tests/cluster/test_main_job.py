@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from tests.waiting import until
 
 MADE = {f"made-{n}": None for n in range(6)}
 ADMIN_ASSIGNMENT = {0: [2, 0, 1], 1: [0, 1], 2: [1]}
+FLUSHED = 1.0
+"""What is written to a record this many seconds after a delivery holds it: it is flushed four times a second."""
 
 
 @attrs.define
@@ -102,6 +105,7 @@ def _work(seen: Job, place: Path, line: dict[str, Any], zk: KazooClient, childre
     zk.create("/config/topics/admin", b'{"version":1,"config":{}}')
     zk.create("/brokers/topics/admin", json.dumps(assignment).encode())
     seen.before = until(lambda: states(zk), lambda s: len(s) == 9, "leaders of both topics", ignore=(Exception,))
+    told = time.time()
 
     listing = ["kcat", "-L", "-b", bootstrap]
     seen.kcat = until(
@@ -118,6 +122,11 @@ def _work(seen: Job, place: Path, line: dict[str, Any], zk: KazooClient, childre
     consumer.close()
 
     seen.killed, epoch = controller(zk), int(zk.get("/controller_epoch")[0])
+    segments = seen.directory / f"node-{seen.killed}" / "data.trace"
+    until(
+        lambda: max(file.stat().st_mtime for file in segments.rglob("*.trace.zst")) > told + FLUSHED,
+        what="the record of what it told stands on the disk: a kill takes what was not written yet",
+    )
     os.kill(next(b["pid"] for b in line["brokers"] if b["id"] == seen.killed), signal.SIGKILL)
     seen.after = until(lambda: live_has_leader(zk, seen.killed), what="new leaders", ignore=(Exception,)) or {}
     seen.epochs = (epoch, int(zk.get("/controller_epoch")[0]))

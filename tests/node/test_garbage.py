@@ -27,6 +27,7 @@ class Knot:
 @pytest.fixture(autouse=True)
 def tamed() -> Iterator[None]:
     thresholds = gc.get_threshold()
+    gc.collect()  # what the tests before left young would be looked at by the first collection
     garbage.tame()
     yield
     garbage.release()

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
+from actors.core.topic_name import GROUP_METADATA
 from tests.cluster.processes import OurNode, free_ports
 from tests.soak import load
 from tests.soak.sight import Sight, complaints, look
@@ -114,9 +115,10 @@ class Soak:
 
     @property
     def topics(self) -> list[str]:
-        """The topics that are there and not being deleted, but for the one with the records."""
+        """The topics that are there and not being deleted, but for the one with the records, and that of the groups,
+        which whoever reads the records makes again at once."""
         deleting = set(self.zk.get_children("/admin/delete_topics"))
-        return sorted(set(self.zk.get_children("/brokers/topics")) - deleting - {load.TOPIC})
+        return sorted(set(self.zk.get_children("/brokers/topics")) - deleting - {load.TOPIC, GROUP_METADATA})
 
     def assignment(self, count: int) -> list[list[int]]:
         """Replicas of so many partitions, on any nodes of the cluster, running or not."""

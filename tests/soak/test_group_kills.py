@@ -17,13 +17,13 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
+from actors.core.topic_name import GROUP_METADATA
 from messages.group_requests import FindCoordinatorRequest
 from tests.cluster.three import NODES, Three
 from tests.waiting import until
 from tests.wire_client import WireClient
 
 TOPIC, PARTITIONS, RECORDS = "numbers", 3, 30_000
-GROUPS = "__consumer_offsets"
 A_ROUND = 200
 SETTINGS = {
     "offsets__topic__num__partitions": 3,
@@ -186,7 +186,9 @@ def test_committed_offsets_survive_the_kills_of_their_coordinators(tmp_path: Pat
         while time.monotonic() < ends or not rounds:
             for reader in readers:
                 reader.go_on(A_ROUND)
-            until(lambda: cluster.in_sync(GROUPS, 3), what="groups are in sync", timeout=60, ignore=(Exception,))
+            until(
+                lambda: cluster.in_sync(GROUP_METADATA, 3), what="groups are in sync", timeout=60, ignore=(Exception,)
+            )
             victim = coordinator(cluster, readers[rounds % 2].group)
             cluster.nodes[victim].kill()
             for reader in readers:
