@@ -22,7 +22,6 @@ Rule 7: a trace is no program: of top-level actors, which whoever put the node t
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -51,6 +50,7 @@ from actors.runtime.comparison import (
 from actors.runtime.delivery import DEAD_LETTER, Envelope
 from actors.runtime.ports import EffectDiverged
 from actors.runtime.replay_report import ReplayReport, RunReplay
+from actors.runtime.silence import silent
 from actors.runtime.snapshots import restore_lines, system_lines
 from messages.trace.codec import Codec, address_text
 from messages.trace.errors import Damaged, TraceError
@@ -149,7 +149,7 @@ class Replay:
         records = Records(run)
         try:
             if not problem:
-                with _silence():
+                with silent():
                     records = self._records()
                     for record in records:
                         self._live(record)
@@ -390,13 +390,3 @@ def _after(snapshot: Snapshot) -> int:
 def _step(header: Header, record: Record) -> str:
     moment = datetime.fromtimestamp(record.taken_at + header.clock_offset, UTC)
     return f"{record.n} {moment:%H:%M:%S.%f} {message_line(record)}"
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)

@@ -8,17 +8,15 @@ Rule 3: the first violation ends the run.
 
 from __future__ import annotations
 
-import logging
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 
 import attrs
 
+from actors.runtime.silence import silent
 from actors.simulation.checker import Checker, Violation
 from actors.simulation.cluster import DOWN, UP, Cluster
 from actors.simulation.deeds import DEEDS
@@ -60,17 +58,6 @@ class Outcome:
     requests: int
     broke_at: float | None = None
     """The moment of the violation in the schedule's time."""
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Nodes that fail on purpose have much to say: let nobody hear it."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def run(

@@ -1,0 +1,18 @@
+"""Silence: nothing is logged while actors fail again, or on purpose."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Whoever replays failures, or makes them on purpose, has heard of them: nobody else hears meanwhile."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
