@@ -131,6 +131,10 @@ class UpdateMetadataRequest:
     live_brokers: tuple[UpdateMetadataBroker, ...]
 
 
+ControllerRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+"""What a controller orders of brokers."""
+
+
 @message
 class UpdateMetadataResponse:
     """Broker's answer to UpdateMetadata."""

@@ -34,6 +34,7 @@ from messages.metrics import DropMetric, Gauge, Gauges, Sample, Samples
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
 from messages.parts import LeaderAndIsrPart, Part, StopReplicaPart, UpdateMetadataPart, entries_of, let_go
 from messages.requests import (
+    ControllerRequest,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     PartitionError,
@@ -54,14 +55,12 @@ RESEND = "resend"
 QUEUE_SIZE = "kafka_controller_controllerchannelmanager_queuesize"
 QUEUE_TIME = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems"
 
-Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
-
 
 class Queued(NamedTuple):
     """A request with the parts that go ahead of it, and when it came."""
 
     parts: list[Part]
-    request: Request
+    request: ControllerRequest
     came_at: float
 
 
@@ -155,7 +154,7 @@ class BrokerChannelActor(FlowActor):
         for name in (QUEUE_SIZE, QUEUE_TIME):
             self.send(self._start.metrics, DropMetric(name, self._labels()))
 
-    def _enqueue(self, request: Request) -> None:
+    def _enqueue(self, request: ControllerRequest) -> None:
         parts, self._request_parts = self._request_parts, []
         self._queue.append(Queued(parts, request, self.now))
         if len(self._queue) == 1:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from thespian.actors import ActorAddress
 
@@ -31,7 +31,7 @@ from actors.runtime.delivery import Delivery
 from actors.runtime.recorder import FRAME_BYTES, header_of
 from actors.runtime.reference import ActorRef
 from actors.runtime.snapshots import read_out, system_pieces
-from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from messages.requests import ControllerRequest
 from messages.trace.codec import address_text
 from messages.trace.schema import DUMPED, FULL, Header, Record, created, ended, part_of
 from messages.trace.snapshots import Piece
@@ -48,8 +48,8 @@ REST_SECONDS = 0.25
 """So often it is looked whether all actors rest: there may be a hundred thousand."""
 ASKED = "asked for"
 
-_EPOCHED = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
-"""Messages that tell a broker of the controller's epoch."""
+_EPOCHED = get_args(ControllerRequest)
+"""Messages that tell a broker of the controller's epoch: classes, for a look at each delivery is to cost little."""
 _INCONSISTENT = "Inconsistent"
 """How the error of an actor begins that found a contradiction in what it knows (validate.state)."""
 

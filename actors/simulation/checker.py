@@ -17,16 +17,16 @@ from actors.runtime import DEAD_LETTER, Delivery, Effect
 from actors.simulation.cluster import Cluster
 from messages.cluster import TopicPartition
 from messages.partition import Replicate
-from messages.requests import LeaderAndIsrRequest, MetadataResponse, StopReplicaRequest, UpdateMetadataRequest
+from messages.requests import (
+    ControllerRequest,
+    MetadataResponse,
+)
 from messages.store import CREATE, CREATE_EPHEMERAL, DELETE, SET, WriteOp, Written
 from messages.vocabulary import Message
 from zk_bridge import paths
 from zk_bridge.znodes.controller import decode_controller, decode_controller_epoch
 from zk_bridge.znodes.partition_states import decode_state
 from zk_bridge.znodes.topics import decode_config, decode_topic
-
-CONTROL = (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
-
 
 _AFRESH = ("open", "close", "truncate", "restart", "begin_epoch")
 """What ends what was known of a log's high watermark: a leader begins with that of the follower which it was."""
@@ -184,7 +184,7 @@ class Checker:
     def heard(self, source: str, target: str, request: Message) -> None:
         """A request leaves a host."""
         self.requests += 1
-        if isinstance(request, CONTROL):
+        if isinstance(request, ControllerRequest):
             self._look(Ordered(source, target, request))
 
     def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:

@@ -22,17 +22,16 @@ from messages.cluster import MAX_LOG_NAME, UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.errors import INVALID_TOPIC, NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.metrics import Gauge
 from messages.requests import (
+    ControllerRequest,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     PartitionError,
     StopReplicaRequest,
     StopReplicaResponse,
-    UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
 
-ControllerRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 ControllerResponse = LeaderAndIsrResponse | StopReplicaResponse | UpdateMetadataResponse
 
 INITIAL_CONTROLLER_EPOCH = 0

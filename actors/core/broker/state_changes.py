@@ -19,9 +19,7 @@ from messages.errors import (
     STALE_CONTROLLER_EPOCH,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
-
-ControllerRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+from messages.requests import ControllerRequest
 
 
 class Origin(NamedTuple):

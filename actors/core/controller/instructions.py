@@ -12,7 +12,7 @@ from messages.cluster import Endpoint
 from messages.conversation import Instruction
 from messages.events import Event
 from messages.parts import Part
-from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from messages.requests import ControllerRequest
 from messages.vocabulary import Message
 
 
@@ -68,5 +68,5 @@ class SendRequest(Instruction):
     """Queue a request on a broker's channel, its parts ahead; dropped with a warning where there is none."""
 
     broker_id: int
-    request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+    request: ControllerRequest
     parts: tuple[Part, ...] = ()
