@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from messages.cluster import ConfigEntry, TopicPartition
@@ -44,14 +41,6 @@ from tests.broker.test_records import (
     wait_for_produce,
 )
 from tests.storage.batches import batch
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    broker = Broker(tmp_path)
-    broker.run()
-    yield broker
-    broker.base.shutdown()
 
 
 def test_row_7_a_leader_begins_its_epoch_where_its_log_ends(broker: Broker) -> None:

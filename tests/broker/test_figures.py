@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from messages.cluster import ConfigEntry
 from tests.broker.harness import Broker, alive, known, order
 from tests.broker.test_records import configure, fetch, lead, produce, skip
 from tests.storage.batches import batch
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    broker = Broker(tmp_path)
-    broker.run()
-    yield broker
-    broker.base.shutdown()
 
 
 def test_records_are_counted_and_told_once_a_second(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +59,6 @@ from tests.storage.batches import batch, header_of, with_header
 
 T0 = TopicPartition("t", 0)
 U0 = TopicPartition("u", 0)
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    broker = Broker(tmp_path)
-    broker.run()
-    yield broker
-    broker.base.shutdown()
 
 
 def produce(broker: Broker, data: bytes, acks: int = 1, version: int = 8, partition: TopicPartition = T0) -> Any:
