@@ -20,6 +20,8 @@ NO_REPLICA = -1
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+ACKS_ALL = -1
+"""As a producer's acks: all in-sync replicas have it."""
 
 # ---------------------------------------------------------------------------------------------------- Produce
 
@@ -34,7 +36,7 @@ class ProducePartition:
 
 @message
 class ProduceRequest:
-    """Client to leader: append (API key 0). `acks` is 0, 1, or -1 for all in-sync replicas."""
+    """Client to leader: append (API key 0). `acks` is 0, 1, or ACKS_ALL."""
 
     version: int
     transactional_id: str | None

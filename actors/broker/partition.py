@@ -49,6 +49,7 @@ from messages.broker import (
 )
 from messages.cluster import TopicPartition
 from messages.data_requests import (
+    ACKS_ALL,
     CONSUMER,
     EARLIEST,
     LATEST,
@@ -323,11 +324,11 @@ class PartitionActor(Answerer):
             if alone:
                 self._high_watermark = end  # and noted by the append
         result = ProducedPartition(part.partition, NONE, first, append_time, self._log_start)
-        if message.acks == -1:
+        if message.acks == ACKS_ALL:
             waiting = (sender, message.request, message.index, result)
             leader.wait(waiting, first + header.last_offset_delta + 1, self.now + message.timeout)
         self._carry_out(leader)
-        return result if message.acks != -1 else None
+        return result if message.acks != ACKS_ALL else None
 
     # ------------------------------------------------------------------------------------------------ readers
 

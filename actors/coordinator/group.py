@@ -18,7 +18,7 @@ from actors.runtime import Answerer
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.conversation import slices
-from messages.data_requests import ProducePartition
+from messages.data_requests import ACKS_ALL, ProducePartition
 from messages.group_requests import (
     NO_MEMBER,
     DeletedGroup,
@@ -49,7 +49,6 @@ from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
 
 PRODUCE_VERSION = 8
-ALL = -1
 RECORDS_AT_ONCE = 500
 """Records in one batch: of a group's many tombstones each batch is appended for itself."""
 
@@ -179,7 +178,7 @@ class GroupActor(Answerer):
         pairs = [key_value(record, self._settings.format) for record in records]
         part = ProducePartition(self._log, batch_of(pairs, self._wall_ms()))
         timeout = self._settings.commit_timeout_ms / 1000
-        self.send(self._partition, AppendBatch(number, 0, part, ALL, PRODUCE_VERSION, timeout))
+        self.send(self._partition, AppendBatch(number, 0, part, ACKS_ALL, PRODUCE_VERSION, timeout))
 
     def _wall_ms(self) -> int:
         return int(self.port("time").wall_ms())

@@ -31,7 +31,7 @@ from typing import Any
 
 import attrs
 
-from messages.data_requests import NO_REPLICA
+from messages.data_requests import ACKS_ALL, NO_REPLICA
 from messages.errors import (
     NONE,
     NOT_ENOUGH_REPLICAS,
@@ -239,7 +239,7 @@ class Leader:
 
     def may_append(self, acks: int) -> int:
         """NONE, or why a produce is refused before anything is appended."""
-        return NOT_ENOUGH_REPLICAS if acks == -1 and len(self.isr) < self.required_isr else NONE
+        return NOT_ENOUGH_REPLICAS if acks == ACKS_ALL and len(self.isr) < self.required_isr else NONE
 
     def appended(self, log_end: int, now: float) -> None:
         """The log grew to `log_end`."""
