@@ -13,6 +13,7 @@ DIR     = .cache/cluster
 WORKERS      = 2
 SOAK_SECONDS = 600
 SEEDS        = 200
+SOAK_SEEDS   = 10000
 
 BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
@@ -22,7 +23,7 @@ BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benc
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(STAMP) java ## .venv with everything in it, and Java 17 where it can be installed
+install: $(STAMP) java $(VENV)/.spark ## .venv with everything in it, and Java 17 where it can be installed
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -I -S -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -32,20 +33,25 @@ $(STAMP): pyproject.toml
 java:
 	@sh .ci/java
 
+$(VENV)/.spark: $(STAMP) | java
+	@$(BIN)/kafka-actors spark prepare && touch $@ || echo "Spark is not prepared: 'kafka-actors summary' will take its time, where it can run at all"
+
 run: install ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 BROKERS=3 DIR=...; Ctrl-C stops it)
 	@exec $(BIN)/kafka-actors up --brokers $(BROKERS) --port $(PORT) --dir "$(DIR)"
 
 test: install ## the tests, a minute of soak included (about six minutes on two cores)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not apache' $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not apache and not spark_cluster' $(ARGS)
 
 interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (a minute)
 	$(BIN)/python -m pytest -m apache $(ARGS)
 
-soak: install ## a cluster under random faults for SOAK_SECONDS (600); SOAK_SEED tries a seed again
+soak: install ## a cluster under random faults for SOAK_SECONDS (600; SOAK_SEED: that seed), then SOAK_SEEDS (10000) on paper
 	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests/soak
+	$(BIN)/python -m pytest -m spark_cluster $(ARGS) tests/spark
+	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --seed $(SEEDS) --seeds $(SOAK_SEEDS) --duration 30 --faults all,admin --keep .cache/simulation
 
 simulate: install ## clusters on paper under random faults: SEEDS=200 of them, and as many shorter ones with records
-	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --keep .cache/simulation
+	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 90 --keep .cache/simulation
 	$(BIN)/kafka-actors simulate --records --seeds $(SEEDS) --duration 60 --keep .cache/simulation
 
 test-thespian: install ## Thespian's own test-suite, run on our system base

@@ -238,9 +238,27 @@ class MergeMetadata(Question["MetadataMerged"]):
 
 @message
 class MetadataMerged:
-    """The newest view has it all; `deleted` are the partitions that it said are gone."""
+    """The newest view has it all; `deleted` are the partitions that it said are gone.
+
+    `old`: so many topics, as the view before had them, are still to be freed (DropOldTopics).
+    """
 
     deleted: tuple[TopicPartition, ...] = ()
+    old: int = 0
+
+
+@message
+class DropOldTopics(Question["OldTopics"]):
+    """Free some of what MergeMetadata replaced. -> OldTopics"""
+
+    asks: ClassVar[str] = METADATA_CACHE
+
+
+@message
+class OldTopics:
+    """So many are still to be freed."""
+
+    left: int
 
 
 class Expected(NamedTuple):
@@ -272,10 +290,10 @@ class WaitedLongEnough:
 
 
 @message
-class FindLeader:
-    """To the metadata cache: who leads this partition, and where is it reached on this listener? -> LeaderFound"""
+class FindLeader(Question["LeaderFound"]):
+    """Who leads this partition, and where is it reached on this listener? -> LeaderFound"""
 
-    request: int
+    asks: ClassVar[str] = METADATA_CACHE
     partition: TopicPartition
     listener: str
 
@@ -284,7 +302,6 @@ class FindLeader:
 class LeaderFound:
     """The leader, if there is one that is alive and has that listener."""
 
-    request: int
     broker: MetadataBroker | None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.records import EMPTY, Body, Records
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 NO_OFFSET = -1
 LATEST = -1
@@ -20,6 +20,8 @@ NO_REPLICA = -1
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+LAST_EPOCH = 2**31 - 1
+"""The largest epoch of a fetch session."""
 ACKS_ALL = -1
 """As a producer's acks: all in-sync replicas have it."""
 
@@ -106,6 +108,18 @@ class FetchRequest:
     session_epoch: int = -1
     forgotten: tuple[TopicPartition, ...] = ()
     rack_id: str = ""
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch of a fetch session's request after one of `epoch`: n + 1, and 1 after the largest (KIP-227)."""
+    return 1 if epoch == LAST_EPOCH else epoch + 1
+
+
+def is_idle_poll(request: Message) -> bool:
+    """Whether it is a fetch that goes on with a session without a word: what its reader wants is as it was."""
+    if not isinstance(request, FetchRequest):
+        return False
+    return bool(request.session_id and request.session_epoch > 0 and not request.partitions and not request.forgotten)
 
 
 @message

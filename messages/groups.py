@@ -186,7 +186,54 @@ class CheckExpiry:
 
 
 @message
-class ServeLoaded:
-    """The coordinator to itself: begin with some more groups of the partition that was read under this number."""
+class CountGroupPartitions:
+    """To CoordinatorFinderActor: how many partitions has the groups' topic? -> GroupPartitions"""
 
-    load: int
+
+@message
+class GroupPartitions:
+    """To the coordinator: how many there are; 0 where that cannot be said now, or there is no such topic."""
+
+    count: int
+
+
+# ---------------------------------------------------------------------------------------------------- loading
+
+
+class LoadedGroup(NamedTuple):
+    """A group as its partition has it."""
+
+    group: str
+    record: RecordedGroup | None
+    offsets: tuple[OffsetEntry, ...]
+
+
+@message
+class LoadGroups:
+    """First mail of GroupLoaderActor: the partition of the groups' topic, and the actor that leads it on this node."""
+
+    partition: int
+    log: ActorAddress
+    node_id: int
+
+
+@message
+class GroupsLoaded:
+    """To the coordinator: some groups of a partition that was read."""
+
+    partition: int
+    groups: tuple[LoadedGroup, ...]
+
+
+@message
+class LoadEnded:
+    """To the coordinator, the loader's last mail: all is handed over, or the code for which it could not be read."""
+
+    partition: int
+    error_code: int
+    records: int
+
+
+@message
+class HandOver:
+    """The loader to itself: hand over some more groups."""

@@ -21,6 +21,10 @@ class Transmit(Question["Received | TransmitFailed"]):
     `connect_timeout` seconds (0: than `timeout`), the answer no more than `timeout` from then on. After a failure the
     connection is closed; the next Transmit connects anew. One in flight per channel is the caller's rule.
     A flow may yield it as a question: the same answers then come wrapped in Answer.
+
+    `again`: while an idle poll of a fetch session is answered with nothing, the gateway polls again by itself, with the
+    session's next epoch and the next correlation id; the caller gets the first answer that says something, or the one
+    after its `Interrupt`, and sees by its correlation id how many polls there were.
     """
 
     asks: ClassVar[str] = "network"
@@ -31,6 +35,7 @@ class Transmit(Question["Received | TransmitFailed"]):
     request: Message
     timeout: float
     connect_timeout: float = 0.0
+    again: bool = False
 
 
 @message
@@ -67,6 +72,13 @@ class CloseConnection:
 
 
 @message
+class Interrupt:
+    """To the network: hand in the next answer to what is polled `again` on this channel, whatever it is."""
+
+    channel: str
+
+
+@message
 class ClientRequest:
     """From a listener: a decoded request. Whoever handles it sends `ClientResponse` with the same ids to the sender.
 
@@ -86,11 +98,33 @@ class ClientResponse:
     """To a listener: the response to `ClientRequest(connection, correlation_id)`.
 
     None says that the request gets none, as a produce with acks=0, and that the next one may be taken.
+    `rest`: the fetch session that this answers rests from now on, until its `Roused`. The listener answers its idle
+    polls, the next of which has this epoch, when their time is up, and no actor hears of them (`gateway.idle_polls`).
     """
 
     connection: int
     correlation_id: int
     response: Message
+    rest: int = 0
+
+
+@message
+class Rouse:
+    """To a listener: a resting fetch session has to be served again. -> Roused, unless that is on its way already"""
+
+    session_id: int
+
+
+@message
+class Roused:
+    """From a listener: a fetch session rests no longer. The epoch of its next request, and when it polled last.
+
+    A poll that the listener held comes next, as a ClientRequest, for the time that it has left.
+    """
+
+    session_id: int
+    epoch: int
+    used_at: float
 
 
 @message
@@ -99,6 +133,13 @@ class ClientPart:
 
     connection: int
     part: Message
+
+
+@message
+class ClientGone:
+    """From a listener: the connection is gone, on which a Fetch waited for its answer; nobody waits for it any more."""
+
+    connection: int
 
 
 @message

@@ -218,11 +218,14 @@ class StartProducerIds:
 
 @message
 class StartDynamicConfig:
-    """First mail of DynamicConfigActor: from whom it hears of changes, and whom it tells."""
+    """First mail of DynamicConfigActor: from whom it hears of changes, and whom it tells: of topics the replica
+    manager, of throttles of replication who serves followers, and who follows."""
 
     node_id: int
     bridge: ActorAddress
     replica_manager: ActorAddress
+    partition_requests: ActorAddress
+    fetcher_manager: ActorAddress
 
 
 @message
@@ -245,11 +248,21 @@ class StartGroupCoordinator:
 
 
 @message
+class StartCoordinatorFinder:
+    """First mail of CoordinatorFinderActor."""
+
+    bridge: ActorAddress
+    metadata_cache: ActorAddress
+    topic_creation: ActorAddress
+
+
+@message
 class StartFetcherManager:
     """First mail of ReplicaFetcherManagerActor."""
 
     settings: NodeSettings
     network: ActorAddress
+    metrics: ActorAddress | None = None
 
 
 @message
@@ -271,6 +284,11 @@ class BrokerEpoch:
     """To ReplicaManagerActor: the czxid of this broker's newest registration."""
 
     epoch: int
+
+
+@message
+class ShuttingDown:
+    """To ReplicaManagerActor: this broker is about to stop. Whoever it is told to follow, it does not fetch from."""
 
 
 @message

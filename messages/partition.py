@@ -130,7 +130,8 @@ class ReadLog:
 
     `max_bytes` bounds the answer; `at_least_one`: the first batch comes whole even if it is larger. `alive`: the
     follower is a live broker, and may come into the ISR. `idle_until`: its polls found nothing, until then; -1: none.
-    `near` are the live brokers in a consumer's rack, where it is to read from those.
+    `near` are the live brokers in a consumer's rack, where it is to read from those. `throttled`: a follower that is
+    not in sync gets no records now.
     """
 
     request: int
@@ -143,6 +144,7 @@ class ReadLog:
     alive: bool = True
     idle_until: float = -1.0
     near: tuple[int, ...] = ()
+    throttled: bool = False
 
 
 @message
@@ -295,6 +297,44 @@ class IsrChanged:
     leader_epoch: int
     number: int
     zk_version: int
+
+
+# ---------------------------------------------------------------------------------------------------- throttles
+
+
+class ThrottledTopic(NamedTuple):
+    """The partitions of a topic whose replicas on this broker are throttled, as leaders or as followers; None: all."""
+
+    topic: str
+    partitions: tuple[int, ...] | None
+
+
+@message
+class ThrottleReplicas:
+    """To who leads or who follows: of these topics the replicas here are throttled like this from now on."""
+
+    topics: tuple[ThrottledTopic, ...]
+
+
+@message
+class ThrottleReplication:
+    """To who leads or who follows: throttled replicas move so many bytes a second, None: as many as there are."""
+
+    rate: int | None
+
+
+@message
+class ThrottledBytes:
+    """From a fetcher to the fetchers' manager: so many bytes of throttled replicas have come."""
+
+    size: int
+
+
+@message
+class HoldBack:
+    """To a fetcher: leave throttled replicas alone until this moment of the clock, but for those that are in sync."""
+
+    until: float
 
 
 # ---------------------------------------------------------------------------------------------------- followers

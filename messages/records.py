@@ -6,6 +6,7 @@ checksum, and compares by them, so that a replay without the bytes takes the sam
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import attrs
@@ -39,6 +40,10 @@ class BatchHeader(NamedTuple):
     producer_epoch: int
     base_sequence: int
     record_count: int
+
+    def placed(self, base_offset: int, leader_epoch: int) -> BatchHeader:
+        """As a leader stores it."""
+        return tuple.__new__(BatchHeader, (base_offset, self[1], leader_epoch, *self[3:]))
 
     @property
     def size(self) -> int:
@@ -78,15 +83,42 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & CONTROL_BIT)
 
 
+class Region(ABC):
+    """Bytes that lie in a file, which stays open as long as this is held; `len` many, unless it becomes shorter."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many bytes."""
+
+    @abstractmethod
+    def read(self) -> bytes:
+        """The bytes. OSError where they are not there any more."""
+
+    @abstractmethod
+    def send(self, socket: int) -> int:
+        """Send from its beginning what the socket takes, by its descriptor; how much. OSError as `read`."""
+
+    @abstractmethod
+    def after(self, count: int) -> Region:
+        """What comes after so many bytes."""
+
+
 class _Bytes:
     """What a body carries beside its fields: its slot is no field, takes no part in equality, and no trace shows it."""
 
     __slots__ = ("_data",)
-    _data: bytes | memoryview
+    _data: bytes | memoryview | Region
 
     @property
     def data(self) -> bytes | memoryview:
         """The bytes. AttributeError in a replay."""
+        return self._data.read() if isinstance(self._data, Region) else self._data
+
+    @property
+    def piece(self) -> bytes | memoryview | Region:
+        """The bytes, or where they lie, for who only sends them."""
         return self._data
 
 
@@ -95,13 +127,14 @@ class Body(_Bytes):
     """The bytes of one or more batches, as they came from a socket or a file: looked into by nobody on the way.
 
     Two bodies are equal if their sizes and checksums are. In a replay there is no `data`: the trace has the summary.
+    The checksum is that of all bytes; of a region, which nobody has read, that of its first batch.
     """
 
     size: int
     crc: int
 
 
-def body(data: bytes | memoryview, crc: int) -> Body:
+def body(data: bytes | memoryview | Region, crc: int) -> Body:
     """A body of these bytes, whose CRC-32C is `crc`."""
     made = Body(len(data), crc)
     object.__setattr__(made, "_data", data)

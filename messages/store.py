@@ -121,13 +121,15 @@ class StoreArm:
     """Set one-shot watches, without reading. -> StoreReply with `present` for the paths in `exists`
 
     `data` and `children` are nodes that are believed to exist (one that does not fires "deleted" at once); a node in
-    `exists` may come and go.
+    `exists` may come and go. With `since`, watches are set again after an interruption: what a later transaction than
+    that has changed fires at once, and so does a node in `exists` that is there; `present` is not told then.
     """
 
     id: int
     data: tuple[str, ...] = ()
     exists: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
+    since: int | None = None
 
 
 @message
@@ -136,7 +138,8 @@ class StoreReply:
 
     `code` is OK, or what struck the request as a whole: CONNECTION_LOSS (a write may have been applied),
     SESSION_EXPIRED, TOO_LARGE, or for a refused transaction the code of its first failing operation, whose index
-    is `culprit`.
+    is `culprit`. `zxid` is the newest transaction that the session has seen: of what it and those before it changed,
+    every watch has told before this reply.
     """
 
     id: int
@@ -146,6 +149,7 @@ class StoreReply:
     results: tuple[Written, ...] = ()
     present: tuple[bool, ...] = ()
     culprit: int = -1
+    zxid: int = 0
 
 
 NODE_CREATED = "created"

@@ -28,9 +28,25 @@ def message(cls: _T) -> _T:
 
     Raises TypeError if another message has the name already.
     """
-    made = attrs.frozen(cls)
+    made: Any = attrs.frozen(cls, repr=False)
     if made.__name__ in VOCABULARY:
         first = VOCABULARY[made.__name__].__module__
         raise TypeError(f"message {made.__name__} is defined twice: in {first} and in {made.__module__}")
+    made.__repr__ = _described  # one for all: a method made for each takes a tenth of the time in which a node starts
     VOCABULARY[made.__name__] = made
+    return made
+
+
+def _described(value: Any) -> str:
+    fields = (f"{field.name}={getattr(value, field.name)!r}" for field in attrs.fields(type(value)))
+    return f"{type(value).__name__}({', '.join(fields)})"
+
+
+_V = TypeVar("_V")
+
+
+def changed(value: _V, **fields: Any) -> _V:
+    """The same message with other values of these fields."""
+    whole: Any = value
+    made: _V = attrs.evolve(whole, **fields)
     return made

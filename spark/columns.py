@@ -8,6 +8,7 @@ Rule 3: a line that is no record is a row of kind MALFORMED, so that it can be c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -30,6 +31,8 @@ STATE = pa.struct(
         ("leader_epoch", pa.int32()),
         ("controller_epoch", pa.int32()),
         ("isr", pa.list_(pa.int32())),
+        ("adding", pa.list_(pa.int32())),
+        ("removing", pa.list_(pa.int32())),
     ]
 )
 
@@ -57,6 +60,13 @@ ARROW = pa.schema(
         ("epoch", pa.int32()),
         ("brokers", pa.list_(pa.int32())),
         ("states", pa.list_(STATE)),
+        ("connection", pa.int64()),
+        ("subject", pa.string()),
+        ("topics", pa.list_(pa.string())),
+        ("items", pa.int32()),
+        ("bytes", pa.int64()),
+        ("event_ms", pa.float64()),
+        ("event_queue_ms", pa.float64()),
     ]
 )
 """One row per record. `at` is when the message was taken from the queue, in seconds since 1970; `waited` (in the queue)
@@ -64,15 +74,25 @@ and `took` (handling) are seconds; `effects` counts the port calls; `error` is w
 transmission failed.
 
 From payloads: `request` is the type of the request that a Transmit, ClientRequest or Forwarded carries, of the response
-in a Received, of the result in an Answer. `channel` and `correlation` are those of the connection, `broker` whom a
-controller's channel leads to. `epoch` is the controller's: of an election won, and of each of its requests. `brokers`
-are those alive where an Answer lists them; `states` the partition states in a controller's request or a part of one.
+in a Received or ClientResponse, of the question in an Ask, of the result in an Answer. `channel` and `correlation` are
+those of the connection we opened, `connection` is one that a client opened; `correlation` is also what ties a
+StoreReply to its request. `broker` is whom a controller's channel leads to. `epoch` is the controller's: of an election
+won, and of each of its requests. `brokers` are those alive where an Answer lists them; `states` the partition states in
+a controller's request or a part of one, of a partition that is led now, or whose ISR is to change.
+
+`subject` is the znode of a WatchEvent, and the event of a controller's Samples, which say how long that took
+(`event_ms`) and had waited (`event_queue_ms`). `topics` are those to be deleted in what the deletion is asked, and
+those whose znode a StoreWrite removes. `items` are the operations or paths of a request to ZooKeeper, the requests to
+ZooKeeper of an event in Samples, the records of an AppendBatch; of a ChangeIsr 1 where the ISR grows and -1 where it
+shrinks. `bytes` is the size of a batch, or of what a LogRead found.
 """
 
 DDL = """run string, node int, n long, kind string, cause long, sender string, receiver string, actor string,
 type string, at double, waited double, took double, effects int, failed boolean, error string, request string,
 channel string, broker int, correlation long, epoch int, brokers array<int>, states array<struct<topic:string,
-partition:int, leader:int, leader_epoch:int, controller_epoch:int, isr:array<int>>>"""
+partition:int, leader:int, leader_epoch:int, controller_epoch:int, isr:array<int>, adding:array<int>,
+removing:array<int>>>, connection long, subject string, topics array<string>, items int, bytes long, event_ms double,
+event_queue_ms double"""
 """The same for Spark."""
 
 SLICE_BYTES = 1 << 22
@@ -81,6 +101,12 @@ ROWS = 8192
 """Of a batch."""
 
 _CONTROLLERS_CHANNEL = "controller-"
+_TOPIC = re.compile(r"/brokers/topics/([^/]+)")
+
+EVENT_TIME = "kafka_actors_controller_event_ms"
+EVENT_WAIT = "kafka_actors_controller_event_queue_ms"
+EVENT_REQUESTS = "kafka_actors_controller_event_zookeeper_requests"
+"""Samples of the controller (actors.core.controller.gauges): how long an event took and waited, and what it asked."""
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -107,6 +133,8 @@ class _State(msgspec.Struct):
     leader_epoch: int | None = None
     controller_epoch: int | None = None
     isr: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
 
 
 class _Request(msgspec.Struct):
@@ -142,8 +170,15 @@ class _Received(msgspec.Struct):
 
 
 class _Came(msgspec.Struct):
+    connection: int
     correlation_id: int
     request: tuple[str, msgspec.Raw]
+
+
+class _Replied(msgspec.Struct):
+    connection: int
+    correlation_id: int
+    response: tuple[str, msgspec.Raw] | None = None
 
 
 class _Passed(msgspec.Struct):
@@ -157,6 +192,64 @@ class _Start(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     result: tuple[str, msgspec.Raw]
+
+
+class _Asked(msgspec.Struct):
+    question: tuple[str, msgspec.Raw]
+
+
+class _Topic(msgspec.Struct):
+    topic: str
+
+
+class _Topics(msgspec.Struct):
+    topics: tuple[_Topic, ...] = ()
+
+
+class _ToStore(msgspec.Struct):
+    id: int
+    ops: tuple[tuple[str, str, msgspec.Raw, msgspec.Raw], ...] = ()
+    data: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+    exists: tuple[str, ...] = ()
+
+
+class _FromStore(msgspec.Struct):
+    id: int
+
+
+class _Fired(msgspec.Struct):
+    path: str
+
+
+class _Sampled(msgspec.Struct):
+    values: tuple[tuple[str, float, tuple[tuple[str, str], ...]], ...]
+
+
+class _Body(msgspec.Struct):
+    size: int = 0
+
+
+class _Batch(msgspec.Struct):
+    partition: tuple[str, int]
+    records: tuple[tuple[tuple[msgspec.Raw, ...], ...], _Body, msgspec.Raw] | None = None
+
+
+class _Append(msgspec.Struct):
+    part: _Batch
+
+
+class _Found(msgspec.Struct):
+    partition: tuple[str, int]
+    body: _Body | None = None
+
+
+class _Read(msgspec.Struct):
+    result: _Found
+
+
+class _Isr(_State):
+    grows: bool = True
 
 
 class _Elected(msgspec.Struct):
@@ -181,7 +274,10 @@ def _taking(form: type[_T], take: Callable[[_T], _Columns]) -> Callable[[msgspec
 
 
 def _states(states: Iterable[_State]) -> list[tuple[Any, ...]]:
-    return [(*s.partition, s.leader, s.leader_epoch, s.controller_epoch, s.isr) for s in states]
+    return [
+        (*s.partition, s.leader, s.leader_epoch, s.controller_epoch, s.isr, s.adding_replicas, s.removing_replicas)
+        for s in states
+    ]
 
 
 def _broker_of(channel: str) -> int | None:
@@ -201,6 +297,7 @@ _RESULTS: dict[str, Callable[[msgspec.Raw], _Columns]] = {
     "Elected": _taking(_Elected, lambda won: {"epoch": won.epoch}),
     "Brokers": _taking(_Brokers, lambda alive: {"brokers": sorted(broker.id for broker in alive.brokers)}),
 }
+_topics = msgspec.json.Decoder(_Topics).decode
 _part = msgspec.json.Decoder(_Part).decode
 
 
@@ -224,6 +321,45 @@ def _piece(piece: _Piece) -> _Columns:
     if name in _PARTS:
         columns |= {"request": _PARTS[name], "states": _states(_part(body).entries)}
     return columns
+
+
+def _came(came: _Came) -> _Columns:
+    return {"connection": came.connection, "correlation": came.correlation_id, "request": came.request[0]}
+
+
+def _appended(append: _Append) -> _Columns:
+    batches, body, _ = append.part.records or ((), _Body(), None)
+    counts = sum(int(bytes(header[-1])) for header in batches)
+    return {"states": _states([_State(append.part.partition)]), "items": counts, "bytes": body.size}
+
+
+def _read(read: _Read) -> _Columns:
+    body = read.result.body
+    return {"states": _states([_State(read.result.partition)]), "bytes": 0 if body is None else body.size}
+
+
+def _to_store(asked: _ToStore) -> _Columns:
+    gone = [found[1] for op, path, *_ in asked.ops if op == "delete" and (found := _TOPIC.fullmatch(path))]
+    count = len(asked.ops) + len(asked.data) + len(asked.children) + len(asked.exists)
+    return {"correlation": asked.id, "items": count, "topics": gone or None}
+
+
+def _question(asked: _Asked) -> _Columns:
+    name, body = asked.question
+    return {"request": name, "topics": _deleted(body) if name == "QueueDeletions" else None}
+
+
+def _deleted(body: msgspec.Raw) -> list[str]:
+    return [each.topic for each in _topics(body).topics]
+
+
+def _sampled(sampled: _Sampled) -> _Columns:
+    found = {name: (value, labels) for name, value, labels in sampled.values}
+    if EVENT_TIME not in found:
+        return {}
+    took, ((_, event),) = found[EVENT_TIME]
+    waited, requests = found[EVENT_WAIT][0], found[EVENT_REQUESTS][0]
+    return {"subject": event, "event_ms": took, "event_queue_ms": waited, "items": int(requests)}
 
 
 def _answered(answer: _Answer) -> _Columns:
@@ -252,10 +388,30 @@ TAKEN: dict[str, Callable[[msgspec.Raw], _Columns]] = {
             "broker": _broker_of(r.channel),
         },
     ),
-    "ClientRequest": _taking(_Came, lambda c: {"correlation": c.correlation_id, "request": c.request[0]}),
-    "Forwarded": _taking(_Passed, lambda p: {"correlation": p.request.correlation_id, "request": p.request.request[0]}),
+    "ClientRequest": _taking(_Came, _came),
+    "Forwarded": _taking(_Passed, lambda passed: _came(passed.request)),
+    "ClientResponse": _taking(
+        _Replied,
+        lambda r: {
+            "connection": r.connection,
+            "correlation": r.correlation_id,
+            "request": None if r.response is None else r.response[0],
+        },
+    ),
     "StartChannel": _taking(_Start, lambda s: {"channel": s.channel, "broker": s.broker_id}),
     "Answer": _taking(_Answer, _answered),
+    "LeaderAndIsrRequest": _taking(_Request, lambda order: {"states": _states(order.partition_states or ())}),
+    "LeaderAndIsrPart": _taking(_Part, lambda part: {"states": _states(part.entries)}),
+    "Ask": _taking(_Asked, _question),
+    "StoreRead": _taking(_ToStore, _to_store),
+    "StoreArm": _taking(_ToStore, _to_store),
+    "StoreWrite": _taking(_ToStore, _to_store),
+    "StoreReply": _taking(_FromStore, lambda reply: {"correlation": reply.id}),
+    "WatchEvent": _taking(_Fired, lambda event: {"subject": event.path}),
+    "Samples": _taking(_Sampled, _sampled),
+    "AppendBatch": _taking(_Append, _appended),
+    "LogRead": _taking(_Read, _read),
+    "ChangeIsr": _taking(_Isr, lambda isr: {"states": _states([isr]), "items": 1 if isr.grows else -1}),
 }
 """What is taken out of the payload of a message, by its type."""
 

@@ -53,7 +53,7 @@ class Packing:
     def __init__(self, folder: Path, target: Path) -> None:
         self._target = target
         found = find_runs(folder)
-        self.told = _told(found)
+        self.told = tell(found)
         target.mkdir(parents=True, exist_ok=True)
         self.slices = planned(found.runs)
         self._pool: ProcessPoolExecutor | None = None
@@ -104,7 +104,8 @@ def told(folder: Path) -> Told:
     return msgspec.json.decode((folder / TOLD).read_bytes(), type=Told)
 
 
-def _told(found: Found) -> Told:
+def tell(found: Found) -> Told:
+    """What is to be told of these runs: each is checked to its end."""
     runs = []
     for run in found.runs:
         ending, faults = survey(run)

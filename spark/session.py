@@ -1,4 +1,4 @@
-"""The Spark session of this project: local, small, silent."""
+"""The Spark session of this project: silent, small where it is local, on a cluster where a master is named."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,53 +15,77 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 import messages.trace
+from spark.shared_classes import archive
 
-MASTER = "local[2]"
-_QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:-UsePerfData"
+MASTER = "local[*]"
+LOCAL_MASTER = "local["
+"""So begin masters whose workers are this machine's, in the driver's own process."""
+_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto -Xlog:disable"
 SMALL_BYTES = 4 << 20
 """Some 200,000 records."""
 _LOG4J = Path(__file__).with_name("log4j2.properties").resolve()
 _HOUSE = Path(messages.trace.__file__).resolve().parents[2]
+_TAKEN_ALONG = ("messages", "spark")
+"""What workers import of the house."""
 
 
 class SparkUnavailable(Exception):
     """Spark cannot be started; the text says why."""
 
 
-def open_session(master: str = MASTER) -> SparkSession:
+def open_session(master: str = MASTER, java: str | None = None) -> SparkSession:
     """A session (or the one there is), a few seconds to start. The caller stops it.
 
-    Its workers can import the trace's schema, and nothing from the current folder. They run this very Python, unless
-    PYSPARK_PYTHON says otherwise: PySpark's own default is whichever `python3` comes first. What Spark keeps on disk
-    goes where this process keeps its temporary files.
+    Its workers can import the trace's schema, and nothing from the current folder. Where they are on this machine they
+    run this very Python, unless PYSPARK_PYTHON says otherwise: PySpark's own default is whichever `python3` comes
+    first; those of a cluster get our code as an archive. What Spark keeps on disk goes where this process keeps its
+    temporary files. `java` are options for the JVM, instead of those that make use of `spark.shared_classes`.
 
     Raises SparkUnavailable.
     """
     _find_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    local = master.startswith(LOCAL_MASTER)
     temporary = tempfile.gettempdir()
-    java = f'{_QUICK_START} -Dlog4j2.configurationFile={_LOG4J.as_uri()} "-Djava.io.tmpdir={temporary}"'
-    builder = SparkSession.builder.master(master).appName("kafka-actors")
-    for name, value in {
-        "spark.driver.extraJavaOptions": java,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+    if java is None:
+        java = f'"-XX:SharedArchiveFile={archive()}"' if archive().exists() else ""
+    options = f'{_JAVA} {java} -Dlog4j2.configurationFile={_LOG4J.as_uri()} "-Djava.io.tmpdir={temporary}"'
+    settings = {
+        "spark.driver.extraJavaOptions": options,
         "spark.driver.memory": "2g",
-        "spark.executorEnv.PYTHONPATH": str(_HOUSE),
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.local.dir": temporary,
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.adaptive.enabled": str(not local).lower(),
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-    }.items():
+    }
+    if local:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings["spark.executorEnv.PYTHONPATH"] = str(_HOUSE)
+        settings |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
+    else:  # what Spark plans in Python, it plans here
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_HOUSE), os.environ.get("PYTHONPATH"))))
+    builder = SparkSession.builder.master(master).appName("kafka-actors")
+    for name, value in settings.items():
         builder = builder.config(name, value)
     try:
         with _errors_to(Path(temporary) / "spark-errors.log"):
-            return builder.getOrCreate()
+            session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkUnavailable(f"Spark does not start; it needs Java 17 or newer: {error}") from error
+    if not local:
+        session.sparkContext.addPyFile(str(house(Path(temporary) / "kafka_actors_house.zip")))
+    return session
+
+
+def house(file: Path) -> Path:
+    """Write what workers of a cluster import of ours into a zip archive."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for room in _TAKEN_ALONG:
+            for source in sorted((_HOUSE / room).rglob("*")):
+                if source.is_file() and source.suffix != ".pyc":
+                    zipped.write(source, source.relative_to(_HOUSE))
+    return file
 
 
 def fit(session: SparkSession, size: int) -> None:

@@ -1,321 +1,200 @@
-"""What happened in a cluster, from the traces of all its nodes: the first questions anybody asks.
+"""What happened in a cluster, from the traces of all its nodes: the table of questions, and how they are asked.
 
 Rule 1: a figure counts deliveries, and nothing that is not one; what could not be read is counted beside.
 Rule 2: a trace that breaks off (a killed node) is as good as any other up to its last frame. How each run ended is
         told, and what is damaged.
-Rule 3: a request counts when the channel hands it to the network. The same request handed over again after a failure
-        is a retransmission and counted apart (controller.md 5: the channel resends until it is answered).
+Rule 3: a column's name says its unit: `at` and `*_at` are seconds since 1970, `seconds` and `*_s` seconds, `*_ms`
+        milliseconds; all others are counts, shares or names.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, SparkSession
 
-from messages.trace.schema import FULL
-from spark import failovers
-from spark.columns import DDL, DELIVERIES, MALFORMED
-from spark.failovers import CONTROLLER
-from spark.pack import Packing, Told, is_packed, told
-from spark.session import fit, open_session
-
-CONTROLLED_SHUTDOWN = "ControlledShutdown"
-"""The event that comes as a client's own request, forwarded."""
-
-CONTROLLER_REQUESTS = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest")
-"""What a controller sends to brokers, by message type."""
+from messages.trace.runs import find_runs
+from spark.columns import DDL, MALFORMED
+from spark.facts import Facts
+from spark.pack import Packing, is_packed, tell, told
+from spark.questions import controller, failovers, handling, partitions, traffic
+from spark.session import LOCAL_MASTER, MASTER, fit, open_session
+from spark.source import TraceSource
 
 AT_ONCE = 3
 """So many questions are asked at the same time: while one is planned, another is answered."""
 
 
 @dataclass(frozen=True)
-class RunRow:
-    """One run of one node. Times are seconds since 1970; `ending` is how it ended (`messages.trace.runs`).
+class Question:
+    """`ask` gives the answer's rows, in the order in which they are to be read; its docstring tells the columns."""
 
-    Of a run whose `detail` is not "full" the payloads are missing: what is read in them is not counted.
-    """
-
-    node: int
-    run: str
-    deliveries: int
-    first_at: float
-    last_at: float
-    ending: str
-    detail: str = FULL
+    title: str
+    ask: Callable[[Facts], DataFrame]
 
 
-@dataclass(frozen=True)
-class MessageRow:
-    """Deliveries of one message type to one class of actors, in all nodes; an outsider stands for itself by address.
+QUESTIONS: dict[str, Question] = {
+    "runs": Question("Runs", lambda facts: facts.runs),
+    "episodes": Question(
+        "Brokers that were gone", lambda facts: failovers.episodes(facts.deaths, facts.outages, facts.runs)
+    ),
+    "unavailable": Question("Partitions without a leader", lambda facts: failovers.unavailability(facts.outages)),
+    "messages": Question("Messages by actor and type", lambda facts: handling.messages(facts.delivered)),
+    "events": Question("Controller events", lambda facts: controller.events(facts.delivered, facts.events)),
+    "requests": Question("Requests to brokers", lambda facts: controller.requests(facts.delivered)),
+    "elections": Question("Elections of a controller", lambda facts: controller.elections(facts.delivered)),
+    "leadership": Question("Leaderships", lambda facts: failovers.leadership(facts.changes)),
+    "round_trips": Question(
+        "Round trips to brokers", lambda facts: controller.round_trips(facts.flights, facts.answers)
+    ),
+    "leader_elections": Question(
+        "Leaders elected",
+        lambda facts: partitions.leader_elections(facts.changes, facts.leaderships, facts.delivered),
+    ),
+    "isr_churn": Question("Changes of ISRs", lambda facts: partitions.isr_churn(facts.delivered)),
+    "deletions": Question("Topics deleted", lambda facts: partitions.deletions(facts.delivered)),
+    "reassignments": Question("Partitions reassigned", lambda facts: partitions.reassignments(facts.delivered)),
+    "zookeeper": Question("Requests to ZooKeeper", lambda facts: traffic.zookeeper(facts.replies)),
+    "clients": Question("Requests of clients", lambda facts: traffic.clients(facts.answers)),
+    "records": Question("Records by partition", lambda facts: traffic.records(facts.delivered)),
+    "failures": Question("Failures", lambda facts: handling.failures(facts.delivered)),
+    "handled": Question("Controller events in order", lambda facts: facts.handled),
+    "queue": Question("Queues over time", lambda facts: handling.queue(facts.delivered)),
+    "latencies": Question(
+        "How long things take",
+        lambda facts: traffic.latencies(
+            {
+                "controller events": facts.handled,
+                "requests to brokers": facts.flights,
+                "requests to ZooKeeper": facts.replies,
+                "requests of clients": facts.answers,
+            }
+        ),
+    ),
+    "actors": Question("Who writes to whom", lambda facts: handling.actors(facts.delivered)),
+}
+"""All that can be asked, by name."""
 
-    `seconds` is handling time, `waited` time in the queue, both summed; `longest` the longest handling.
-    """
-
-    actor: str
-    type: str
-    count: int
-    failed: int
-    seconds: float
-    longest: float
-    waited: float
-
-
-@dataclass(frozen=True)
-class EventRow:
-    """Events of one type that a node's controller received."""
-
-    node: int
-    type: str
-    count: int
-
-
-@dataclass(frozen=True)
-class RequestRow:
-    """Requests of one type from one node's controller to one broker; `partitions` summed over first transmissions."""
-
-    node: int
-    broker: int
-    type: str
-    count: int
-    partitions: int
-    retransmissions: int
-
-
-@dataclass(frozen=True)
-class ElectionRow:
-    """A node won the election."""
-
-    at: float
-    node: int
-    epoch: int
+BRIEF = ("runs", "episodes", "unavailable", "messages", "events", "requests", "elections", "leadership")
+"""What is asked where nothing is chosen."""
 
 
 @dataclass(frozen=True)
-class LeadershipRow:
-    """A controller (on `node`) first told brokers of another leader; -1: none, -2: being deleted. `before`: of the
-    leader until then, None where that is not known. A new epoch of the same leader is no row."""
+class Answer:
+    """Rows, in the order of the question; each has a value for each column."""
 
-    at: float
-    node: int
-    topic: str
-    partition: int
-    before: int | None
-    leader: int
-    leader_epoch: int
-    controller_epoch: int
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
 
+    def __iter__(self) -> Iterator[SimpleNamespace]:
+        """The rows, with a column's value under its name."""
+        return (SimpleNamespace(**row) for row in self.as_dicts())
 
-@dataclass(frozen=True)
-class EpisodeRow:
-    """A broker was gone, and what followed (`spark.failovers`). Times are seconds since 1970, durations seconds.
+    def __len__(self) -> int:
+        return len(self.rows)
 
-    It died at `died_at`, its `run` (None: not in these traces, or it goes on) with this `ending`; the controller on
-    `seen_by` saw it at `seen_at`, by its event `after`. It led `partitions`; the last of them had a leader again at
-    `last_led_at`, `left` of them never. `p50`, `p99` and `partition_seconds` are of the times without a leader.
-    """
+    def __getitem__(self, index: int) -> SimpleNamespace:
+        return SimpleNamespace(**dict(zip(self.columns, self.rows[index], strict=True)))
 
-    broker: int
-    died_at: float
-    seen_at: float
-    seen_by: int
-    after: str | None
-    was_controller: bool
-    run: str | None
-    ending: str | None
-    partitions: int
-    left: int
-    last_led_at: float | None
-    p50: float | None
-    p99: float | None
-    partition_seconds: float | None
-
-
-@dataclass(frozen=True)
-class UnavailableRow:
-    """A partition that had no leader: in so many windows, `seconds` in all, the longest; `left`: and still has none."""
-
-    topic: str
-    partition: int
-    windows: int
-    seconds: float
-    longest: float
-    left: bool
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """As plain values."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The answers. `malformed` lines and `unreadable` files are in none of them, nor what follows a file's `damage`."""
+    """The answers by question. `malformed` lines and `unreadable` files are in none, nor what follows `damage`."""
 
-    runs: tuple[RunRow, ...]
-    messages: tuple[MessageRow, ...]
-    events: tuple[EventRow, ...]
-    requests: tuple[RequestRow, ...]
-    elections: tuple[ElectionRow, ...]
-    leadership: tuple[LeadershipRow, ...]
-    episodes: tuple[EpisodeRow, ...]
-    unavailable: tuple[UnavailableRow, ...]
+    answers: Mapping[str, Answer]
     malformed: int
     unreadable: tuple[str, ...]
     damage: tuple[str, ...] = ()
 
+    def __getitem__(self, question: str) -> Answer:
+        """The answer; an empty one where that was not asked."""
+        return self.answers.get(question, Answer())
+
     def as_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
-        return asdict(self)
-
-
-QUESTIONS = ("messages", "events", "requests", "elections", "leadership", "episodes", "unavailable")
-"""What can be asked for by itself; runs, and what could not be read, are told in any case."""
+        answers = {name: answer.as_dicts() for name, answer in self.answers.items()}
+        beside = {"malformed": self.malformed, "unreadable": self.unreadable, "damage": self.damage}
+        return {**answers, **beside}
 
 
 def summarise(
     path: str | Path,
     session: SparkSession | None = None,
     say: Callable[[str], None] = lambda words: None,
-    only: Sequence[str] = QUESTIONS,
+    only: Collection[str] = BRIEF,
+    master: str = MASTER,
 ) -> Summary:
     """The summary of all traces below `path`, or of what `spark.pack` made of them.
 
-    Without a session, one is started and stopped. `say` is told what is being done. What is not among `only` is not
-    asked, and empty. Raises NotATrace where there is no such folder.
+    Without a session, one is started at `master`, and stopped. `say` is told what is being done. Asked are the
+    questions of `only`, and always "runs". On this machine traces are packed first, while Spark starts; a cluster's
+    workers read them where they lie. Raises NotATrace where there is no such folder.
     """
     folder = Path(path)
-    if is_packed(folder):
-        return _asked(folder, told(folder), session, say, only)
+    if is_packed(folder) or not master.startswith(LOCAL_MASTER):
+        opened = session or open_session(master)
+        try:
+            return ask(opened, folder, say, only)
+        finally:
+            if session is None:
+                opened.stop()
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
         packing = Packing(folder, Path(place))  # its processes begin before there are threads
         say(f"reading {len(packing.told.runs)} runs, and starting Spark")
         with ThreadPoolExecutor(1) as starter:
-            starting = starter.submit(lambda: session or open_session())
+            starting = starter.submit(lambda: session or open_session(master))
             packing.finish()
             opened = starting.result()
         try:
-            return _asked(Path(place), packing.told, opened, say, only)
+            return ask(opened, Path(place), say, only)
         finally:
             if session is None:
                 opened.stop()
 
 
-def _asked(
-    folder: Path, told: Told, session: SparkSession | None, say: Callable[[str], None], only: Sequence[str]
+def ask(
+    session: SparkSession,
+    folder: Path,
+    say: Callable[[str], None] = lambda words: None,
+    only: Collection[str] = BRIEF,
 ) -> Summary:
-    """The answers from packed rows."""
-    opened = session or open_session()
-    try:
-        say("asking")
-        fit(opened, sum(file.stat().st_size for file in folder.glob("*.parquet")))
-        return _summary(opened.read.schema(DDL).parquet(str(folder)), told, say, only)
-    finally:
-        if session is None:
-            opened.stop()
+    """The answers of a session that is there, from what is packed or, slower, from traces where they lie. Raises
+    NotATrace."""
+    say("asking")
+    if is_packed(folder):
+        fit(session, sum(file.stat().st_size for file in folder.glob("*.parquet")))
+        return _summary(Facts(session.read.schema(DDL).parquet(str(folder)), told(folder)), say, only)
+    found = find_runs(folder)
+    fit(session, sum(path.stat().st_size for run in found.runs for path in run.paths))
+    session.dataSource.register(TraceSource)
+    records = session.read.format(TraceSource.name()).load(str(folder.resolve()))
+    return _summary(Facts(records, tell(found)), say, only)
 
 
-def _summary(records: DataFrame, told: Told, say: Callable[[str], None], only: Sequence[str]) -> Summary:
-    delivered = records.where(records.kind.isin(*DELIVERIES))
-    endings = {run.run: run.ending for run in told.runs}
-    details = {run.run: run.detail for run in told.runs}
-    event_types = tuple(dict.fromkeys(event for run in told.runs for event in run.events))
-    lived = runs(records)
-    moved = failovers.changes(failovers.told(delivered)).persist()
-    gone = f.broadcast(failovers.deaths(delivered, lived)).persist()
-    left = failovers.outages(gone, moved)
-    asked: dict[str, Callable[[], Any]] = {
-        "runs": lambda: tuple(
-            RunRow(**row.asDict(), ending=endings[row.run], detail=details[row.run]) for row in lived.collect()
-        ),
-        "messages": lambda: _collect(MessageRow, messages(delivered)),
-        "events": lambda: _collect(EventRow, events(delivered, event_types)),
-        "requests": lambda: _collect(RequestRow, requests(delivered)),
-        "elections": lambda: _collect(ElectionRow, failovers.elections(delivered)),
-        "leadership": lambda: _collect(
-            LeadershipRow, moved.drop("led_at").orderBy("topic", "partition", "at", "leader_epoch")
-        ),
-        "episodes": lambda: tuple(
-            EpisodeRow(**row.asDict(), ending=endings.get(row.run)) for row in failovers.episodes(gone, left).collect()
-        ),
-        "unavailable": lambda: _collect(UnavailableRow, failovers.unavailability(left)),
-        "malformed": lambda: records.where(records.kind == MALFORMED).count(),
-    }
-    answers: dict[str, Any] = dict.fromkeys(QUESTIONS, ())
-    asked = {name: question for name, question in asked.items() if name in only or name not in QUESTIONS}
+def _summary(facts: Facts, say: Callable[[str], None], only: Collection[str]) -> Summary:
+    asked = [name for name in QUESTIONS if name in only or name == "runs"]
+    answers = {}
     with ThreadPoolExecutor(AT_ONCE) as askers:
-        waiting = [(name, askers.submit(question)) for name, question in asked.items()]
+        malformed = askers.submit(lambda: facts.records.where(facts.records.kind == MALFORMED).count())
+        # A frame is made while the one before is asked; one after the other, for what is kept is made once.
+        waiting = [(name, askers.submit(_collect, QUESTIONS[name].ask(facts))) for name in asked]
         for count, (name, answer) in enumerate(waiting, 1):
             answers[name] = answer.result()
-            say(f"{count} of {len(asked)} questions answered: {name}")
-    moved.unpersist()
-    gone.unpersist()
-    damage = tuple(fault for run in told.runs for fault in run.faults)
-    return Summary(**answers, unreadable=told.unreadable, damage=damage)
+            say(f"{count} of {len(waiting)} questions answered: {name}")
+    facts.close()
+    damage = tuple(fault for run in facts.told.runs for fault in run.faults)
+    return Summary(answers, malformed.result(), facts.told.unreadable, damage)
 
 
-_Row = TypeVar("_Row")
-
-
-def _collect(row: type[_Row], frame: DataFrame) -> tuple[_Row, ...]:
-    return tuple(row(**found.asDict()) for found in frame.collect())
-
-
-# ------------------------------------------------------------------------------------------------ the questions
-
-
-def runs(records: DataFrame) -> DataFrame:
-    """RunRow without `ending` and `detail`: each run with its deliveries; of all rows, not only deliveries."""
-    seen = records.where(records.kind != MALFORMED)
-    grouped = seen.groupBy("node", "run").agg(
-        f.max("n").alias("deliveries"),
-        f.min("at").alias("first_at"),
-        f.max("at").alias("last_at"),
-    )
-    return grouped.orderBy("node", "first_at")
-
-
-def messages(delivered: DataFrame) -> DataFrame:
-    """MessageRow: deliveries and handling time by actor class and message type, most time first."""
-    actor = f.when(delivered.actor == "", delivered.receiver).otherwise(delivered.actor)
-    # Each request() from outside has an address of its own, with a number; they are one outsider.
-    actor = f.regexp_replace(actor, r"^(outside:request(er)?)\.\d+$", "$1")
-    grouped = delivered.groupBy(actor.alias("actor"), "type").agg(
-        f.count("*").alias("count"),
-        f.sum(delivered.failed.cast("int")).alias("failed"),
-        f.sum("took").alias("seconds"),
-        f.max("took").alias("longest"),
-        f.sum("waited").alias("waited"),
-    )
-    return grouped.orderBy(f.desc("seconds"), "actor", "type")
-
-
-def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
-    """EventRow: the controllers' events by node and type; `types` are those that the traces' headers name.
-
-    A controlled shutdown comes as the client's own request.
-    """
-    asked = (delivered.type == "Forwarded") & (delivered.request == "ControlledShutdownRequest")
-    type_ = f.when(asked, CONTROLLED_SHUTDOWN).otherwise(delivered.type)
-    chosen = delivered.where(delivered.actor == CONTROLLER).withColumn("type", type_)
-    chosen = chosen.where(chosen.type.isin(*types, CONTROLLED_SHUTDOWN))
-    return chosen.groupBy("node", "type").agg(f.count("*").alias("count")).orderBy("node", "type")
-
-
-def requests(delivered: DataFrame) -> DataFrame:
-    """RequestRow: requests by node, broker and type. What follows a failure on its channel is sent again (rule 3)."""
-    channel = Window.partitionBy("run", "channel").orderBy("n").rowsBetween(Window.unboundedPreceding, -1)
-    outcome = f.when(f.col("type").isin("TransmitFailed", "Received"), f.col("type"))
-    mail = delivered.where(f.col("broker").isNotNull() & f.col("channel").isNotNull()).withColumn(
-        "again", f.coalesce(f.last(outcome, ignorenulls=True).over(channel) == "TransmitFailed", f.lit(False))
-    )
-    sent = mail.where(f.col("type").isin("Transmit", "ChannelPart") & f.col("request").isin(*CONTROLLER_REQUESTS))
-    whole, first = (f.col("type") == "Transmit").cast("int"), (~f.col("again")).cast("int")
-    grouped = sent.groupBy("node", "broker", f.col("request").alias("type")).agg(
-        f.sum(whole * first).alias("count"),
-        f.sum(first * f.size("states")).alias("partitions"),
-        f.sum(whole * (1 - first)).alias("retransmissions"),
-    )
-    return grouped.orderBy("node", "broker", "type")
+def _collect(frame: DataFrame) -> Answer:
+    return Answer(tuple(frame.columns), tuple(tuple(row) for row in frame.collect()))

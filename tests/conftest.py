@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """How long the soak takes, and what chance it takes."""
     group = parser.getgroup("soak")
     group.addoption("--soak-seconds", type=float, default=60, help="how long the cluster is worn (60)")
-    parser.addoption("--rewrite-scenarios", action="store_true", help="write tests/scenarios as things happen now")
+    parser.addoption("--rewrite-scenarios", action="store_true", help="write the scenarios as things happen now")
     group.addoption("--soak-seed", type=int, default=random.randrange(10**6), help="which deeds it is worn by (any)")
 
 

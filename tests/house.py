@@ -32,7 +32,7 @@ KINDS: dict[str, str] = {
     "log": "logging",
     "durations": "datetime.timedelta",
     "clocks": "calendar datetime sched time zoneinfo",
-    "files": "fcntl fileinput glob io mmap os pathlib shutil stat tempfile",
+    "files": "fcntl fileinput glob io mmap os pathlib shutil stat tempfile zipfile",
     "sockets": "asyncio http select selectors socket socketserver ssl urllib wsgiref",
     "chance": "random secrets uuid",
     "threads": "_thread concurrent multiprocessing queue threading",
@@ -61,7 +61,8 @@ _EVERYTHING = "clocks durations files sockets chance threads processes code"
 ROOMS: dict[str, Room] = {
     # values
     "messages": Room("", others="attrs msgspec"),
-    "messages.wire": Room("messages", others="attrs kafka.protocol crc32c cramjam"),
+    "messages.wire": Room("messages messages.wire.layout", others="attrs crc32c cramjam"),
+    "messages.wire.layout": Room("", touches="files code"),
     "messages.trace": Room("messages", others="attrs msgspec zstandard", touches="files durations code"),
     # rules
     "actors.core": Room("messages", others="attrs"),
@@ -96,10 +97,10 @@ ROOMS: dict[str, Room] = {
         touches=_EVERYTHING,
     ),
     "actors.simulation": Room(
-        f"{_RULES} messages.wire actors.core.controller actors.controller actors.gateway actors.node actors.runtime"
-        " actors.storage zk_bridge zk_bridge.client",
-        others="attrs",
-        touches="files chance threads",
+        f"{_RULES} messages.wire actors.core.controller actors.broker actors.controller actors.gateway actors.node"
+        " actors.runtime actors.storage zk_bridge zk_bridge.client",
+        others="attrs thespian",
+        touches="files chance threads code",
     ),
     "actors.cli": Room(
         f"{_RULES} messages.wire messages.trace actors.core.controller actors.core.broker actors.core.coordinator"
@@ -108,7 +109,12 @@ ROOMS: dict[str, Room] = {
         others="click rich prometheus_client",
         touches=_EVERYTHING,
     ),
-    "spark": Room("messages.trace", others="msgspec pyspark pyarrow", touches="files processes threads"),
+    "spark": Room(
+        "messages.trace spark.questions",
+        others="jinja2 markupsafe msgspec plotly pyarrow pyspark",
+        touches="files processes threads clocks",
+    ),
+    "spark.questions": Room("", others="pyspark"),
 }
 
 ADDRESS = "a message may carry the address of who is to be answered: of Thespian the messages know that value alone"
@@ -134,6 +140,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("actors.storage.log.log", "messages.records"): HEADERS,
     ("actors.storage.log.segment", "messages.records"): HEADERS,
     ("actors.storage.log.producers", "messages.records"): HEADERS,
+    ("actors.storage.log.region", "messages.records"): "a region is what a body may be in place of bytes",
     ("actors.gateway.store", "zk_bridge.store"): "the gateway to ZooKeeper stands before a store: its Protocol",
     ("actors.gateway.metrics", "prometheus_client"): "one owner of the library that serves the metrics",
     ("actors.gateway.counters", "prometheus_client"): "what the library lacks, in its form",
@@ -304,6 +311,10 @@ PRIVATE_NAMES: dict[tuple[str, str], str] = {
     ("zk_bridge.kazoo_client", "_session_timeout"): "kazoo's connection is this module's own, in its stead",
     ("actors.runtime.aside", "_exit"): "a child that was forked ends so",
     ("spark.apart", "_exit"): "a child that was forked ends so",
+    (
+        "spark.archive",
+        "_gateway",
+    ): "Spark's JVM is ended in order, so that it writes its classes",
 }
 """(module, private name of somebody else's): why."""
 

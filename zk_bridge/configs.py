@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from messages.cluster import ConfigEntry
-from messages.conversation import BadZnode, Done
+from messages.conversation import BadZnode, Done, Pause
 from messages.store import CREATE, CREATE_SEQUENTIAL, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
 from messages.zookeeper import (
     BrokerConfig,
@@ -27,6 +27,9 @@ from zk_bridge.conversations import (
 )
 
 logger = logging.getLogger(__name__)
+
+DECODED_AT_ONCE = 200
+"""Configurations that are decoded before others get their turn."""
 
 
 def get_topic_configs(question: GetTopicConfigs) -> Conversation:
@@ -56,6 +59,8 @@ def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversat
     nodes = yield from data_of(node_paths)
     found: list[tuple[str, tuple[ConfigEntry, ...], bool]] = []
     for name, path, node in zip(names, node_paths, nodes, strict=True):
+        if found and not len(found) % DECODED_AT_ONCE:
+            yield Pause()
         try:
             found.append((name, znodes.decode_config(path, node.data), True))
         except BadZnode as error:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from messages.conversation import ControllerMoved, Pause, ZooKeeperRefused, slices
+from messages.conversation import SLICE, ControllerMoved, Pause, ZooKeeperRefused, slices
 from messages.store import (
     BAD_VERSION,
     CHECK,
@@ -151,10 +151,10 @@ def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, St
         return reply
 
 
-def data_of(node_paths: tuple[str, ...]) -> Generator[Any, Any, tuple[Znode, ...]]:
-    """Read nodes, a slice at a time; each is there (OK) or not (NO_NODE). Raises ZooKeeperRefused for anything else."""
+def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any, Any, tuple[Znode, ...]]:
+    """Read nodes, so many at a time; each is there (OK) or not (NO_NODE). Raises ZooKeeperRefused for anything else."""
     found: list[Znode] = []
-    for part in slices(node_paths):
+    for part in slices(node_paths, at_once):
         reply: StoreReply = yield Read(data=tuple(part))
         if reply.code != OK:
             raise refused(reply.code, part[0])

@@ -3,7 +3,8 @@
 Rule 1: several conversations go on at once, each with at most one request under way.
 Rule 2: nothing is sent to the store while it is not connected. What a lost connection left unanswered waits, in order,
         and once connected again: first every watch is armed anew, then lost reads and arms are sent again, and lost
-        writes are told of their loss (`conversations`, rule 2).
+        writes are told of their loss (`conversations`, rule 2). Watches are armed as of the newest transaction whose
+        changes have all been told: what an answer had seen, but no answer that came before all were armed.
 Rule 3: an expired session ends everything that was begun in it: SessionExpired goes to the subscriber and to every
         watcher, then each conversation is answered Failure("SessionLost"), and all watches are forgotten. What is
         asked afterwards waits for the new session, which has the next generation, and begins with SessionEstablished.
@@ -85,6 +86,7 @@ class BridgeCore:
         self._held: list[_Talk] = []  # to be resumed once connected
         self._paused: dict[int, _Talk] = {}  # by the id of its Continue
         self._rearming: dict[int, Arm] = {}
+        self._seen = 0
         self._watches = WatchTable()
 
     @property
@@ -118,19 +120,23 @@ class BridgeCore:
 
     def replied(self, reply: StoreReply) -> None:
         """The store's answer to a request. Ids of an earlier session are nobody's any more."""
-        rearmed = self._rearming.pop(reply.id, None)
-        if rearmed is not None:
-            if reply.code == OK:
+        rearmed = self._rearming.get(reply.id)
+        if rearmed is not None and reply.code == OK:  # lost again: the next connection arms everything anew
+            del self._rearming[reply.id]
+            if reply.present:
                 self._tell(self._watches.interrupted(rearmed, reply.present, self.generation))
-            return  # lost again: the next connection arms everything anew
+        if self.connected and not self._rearming:
+            self._seen = max(self._seen, reply.zxid)
         talk = self._talks.pop(reply.id, None)
         if talk is None:
             return
         if reply.code in (CONNECTION_LOSS, SESSION_EXPIRED):
             talk.lost = True
             self._held.append(talk)  # until the state that follows says how it goes on
-        else:
-            self._advance(talk, reply)
+            return
+        if isinstance(talk.request, Arm):
+            self._watches.looked(talk.request, reply.present)
+        self._advance(talk, reply)
 
     def fired(self, event: WatchEvent) -> None:
         """A watch fired on the server."""
@@ -167,13 +173,13 @@ class BridgeCore:
 
     def _rearm(self) -> None:
         self._rearming.clear()
-        armed = self._watches.armed()
-        for field, node_paths in armed._asdict().items():
-            for start in range(0, len(node_paths), ARMS_PER_REQUEST):
-                part = Arm(**{field: node_paths[start : start + ARMS_PER_REQUEST]})
-                self._next_id += 1
-                self._rearming[self._next_id] = part
-                self._send(self._store, StoreArm(self._next_id, *part))
+        for armed, since in ((self._watches.looked_for(), None), (self._watches.armed(), self._seen)):
+            for field, node_paths in armed._asdict().items():
+                for start in range(0, len(node_paths), ARMS_PER_REQUEST):
+                    part = Arm(**{field: node_paths[start : start + ARMS_PER_REQUEST]})
+                    self._next_id += 1
+                    self._rearming[self._next_id] = part
+                    self._send(self._store, StoreArm(self._next_id, *part, since))
 
     def _expired(self) -> None:
         self.connected = False
@@ -184,6 +190,7 @@ class BridgeCore:
             self._send(party, SessionExpired(self.generation))
         self._watches.clear()
         self._rearming.clear()
+        self._seen = 0
         talks = [*self._talks.values(), *self._held, *self._paused.values()]
         self._talks.clear()
         self._paused.clear()

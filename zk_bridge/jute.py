@@ -161,15 +161,30 @@ class WatchExists(SingleData):
         return True
 
 
-class SetWatches(_ManyNodes):
-    """Arm many watches at once."""
+class SetWatches:
+    """Arm many watches at once: on data, on nodes that are not there, on children, of paths below the chroot `prefix`.
+
+    With `since`, what a later transaction has changed fires at once, and so does a node of `exists` that is there.
+    """
 
     type = _SET_WATCHES
-    __slots__ = ()
+    __slots__ = ("paths", "prefix", "since")
+
+    def __init__(
+        self,
+        data: tuple[str, ...],
+        exists: tuple[str, ...],
+        children: tuple[str, ...],
+        prefix: str,
+        since: int | None = None,
+    ) -> None:
+        self.paths = (data, exists, children)
+        self.prefix = prefix
+        self.since = _NEVER if since is None else since
 
     def serialize(self) -> bytes:
-        parts = [struct.pack("!q", _NEVER)]
-        for node_paths in (self.data, (), self.children):
+        parts = [struct.pack("!q", self.since)]
+        for node_paths in self.paths:
             parts.append(_int.pack(len(node_paths)))
             for path in node_paths:
                 name = below(self.prefix, path).encode()

@@ -8,8 +8,10 @@ Rule 2: an answer that makes no sense (a wrong id, too short a frame, an unknown
         there, and nobody would hear of ZooKeeper again.
         The one thing that outlives a connection is the newest zxid seen: servers hang up on whoever claims to have seen
         a later one than theirs. Who has heard nothing for the session's time forgets it, for the session is over.
-Rule 3: what is said at every attempt to connect, is said every LINE_SECONDS: a server may be away for a night.
-Rule 4: should that thread end all the same, that is news too (StoreFailed): without it a node is a zombie.
+Rule 3: a server that takes a connection and says nothing, as one that is just starting may do for ever, costs a third
+        of the session's time; kazoo, like Java's client, would wait for the whole of it, and the session be over.
+Rule 4: what is said at every attempt to connect, is said every LINE_SECONDS: a server may be away for a night.
+Rule 5: should that thread end all the same, that is news too (StoreFailed): without it a node is a zombie.
 
 kazoo's own watch registry, retries and result objects are not used: kazoo forgets watches at every disconnect, and a
 request that is lost with the connection must come back to the bridge, which knows whether it may be sent again.
@@ -28,7 +30,7 @@ from kazoo.client import CLOSED_STATES, KazooClient
 from kazoo.exceptions import ConnectionDropped, KazooException, WriterNotClosedException
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
-from kazoo.protocol.serialization import Close, Watch
+from kazoo.protocol.serialization import Close, Connect, Watch
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
@@ -58,6 +60,8 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """No answer to what we ask is as large: a frame that says so is none."""
 
 LINE_SECONDS = 10.0
+ANSWERS_TO_CONNECT = 1 / 3
+"""The part of a session's time in which a server must say whether it takes us (rule 3)."""
 
 INT32 = 2**31 - 1
 
@@ -68,7 +72,7 @@ Done = Callable[[int, Any], None]
 
 
 class _Seldom(logging.LoggerAdapter):  # type: ignore[type-arg]
-    """kazoo's logger, which leaves lines out (rule 3); the next one of their kind that is written counts them."""
+    """kazoo's logger, which leaves lines out (rule 4); the next one of their kind that is written counts them."""
 
     def __init__(self, logger: logging.Logger) -> None:
         super().__init__(logger, {})
@@ -121,7 +125,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
                 bell.send(b"\0")
 
     def zk_loop(self) -> None:
-        """The thread's whole life; whoever wanted to hear of ZooKeeper is told of its end (rule 4)."""
+        """The thread's whole life; whoever wanted to hear of ZooKeeper is told of its end (rule 5)."""
         why = "it gave up"
         try:
             super().zk_loop()
@@ -137,6 +141,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         with _sense_expected():
             timeouts: tuple[float, float] = super()._connect(host, hostip, port)
             return timeouts
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        if isinstance(request, Connect):
+            timeout = min(timeout, self.client._session_timeout / 1000 * ANSWERS_TO_CONNECT)
+        return super()._invoke(timeout, request, xid)
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
         """Send what waits, but not so much that nobody reads what the server answers meanwhile."""

@@ -42,7 +42,7 @@ from zk_bridge.jute import Multi, MultiRead, SetWatches, SingleChildren, SingleD
 from zk_bridge.kazoo_client import Client
 from zk_bridge.store import Sink, StoreRequest, ZooKeeperUnavailable
 
-READ_OPS = 1000
+READ_OPS = 2000
 READ_BYTES = 512 * 1024
 IN_FLIGHT = 4
 ARM_BYTES = 128 * 1024
@@ -87,6 +87,11 @@ class KazooStore:
     def prefix(self) -> str:
         """The chroot, "" where there is none."""
         return str(self._client.chroot)
+
+    @property
+    def seen(self) -> int:
+        """The newest transaction in an answer: watches fired by it, or before, have been handed to the sink."""
+        return int(self._client.last_zxid)
 
     @property
     def gate(self) -> threading.RLock:
@@ -168,13 +173,16 @@ class KazooStore:
             culprit, results = -1, ()
             if code == OK:
                 code, culprit, results = value
-            self.tell(StoreReply(request.id, code, results=tuple(results), culprit=culprit))
+            self.tell(StoreReply(request.id, code, results=tuple(results), culprit=culprit, zxid=self.seen))
 
         self.send(transaction, done)
 
     def _arm(self, request: StoreArm) -> None:
-        """Pipelined: SetWatches for nodes that exist, one exists each for those that may not. The last one answers."""
-        present = [False] * len(request.exists)
+        """Pipelined: SetWatches for nodes that exist, one exists each for those that may not. The last one answers.
+
+        Where watches are set again, it is known which nodes did not exist: SetWatches for those, too.
+        """
+        present = [False] * (len(request.exists) if request.since is None else 0)
         worst = [OK]
         requests: list[tuple[Any, Callable[[int, Any], None]]] = []
 
@@ -185,22 +193,26 @@ class KazooStore:
             present[index] = code == OK
             worst[0] = worst[0] or (OK if code == NO_NODE else code)
 
+        known = request.exists if request.since is not None else ()
         for part in _bounded(request.data, _arm_weight, ARM_BYTES, ARM_BYTES):
-            requests.append((SetWatches(part, (), self.prefix), armed))
+            requests.append((SetWatches(part, (), (), self.prefix, request.since), armed))
+        for part in _bounded(known, _arm_weight, ARM_BYTES, ARM_BYTES):
+            requests.append((SetWatches((), part, (), self.prefix, request.since), armed))
         for part in _bounded(request.children, _arm_weight, ARM_BYTES, ARM_BYTES):
-            requests.append((SetWatches((), part, self.prefix), armed))
-        for index, path in enumerate(request.exists):
-            requests.append((WatchExists(below(self.prefix, path)), partial(looked, index)))
+            requests.append((SetWatches((), (), part, self.prefix, request.since), armed))
+        if request.since is None:
+            for index, path in enumerate(request.exists):
+                requests.append((WatchExists(below(self.prefix, path)), partial(looked, index)))
         left = [len(requests)]
 
         def counted(done: Callable[[int, Any], None], code: int, value: Any) -> None:
             done(code, value)
             left[0] -= 1
             if left[0] == 0:
-                self.tell(StoreReply(request.id, worst[0], present=tuple(present)))
+                self.tell(StoreReply(request.id, worst[0], present=tuple(present), zxid=self.seen))
 
         if not requests:
-            self.tell(StoreReply(request.id))
+            self.tell(StoreReply(request.id, zxid=self.seen))
         for each, done in requests:
             self.send(each, partial(counted, done))
 
@@ -263,7 +275,7 @@ class _Reading:
             return
         nodes = tuple(itertools.chain.from_iterable([answer[0] for answer in self.answers]))
         children = tuple(itertools.chain.from_iterable([answer[1] for answer in self.answers]))
-        self.store.tell(StoreReply(self.id, nodes=nodes, children=children))
+        self.store.tell(StoreReply(self.id, nodes=nodes, children=children, zxid=self.store.seen))
 
 
 def _read_parts(request: StoreRead) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -65,20 +65,21 @@ CallLater: TypeAlias = Callable[[float, Callable[[], None]], Any]
 class _Node:
     """A node of the tree."""
 
-    __slots__ = ("children", "created", "czxid", "data", "owner", "version")
+    __slots__ = ("children", "created", "czxid", "data", "mzxid", "owner", "pzxid", "version")
 
     def __init__(self, data: bytes | None, czxid: int, owner: int) -> None:
         self.data = data
         self.version = 0
-        self.czxid = czxid
+        self.czxid = self.mzxid = self.pzxid = czxid  # made, changed, a child made or deleted by
         self.owner = owner
         self.children: dict[str, None] = {}
         self.created = 0  # children ever created: the next sequence number
 
-    def put(self, data: bytes | None, version: int) -> None:
-        """Give the node this data and version."""
+    def put(self, data: bytes | None, version: int, mzxid: int) -> None:
+        """Give the node this data and version, by this transaction."""
         self.data = data
         self.version = version
+        self.mzxid = mzxid
 
 
 class _Refused(Exception):
@@ -164,16 +165,16 @@ class MemoryZooKeeper:
         if op.kind == CHECK:
             return Written()
         if op.kind == SET:
-            undo.append(partial(node.put, node.data, node.version))
-            node.put(op.data, node.version + 1)
+            undo.append(partial(node.put, node.data, node.version, node.mzxid))
+            node.put(op.data, node.version + 1, self.zxid)
             changes.append(WatchEvent(op.path, NODE_CHANGED))
             return Written(node.version, node.czxid, op.path)
         if op.kind != DELETE:
             raise _Refused(BAD_ARGUMENTS, index)
         if node.children:
             raise _Refused(NOT_EMPTY, index)
-        undo.append(partial(self._link, op.path, node))
-        self._unlink(op.path)
+        undo.append(partial(self._link, op.path, node, self.nodes[_split(op.path)[0]].pzxid))
+        self._unlink(op.path, self.zxid)
         changes += [WatchEvent(op.path, NODE_DELETED), WatchEvent(_split(op.path)[0], CHILDREN_CHANGED)]
         return Written()
 
@@ -187,23 +188,25 @@ class MemoryZooKeeper:
         path = f"{op.path}{above.created:010d}" if op.kind == CREATE_SEQUENTIAL else op.path
         if path in self.nodes:
             raise _Refused(NODE_EXISTS, index)
-        self._link(path, _Node(op.data, self.zxid, session if op.kind == CREATE_EPHEMERAL else 0))
+        undo.append(partial(self._uncreate, path, above, above.pzxid))
+        self._link(path, _Node(op.data, self.zxid, session if op.kind == CREATE_EPHEMERAL else 0), self.zxid)
         above.created += 1
-        undo.append(partial(self._uncreate, path, above))
         changes += [WatchEvent(path, NODE_CREATED), WatchEvent(parent, CHILDREN_CHANGED)]
         return Written(path=path)
 
-    def _link(self, path: str, node: _Node) -> None:
+    def _link(self, path: str, node: _Node, pzxid: int) -> None:
         parent, name = _split(path)
         self.nodes[path] = node
         self.nodes[parent].children[name] = None
+        self.nodes[parent].pzxid = pzxid
 
-    def _unlink(self, path: str) -> None:
+    def _unlink(self, path: str, pzxid: int) -> None:
         parent, name = _split(path)
         del self.nodes[path], self.nodes[parent].children[name]
+        self.nodes[parent].pzxid = pzxid
 
-    def _uncreate(self, path: str, above: _Node) -> None:
-        self._unlink(path)
+    def _uncreate(self, path: str, above: _Node, pzxid: int) -> None:
+        self._unlink(path, pzxid)
         above.created -= 1
 
     def end_session(self, session: int) -> None:
@@ -276,7 +279,8 @@ class MemoryStore:
             reply = self._written(request)
         elif isinstance(request, StoreRead):
             nodes = tuple([self.server.read(path) for path in request.data])
-            reply = StoreReply(request.id, nodes=nodes, children=tuple(map(self.server.children, request.children)))
+            children = tuple(map(self.server.children, request.children))
+            reply = StoreReply(request.id, nodes=nodes, children=children, zxid=self.server.zxid)
         else:
             reply = self._armed(request)
         if self._losing and not isinstance(request, StoreArm):
@@ -290,23 +294,35 @@ class MemoryStore:
         if sum(len(op.path) + len(op.data or b"") for op in request.ops) > WRITE_LIMIT:
             return StoreReply(request.id, TOO_LARGE)
         try:
-            return StoreReply(request.id, results=self.server.write(request.ops, self.session_id))
+            results = self.server.write(request.ops, self.session_id)
         except _Refused as refused:
-            return StoreReply(request.id, refused.code, culprit=refused.culprit)
+            return StoreReply(request.id, refused.code, culprit=refused.culprit, zxid=self.server.zxid)
+        return StoreReply(request.id, results=results, zxid=self.server.zxid)
 
     def _armed(self, request: StoreArm) -> StoreReply:
+        nodes, since = self.server.nodes, request.since
+        never = self.server.zxid if since is None else since
         for path in request.data:
-            if path in self.server.nodes:
+            if path not in nodes:
+                self._sink(WatchEvent(path, NODE_DELETED))
+            elif nodes[path].mzxid > never:
+                self._sink(WatchEvent(path, NODE_CHANGED))
+            else:
                 self._data_watches.add(path)
+        for path in request.exists:
+            if since is not None and path in nodes:
+                self._sink(WatchEvent(path, NODE_CREATED))
             else:
-                self._sink(WatchEvent(path, NODE_DELETED))
+                self._data_watches.add(path)
         for path in request.children:
-            if path in self.server.nodes:
-                self._child_watches.add(path)
-            else:
+            if path not in nodes:
                 self._sink(WatchEvent(path, NODE_DELETED))
-        self._data_watches.update(request.exists)
-        return StoreReply(request.id, present=tuple([path in self.server.nodes for path in request.exists]))
+            elif nodes[path].pzxid > never:
+                self._sink(WatchEvent(path, CHILDREN_CHANGED))
+            else:
+                self._child_watches.add(path)
+        present = tuple([path in nodes for path in request.exists]) if since is None else ()
+        return StoreReply(request.id, present=present, zxid=self.server.zxid)
 
     # ------------------------------------------------------------------------------------------ what happens to it
 

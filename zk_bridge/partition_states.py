@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership
-from messages.conversation import BadZnode, slices
+from messages.conversation import SLICE, BadZnode, Pause, slices
 from messages.store import BAD_VERSION, CONNECTION_LOSS, CREATE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
 from messages.zookeeper import (
     CreatePartitionStates,
@@ -28,17 +28,22 @@ from messages.zookeeper import (
 from zk_bridge import paths, znodes
 from zk_bridge.conversations import WRITE_OPS, Arm, Conversation, Starter, batches, data_of, fence, transact
 
+READ_AT_ONCE = 5 * SLICE
+"""Of so many states the store has several requests under way together; they are decoded in slices."""
+
 
 def get_partition_states(question: GetPartitionStates) -> Conversation:
     """States in the order asked. Equal nodes of equal version share one value: a cluster has few distinct ones."""
     found: list[PartitionStateRead] = []
     known: dict[tuple[bytes | None, int], LeaderIsrAndControllerEpoch] = {}
-    for partitions in slices(question.partitions):
+    for partitions in slices(question.partitions, READ_AT_ONCE):
         node_paths = tuple([f"{paths.TOPICS}/{topic}/partitions/{number}/state" for topic, number in partitions])
         if question.watch:
             yield Arm(data=node_paths)
-        nodes = yield from data_of(node_paths)
+        nodes = yield from data_of(node_paths, READ_AT_ONCE)
         for index, (code, data, version, _, _) in enumerate(nodes):
+            if index and not index % SLICE:
+                yield Pause()
             state, error = known.get((data, version)), ""
             if state is None and code == OK:
                 try:

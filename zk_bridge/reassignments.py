@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import logging
 
-from messages.conversation import BadZnode
-from messages.store import BAD_VERSION, CONNECTION_LOSS, DELETE, NO_NODE, OK, SET, WriteOp, Znode
+from messages.conversation import BadZnode, Done
+from messages.store import BAD_VERSION, CONNECTION_LOSS, CREATE, DELETE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp, Znode
 from messages.zookeeper import (
     ForgetReassignments,
     GetReassignments,
     Reassignments,
     RequestedReassignment,
+    RequestReassignments,
 )
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, Starter, data_of, fence, transact
+from zk_bridge.conversations import Arm, Conversation, Starter, create_missing, data_of, fence, transact
 
 logger = logging.getLogger(__name__)
 
 
 def get_reassignments(question: GetReassignments) -> Conversation:
     """Which partitions shall have which replicas."""
-    yield Arm(exists=(paths.REASSIGNMENTS,))
+    if question.watch:
+        yield Arm(exists=(paths.REASSIGNMENTS,))
     (node,) = yield from data_of((paths.REASSIGNMENTS,))
     return Reassignments(node.code == OK, _requests(node))
+
+
+def request_reassignments(question: RequestReassignments) -> Conversation:
+    """Ask for reassignments; one request at a time. What stands there and is ours was written, and the answer lost."""
+    data = znodes.encode_reassignments(question.requests)
+    while True:
+        reply = yield from transact((WriteOp(CREATE, paths.REASSIGNMENTS, data),), NODE_EXISTS, NO_NODE)
+        if reply.code == OK:
+            return Done()
+        if reply.code == NO_NODE:
+            yield from create_missing(paths.ancestors(paths.REASSIGNMENTS))
+            continue
+        (node,) = yield from data_of((paths.REASSIGNMENTS,))
+        if node.code == OK:
+            return Done() if node.data == data else Reassignments(True, _requests(node))
 
 
 def forget_reassignments(question: ForgetReassignments) -> Conversation:
@@ -55,5 +72,6 @@ def _requests(node: Znode) -> tuple[RequestedReassignment, ...]:
 
 ANSWERS: dict[type, Starter] = {
     GetReassignments: get_reassignments,
+    RequestReassignments: request_reassignments,
     ForgetReassignments: forget_reassignments,
 }

@@ -76,7 +76,10 @@ def get_assignments(question: GetAssignments) -> Conversation:
 def set_assignments(question: SetAssignments) -> Conversation:
     """Write assignments of topics that exist, whatever their version."""
     check = fence(question.epoch_zk_version)
-    sets = ((WriteOp(SET, paths.topic(name), znodes.encode_topic(partitions)),) for name, partitions in question.topics)
+    sets = []
+    for name, partitions in question.topics:
+        data = yield from in_pauses(znodes.encoding_topic(partitions))
+        sets.append((WriteOp(SET, paths.topic(name), data),))
     for batch in batches(sets):
         yield from transact((*check, *(op for (op,) in batch)))
     return Done()
@@ -89,7 +92,7 @@ def create_topic(question: CreateTopic) -> Conversation:
     """
     name, partitions = question.topic
     config = WriteOp(CREATE, paths.topic_config(name), znodes.encode_config(question.config))
-    topic = WriteOp(CREATE, paths.topic(name), znodes.encode_topic(partitions))
+    topic = WriteOp(CREATE, paths.topic(name), (yield from in_pauses(znodes.encoding_topic(partitions))))
     check = fence(question.epoch_zk_version)
     lost = False
     while True:

@@ -5,7 +5,9 @@ The rows are the declarations of the events themselves (`messages.events`), gath
 Rule 1: the watch on the server is one-shot, but each watcher is told of a path once until it asks again: what happens
         in between it will see when it asks, because the bridge arms before it reads.
 Rule 2: a change that has no event in the table ends the watch: the node must be asked about again.
-Rule 3: after an interruption every watch is armed again, and its watchers are told as if it had fired.
+Rule 3: after an interruption every watch is armed again, and tells what has changed meanwhile, nothing else. Those that
+        belong to no controller's term tell as if they had fired: whoever could not make up its mind about /controller
+        for want of ZooKeeper looks at it again.
 """
 
 from __future__ import annotations
@@ -27,13 +29,14 @@ ANY = "*"
 class Row(NamedTuple):
     """One row of the table: which event each change of `path` is.
 
-    `path` has a `*` for each key; `keys` make the event's first fields of their texts.
+    `path` has a `*` for each key; `keys` make the event's first fields of their texts. `of_term` as in `Watch`.
     """
 
     path: str
     kind: str
     events: dict[str, type]
     keys: tuple[Callable[[str], Any], ...]
+    of_term: bool = True
 
     def key(self, path: str) -> tuple[Any, ...] | None:
         """What stands in `path` where this row has a `*`; None where the row is not about that path."""
@@ -55,11 +58,11 @@ def rows(events: Iterable[Any]) -> tuple[Row, ...]:
     for event in events:
         if event.watch is None:
             continue
-        path, changes, _ = event.watch
+        path, changes, of_term = event.watch
         kind = CHILD if changes == (CHILDREN_CHANGED,) else NODE
         hints = get_type_hints(event)
         keys = tuple(hints[name] for name in event.__match_args__[: path.count(ANY)])
-        row = table.setdefault((path, kind), Row(path, kind, {}, keys))
+        row = table.setdefault((path, kind), Row(path, kind, {}, keys, of_term))
         row.events.update(dict.fromkeys(changes, event))
     return tuple(table.values())
 
@@ -69,14 +72,18 @@ WATCHES = rows(EVENTS)
 
 
 class _Watch:
-    """What is watched of one path: its row, its keys, and its watchers, each with whether it has been told."""
+    """What is watched of one path: its row, its keys, and its watchers, each with whether it has been told.
 
-    __slots__ = ("arms", "key", "row", "told", "watchers")
+    `present` of a node that may come and go: was it there when last heard of? None: that has not been heard yet.
+    """
+
+    __slots__ = ("arms", "key", "present", "row", "told", "watchers")
 
     def __init__(self, row: Row, key: tuple[Any, ...], arms: str) -> None:
         self.row = row
         self.key = key
         self.arms = arms  # the field of Arm by which it was armed: data, exists or children
+        self.present: bool | None = None
         self.watchers: list[Any] = []
         self.told: list[bool] = []
 
@@ -117,12 +124,20 @@ class WatchTable:
                     watch.watchers.append(watcher)
                     watch.told.append(False)
 
+    def looked(self, request: Arm, present: tuple[bool, ...]) -> None:
+        """`request` has been carried out: which of the paths of `request.exists` are there."""
+        for path, there in zip(request.exists, present, strict=True):
+            watch = self._watches.get((path, NODE))
+            if watch is not None:
+                watch.present = there
+
     def fired(self, path: str, change: str, generation: int) -> Iterator[Told]:
         """The server says that `path` changed. Yields the events for those who have not been told yet."""
         for kind in (NODE, CHILD):
             watch = self._watches.get((path, kind))
             if watch is None or ((kind == CHILD) != (change == CHILDREN_CHANGED) and change != NODE_DELETED):
                 continue
+            watch.present = change != NODE_DELETED
             event_class = watch.row.events.get(change)
             if event_class is None:
                 del self._watches[path, kind]
@@ -130,28 +145,30 @@ class WatchTable:
                 yield from self._tell(watch, event_class(*watch.key, generation))
 
     def armed(self) -> Arm:
-        """All watches, to be armed anew after an interruption."""
+        """What is to be armed anew after an interruption, to tell what has changed since.
+
+        A node that may come and go, and was there, is one that is believed to exist. One of which has not been heard
+        whether it is there is left to whoever waits for the answer.
+        """
         by_field: dict[str, list[str]] = {"data": [], "exists": [], "children": []}
         for (path, _), watch in self._watches.items():
-            by_field[watch.arms].append(path)
+            if watch.row.of_term and (watch.arms != "exists" or watch.present is not None):
+                by_field["data" if watch.arms == "exists" and watch.present else watch.arms].append(path)
         return Arm(tuple(by_field["data"]), tuple(by_field["exists"]), tuple(by_field["children"]))
 
-    def interrupted(self, request: Arm, present: tuple[bool, ...], generation: int) -> Iterator[Told]:
-        """`request`, a whole table's, has been armed anew: yields every watch's event as if it had fired.
+    def looked_for(self) -> Arm:
+        """What is to be looked for after an interruption, whatever has changed since (rule 3)."""
+        return Arm(exists=tuple(path for (path, _), watch in self._watches.items() if not watch.row.of_term))
 
-        `present` says which paths of `request.exists` are there: an absent node counts as deleted.
-        """
-        there = dict(zip(request.exists, present, strict=True))
-        for kind, node_paths in ((NODE, (*request.data, *request.exists)), (CHILD, request.children)):
-            for path in node_paths:
-                watch = self._watches.get((path, kind))
-                if watch is None:
-                    continue
-                gone = not there.get(path, True)
-                changes = (NODE_DELETED,) if gone else (NODE_CHANGED, NODE_CREATED, CHILDREN_CHANGED)
-                event_class = next((watch.row.events[each] for each in changes if each in watch.row.events), None)
-                if event_class is not None:
-                    yield from self._tell(watch, event_class(*watch.key, generation))
+    def interrupted(self, request: Arm, present: tuple[bool, ...], generation: int) -> Iterator[Told]:
+        """`request`, of paths looked for, has been armed: yields each one's event as if it had fired."""
+        for path, there in zip(request.exists, present, strict=True):
+            watch = self._watches.get((path, NODE))
+            changes = (NODE_CHANGED, NODE_CREATED) if there else (NODE_DELETED,)
+            events = watch.row.events if watch is not None else {}
+            event_class = next((events[each] for each in changes if each in events), None)
+            if watch is not None and event_class is not None:
+                yield from self._tell(watch, event_class(*watch.key, generation))
 
     def forget(self, watcher: Any, events: Collection[str], keys: Iterable[str] | None) -> None:
         """Drop the watches of `watcher` that tell of an event with one of these names, and have one of these keys.

@@ -3,7 +3,9 @@
 Rule 1: whoever changes a configuration leaves a notification in /config/changes. Each is read once, in order; what is
         told is the configuration as it is then.
 Rule 2: a change counts as heard when it was read. What a lost session interrupted is read again in the next.
-Rule 3: notifications that were seen a quarter of an hour ago are deleted by whoever hears of another: by then every
+Rule 3: of brokers' configurations the throttles of replication are heeded: this broker's own, else what is said of all
+        (`actors.core.broker.replication_quota`). They are read at the start, too.
+Rule 4: notifications that were seen a quarter of an hour ago are deleted by whoever hears of another: by then every
         broker has read them.
 """
 
@@ -15,19 +17,21 @@ from typing import ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
+from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, rate_of
 from actors.runtime import FlowActor
 from messages.broker import TopicsConfigured
 from messages.conversation import Flow, ask
 from messages.events import ConfigChangeNotification, SessionExpired
 from messages.node import StartDynamicConfig
+from messages.partition import ThrottleReplication
 from messages.vocabulary import Message
-from messages.zookeeper import DeleteConfigChanges, GetConfigChanges, GetTopicConfigs
+from messages.zookeeper import ALL_BROKERS, DeleteConfigChanges, GetBrokerConfigs, GetConfigChanges, GetTopicConfigs
 
 log = logging.getLogger("kafka.server.DynamicConfigManager")
 
 KEPT_SECONDS = 15 * 60.0
 AGAIN_SECONDS = 1.0
-TOPIC = "topics/"
+TOPIC, BROKER = "topics/", "brokers/"
 
 
 class DynamicConfigActor(FlowActor):
@@ -40,16 +44,23 @@ class DynamicConfigActor(FlowActor):
         super().__init__()
         self._node_id = -1
         self._replica_manager: ActorAddress
+        self._sides: dict[str, ActorAddress] = {}
+        """Who leads, and who follows."""
+        self._rates: dict[str, int | None] = dict.fromkeys(SIDES)
+        """As they were told (rule 3)."""
         self._heard = -1
         """The newest notification that was read."""
+        self._began = False
+        """Whether the brokers' configurations were read."""
         self._seen: dict[int, float] = {}
-        """When which notification was seen first (rule 3)."""
+        """When which notification was seen first (rule 4)."""
 
     def flow(self, message: Message) -> Flow[None] | None:
         """There may be something to be read: at the start, in a new session, and whenever the watch says so."""
         match message:
-            case StartDynamicConfig(node_id, bridge, replica_manager):
+            case StartDynamicConfig(node_id, bridge, replica_manager, partition_requests, fetcher_manager):
                 self._node_id, self._replica_manager = node_id, replica_manager
+                self._sides = {LEADER: partition_requests, FOLLOWER: fetcher_manager}
                 self.peers = {"bridge": bridge}
                 return self._listen()
             case ConfigChangeNotification() | SessionExpired() | WakeupMessage():
@@ -66,6 +77,9 @@ class DynamicConfigActor(FlowActor):
 
     def _listen(self) -> Flow[None]:
         changes = (yield from ask(GetConfigChanges(self._heard))).changes
+        if not self._began or any(change.entity_path.startswith(BROKER) for change in changes):
+            yield from self._read_rates()
+            self._began = True
         if not changes:
             return
         topics = {
@@ -86,3 +100,13 @@ class DynamicConfigActor(FlowActor):
             yield from ask(DeleteConfigChanges(old))
             for number in old:
                 del self._seen[number]
+
+    def _read_rates(self) -> Flow[None]:
+        """Rule 3."""
+        found = yield from ask(GetBrokerConfigs((str(self._node_id), ALL_BROKERS)))
+        own, of_all = (dict(broker.entries) for broker in found.brokers)
+        for side, whom in self._sides.items():
+            rate = rate_of(side, own, of_all)
+            if rate != self._rates[side]:
+                self._rates[side] = rate
+                self.send(whom, ThrottleReplication(rate))

@@ -4,17 +4,34 @@ Rule 1: a fetcher serves one leader and one fetcher id, which a partition's name
         needed, and ended when it follows nothing.
 Rule 2: a leader that is reached elsewhere now gets new fetchers; what the old ones followed was ordered anew, too, or
         is ordered by the controller when it hears of the move.
+Rule 3: what fetchers have got of throttled replicas is counted here for all of them together; where it is too much, all
+        hold those replicas back until it is not (`actors.core.broker.replication_quota`).
 """
 
 from __future__ import annotations
 
-from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited
+from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.broker.replica_fetcher import ReplicaFetcherActor
+from actors.core.broker.replication_quota import FOLLOWER, ReplicationQuota, metric
 from actors.runtime import Dispatcher
 from messages.cluster import Endpoint, TopicPartition
+from messages.metrics import Gauge, Gauges
 from messages.node import NodeSettings, StartFetcherManager
-from messages.partition import Follow, FollowedPartition, FollowLeader, StartFetcher, Unfollow
+from messages.partition import (
+    Follow,
+    FollowedPartition,
+    FollowLeader,
+    HoldBack,
+    StartFetcher,
+    ThrottledBytes,
+    ThrottleReplicas,
+    ThrottleReplication,
+    Unfollow,
+)
+from messages.vocabulary import Message
+
+RATE, RATE_SECONDS = "rate", 1.0
 
 Key = tuple[int, int]
 """(leader, fetcher id)."""
@@ -31,10 +48,15 @@ class ReplicaFetcherManagerActor(Dispatcher):
         self._made = 0
         self._followed: dict[TopicPartition, Key] = {}
         self._loads: dict[Key, int] = {}
+        self._metrics: ActorAddress | None = None
+        self._quota = ReplicationQuota()
+        self._held_until = 0.0
+        self._rate = 0.0
+        """As it was told last."""
 
     def receiveMsg_StartFetcherManager(self, message: StartFetcherManager, sender: ActorAddress) -> None:
         """Learn how to fetch."""
-        self._settings, self._network = message.settings, message.network
+        self._settings, self._network, self._metrics = message.settings, message.network, message.metrics
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
         """A fetcher left as it was told to."""
@@ -97,7 +119,50 @@ class ReplicaFetcherManagerActor(Dispatcher):
                 settings.replica_fetch_backoff_ms / 1000,
             ),
         )
+        if self._quota.replicas:
+            self.send(fetcher, ThrottleReplicas(self._quota.replicas.told()))
+            if self._held_until > self.now:
+                self.send(fetcher, HoldBack(self._held_until))
         return fetcher
+
+    def receiveMsg_ThrottleReplicas(self, message: ThrottleReplicas, sender: ActorAddress) -> None:
+        """Which replicas may have to be left alone (rule 3)."""
+        self._quota.replicas.update(message.topics)
+        self._tell_all(message)
+
+    def receiveMsg_ThrottleReplication(self, message: ThrottleReplication, sender: ActorAddress) -> None:
+        """How many bytes a second are too many of them."""
+        self._quota.rate = message.rate
+        self._hold_back()
+
+    def receiveMsg_ThrottledBytes(self, message: ThrottledBytes, sender: ActorAddress) -> None:
+        """A fetcher got records of them."""
+        self._quota.count(message.size, self.now)
+        self._hold_back()
+        if not self._rate:
+            self._tell_rate()
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
+        """A second is over since something was told."""
+        self._tell_rate()
+
+    def _hold_back(self) -> None:
+        until = self._quota.free_at(self.now)
+        if until > self.now or self._held_until > self.now:
+            self._held_until = until
+            self._tell_all(HoldBack(until))
+
+    def _tell_all(self, message: Message) -> None:
+        for fetcher, _ in self._fetchers.values():
+            self.send(fetcher, message)
+
+    def _tell_rate(self) -> None:
+        """Tell how fast throttled replicas are fetched, each second until they are not."""
+        rate = self._quota.moved(self.now)
+        if self._metrics is not None and rate != self._rate:
+            self._rate = rate
+            self.send(self._metrics, Gauges((Gauge(metric(FOLLOWER), rate),)))
+            self.set_timer(RATE, RATE_SECONDS)
 
     def _end_idle(self) -> None:
         for key, load in list(self._loads.items()):

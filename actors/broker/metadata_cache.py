@@ -30,6 +30,7 @@ from messages.broker import (
     AwaitTopics,
     CreateMissingTopics,
     Creation,
+    DropOldTopics,
     FindLeader,
     Forwarded,
     GetAliveBrokers,
@@ -39,6 +40,7 @@ from messages.broker import (
     MergeMetadata,
     MetadataMerged,
     MissingTopicsCreated,
+    OldTopics,
     StageMetadata,
     WaitedLongEnough,
 )
@@ -92,7 +94,7 @@ class MetadataCacheActor(FlowActor, Answerer):
             self._topic_creation = message.topic_creation
 
     def answer(self, question: Message) -> Message:
-        """A question of the replica manager."""
+        """A question of the replica manager, or of who wants to know about brokers and leaders."""
         match question:
             case StageMetadata(part, begins):
                 self._cache.stage(part.entries, begins)
@@ -104,12 +106,16 @@ class MetadataCacheActor(FlowActor, Answerer):
                 self._tell_alive()
                 for number in tuple(self._waiting):
                     self._look(number)
-                return MetadataMerged(deleted)
+                return MetadataMerged(deleted, self._cache.drop_old())
+            case DropOldTopics():
+                return OldTopics(self._cache.drop_old())
             case GetAliveBrokers():
                 return self._alive()
             case GetKnownTopics(topics):
                 known = self._cache.view.topics
                 return KnownTopics(tuple(topic for topic in dict.fromkeys(topics) if topic in known))
+            case FindLeader(partition, listener):
+                return LeaderFound(self._cache.view.leader(partition, listener))
         raise TypeError(f"{type(question).__name__} is no question for the metadata cache")
 
     def _alive(self) -> AliveBrokers:
@@ -133,10 +139,6 @@ class MetadataCacheActor(FlowActor, Answerer):
         topics = self._cache.view.topics
         known = tuple(partition in topics.get(topic, ()) for topic, partition in message.partitions)
         self.send(sender, Known(message.request, message.partitions, known))
-
-    def receiveMsg_FindLeader(self, message: FindLeader, sender: ActorAddress) -> None:
-        """Who leads a partition, for a client on some listener."""
-        self.send(sender, LeaderFound(message.request, self._cache.view.leader(message.partition, message.listener)))
 
     def receiveMsg_AwaitTopics(self, message: AwaitTopics, sender: ActorAddress) -> None:
         """A client of the controller's waits (rule 3)."""

@@ -151,6 +151,11 @@ class PartitionActor(Answerer):
         self._alarm: float | None = None
         """When somebody's time is up."""
 
+    @property
+    def known(self) -> Partition:
+        """The replica as of the last order that it took over: for checks of invariants."""
+        return self._known
+
     def receiveMsg_HostPartition(self, message: HostPartition, sender: ActorAddress) -> None:
         """Which replica this is."""
         self._known = Partition(message.partition, message.broker_id)
@@ -365,7 +370,8 @@ class PartitionActor(Answerer):
                 return FetchedPartition(tp, NONE, *before, preferred_read_replica=nearer)
         if not self._log_start <= offset <= self._log_end:
             return FetchedPartition(tp, OFFSET_OUT_OF_RANGE)
-        if offset >= limit or not (message.max_bytes or message.at_least_one):
+        held_back = message.throttled and leader is not None and message.replica_id not in leader.isr
+        if offset >= limit or held_back or not (message.max_bytes or message.at_least_one):
             result = FetchedPartition(tp, NONE, *before)
         else:
             try:
@@ -443,9 +449,12 @@ class PartitionActor(Answerer):
         result = EpochEnd(query.partition, error_code)
         if error_code == NONE:
             logs = self.port("logs")
-            if not self._log_end:
-                logs.begin_epoch(self._log_path, self._known.leader_epoch)  # rule 5
-            result = EpochEnd(query.partition, NONE, *logs.epoch_end(self._log_path, query.leader_epoch))
+            try:
+                if not self._log_end:
+                    logs.begin_epoch(self._log_path, self._known.leader_epoch)  # rule 5
+                result = EpochEnd(query.partition, NONE, *logs.epoch_end(self._log_path, query.leader_epoch))
+            except OSError as error:
+                result = EpochEnd(query.partition, self._log_failed(error))
         self.send(sender, EpochEndFound(message.request, message.index, result))
 
     # ------------------------------------------------------------------------------------------------ trimming

@@ -9,7 +9,8 @@ Rule 3: a fetch goes by its session, which knows what its partitions have (`acto
 Rule 4: a produce with acks=0 is never answered. If it fails the connection is closed: the producer has no other way to
         hear of it.
 Rule 5: nobody but an admin client writes into internal topics, by its name (broker.md 3.6).
-Rule 6: what is counted is told once a second, if there was anything to count (`actors.core.broker.topic_figures`).
+Rule 6: what is counted is told once a second, if there was anything to count (`actors.core.broker.topic_figures`), and
+        so is how fast throttled replicas are served, until they are served nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import attrs
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.fetch_sessions import FetchSessions
-from actors.core.broker.fetches import Fetches, Read, Respond
+from actors.core.broker.fetches import Fetches, Read, Respond, WakeSession
+from actors.core.broker.replication_quota import LEADER, metric
 from actors.core.broker.topic_figures import TopicFigures
 from actors.core.topic_name import INTERNAL_TOPICS
 from actors.runtime import Dispatcher
@@ -47,8 +49,8 @@ from messages.errors import (
     NOT_LEADER_OR_FOLLOWER,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from messages.metrics import Counts, TellFigures
-from messages.network import ClientRequest, ClientResponse, CloseClient
+from messages.metrics import Counts, Gauge, Gauges, TellFigures
+from messages.network import ClientGone, ClientRequest, ClientResponse, CloseClient, Rouse, Roused
 from messages.node import StartPartitionRequests
 from messages.partition import (
     AppendBatch,
@@ -64,6 +66,8 @@ from messages.partition import (
     LogTrimmed,
     OffsetFound,
     PartitionsHosted,
+    ThrottleReplicas,
+    ThrottleReplication,
     TrimLog,
     WhoIsIdle,
 )
@@ -100,10 +104,14 @@ class PartitionRequestsActor(Dispatcher):
         self._requests = 0
         self._figures = TopicFigures()
         self._telling = False
+        self._rate = 0.0
+        """How fast throttled replicas were served when that was last told."""
         self._pending: dict[int, _Pending] = {}
         self._fetches = Fetches()
         self._fetching: dict[int, Forwarded] = {}
         """Whose fetches are under way."""
+        self._listener: ActorAddress | None = None
+        """Who answers for sessions that rest."""
         self._deadline: float | None = None
         """For when the timer is set: for the first whose time is up, or for one that was answered since."""
 
@@ -265,13 +273,16 @@ class PartitionRequestsActor(Dispatcher):
             return
         self._respond(pending.forwarded, _RESPONSES[type(request)](results))
 
-    def _respond(self, forwarded: Forwarded, response: Message | None) -> None:
+    def _respond(self, forwarded: Forwarded, response: Message | None, rest: int = 0) -> None:
         request = forwarded.request
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+        if rest:
+            self._listener = forwarded.client
+        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response, rest))
 
     def _tell_figures_later(self) -> None:
         """Rule 6."""
-        if self._figures and self._metrics is not None and not self._telling:
+        news = self._figures or self._fetches.quota.replicas or self._rate
+        if news and self._metrics is not None and not self._telling:
             self._telling = True
             self.set_timer(FIGURES, FIGURES_SECONDS, TellFigures())
 
@@ -282,6 +293,13 @@ class PartitionRequestsActor(Dispatcher):
         self._fetching[self._requests] = forwarded
         self._fetches.begin(self._requests, request, self.now)
         self._carry_out()
+
+    def receiveMsg_ClientGone(self, message: ClientGone, sender: ActorAddress) -> None:
+        """Nobody waits for a fetch any more."""
+        for number, forwarded in list(self._fetching.items()):
+            if (forwarded.client, forwarded.request.connection) == (sender, message.connection):
+                del self._fetching[number]
+                self._fetches.drop(number)
 
     def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
         """A partition has read."""
@@ -295,18 +313,40 @@ class PartitionRequestsActor(Dispatcher):
 
     def receiveMsg_WhoIsIdle(self, message: WhoIsIdle, sender: ActorAddress) -> None:
         """A leader is about to find that a follower lags behind."""
-        self.send(sender, CaughtUp(self._fetches.idle_until(message.partition)))
+        self.send(sender, CaughtUp(self._fetches.idle_until(message.partition, self.now)))
+
+    def receiveMsg_Roused(self, message: Roused, sender: ActorAddress) -> None:
+        """The listener leaves a session's polls to us again."""
+        self._fetches.roused(message.session_id, message.epoch, message.used_at)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Answer the fetches whose time is up, with what they have; or tell what was counted."""
         if isinstance(message.payload, TellFigures):
             self._telling = False
-            assert self._metrics is not None
-            self.send(self._metrics, Counts(self._figures.take()))
+            self._tell_figures()
             return
         self._deadline = None
         self._fetches.expire(self.now)
         self._carry_out()
+
+    def _tell_figures(self) -> None:
+        """Rule 6."""
+        assert self._metrics is not None
+        if self._figures:
+            self.send(self._metrics, Counts(self._figures.take()))
+        rate = self._fetches.quota.moved(self.now)
+        if rate != self._rate:
+            self._rate = rate
+            self.send(self._metrics, Gauges((Gauge(metric(LEADER), rate),)))
+            self._tell_figures_later()
+
+    def receiveMsg_ThrottleReplicas(self, message: ThrottleReplicas, sender: ActorAddress) -> None:
+        """Of which partitions followers are held back."""
+        self._fetches.quota.replicas.update(message.topics)
+
+    def receiveMsg_ThrottleReplication(self, message: ThrottleReplication, sender: ActorAddress) -> None:
+        """To how many bytes a second."""
+        self._fetches.quota.rate = message.rate
 
     def _carry_out(self) -> None:
         """Do what the fetches want done, and wake up when the next one's time is up."""
@@ -315,11 +355,14 @@ class PartitionRequestsActor(Dispatcher):
             unknown: dict[int, list[TopicPartition]] = {}
             for step in to_do:
                 match step:
-                    case Respond(number, response):
+                    case Respond(number, response, rest):
                         forwarded = self._fetching.pop(number)
                         self._figures.fetched(forwarded.request.request, response.partitions)
-                        self._respond(forwarded, response)
+                        self._respond(forwarded, response, rest)
                         self._tell_figures_later()
+                    case WakeSession(session_id):
+                        assert self._listener is not None
+                        self.send(self._listener, Rouse(session_id))
                     case Read(partition, question):
                         actor = self._hosted.get(partition)
                         if actor is not None:

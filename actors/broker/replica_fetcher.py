@@ -1,7 +1,7 @@
 """ReplicaFetcherActor: follows partitions of one leader over one connection, by `actors.core.broker.fetcher`.
 
 One request is under way at a time, and the next goes out when its answer has been dealt with: by that the connection
-waits at the leader where there is nothing to be had, and a poll that brings nothing costs the partitions nothing.
+waits at the leader where there is nothing to be had. The network repeats what brings nothing, until we interrupt it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ from actors.core.broker.fetcher import Fetcher, FetchSettings, Order
 from actors.runtime import Dispatcher
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
-from messages.network import CloseConnection, Received, Transmit, TransmitFailed
-from messages.partition import Follow, Replicated, StartFetcher, Unfollow
+from messages.network import CloseConnection, Interrupt, Received, Transmit, TransmitFailed
+from messages.partition import (
+    Follow,
+    HoldBack,
+    Replicated,
+    StartFetcher,
+    ThrottledBytes,
+    ThrottleReplicas,
+    Unfollow,
+)
 
 log = logging.getLogger("kafka.server.ReplicaFetcherThread")
 
@@ -26,14 +34,17 @@ class ReplicaFetcherActor(Dispatcher):
     def __init__(self) -> None:
         super().__init__()
         self._start: StartFetcher
+        self._manager: ActorAddress
         self._fetcher: Fetcher
         self._actors: dict[TopicPartition, ActorAddress] = {}
         self._correlation_id = 0
         self._awaited: int | None = None
+        self._repeats = False
+        """Whether what is awaited is repeated until it brings something."""
 
     def receiveMsg_StartFetcher(self, message: StartFetcher, sender: ActorAddress) -> None:
         """Learn whom to fetch from, and how."""
-        self._start = message
+        self._start, self._manager = message, sender
         self._fetcher = Fetcher(
             FetchSettings(
                 message.broker_id,
@@ -50,6 +61,7 @@ class ReplicaFetcherActor(Dispatcher):
         for partition, actor, leader_epoch, log_end, high_watermark, epoch in message.partitions:
             self._actors[partition] = actor
             self._fetcher.follow(partition, leader_epoch, log_end, high_watermark, epoch)
+        self._interrupt()
         self._go_on()
 
     def receiveMsg_Unfollow(self, message: Unfollow, sender: ActorAddress) -> None:
@@ -57,16 +69,20 @@ class ReplicaFetcherActor(Dispatcher):
         self._fetcher.unfollow(message.partitions)
         for partition in message.partitions:
             self._actors.pop(partition, None)
+        self._interrupt()
+        self._go_on()  # it may have been all that was waited for
 
     def receiveMsg_Received(self, message: Received, sender: ActorAddress) -> None:
         """The leader's answer."""
-        if message.correlation_id != self._awaited:
+        if not self._is_awaited(message.correlation_id):
             return
-        self._awaited = None
         fetcher = self._fetcher
         match message.response:
             case FetchResponse() as fetched:
                 self._send(fetcher.fetched(fetched, self.now))
+                size = fetcher.take_throttled_bytes()
+                if size:
+                    self.send(self._manager, ThrottledBytes(size))
             case OffsetForLeaderEpochResponse(partitions):
                 self._send(fetcher.epochs_ended(partitions, self.now))
             case ListOffsetsResponse(partitions):
@@ -77,8 +93,7 @@ class ReplicaFetcherActor(Dispatcher):
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
         """No answer: pause."""
-        if message.correlation_id == self._awaited:
-            self._awaited = None
+        if self._is_awaited(message.correlation_id):
             log.warning(
                 "[ReplicaFetcher replicaId=%d, leaderId=%d, fetcherId=%d] Error in fetch: %s",
                 self._start.broker_id,
@@ -94,6 +109,16 @@ class ReplicaFetcherActor(Dispatcher):
         self._fetcher.replicated(message, self.now)
         self._go_on()
 
+    def receiveMsg_ThrottleReplicas(self, message: ThrottleReplicas, sender: ActorAddress) -> None:
+        """Which replicas may have to be left alone."""
+        self._fetcher.throttled.update(message.topics)
+
+    def receiveMsg_HoldBack(self, message: HoldBack, sender: ActorAddress) -> None:
+        """They are to be left alone for a while."""
+        self._fetcher.hold_back(message.until)
+        self._interrupt()
+        self._go_on()
+
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """A backoff is over."""
         self._go_on()
@@ -101,6 +126,20 @@ class ReplicaFetcherActor(Dispatcher):
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         """Nothing is followed from this leader any more."""
         self.send(self._start.network, CloseConnection(self._start.channel))
+
+    def _is_awaited(self, correlation_id: int) -> bool:
+        """Whether this is the end of what is under way; how often it was repeated is in its number."""
+        if self._awaited is None or correlation_id < self._awaited:
+            return False
+        self._fetcher.polled(correlation_id - self._awaited)
+        self._awaited, self._correlation_id, self._repeats = None, correlation_id, False
+        return True
+
+    def _interrupt(self) -> None:
+        """There may be something to say."""
+        if self._repeats:
+            self._repeats = False
+            self.send(self._start.network, Interrupt(self._start.channel))
 
     def _send(self, orders: list[Order]) -> None:
         for partition, message in orders:
@@ -125,8 +164,17 @@ class ReplicaFetcherActor(Dispatcher):
             return
         self._correlation_id += 1
         self._awaited = self._correlation_id
+        self._repeats = fetcher.may_repeat(request)
         client = f"broker-{start.broker_id}-fetcher-{start.fetcher_id}"
         self.send(
             start.network,
-            Transmit(start.channel, start.endpoint, self._correlation_id, client, request, start.timeout),
+            Transmit(
+                start.channel,
+                start.endpoint,
+                self._correlation_id,
+                client,
+                request,
+                start.timeout,
+                again=self._repeats,
+            ),
         )

@@ -35,6 +35,7 @@ from actors.core.broker.replica_manager import (
     name_verdict,
     refused,
 )
+from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, throttled_topic
 from actors.core.broker.state_changes import Origin, ignored, stopped_fetchers
 from actors.core.broker.state_changes import refused as refused_whole
 from actors.core.broker.topic_figures import outdated
@@ -47,6 +48,7 @@ from messages.broker import (
     AliveBrokers,
     BecomeFollower,
     BecomeLeader,
+    DropOldTopics,
     Forwarded,
     ForwardedPart,
     GetAliveBrokers,
@@ -65,12 +67,31 @@ from messages.broker import (
     TopicsConfigured,
 )
 from messages.cluster import NO_EPOCH, ConfigEntry, TopicPartition
-from messages.conversation import Ask, AskFailed, Failure, Flow, Pause, ask, ask_all, chunks, in_slices, in_turns
+from messages.conversation import (
+    Ask,
+    AskFailed,
+    Failure,
+    Flow,
+    Pause,
+    ask,
+    ask_all,
+    chunks,
+    in_slices,
+    in_turns,
+    make_room,
+)
 from messages.errors import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientPart, ClientResponse
-from messages.node import BrokerEpoch, NodeSettings, ReplicaManagerFailed, ReplicaManagerStarted, StartReplicaManager
+from messages.node import (
+    BrokerEpoch,
+    NodeSettings,
+    ReplicaManagerFailed,
+    ReplicaManagerStarted,
+    ShuttingDown,
+    StartReplicaManager,
+)
 from messages.partition import (
     Configure,
     ExpireLog,
@@ -80,6 +101,7 @@ from messages.partition import (
     KeepLogs,
     LogSettings,
     PartitionsHosted,
+    ThrottleReplicas,
     Unfollow,
 )
 from messages.parts import PartitionErrorsPart, entries_of, let_go
@@ -100,6 +122,8 @@ state_log = logging.getLogger("state.change.logger")
 REMOVALS_AT_ONCE = 100
 """Directories removed in one turn, so that the deletion of a large topic does not hold up the controller's requests."""
 
+LOGS_AT_ONCE = 1000
+"""Logs that are looked at for what is too old before others get their turn."""
 ORDERS_AT_ONCE = 50
 """Partitions that are worked on before others of the node get their turn: each takes mail, and an actor and a directory
 where it is new."""
@@ -132,6 +156,8 @@ class ReplicaManagerActor(FlowActor):
         """By connection: parts of the request that comes next on it."""
         self._parts: list[Message] = []
         """Parts of the request that is being obeyed."""
+        self._orders: RoleOrders
+        """What a LeaderAndIsr orders. Tables made for each would be young, and looked through for garbage."""
         self._epochs = Epochs()
         self._origin: Origin
         """Whose request is being obeyed."""
@@ -145,6 +171,8 @@ class ReplicaManagerActor(FlowActor):
         self._partition_requests: ActorAddress
         self._topics: dict[str, LogSettings] = {}
         """How the topics of hosted partitions are configured."""
+        self._throttled: dict[str, dict[str, tuple[int, ...] | None]] = {side: {} for side in SIDES}
+        """The partitions of each topic that are throttled, if there ever were any; None: all."""
         self._news: list[Hosting] = []
         """What has changed in where partitions are, to be told."""
         self._coordinator: ActorAddress | None = None
@@ -152,6 +180,7 @@ class ReplicaManagerActor(FlowActor):
         self._no_longer_led: dict[TopicPartition, None] = {}
         """What has changed in who leads the internal topics, to be told (rule 5)."""
         self._housekeeping = False
+        self._shutting_down = False
         self._doomed: deque[tuple[float, str]] = deque()
         """(when due, path) of deleted logs, soonest first."""
 
@@ -160,6 +189,7 @@ class ReplicaManagerActor(FlowActor):
     def receiveMsg_StartReplicaManager(self, message: StartReplicaManager, sender: ActorAddress) -> None:
         """Load the log directories, answer how that went, and begin with what has come meanwhile."""
         settings = self._settings = message.settings
+        self._orders = RoleOrders(settings.node_id)
         self._metrics = message.metrics
         self._node = sender
         self.peers = {"metadata_cache": message.metadata_cache, "bridge": message.bridge}
@@ -201,6 +231,10 @@ class ReplicaManagerActor(FlowActor):
     def receiveMsg_BrokerEpoch(self, message: BrokerEpoch, sender: ActorAddress) -> None:
         """A new registration: requests for earlier ones are stale from now on."""
         self._epochs = self._epochs.registered(message.epoch)
+
+    def receiveMsg_ShuttingDown(self, message: ShuttingDown, sender: ActorAddress) -> None:
+        """The node stops soon: who took over from it would count it in sync again, if it fetched."""
+        self._shutting_down = True
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         """The node stops: others may have the log directories."""
@@ -303,7 +337,7 @@ class ReplicaManagerActor(FlowActor):
         online = self._hosted.keys() - offline
         check(
             replica_disagreements(online, offline, self._offline, self._census)
-            + log_disagreements(offline, directories.homes(), directories.live)
+            + log_disagreements(offline, directories.homes, directories.live)
         )
 
     def _refuse(self, forwarded: Forwarded, error_code: int) -> Flow[None]:
@@ -364,6 +398,9 @@ class ReplicaManagerActor(FlowActor):
         merged = yield from ask(MergeMetadata(request, begins=not self._parts))
         if merged.deleted and self._coordinator is not None:
             self.send(self._coordinator, PartitionsDeleted(merged.deleted))
+        old = merged.old
+        while old:
+            old = (yield from ask(DropOldTopics())).left
 
     # ------------------------------------------------------------------------------------------------ LeaderAndIsr
 
@@ -371,8 +408,8 @@ class ReplicaManagerActor(FlowActor):
         self, request: LeaderAndIsrRequest, directories: LogDirectories, errors: list[PartitionError]
     ) -> Flow[None]:
         """Hand every order to its partition, leaders first, and gather the codes (broker.md 1.2)."""
-        own_id = self._settings.node_id
-        orders = RoleOrders(own_id)
+        own_id, orders = self._settings.node_id, self._orders
+        orders.clear()
         yield from in_turns(orders.take, entries_of(self._parts, request))
         _log.info(
             "[Broker id=%d] LeaderAndIsr of controller %d epoch %d: %d to lead, %d to follow",
@@ -399,6 +436,7 @@ class ReplicaManagerActor(FlowActor):
                 self._follow(taken, brokers)
                 self._note_leaderships(taken)
             yield from in_slices(self._drop_figures, tuple(orders.following))
+        orders.clear()
         self._keep_house()
 
     def _note_leaderships(self, taken: Sequence[Taken]) -> None:
@@ -441,6 +479,19 @@ class ReplicaManagerActor(FlowActor):
         default = log_settings(self._settings, "", ())
         for topic, overrides in topics:
             self._topics[topic] = log_settings(self._settings, topic, overrides) if overrides else default
+        self._throttle(topics)
+
+    def _throttle(self, topics: Sequence[tuple[str, tuple[ConfigEntry, ...]]]) -> None:
+        """Tell who leads and who follows of which topics replicas are throttled, where that is news."""
+        for side, whom in ((LEADER, self._partition_requests), (FOLLOWER, self._fetcher_manager)):
+            known, told = self._throttled[side], []
+            for topic, overrides in topics:
+                throttled = throttled_topic(topic, overrides, side, self._settings.node_id)
+                if throttled.partitions != known.get(topic, ()):
+                    known[topic] = throttled.partitions
+                    told.append(throttled)
+            if told:
+                self.send(whom, ThrottleReplicas(tuple(told)))
 
     def _reconfigure(self, topics: Sequence[TopicConfig]) -> Flow[None]:
         """Have the hosted partitions of these topics heed their changed configuration."""
@@ -450,6 +501,7 @@ class ReplicaManagerActor(FlowActor):
                 new = log_settings(self._settings, topic, overrides)
                 if new != self._topics[topic]:
                     self._topics[topic] = changed[topic] = new
+        self._throttle([(topic, overrides) for topic, overrides, _ in topics if topic in self._topics])
 
         def tell(partitions: Sequence[TopicPartition]) -> None:
             for partition in partitions:
@@ -461,7 +513,9 @@ class ReplicaManagerActor(FlowActor):
             yield from in_slices(tell, tuple(self._hosted))
 
     def _follow(self, taken: Sequence[Taken], brokers: AliveBrokers) -> None:
-        """Fetch from the leaders of these partitions, whose role is news."""
+        """Fetch from the leaders of these partitions, whose role is news; not when the broker is about to stop."""
+        if self._shutting_down:
+            return
         endpoints = dict(zip(brokers.ids, brokers.endpoints, strict=True))
         by_leader: dict[int, list[FollowedPartition]] = {}
         for actor, order, result in taken:
@@ -494,6 +548,7 @@ class ReplicaManagerActor(FlowActor):
         """
         taken: list[Taken] = []
         placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None]] = []
+        yield from make_room(len(orders), self._hosted, directories.homes, *self._census.tables)
         for order in orders:
             error_code = name_verdict(order.partition)
             actor = self._host(order.partition) if error_code == NONE else None
@@ -723,8 +778,7 @@ class ReplicaManagerActor(FlowActor):
         elif what == RECOVERY_POINTS:
             failures = self.port("logs").checkpoint()
         else:
-            actors = tuple(actor for actor in self._hosted.values() if actor is not None)
-            yield from in_slices(self._expire, actors, ORDERS_AT_ONCE)
+            yield from self._expire_logs()
         for directory, storage_error in failures:
             yield from self._handle_log_dir_failure(directory, storage_error, directories)
         if failures:
@@ -732,9 +786,18 @@ class ReplicaManagerActor(FlowActor):
             self._publish()
         self.wakeupAfter(timedelta(milliseconds=self._intervals()[what]), KeepLogs(what))
 
-    def _expire(self, actors: Sequence[ActorAddress]) -> None:
-        for actor in actors:
-            self.send(actor, ExpireLog())
+    def _expire_logs(self) -> Flow[None]:
+        """Have those partitions look at their logs that have something to drop; of logs that come and go meanwhile some
+        are left to the next time.
+        """
+        position = 0
+        while position >= 0:
+            position, due = self.port("logs").expirable(position, LOGS_AT_ONCE)
+            for partition in due:
+                actor = self._hosted.get(TopicPartition(*partition))
+                if actor is not None:
+                    self.send(actor, ExpireLog())
+            yield Pause()
 
     def _handle_log_failure(
         self, partition: TopicPartition, storage_error: str, directories: LogDirectories
@@ -771,7 +834,8 @@ class ReplicaManagerActor(FlowActor):
 
     def _publish(self) -> None:
         """Tell the metrics what has changed."""
-        gauges = self._census.gauges(len(self._hosted), self._offline)
+        lost = 0 if self._directories is None else len(self._directories.offline)
+        gauges = self._census.gauges(len(self._hosted), self._offline, lost)
         changed = tuple(gauge for gauge in gauges if gauge not in self._published)
         if changed:
             self._published = gauges

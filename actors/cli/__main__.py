@@ -13,4 +13,5 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from actors.cli import main
 
-main()
+if __name__ == "__main__":  # not where this is what a process of `multiprocessing` begins with
+    main()

@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -22,17 +23,22 @@ FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
     "broker": "Run one node from a Kafka server.properties.",
+    "configs": "Describe and alter overrides of topics and brokers.",
     "consumer-groups": "List, describe and delete consumer groups, and reset their offsets.",
     "down": "Stop the cluster that `up` runs in a folder.",
     "fixture": "Run clusters for a test program, as it says in lines of JSON.",
+    "leader-election": "Elect leaders of partitions: the preferred ones, or any.",
+    "reassign-partitions": "Give partitions other replicas.",
     "replay": "Replay a trace and compare every message and effect.",
     "simulate": "Wear a cluster on paper: no time, no sockets, seeds that find bugs.",
     "start": "Start a dead node of `up` again.",
     "status": "Show health, controller, brokers, partitions and queues.",
+    "spark": "Get Spark ready for `summary`.",
     "summary": "Summarise traces with Spark.",
     "topics": "Create, list, describe, alter and delete topics.",
     "trace": "Expand traces of inputs to full ones, or pack traces as Parquet.",
     "up": "Run a cluster on this machine.",
+    "why": "Say from the record why a partition, topic, broker or controller is as it is.",
 }
 """Each command, and what it is for; it is the function `command` of the module of its name (a dash is an underscore),
 imported when needed."""
@@ -42,6 +48,16 @@ class Failed(click.ClickException):
     """A command could not do what it was asked; the text says why."""
 
     exit_code = FAILED
+
+
+def text_of(path: Path) -> str:
+    """A file's text. Raises Failed."""
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise Failed(f"{path} is no text in UTF-8: {error.reason} at byte {error.start}") from error
+    except OSError as error:
+        raise Failed(f"{path}: {error.strerror}") from error
 
 
 class Commands(click.Group):

@@ -1,7 +1,7 @@
 """The brokers of a cluster as a command talks to them: a connection to each, one request at a time.
 
-Rule: what cannot be asked for now (a coordinator that is being elected, groups that are being loaded) is asked again
-until the time is up.
+Rule: what cannot be asked for now (a controller or coordinator that is being elected, groups that are being loaded) is
+asked again until the time is up.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import TypeVar
 
 from actors.cli.app import Failed
 from messages import errors
+from messages.cluster import NO_CONTROLLER
 from messages.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
     NONE,
+    NOT_CONTROLLER,
     NOT_COORDINATOR,
 )
 from messages.group_requests import FindCoordinatorRequest
@@ -28,7 +30,9 @@ from messages.wire import FrameReader, WireError, decode_response, encode_reques
 METADATA_VERSION, FIND_VERSION = 8, 2
 CLIENT_ID = "kafka-actors"
 RETRY_SECONDS = 0.1
-TO_BE_ASKED_AGAIN = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+TO_BE_ASKED_AGAIN = frozenset(
+    {COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, NOT_CONTROLLER}
+)
 
 NAMES = {value: name for name, value in vars(errors).items() if name.isupper()}
 
@@ -101,6 +105,19 @@ class Brokers:
             return self._exchange(*self._links[broker], request)
         except (OSError, WireError) as error:
             raise Failed(f"broker {broker} at {place.host}:{place.port}: {error}") from error
+
+    def ask_controller(self, request: Message) -> Message:
+        """What the controller answers. Failed where there is none in time, or it refuses the whole."""
+
+        def ask() -> Message:
+            controller = self.metadata().controller_id
+            if controller == NO_CONTROLLER:
+                raise NotNow("there is no controller")
+            answer = self.ask(controller, request)
+            self.check(answer.error_code, "the controller")
+            return answer
+
+        return self.in_time(ask)
 
     def coordinator(self, group: str) -> MetadataBroker:
         """Who coordinates a group. Failed where nobody does in time."""

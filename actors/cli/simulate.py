@@ -10,23 +10,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from actors.cli.app import FAILED, Failed
 from actors.cli.display import console
-from actors.simulation.deeds import DEEDS, FAULTS, invent
+from actors.simulation.deeds import ADMIN, FAULTS, invent, unfit
 from actors.simulation.explore import explore
 from actors.simulation.run import Outcome, run
-from actors.simulation.schedule import REST, BadSchedule, Schedule, parse
+from actors.simulation.schedule import BadSchedule, Schedule, parse
 from actors.simulation.shrink import Shrinker
 from messages.node import NodeSettings
 
 
 def _faults(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """The parts of the faults: all, none, or some of them."""
-    if value in ("all", "none"):
-        return FAULTS if value == "all" else ()
+    """The parts of the faults: all, none, or some of them; and what newer tools ask."""
+    if value == "none":
+        return ()
     parts = tuple(part.strip() for part in value.split(","))
-    unknown = [part for part in parts if part not in FAULTS]
+    unknown = [part for part in parts if part not in (*FAULTS, ADMIN, "all")]
     if unknown:
-        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join(FAULTS)}; all; none")
-    return parts
+        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join((*FAULTS, ADMIN))}; all; none")
+    return (*(FAULTS if "all" in parts else ()), *(part for part in parts if part != "all"))
 
 
 @click.command("simulate", epilog="Exit codes: 0 nothing was broken, 1 something was, 2 wrong use.")
@@ -42,7 +42,7 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     default="all",
     show_default=True,
     callback=_faults,
-    help=f"What happens beside the operators' work: some of {','.join(FAULTS)}; all; none.",
+    help=f"Beside the operators' work: some of {','.join(FAULTS)}; all; none; {ADMIN} (what newer tools do).",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Producers write, readers read back.")
 @click.option("--validate/--no-validate", default=True, show_default=True, help="Actors look at their own state, too.")
@@ -113,14 +113,9 @@ def _read(path: Path) -> Schedule:
         if name not in inspect.signature(NodeSettings).parameters:
             raise Failed(f"{path}: set {name}: there is no such setting of a node")
     for deed in read.deeds:
-        if deed.name == REST:
-            continue
-        if deed.name not in DEEDS:
-            raise Failed(f"{path}: there is no deed {deed.name!r}; there are {', '.join((REST, *DEEDS))}")
-        try:
-            inspect.signature(DEEDS[deed.name].do).bind(None, *deed.args)
-        except TypeError as error:
-            raise Failed(f"{path}: {deed}: {error}") from error
+        reason = unfit(deed, read.brokers)
+        if reason is not None:
+            raise Failed(f"{path}: {reason}")
     return read
 
 

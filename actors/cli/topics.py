@@ -14,6 +14,7 @@ import click
 from actors.cli.app import FAILED
 from actors.cli.display import printable
 from actors.cli.topic_admin import PartitionView, TopicAdmin, TopicCommandFailed
+from actors.cli.wrong_use import given, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, zookeeper
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
@@ -67,10 +68,6 @@ class _Number(click.ParamType):
             raise click.UsageError(f"Cannot parse argument '{value}' of option {option}", ctx) from None
 
 
-def _wrong_use(text: str) -> click.UsageError:
-    return click.UsageError(text, click.get_current_context(silent=True))
-
-
 def check_use(options: dict[str, Any]) -> tuple[str, str]:
     """The one action that these options (by Kafka's names) ask for, and the ZooKeeper's address.
 
@@ -78,27 +75,27 @@ def check_use(options: dict[str, Any]) -> tuple[str, str]:
     """
     actions = [action for action in ACTIONS if options[action]]
     if len(actions) != 1:
-        raise _wrong_use("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
+        raise wrong_use("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
     action = actions[0]
-    given = {name for name, value in options.items() if value is not None and value is not False and value != ()}
+    said = given(options)
     address = address_of(options["address"], options["directory"], options["bootstrap-server"])
-    if action == "describe" and "if-exists" in given and "topic" not in given:
-        raise _wrong_use("--topic is required to describe a topic")
-    if action not in ("list", "describe") and "topic" not in given:
-        raise _wrong_use('Missing required argument "[topic]"')
-    if action == "alter" and "config" in given:
-        raise _wrong_use(
+    if action == "describe" and "if-exists" in said and "topic" not in said:
+        raise wrong_use("--topic is required to describe a topic")
+    if action not in ("list", "describe") and "topic" not in said:
+        raise wrong_use('Missing required argument "[topic]"')
+    if action == "alter" and "config" in said:
+        raise wrong_use(
             'Option combination "[[zookeeper], [config]]" can\'t be used with option "[alter]"'
             " (the kafka-configs CLI supports altering topic configs with a --bootstrap-server option)"
         )
-    if action == "alter" and "partitions" not in given:
-        raise _wrong_use('Missing required argument "[partitions]"')
+    if action == "alter" and "partitions" not in said:
+        raise wrong_use('Missing required argument "[partitions]"')
     for option, with_actions in USED_WITH.items():
-        if option in given and action not in with_actions:
-            raise _wrong_use(f'Option "[{option}]" can\'t be used with option "[{action}]"')
+        if option in said and action not in with_actions:
+            raise wrong_use(f'Option "[{option}]" can\'t be used with option "[{action}]"')
     for option, other, under in EXCLUDES:
-        if action == under and {option, other} <= given:
-            raise _wrong_use(f'Option "[{option}]" can\'t be used with option "[{other}]"')
+        if action == under and {option, other} <= said:
+            raise wrong_use(f'Option "[{option}]" can\'t be used with option "[{other}]"')
     return action, address
 
 

@@ -20,7 +20,7 @@ from actors.cli.cluster_file import IN_MEMORY, read_cluster
 from actors.cli.display import printable
 from actors.node.settings import zookeeper_places
 from messages.conversation import Question
-from messages.zookeeper import FindClusterId, NoCluster
+from messages.zookeeper import Brokers, FindClusterId, GetBrokers, NoCluster
 from zk_bridge.client import ZooKeeperUnavailable, connect
 
 CONNECT_SECONDS = 3.0
@@ -92,6 +92,15 @@ def zookeeper(address: str, empty: bool = False) -> Iterator[Callable[[Question[
         raise Failed(str(error)) from error
     finally:
         logger.removeHandler(warnings)
+
+
+def places_in(ask: Callable[[GetBrokers], Brokers]) -> list[tuple[str, int]]:
+    """Where the registered brokers can be asked. Failed where none can."""
+    endpoints = [each for broker in ask(GetBrokers(watch=False)).brokers for each in broker.endpoints]
+    places = [(each.host, each.port) for each in endpoints if each.security_protocol == "PLAINTEXT"]
+    if not places:
+        raise Failed("no registered broker has a listener in plain text")
+    return places
 
 
 class _Warnings(logging.Handler):

@@ -98,10 +98,15 @@ def _rack_by_rack(racks: Racks) -> tuple[int, ...]:
     return tuple(broker for each in rounds for broker in each if broker is not None)
 
 
-def extend(racks: Racks, partition_0: Sequence[int], existing: int, added: int) -> tuple[tuple[int, ...], ...]:
+def extend(
+    racks: Racks, partition_0: Sequence[int], existing: int, added: int, planned: int = 0
+) -> tuple[tuple[int, ...], ...]:
     """Replicas of `added` partitions after the `existing` ones of a topic whose partition 0 has these replicas.
 
-    They begin at the first broker whose id is not below that of partition 0's preferred replica.
+    They begin at the first broker whose id is not below that of partition 0's preferred replica. Who plans in slices
+    says how many after the existing ones are `planned` already.
     """
     start = next((at for at, broker in enumerate(racks) if broker >= partition_0[0]), 0)
-    return assign(racks, added, len(partition_0), start, start, existing)
+    first, rounds = existing + planned, max(1, len(racks))
+    shift = start + max(0, first - 1) // rounds - max(0, existing - 1) // rounds
+    return assign(racks, added, len(partition_0), start, shift, first)

@@ -3,7 +3,9 @@
 Rule 1: one request is under way at a time. But Produce requests that follow one another are under way together, as far
         as UNDER_WAY and UNDER_WAY_BYTES go: they are appended in their order all the same, and nobody waits for others'
         replicas.
-Rule 2: the socket is read while there is something to do with what comes: beyond what is under way, a buffer of usual
+Rule 2: what is no request, or may not come, is refused in its turn: what came before it is answered, and then the
+        connection closes.
+Rule 3: the socket is read while there is something to do with what comes: beyond what is under way, a buffer of usual
         size at most, or one large request that the memory pool has room for.
 """
 
@@ -16,10 +18,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from actors.gateway.limits import Allowance, MemoryPool, PeerLog
-from actors.gateway.stream import Data, Stream
+from actors.gateway.stream import Data, Piece, Stream
 from actors.gateway.workbench import Workbench, letting_go
-from messages.apis import API_BY_KEY, API_BY_REQUEST
-from messages.data_requests import ProduceRequest
+from messages.apis import API_BY_REQUEST, APIS
+from messages.data_requests import FetchRequest, ProduceRequest
 from messages.errors import CLUSTER_AUTHORIZATION_FAILED
 from messages.network import ClientPart, ClientRequest, ClientResponse
 from messages.node import NodeSettings
@@ -35,7 +37,9 @@ UNDER_WAY = 64
 UNDER_WAY_BYTES = 8 << 20
 """How many Produce requests of a connection are under way together, and their bytes."""
 
-_PRODUCE = API_BY_REQUEST[ProduceRequest].key
+_PRODUCE, _FETCH = API_BY_REQUEST[ProduceRequest].key, API_BY_REQUEST[FetchRequest].key
+_OF_RECORDS = frozenset(api.key for api in APIS if api.carries_records)
+_OF_THE_CLUSTER = frozenset(api.key for api in APIS if api.control)
 
 
 class Gateway(Protocol):
@@ -69,7 +73,7 @@ class _UnderWay:
         self.size = size
         self.taken = False
         """Whether its answer has come."""
-        self.pieces: Sequence[Data] | None = None
+        self.pieces: Sequence[Piece] | None = None
         """The answer's bytes."""
 
 
@@ -87,6 +91,8 @@ class Connection:
         orders = (settings.inter_broker_listener_name, settings.control_plane_listener_name)
         self._trusted = len(names) == 1 or listener in orders
         """Whether controllers and brokers may come in here."""
+        self._exempt = _OF_RECORDS | _OF_THE_CLUSTER if self._trusted else _OF_RECORDS
+        """APIs of any size: the cluster's own, and those of whose records only headers go to the record."""
         self._gateway = gateway
         self._allowance = Allowance(settings.trace_client_bytes_per_second)
         port = connected.getpeername()[1]
@@ -98,12 +104,16 @@ class Connection:
         self._decoding = False
         self._beginning = False
         """Whether requests are being begun: an answer that comes at once begins none itself."""
+        self._going_on = False
+        """Whether more are begun later in this turn of the loop, or in the next."""
         self._size = 0
         """Bytes of the request that is being read."""
         self._steps: dict[int, Steps[Any]] = {}
         """What the workbench does for this connection."""
         self._parts: list[Part] = []
         """What went ahead of the answer."""
+        self._refusal = ""
+        """Why the connection closes when what is under way is answered (rule 2)."""
         self._taken = 0
         """Bytes of the memory pool that are ours."""
         self._waits_for_memory = False
@@ -111,6 +121,11 @@ class Connection:
         self._draining = False
         self._stream = Stream(connected, self, settings.socket_request_max_bytes)
         gateway.opened(self)
+
+    @property
+    def waits_for_records(self) -> bool:
+        """Whether a fetch is under way."""
+        return bool(self._under_way) and self._under_way[0].header.api_key == _FETCH
 
     # ------------------------------------------------------------------------------------------------ the stream calls
 
@@ -142,6 +157,7 @@ class Connection:
 
     def _go_on(self) -> None:
         """Begin the requests whose turn it is."""
+        self._going_on = False
         if self._beginning:
             return
         self._beginning = True
@@ -153,14 +169,14 @@ class Connection:
                     break
                 self._begin(frame)
         except WireError as error:
-            self.refuse(str(error))
+            self._refuse_in_turn(str(error))
         finally:
             self._beginning = False
         self._regulate()
 
     def _is_free(self) -> bool:
         """Whether the next request may begin (rule 1)."""
-        if self._draining or self._decoding or self._stream.is_closing or self._throttled():
+        if self._draining or self._decoding or self._refusal or self._throttle is not None or self._stream.is_closing:
             return False
         if not self._under_way:
             return True
@@ -181,7 +197,7 @@ class Connection:
         if begun is None or self._taken or self._waits_for_memory:
             return
         size, head = begun
-        if len(head) >= 2 and not self._is_too_large(size, head):
+        if len(head) >= 2 and not self._is_too_large(size, int.from_bytes(head[:2], "big")):
             self._waits_for_memory = not self._gateway.memory.take(size, self._memory_is_there)
             self._taken = 0 if self._waits_for_memory else size
 
@@ -193,60 +209,55 @@ class Connection:
         taken, self._taken = self._taken, 0
         self._gateway.memory.give_back(taken)
 
-    def _is_too_large(self, size: int, head: bytes) -> bool:
+    def _is_too_large(self, size: int, key: int) -> bool:
         """Refuse a client's request of more bytes than may go to the record."""
         most = self._gateway.settings.trace_client_request_max_bytes
-        if size <= most or self._is_exempt(int.from_bytes(head[:2], "big")):
+        if size <= most or key in self._exempt:
             return False
-        self.refuse(f"a request of {size} bytes, {most} are allowed (trace.client.request.max.bytes)")
+        self._refuse_in_turn(f"a request of {size} bytes, {most} are allowed (trace.client.request.max.bytes)")
         return True
 
-    def _is_exempt(self, key: int) -> bool:
-        """Whether a request may be of any size: it is the cluster's own, or of its records only headers are kept."""
-        api = API_BY_KEY.get(key)
-        return api is not None and (api.carries_records or (api.control and self._trusted))
+    def _charge(self, size: int, key: int) -> None:
+        if key not in self._exempt:
+            self._allowance.use(size, asyncio.get_running_loop().time())
+            self._throttle_if_due()
 
-    def _throttled(self) -> bool:
-        """Whether the connection has used up its allowance; it goes on when that has grown."""
-        if self._throttle is None:
-            loop = asyncio.get_running_loop()
-            delay = self._allowance.delay(loop.time())
-            if delay:
-                self._throttle = loop.call_later(delay, self._unthrottle)
-        return self._throttle is not None
+    def _throttle_if_due(self) -> None:
+        """Begin nothing while the connection has used up its allowance: go on when that has grown."""
+        loop = asyncio.get_running_loop()
+        delay = self._allowance.delay(loop.time())
+        if delay and self._throttle is None:
+            self._throttle = loop.call_later(delay, self._unthrottle)
 
     def _unthrottle(self) -> None:
         self._throttle = None
+        self._throttle_if_due()  # more was used meanwhile
         self._go_on()
 
     def _begin(self, frame: Data) -> None:
         size, key = len(frame), int.from_bytes(frame[:2], "big")
-        if self._is_too_large(size, bytes(frame[:2])):
+        if self._is_too_large(size, key):
             return
         self._decoding = True
         self._size = size
         self._charge(size, key)
-        self._work(decoding_request(frame), self._submit)
+        self._work(decoding_request(frame), self._submit, self._refuse_in_turn)
 
-    def _charge(self, size: int, key: int) -> None:
-        if not self._is_exempt(key):
-            self._allowance.use(size, asyncio.get_running_loop().time())
-
-    def _work(self, steps: Steps[T], then: Callable[[T], None]) -> None:
-        """Take the steps, and go on with their result; close where they fail."""
+    def _work(self, steps: Steps[T], then: Callable[[T], None], refuse: Callable[[str], None]) -> None:
+        """Take the steps, and go on with their result; `refuse` where they fail."""
         try:
             next(steps)
         except StopIteration as done:
             then(done.value)
             return
         except WireError as error:
-            self.refuse(str(error))
+            refuse(str(error))
             return
 
         def finished(result: T | WireError) -> None:
             self._steps.pop(id(steps), None)
             if isinstance(result, WireError):
-                self.refuse(str(result))
+                refuse(str(result))
             elif not self._stream.is_closing:
                 then(result)
 
@@ -255,13 +266,14 @@ class Connection:
 
     def _submit(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Pass a request on that was read."""
-        self._give_memory_back()
+        if self._taken:
+            self._give_memory_back()
         self._decoding = False
         header, parts, request = read
         self._under_way.append(_UnderWay(header, self._size))
         self._bytes_under_way += self._size
         self._only_produce = header.api_key == _PRODUCE  # nothing begins behind any other request
-        if API_BY_REQUEST[type(request)].control and not self._trusted:
+        if not self._trusted and API_BY_REQUEST[type(request)].control:
             self._gateway.log.warning(
                 "%s on %s may not send a %s: refused", self._peer, self.listener, type(request).__name__
             )
@@ -295,14 +307,14 @@ class Connection:
             self._answer(each, ())
             return
 
-        def answer(pieces: Sequence[Data]) -> None:
+        def answer(pieces: Sequence[Piece]) -> None:
             self._answer(each, pieces)
             if parts:
                 self._gateway.bench.begin(letting_go(parts), lambda _: None)
 
-        self._work(encoding_response_pieces(each.header, response.response, parts), answer)
+        self._work(encoding_response_pieces(each.header, response.response, parts), answer, self.refuse)
 
-    def _answer(self, answered: _UnderWay, pieces: Sequence[Data]) -> None:
+    def _answer(self, answered: _UnderWay, pieces: Sequence[Piece]) -> None:
         """Send the answers whose turn has come, and go on with the next requests."""
         answered.pieces = pieces
         while self._under_way and (first := self._under_way[0].pieces) is not None:
@@ -310,10 +322,21 @@ class Connection:
             self._bytes_under_way -= done.size
             if first:
                 self._gateway.active(self)
-                if not self._is_exempt(done.header.api_key):
-                    self._charge(sum(map(len, first)), done.header.api_key)
-                self._stream.write(first)
-        self._go_on()
+                self._charge(sum(map(len, first)), done.header.api_key)
+                self._stream.write(first, more=bool(self._under_way))
+        if self._refusal:
+            self._refuse_in_turn(self._refusal)
+        if not self._under_way:
+            self._go_on()
+        elif not self._going_on:
+            self._going_on = True  # most often the others' answers come in the same turn
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _refuse_in_turn(self, reason: str) -> None:
+        """Refuse when nothing is under way any more (rule 2)."""
+        self._refusal = reason
+        if not self._under_way:
+            self.refuse(reason)
 
     def refuse(self, reason: str) -> None:
         """Close, and say why."""
@@ -330,15 +353,15 @@ class Connection:
         self._stream.abort()
 
     def _regulate(self) -> None:
-        """Read the socket only while that is of use (rule 2)."""
+        """Read the socket only while that is of use (rule 3)."""
         if self._stream.is_closing:
             return
         frames = self._stream.frames
         whole = frames.next_key() is not None
-        if self._draining or self._waits_for_memory or self._throttle is not None:
+        if self._draining or self._waits_for_memory or self._refusal or self._throttle is not None:
             useful = False
         elif frames.is_large:
             useful = not (whole or self._decoding) and (not self._under_way or self._takes_more())
         else:
-            useful = not whole or frames.held < READ_AHEAD
+            useful = frames.held < READ_AHEAD or not (whole or frames.is_refused)
         (self._stream.resume_reading if useful else self._stream.pause_reading)()

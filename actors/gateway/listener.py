@@ -10,6 +10,7 @@ Rule 4: memory is bounded: while a request waits for its turn, or a peer does no
         of its socket. What else peers may use up is said in `limits`.
 Rule 5: where there are several listeners, requests of controllers and brokers (`messages.apis`, `control`) are taken
         from the inter-broker listener alone; from others they are refused with code 31, and no actor sees them.
+Rule 6: nor does an actor see the idle polls of a fetch session that rests: they are answered here (`idle_polls`).
 """
 
 from __future__ import annotations
@@ -20,17 +21,20 @@ import logging
 import os
 import socket
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import ClassVar
 
 from thespian.actors import ActorAddress
 
 from actors.gateway.connection import Connection
+from actors.gateway.idle_polls import IdlePolls
 from actors.gateway.limits import ConnectionCount, Files, MemoryPool, PeerLog
 from actors.gateway.request_figures import RequestFigures
 from actors.gateway.workbench import Workbench
 from actors.runtime import LocalBase
 from messages.apis import CARRIERS
 from messages.cluster import Endpoint
-from messages.network import ClientPart, ClientRequest, ClientResponse, CloseClient
+from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, CloseClient, Rouse
 from messages.node import NodeSettings, ServeClients
 from messages.vocabulary import Message
 
@@ -40,10 +44,16 @@ BACKLOG = 128
 NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 PAUSE = 1.0
 """Seconds without accepting after the system had nothing left for a connection."""
+REGION_FROM = 32 * 1024
+"""Bytes of records from which on they are sent from their file: below, the calls cost more than the copy."""
+GRAIN = 0.5
+"""Seconds, and a twentieth of the time that a connection may be quiet: when something was said is known no closer."""
 
 
 class ListenerGateway:
     """Incoming connections of a node, on all its listeners. Lives on the node's asyncio loop."""
+
+    region_from: ClassVar[int | None] = REGION_FROM
 
     def __init__(self, base: LocalBase, settings: NodeSettings) -> None:
         self._base = base
@@ -55,6 +65,7 @@ class ListenerGateway:
         self._count = ConnectionCount(settings, Files.of_process())
         self._connections: OrderedDict[int, Connection] = OrderedDict()
         """By id, the one first that was quiet longest."""
+        self._grain = min(GRAIN, settings.connections_max_idle_ms / 20_000)
         self._accepted = 0
         self._serving = False
         self._full: set[str] = set()
@@ -64,6 +75,7 @@ class ListenerGateway:
         self._records: ActorAddress | None = None
         self.figures: RequestFigures | None = None
         """Who counts requests, if anybody does."""
+        self._idle = IdlePolls(_call_later, base.clock.now, self._respond, self._tell)
         self.address: ActorAddress = base.outsider("listener", self.receive)
 
     @property
@@ -85,6 +97,7 @@ class ListenerGateway:
         """Close the listeners and every connection; requests under way get no answer."""
         loop = asyncio.get_running_loop()
         self._serving = False
+        self._idle.stop()
         for timer in self._timers.values():
             timer.cancel()
         for _, bound in self._sockets:
@@ -106,11 +119,10 @@ class ListenerGateway:
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Take mail from an actor (on the loop's thread)."""
         match message:
-            case ClientResponse(id, correlation_id):
-                if self.figures is not None:
-                    self.figures.answered(id, correlation_id)
-                if id in self._connections:
-                    self._connections[id].respond(message)
+            case ClientResponse():
+                self._respond(message)
+            case Rouse(session_id):
+                self._idle.rouse(session_id)
             case ClientPart(id, part):
                 if id in self._connections:
                     self._connections[id].take(part)
@@ -122,6 +134,14 @@ class ListenerGateway:
                 self._serve()
             case _:
                 _log.error("the listeners know no %s (from %s)", type(message).__name__, sender)
+
+    def _respond(self, message: ClientResponse) -> None:
+        if self.figures is not None:
+            self.figures.answered(message.connection, message.correlation_id)
+        if message.rest:
+            self._idle.rest(message)
+        if message.connection in self._connections:
+            self._connections[message.connection].respond(message)
 
     # ------------------------------------------------------------------------------------------------ accepting
 
@@ -181,12 +201,17 @@ class ListenerGateway:
 
     def active(self, connection: Connection) -> None:
         """Something was said on a connection."""
-        connection.active_at = asyncio.get_running_loop().time()
-        self._connections.move_to_end(connection.id)
+        now = asyncio.get_running_loop().time()
+        if now - connection.active_at > self._grain:
+            connection.active_at = now
+            self._connections.move_to_end(connection.id)
 
     def closed(self, connection: Connection) -> None:
         """A connection ended; answers that still come for it are dropped. There is room for another."""
         self._connections.pop(connection.id, None)
+        if connection.waits_for_records:
+            self._idle.gone(connection.id)
+            self._tell(ClientGone(connection.id))
         if self.figures is not None:
             self.figures.closed(connection.id)
         self._count.end(connection.address)
@@ -209,12 +234,25 @@ class ListenerGateway:
 
     def submit(self, request: ClientRequest | ClientPart) -> None:
         """Pass a request on to the actors, or a part that goes ahead of one."""
-        if self.figures is not None and isinstance(request, ClientRequest):
-            self.figures.asked(request)
-        straight = isinstance(request, ClientRequest) and type(request.request) in CARRIERS
-        to = self._records if straight else self._handler
+        to = self._handler
+        if isinstance(request, ClientRequest):
+            if self.figures is not None:
+                self.figures.asked(request)
+            if type(request.request) in CARRIERS:
+                if self._idle.takes(request):
+                    return
+                to = self._records
         if to is not None:
             self._base.inject(to, request, self.address)
+
+    def _tell(self, message: Message) -> None:
+        """To the actor that serves fetches."""
+        if self._records is not None:
+            self._base.inject(self._records, message, self.address)
+
+
+def _call_later(seconds: float, then: Callable[[], None]) -> asyncio.TimerHandle:
+    return asyncio.get_running_loop().call_later(seconds, then)
 
 
 def _bound(endpoint: Endpoint) -> socket.socket:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from thespian.actors import ActorAddress
 
+from actors.gateway.idle_polls import IdlePolls, poll_again
 from actors.gateway.request_figures import RequestFigures
 from actors.runtime import LocalBase
 from messages.apis import CARRIERS
@@ -28,7 +29,9 @@ from messages.network import (
     ClientResponse,
     CloseClient,
     CloseConnection,
+    Interrupt,
     Received,
+    Rouse,
     Transmit,
     TransmitFailed,
 )
@@ -182,6 +185,8 @@ class MemoryGateway:
         self._under_way: dict[str, _Exchange] = {}
         self._parts: dict[str, list[Message]] = {}
         """What has come ahead of a channel's next request."""
+        self._repeated: set[str] = set()
+        """Channels whose idle polls are repeated."""
         self.address: ActorAddress = base.outsider("network", self.receive)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
@@ -193,6 +198,8 @@ class MemoryGateway:
                 self._begin(message, lambda outcome: self._base.inject(sender, outcome, self.address))
             case ChannelPart(channel, part):
                 self._parts.setdefault(channel, []).append(part)
+            case Interrupt(channel):
+                self._repeated.discard(channel)
             case CloseConnection(channel):
                 self._forget(channel)
             case _:
@@ -200,9 +207,25 @@ class MemoryGateway:
 
     def _begin(self, transmit: Transmit, tell: Callable[[Message], None]) -> None:
         parts = tuple(self._parts.pop(transmit.channel, ()))
-        self._under_way[transmit.channel] = self._network.begin(self._host, transmit, tell, parts)
+        self._repeated.discard(transmit.channel)
+        if transmit.again:
+            self._repeated.add(transmit.channel)
+        self._exchange(transmit, tell, parts)
+
+    def _exchange(self, transmit: Transmit, tell: Callable[[Message], None], parts: tuple[Message, ...] = ()) -> None:
+        def told(outcome: Message) -> None:
+            following = None
+            if isinstance(outcome, Received) and transmit.channel in self._repeated:
+                following = poll_again(transmit, outcome.response)
+            if following is None:
+                tell(outcome)
+            else:
+                self._exchange(following, tell)
+
+        self._under_way[transmit.channel] = self._network.begin(self._host, transmit, told, parts)
 
     def _forget(self, channel: str) -> None:
+        self._repeated.discard(channel)
         self._parts.pop(channel, None)
         exchange = self._under_way.pop(channel, None)
         if exchange is not None:
@@ -217,6 +240,8 @@ class MemoryGateway:
 class MemoryListener:
     """Incoming connections of a node, at all places that its settings listen at or advertise."""
 
+    region_from: ClassVar[int | None] = None
+
     def __init__(self, base: LocalBase, settings: NodeSettings, network: MemoryNetwork) -> None:
         self._base = base
         self._network = network
@@ -230,6 +255,7 @@ class MemoryListener:
         """Requests that are not answered, by connection."""
         self._parts: dict[int, list[Message]] = {}
         """What has come ahead of an answer."""
+        self._idle = IdlePolls(network.timers.call_later, base.clock.now, self._respond, self._tell)
         self.address: ActorAddress = base.outsider("listener", self.receive)
 
     @property
@@ -249,6 +275,7 @@ class MemoryListener:
         for place, (listener, _) in list(self._network.listeners.items()):
             if listener is self:
                 del self._network.listeners[place]
+        self._idle.stop()
         exchanges, self._exchanges = self._exchanges, {}
         for exchange in exchanges.values():
             exchange.carry(lambda closed: closed.failed("connection closed"))
@@ -258,12 +285,10 @@ class MemoryListener:
         match message:
             case ClientPart(id, part):
                 self._parts.setdefault(id, []).append(part)
-            case ClientResponse(id, correlation_id, response):
-                if self.figures is not None:
-                    self.figures.answered(id, correlation_id)
-                    self.figures.closed(id)
-                parts = tuple(self._parts.pop(id, ()))
-                self._answer(id, lambda exchange: exchange.received(parts, response))
+            case ClientResponse():
+                self._respond(message)
+            case Rouse(session_id):
+                self._idle.rouse(session_id)
             case CloseClient(id, reason):
                 self._parts.pop(id, None)
                 self._answer(id, lambda exchange: exchange.failed(f"connection closed: {reason}"))
@@ -275,6 +300,21 @@ class MemoryListener:
                 self._waiting.clear()
             case _:
                 _log.error("the listeners know no %s (from %s)", type(message).__name__, sender)
+
+    def _respond(self, message: ClientResponse) -> None:
+        id, response = message.connection, message.response
+        if self.figures is not None:
+            self.figures.answered(id, message.correlation_id)
+            self.figures.closed(id)
+        if message.rest:
+            self._idle.rest(message)
+        parts = tuple(self._parts.pop(id, ()))
+        self._answer(id, lambda exchange: exchange.received(parts, response))
+
+    def _tell(self, message: Message) -> None:
+        """To the actor that serves fetches."""
+        if self._records is not None:
+            self._base.inject(self._records, message, self.address)
 
     def _answer(self, connection: int, deliver: Callable[[_Exchange], None]) -> None:
         exchange = self._exchanges.pop(connection, None)
@@ -296,6 +336,8 @@ class MemoryListener:
         if to is not None:
             if self.figures is not None:
                 self.figures.asked(request)
+            if self._idle.takes(request):
+                return
             for part in exchange.parts:
                 self._base.inject(to, ClientPart(connection, part), self.address)
             self._base.inject(to, request, self.address)

@@ -5,6 +5,7 @@ Rule 2: every Transmit is answered once, `Received` or `TransmitFailed`, unless 
 Rule 3: a connection that failed in any way is closed; it never carries another request (controller.md 5).
 Rule 4: whom the node cannot reach may be said by who runs it (`reachable`): nothing goes there, and what is under way
         breaks at `sever`. So a network between two nodes is parted that is none.
+Rule 5: idle polls are repeated here, where the caller wants that (`idle_polls`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from collections.abc import AsyncIterator, Callable
 
 from thespian.actors import ActorAddress
 
+from actors.gateway.idle_polls import poll_again
 from actors.gateway.workbench import Workbench
 from actors.runtime import LocalBase
 from messages.cluster import Endpoint
 from messages.conversation import Answer, Ask
-from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
+from messages.network import ChannelPart, CloseConnection, Interrupt, Received, Transmit, TransmitFailed
 from messages.parts import Part
 from messages.vocabulary import Message
 from messages.wire import WireError, decoding_response, encoding_request
@@ -53,6 +55,8 @@ class Channel:
         self.exchange: asyncio.Task[None] | None = None
         self.parts: list[Part] = []
         """What went ahead of the next request."""
+        self.interrupted = False
+        """Whether what is repeated is to end."""
 
     async def connect(self, endpoint: Endpoint) -> None:
         """Be connected to that endpoint. Any failure is the caller's to close on."""
@@ -115,6 +119,8 @@ class NetworkGateway:
                 self._begin(message, sender, lambda outcome: outcome)
             case ChannelPart(channel, part):
                 self._channel(channel).parts.append(part)
+            case Interrupt(channel):
+                self._channel(channel).interrupted = True
             case CloseConnection(channel):
                 self._forget(channel)
             case _:
@@ -126,6 +132,7 @@ class NetworkGateway:
     def _begin(self, transmit: Transmit, sender: ActorAddress, wrap: Callable[[Message], Message]) -> None:
         channel = self._channel(transmit.channel)
         parts, channel.parts = channel.parts, []
+        channel.interrupted = False
         exchange = asyncio.get_running_loop().create_task(self._exchange(channel, transmit, parts, sender, wrap))
         channel.exchange = exchange
 
@@ -143,8 +150,13 @@ class NetworkGateway:
                 raise ConnectionError(f"{transmit.endpoint.host}:{transmit.endpoint.port} is out of reach")
             async with _within(transmit.connect_timeout or transmit.timeout, "no connection"):
                 await channel.connect(transmit.endpoint)
-            async with _within(transmit.timeout, "no answer"):
-                ahead, response = await channel.request(transmit, parts)
+            while True:
+                async with _within(transmit.timeout, "no answer"):
+                    ahead, response = await channel.request(transmit, parts)
+                following = None if channel.interrupted else poll_again(transmit, response)
+                if following is None:
+                    break
+                transmit = following
             for part in ahead:
                 self._base.inject(sender, ChannelPart(transmit.channel, part), self.address)
             outcome = Received(transmit.channel, transmit.correlation_id, response)

@@ -7,6 +7,7 @@ Rule 2: fetches are told together, and those of consumers and of followers each 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from actors.gateway.metrics import MetricsGateway
@@ -18,6 +19,8 @@ from messages.vocabulary import Message
 
 REQUESTS = "kafka_network_requestmetrics_requests_total"
 TOTAL_TIME = "kafka_network_requestmetrics_totaltimems"
+
+Labels = tuple[tuple[str, str], ...]
 
 
 class RequestFigures:
@@ -38,23 +41,22 @@ class RequestFigures:
         """Its answer is there; one to nothing that was asked counts for nothing."""
         request, since = self._under_way.get(connection, {}).pop(correlation_id, (None, 0.0))
         if request is not None:
-            took, names = 1000 * (self._now() - since), _names(request)
-            self._metrics.count(Count(REQUESTS, 1, (("request", names[0]), ("version", str(_version(request))))))
-            for name in names:
-                self._metrics.observe(Sample(TOTAL_TIME, took, (("request", name),)))
+            took = 1000 * (self._now() - since)
+            fetcher = request.replica_id if request.__class__ is FetchRequest else CONSUMER
+            count, labels = _told_of(request.__class__, request.version, fetcher == CONSUMER)
+            self._metrics.count(count)
+            for each in labels:
+                self._metrics.observe(Sample(TOTAL_TIME, took, each))
 
     def closed(self, connection: int) -> None:
         """Nobody waits there any more."""
         self._under_way.pop(connection, None)
 
 
-def _names(request: Message) -> tuple[str, ...]:
-    """What a request is called: fetches by who fetches, too (rule 2)."""
-    if isinstance(request, FetchRequest):
-        return "Fetch", "FetchConsumer" if request.replica_id == CONSUMER else "FetchFollower"
-    return (API_BY_REQUEST[type(request)].name,)
-
-
-def _version(request: Message) -> int:
-    version: int = request.version
-    return version
+@functools.lru_cache(maxsize=256)
+def _told_of(request: type[Message], version: int, of_consumer: bool) -> tuple[Count, tuple[Labels, ...]]:
+    """The count of one request more, and the labels of its time: of fetches by who fetches, too (rule 2)."""
+    name = API_BY_REQUEST[request].name
+    names = (name, f"{name}{'Consumer' if of_consumer else 'Follower'}") if request is FetchRequest else (name,)
+    count = Count(REQUESTS, 1, (("request", name), ("version", str(version))))
+    return count, tuple([(("request", each),) for each in names])

@@ -2,8 +2,10 @@
 
 Rule 1: what is received goes straight into the buffer of the frame that it belongs to. A frame larger than a buffer of
         usual size gets one of its own, which is nobody else's afterwards: its readers keep views of it.
-Rule 2: what is to be sent is a list of pieces. All that one turn of the loop gathers goes out in one call; what the
-        socket does not take waits, and beyond HIGH_WATER the receiver is told to pause.
+Rule 2: what is to be sent is a list of pieces. All that one turn of the loop gathers goes out in one call, at once
+        where nothing is to follow; what the socket does not take waits, and beyond HIGH_WATER the receiver is told to
+        pause. A region of a file is sent by the system, from where it lies; where it cannot be any more, what the peer
+        has got is no answer, and the connection is aborted.
 Rule 3: `close` sends what waits first, `abort` does not. Either way, and when the peer has gone, the receiver is told
         `connection_lost`, once, in a later turn.
 """
@@ -14,9 +16,11 @@ import asyncio
 import socket
 import struct
 from collections import deque
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Sequence
+from itertools import islice, takewhile
+from typing import Any, Protocol
 
+from messages.records import Region
 from messages.wire import FrameTooLarge, MalformedFrame
 
 USUAL = 64 * 1024
@@ -28,7 +32,9 @@ MOST_PIECES = 512
 """In one call; the system takes 1024."""
 
 _SIZE = struct.Struct(">i")
+_SIZE_AND_KEY = struct.Struct(">iH")
 Data = bytes | memoryview
+Piece = bytes | memoryview | Region
 
 
 class FrameBuffer:
@@ -53,7 +59,7 @@ class FrameBuffer:
         if need > USUAL and (len(self._buffer) == USUAL or self._end == len(self._buffer)):
             self._move_to(bytearray(min(need, max(FIRST, 2 * len(self._buffer)))))
         elif self._end == len(self._buffer):
-            self._move_to(bytearray(USUAL))
+            self._move_to(self._buffer if len(self._buffer) == USUAL else bytearray(USUAL))
         end = min(len(self._buffer), self._start + need) if need > USUAL else len(self._buffer)
         return memoryview(self._buffer)[self._end : end]
 
@@ -66,6 +72,11 @@ class FrameBuffer:
         """Whether the next frame has a buffer of its own, or is to get one."""
         return self._need() > USUAL
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the next size cannot be."""
+        return self._end - self._start >= _SIZE.size and not self._need()
+
     def begun(self) -> tuple[int, bytes] | None:
         """Size and first bytes of the frame that is not there whole; None where its size is not, or is refused."""
         need, at = self._need(), self._start + _SIZE.size
@@ -73,17 +84,18 @@ class FrameBuffer:
 
     def next_key(self) -> int | None:
         """The API key of the next frame, if it is there whole."""
-        if self.held < _SIZE.size + 2 or self.held < _SIZE.size + _SIZE.unpack_from(self._buffer, self._start)[0]:
+        held = self._end - self._start
+        if held < _SIZE_AND_KEY.size:
             return None
-        at = self._start + _SIZE.size
-        return int.from_bytes(self._buffer[at : at + 2], "big")
+        size, key = _SIZE_AND_KEY.unpack_from(self._buffer, self._start)
+        return key if held >= _SIZE.size + size else None
 
     def take(self) -> Data | None:
         """The next frame without its size, None where it is not there whole.
 
         Raises MalformedFrame for a negative size and FrameTooLarge for one above the maximum.
         """
-        if self.held < _SIZE.size:
+        if self._end - self._start < _SIZE.size:
             return None
         (size,) = _SIZE.unpack_from(self._buffer, self._start)
         if size < 0:
@@ -107,14 +119,14 @@ class FrameBuffer:
 
     def _need(self) -> int:
         """Bytes of the frame that is coming, its size included, as far as is known."""
-        if self.held < _SIZE.size:
+        if self._end - self._start < _SIZE.size:
             return 0
         (size,) = _SIZE.unpack_from(self._buffer, self._start)
         return _SIZE.size + size if 0 <= size <= self._max_bytes else 0
 
     def _move_to(self, buffer: bytearray) -> None:
         held = self.held
-        buffer[:held] = memoryview(self._buffer)[self._start : self._end]
+        memoryview(buffer)[:held] = memoryview(self._buffer)[self._start : self._end]
         self._buffer, self._start, self._end = buffer, 0, held
 
 
@@ -142,7 +154,7 @@ class Stream:
         self._socket = connected
         self._receiver = receiver
         self._loop = asyncio.get_running_loop()
-        self._out: deque[Data] = deque()
+        self._out: deque[Piece] = deque()
         self._waiting = 0
         """Bytes in it."""
         self._flush_ahead = self._writing = self._paused = self._reading = False
@@ -186,25 +198,26 @@ class Stream:
 
     # ------------------------------------------------------------------------------------------------ sending
 
-    def write(self, pieces: Iterable[Data]) -> None:
-        """Send these, after what was written before."""
+    def write(self, pieces: Sequence[Piece], more: bool = True) -> None:
+        """Send these, after what was written before; in a later turn if there may be `more` to go with them."""
         if self._closing:
             return
-        for piece in pieces:
-            self._out.append(piece)
-            self._waiting += len(piece)
-        if not (self._flush_ahead or self._writing):
+        self._out += pieces
+        self._waiting += sum(map(len, pieces))
+        if self._flush_ahead or self._writing:
+            return
+        if more:
             self._flush_ahead = True
             self._loop.call_soon(self._flush)
+        else:
+            self._flush()
 
     def _flush(self) -> None:
         """Send as much as the socket takes."""
         self._flush_ahead = False
         try:
             while self._out and not self._gone:
-                self._sent(
-                    self._socket.sendmsg([piece for piece, _ in zip(self._out, range(MOST_PIECES), strict=False)])
-                )
+                self._sent(self._send(self._out[0]))
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
@@ -226,16 +239,26 @@ class Stream:
             self._paused = False
             self._receiver.resume_writing()
 
+    def _send(self, first: Piece) -> int:
+        """Send a region, or the pieces before the next."""
+        if isinstance(first, Region):
+            return first.send(self._socket.fileno())
+        pieces: list[Any] = [*takewhile(_is_data, islice(self._out, MOST_PIECES))]
+        return self._socket.sendmsg(pieces)
+
     def _sent(self, count: int) -> None:
-        self._waiting -= count
         out = self._out
-        while count:
+        if count == self._waiting:
+            out.clear()
+        self._waiting -= count
+        while out and count:
             size = len(out[0])
             if size <= count:
                 out.popleft()
                 count -= size
             else:
-                out[0] = memoryview(out[0])[count:]
+                first = out[0]
+                out[0] = first.after(count) if isinstance(first, Region) else memoryview(first)[count:]
                 count = 0
         while out and not len(out[0]):
             out.popleft()
@@ -270,3 +293,7 @@ class Stream:
         receiver = self._receiver
         del self._receiver  # it holds us: an old connection is freed by its last reference alone
         receiver.connection_lost()
+
+
+def _is_data(piece: Piece) -> bool:
+    return not isinstance(piece, Region)

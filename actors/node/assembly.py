@@ -60,6 +60,10 @@ class Listener(Protocol):
     def ports(self) -> dict[str, int]:
         """The port of each listener by name, once bound."""
 
+    @property
+    def region_from(self) -> int | None:
+        """Bytes of records from which on it sends them from their file; None: it has to be given the bytes."""
+
     async def bind(self) -> None:
         """Let connections queue up. Raises OSError where that cannot be."""
 
@@ -128,7 +132,7 @@ class Node:
         self._process = base.outsider("process", self._told)
         self._store_gateway = StoreGateway(base, store, self._process)
         self._actor: ActorAddress | None = None
-        self._disk, self._logs = DiskPort(), LogsPort(TimePort().wall_ms)
+        self._disk, self._logs = DiskPort(), LogsPort(TimePort().wall_ms, self.listener.region_from)
         self._watch_metrics()
 
     async def start(self) -> None:

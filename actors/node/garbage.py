@@ -5,8 +5,10 @@ Rule 1: reference counting frees nearly everything here at once. The collector i
 Rule 2: a collection looks at some thousand objects: it waits for YOUNG of them, and what survived one is looked at once
         more, by the next (OFTEN). So few, because one tuple of a hundred thousand partitions among them takes ten
         milliseconds, and no two such should come together.
-Rule 3: what survives that as well is not looked at again (`gc.freeze`). Looking through a hundred thousand partitions
-        takes half a second, and finds nothing. A cycle that becomes garbage when it is that old stays in memory.
+Rule 3: what survives that as well is not looked at again (NEVER). Looking through a hundred thousand partitions takes
+        half a second, and finds nothing. A cycle that becomes garbage when it is that old stays in memory.
+Rule 4: no callback of the collector's: while Python runs in one, other threads run too, none of what they make is
+        looked at, and the next collection finds it all at once.
 """
 
 from __future__ import annotations
@@ -19,20 +21,10 @@ NEVER = 1_000_000_000
 
 
 def tame() -> None:
-    """Let the collector of this process work by the module's rules, once."""
+    """Let the collector of this process work by the module's rules."""
     gc.set_threshold(YOUNG, OFTEN, NEVER)
-    if _keep_survivors not in gc.callbacks:
-        gc.callbacks.append(_keep_survivors)
 
 
-def release() -> None:
-    """Let it look at everything again, as in any other process."""
-    if _keep_survivors in gc.callbacks:
-        gc.callbacks.remove(_keep_survivors)
-    gc.unfreeze()
-
-
-def _keep_survivors(phase: str, info: dict[str, int]) -> None:
-    """Rule 3, after each collection of the second generation or of all."""
-    if phase == "stop" and info["generation"] > 0:
-        gc.freeze()
+def leave() -> None:
+    """The process ends: Python would look through everything once more."""
+    gc.freeze()

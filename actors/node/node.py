@@ -43,6 +43,7 @@ from messages.node import (
     ReplicaManagerFailed,
     ReplicaManagerStarted,
     ServeClients,
+    ShuttingDown,
     StartAutoTopicCreation,
     StartBridge,
     StartConfigs,
@@ -199,7 +200,7 @@ class NodeActor(FlowActor):
             isr_keeper = self.createActor(IsrKeeperActor)
             self.send(isr_keeper, StartIsrKeeper(self.peers["bridge"], start.metrics))
             fetcher_manager = self.createActor(ReplicaFetcherManagerActor)
-            self.send(fetcher_manager, StartFetcherManager(start.settings, start.network))
+            self.send(fetcher_manager, StartFetcherManager(start.settings, start.network, start.metrics))
             self._group_coordinator = self.createActor(GroupCoordinatorActor)
             self.send(
                 self._group_coordinator,
@@ -223,7 +224,13 @@ class NodeActor(FlowActor):
             dynamic_config = self.createActor(DynamicConfigActor)
             self.send(
                 dynamic_config,
-                StartDynamicConfig(start.settings.node_id, self.peers["bridge"], self._replica_manager),
+                StartDynamicConfig(
+                    start.settings.node_id,
+                    self.peers["bridge"],
+                    self._replica_manager,
+                    self._partition_requests,
+                    fetcher_manager,
+                ),
             )
         else:
             self._loaded = ReplicaManagerStarted()
@@ -327,6 +334,8 @@ class NodeActor(FlowActor):
         """One try at controlled shutdown; then stop, or wait for the next try."""
         settings = self._settings
         if self._replica_manager is not None and self._serving and settings.controlled_shutdown_enable:
+            if self._shutdown_attempts == 0:
+                self.send(self._replica_manager, ShuttingDown())
             self._shutdown_attempts += 1
             self._leaving = True
             try:

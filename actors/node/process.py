@@ -121,4 +121,7 @@ def run_node(settings: NodeSettings) -> int:
     except ZooKeeperUnavailable as error:
         _log.error("node %d: %s", settings.node_id, error)
         return 1
-    return asyncio.run(process.run())
+    try:
+        return asyncio.run(process.run())
+    finally:
+        garbage.leave()

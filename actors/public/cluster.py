@@ -58,6 +58,16 @@ class KafkaCluster:
         if self._process is not None:
             raise ClusterError("the cluster runs already")
         self._directory = Path(tempfile.mkdtemp(prefix="kafka-cluster-")) if self._named is None else self._named
+        try:
+            process, started = self._begun()
+        except BaseException:
+            self._remove()
+            raise
+        self._process, self._ports, self._trace_dir = process, started["ports"], Path(started["trace_dir"])
+        return self
+
+    def _begun(self) -> tuple[ClusterProcess, Any]:
+        """A process in which the brokers run, and what it says of them."""
         process = ClusterProcess.taken()
         try:
             started = process.ask(
@@ -73,8 +83,7 @@ class KafkaCluster:
         except BaseException:
             process.end()
             raise
-        self._process, self._ports, self._trace_dir = process, started["ports"], Path(started["trace_dir"])
-        return self
+        return process, started
 
     def stop(self) -> None:
         """Stop all brokers at once. A second time does nothing."""
@@ -87,12 +96,15 @@ class KafkaCluster:
             process.end()
             raise
         process.give_back()
-        if self._named is not None:
-            return
-        if self.keep:
+        if self.keep and self._named is None:
             for data in self._directory.glob("node-*"):
                 shutil.rmtree(data, ignore_errors=True)
         else:
+            self._remove()
+
+    def _remove(self) -> None:
+        """Leave nothing behind, unless the directory is the user's."""
+        if self._named is None:
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def __enter__(self) -> KafkaCluster:

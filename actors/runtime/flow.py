@@ -12,7 +12,8 @@
 
 Rule 1 (serial): while a flow waits for an answer or pauses, other events are stashed, first in first out. A message
 for which the class has a `receiveMsg_X` is no event: it is handled at once, also meanwhile.
-Rule 2 (no recursion): flows, follow-ups and the stash are worked off by one loop.
+Rule 2 (no recursion): flows, follow-ups and the stash are worked off by one loop, which pauses, too, where the stash is
+long.
 Rule 3 (failure): an event that raises is logged, recorded on the delivery and dropped. Nothing above sees it: a system
 that did would deliver the message again, and every send of the first attempt with it. `event_failed` may return a
 flow, which runs before anything stashed; if that raises too, it is logged and that is all.
@@ -50,6 +51,9 @@ from messages.conversation import (
 log = logging.getLogger(__name__)
 
 Event = tuple[Any, ActorAddress]
+
+MOST_AT_ONCE = 32
+"""Of stashed events that wait for nothing, so many are handled in one delivery: a thousand may have come together."""
 
 ANSWERS = "answers"
 """Name of the timer that watches over the open questions."""
@@ -151,7 +155,13 @@ class FlowActor(Dispatcher):
         self._unstash()
 
     def _unstash(self) -> None:
+        begun = 0
         while self._flow is None and self._stash:
+            if begun == MOST_AT_ONCE:
+                self._flow = _pausing()
+                self._advance(None, None)
+                return
+            begun += 1
             event = self._stash.popleft()
             self._begin(event, self.now - self._stashed_at.popleft())
 
@@ -261,3 +271,8 @@ class FlowActor(Dispatcher):
             lost = len(self._open)
             self._open.clear()
             self._resume(None, LostAnswer(f"{lost} answers missing after {self.answer_deadline} s"))
+
+
+def _pausing() -> Flow[None]:
+    """A flow of nothing else."""
+    yield Pause()

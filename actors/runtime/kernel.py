@@ -63,6 +63,8 @@ class Observer(Protocol):
         """Take note. Must not raise: an observer that does is dismissed."""
 
 
+_NONE_RECORDED: Iterator[Effect] = iter(())
+
 LOOK = 64
 """So many deliveries are kept before their keeper is asked to look at them; a power of two."""
 
@@ -92,6 +94,7 @@ class Kernel(ABC):
         self.neighbours: set[System] = set()
         self._inbox: deque[tuple[ActorAddress, Any, ActorAddress, float]] = deque()
         self._outsiders: dict[str, ActorRef] = {}
+        self._relived: list[tuple[Any, ...]] = []
         self._running: int | None = None
         self._closed = False
         self._error: str | None = None
@@ -332,6 +335,23 @@ class Kernel(ABC):
         if keep is not None:
             keep(fields)
         return Delivery._make(fields)
+
+    def relive(self, now: float) -> tuple[Any, ...]:
+        """Hand out the head of the internal queue at the time `now`, in a replay in which no port is called meanwhile.
+
+        The fields of the Delivery; raises EffectDiverged at a call. The same as `deliver`, at a third of its cost.
+        """
+        self.ports.recorded = _NONE_RECORDED
+        keep, self._keep = self._keep, self._relived.append
+        try:
+            self._deliver(self.queue.popleft(), now)
+        finally:
+            self._keep = keep
+            self.ports.recorded = None
+        fields = self._relived.pop()
+        if keep is not None:
+            keep(fields)
+        return fields
 
     # ----------------------------------------------------------------------------------------- for actors (ActorRef)
 

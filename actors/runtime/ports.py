@@ -38,12 +38,16 @@ class Ports(dict[str, Any]):
         super().__init__(objects or {})
         self.made: list[Effect] = []
         self.recorded: Iterator[Effect] | None = None
+        self._doors: dict[str, Port] = {}
 
     def port(self, name: str) -> Port:
         """The port `name`; in replay every port is there, the record answers. Raises LookupError."""
         if name not in self and self.recorded is None:
             raise LookupError(f"this actor system has no port {name!r}")
-        return Port(self, name)
+        door = self._doors.get(name)
+        if door is None:
+            door = self._doors[name] = Port(self, name)
+        return door
 
     def call(self, port: str, method: str, args: tuple[Any, ...]) -> Any:
         """Make a call, or have it answered by the record. Raises OSError, and EffectDiverged."""
@@ -70,9 +74,7 @@ class Ports(dict[str, Any]):
 
 
 class Port:
-    """One port as an actor sees it: every attribute is a method of the object behind it."""
-
-    __slots__ = ("_name", "_ports")
+    """One port as an actor sees it: every attribute is a method of the object behind it, made when first asked for."""
 
     def __init__(self, ports: Ports, name: str) -> None:
         self._ports = ports
@@ -85,6 +87,7 @@ class Port:
         def call(*args: Any) -> Any:
             return self._ports.call(self._name, method, args)
 
+        self.__dict__[method] = call
         return call
 
 
@@ -95,7 +98,7 @@ def _noted(value: Any) -> Any:
     if isinstance(value, tuple):
         for entry in value:
             if entry.__class__ is Body:
-                return tuple([_noted(entry) for entry in value])
+                return tuple([_noted(each) if isinstance(each, (Body, tuple)) else each for each in value])
     return value
 
 

@@ -47,7 +47,7 @@ from actors.runtime.comparison import (
     route,
     state_difference,
 )
-from actors.runtime.delivery import DEAD_LETTER, Envelope
+from actors.runtime.delivery import DEAD_LETTER, Delivery, Envelope
 from actors.runtime.ports import EffectDiverged
 from actors.runtime.replay_report import ReplayReport, RunReplay
 from actors.runtime.silence import silent
@@ -55,8 +55,22 @@ from actors.runtime.snapshots import restore_lines, system_lines
 from messages.trace.codec import Codec, address_text
 from messages.trace.errors import Damaged, TraceError
 from messages.trace.runs import DAMAGED, Records, Run, ending, find_runs, first_delivery, snapshots
-from messages.trace.schema import CREATED, DELIVERIES, ENDED, FULL, OUTSIDE, TIMER, Header, Record, completed, created
+from messages.trace.schema import (
+    CREATED,
+    DELIVERIES,
+    ENDED,
+    FULL,
+    OUTSIDE,
+    SENT,
+    TIMER,
+    Header,
+    Record,
+    completed,
+    created,
+)
 from messages.trace.snapshots import Snapshot, digest_of
+
+_ACTOR = Delivery._fields.index("actor_class")
 
 CHAIN_LENGTH = 20
 """So many causes are shown at most."""
@@ -151,8 +165,7 @@ class Replay:
             if not problem:
                 with silent():
                     records = self._records()
-                    for record in records:
-                        self._live(record)
+                    self._live_all(records)
                     self._compare_states(None)
         except _Stop:
             pass
@@ -225,6 +238,63 @@ class Replay:
         self._counts["began"] = self._times_from = n
         self._times[0] = base.now
 
+    # ----------------------------------------------------------------------------------------------- all records
+
+    def _live_all(self, records: Records) -> None:
+        """One record after the other (rule 2).
+
+        Nearly all are of messages that actors sent each other, and that made them do nothing but send: where nobody
+        looks on, those are looked at here, in one go. Whatever turns out to be otherwise is told by those who look at
+        any record (`_live`, `compare_message`, `compare_outcome`).
+        """
+        if self._listener is not None or self._break_at is not None or self._until is not None or not self._content:
+            for record in records:
+                self._live(record)
+            return
+        base, marks, times, counts, encoded_last = self.base, self._marks, self._times, self._counts, _Encoded()
+        queue, heap, relive, encode_it = base.queue, base.timers.heap, base.relive, encoded_last.encode
+        for record in records:
+            queued_at, cause = record.queued_at, record.cause
+            if (
+                record.kind != SENT
+                or record.effects
+                or record.error is not None
+                or not queue
+                or (heap and heap[0][0] < queued_at)
+                or (marks and marks[0].after == base.n)
+                or (cause, 0) < self._entered
+            ):
+                self._live(record)
+                continue
+            to, message, sender, sent_by, sent_at, kind = queue[0]
+            type_, payload = encode_it(message)
+            if (
+                sent_by != cause
+                or sent_at != queued_at
+                or kind != SENT
+                or type_ != record.type
+                or address_text(sender) != record.sender
+                or address_text(to) != record.receiver
+                or payload != bytes(record.payload)
+            ):
+                self._live(record)
+                continue
+            taken_at = record.taken_at
+            times.append(taken_at)
+            self._entered = cause, 0
+            while self._times_from < cause and len(times) > 1:
+                times.popleft()
+                self._times_from += 1
+            try:
+                fields = relive(taken_at)
+            except EffectDiverged as diverged:
+                raise self._other_effect(record, diverged) from None
+            if fields[-1] is not None or fields[-2] or fields[_ACTOR] != record.actor:
+                compare_outcome(record, Delivery._make(fields))
+            counts["deliveries"] += 1
+            counts["messages"] += 1
+            self._last_at = taken_at
+
     # ----------------------------------------------------------------------------------------------- one record
 
     def _live(self, record: Record) -> None:
@@ -285,18 +355,21 @@ class Replay:
         try:
             delivery = base.deliver(envelope, record.taken_at, [recorded_effect(effect) for effect in record.effects])
         except EffectDiverged as diverged:
-            raise Diverged(
-                record.n,
-                f"another effect while {record.receiver} handled {record.type}",
-                "no further call" if diverged.recorded is None else call(*diverged.recorded[:3]),
-                call(*diverged.made),
-            ) from None
+            raise self._other_effect(record, diverged) from None
         compare_outcome(record, delivery)
         if self._listener is not None and not self._content:
             self._told = completed(record, *encoded(envelope.message))
         self._counts["deliveries"] += 1
         self._counts["effects"] += len(delivery.effects)
         self._counts["errors"] += record.error is not None
+
+    def _other_effect(self, record: Record, diverged: EffectDiverged) -> Diverged:
+        return Diverged(
+            record.n,
+            f"another effect while {record.receiver} handled {record.type}",
+            "no further call" if diverged.recorded is None else call(*diverged.recorded[:3]),
+            call(*diverged.made),
+        )
 
     def _envelope(self, record: Record) -> Envelope:
         if record.kind == OUTSIDE:
@@ -381,6 +454,20 @@ class Replay:
                 if record.n in wanted and record.kind in DELIVERIES:
                     found[record.n] = record
         return (_step(self._run.header, found[number]) for number in wanted if number in found)
+
+
+class _Encoded:
+    """The last message that was encoded, and how: actors send one message to many, or send it on."""
+
+    def __init__(self) -> None:
+        self._message: object = None
+        self._how: tuple[str, bytes] = ("", b"")
+
+    def encode(self, message: object) -> tuple[str, bytes]:
+        """See `comparison.encoded`."""
+        if message is not self._message:
+            self._how, self._message = encoded(message), message
+        return self._how
 
 
 def _after(snapshot: Snapshot) -> int:

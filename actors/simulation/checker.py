@@ -12,14 +12,20 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import attrs
+from thespian.actors import WakeupMessage
 
+from actors.controller.channel import BrokerChannelActor
+from actors.controller.controller import ControllerActor
+from actors.node.assembly import Node
 from actors.runtime import DEAD_LETTER, Delivery, Effect
 from actors.simulation.cluster import Cluster
-from messages.cluster import TopicPartition
+from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
+from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
 from messages.partition import Replicate
 from messages.requests import (
     ControllerRequest,
     MetadataResponse,
+    UpdateMetadataRequest,
 )
 from messages.store import CREATE, CREATE_EPHEMERAL, DELETE, SET, WriteOp, Written
 from messages.vocabulary import Message
@@ -28,8 +34,13 @@ from zk_bridge.znodes.controller import decode_controller, decode_controller_epo
 from zk_bridge.znodes.partition_states import decode_state
 from zk_bridge.znodes.topics import decode_config, decode_topic
 
+_CONTROLLERS = (ControllerActor.__name__, BrokerChannelActor.__name__)
+
 _AFRESH = ("open", "close", "truncate", "restart", "begin_epoch")
 """What ends what was known of a log's high watermark: a leader begins with that of the follower which it was."""
+
+_FILLING = ("append", "replicate")
+"""What writes to a log."""
 
 
 class State(NamedTuple):
@@ -88,6 +99,33 @@ class Failed:
 
 
 @attrs.frozen
+class ControllerDeleted:
+    """/controller was deleted: whose it was, and which session did it (0: the server, when its owner's ended)."""
+
+    owner: int
+    session: int
+
+
+@attrs.frozen
+class Handled:
+    """The active controller on a node has handled an event and is idle again: one of those in `LOOKED_AFTER`.
+
+    `before` is the leadership of every partition as the controller knew it when the event came.
+    """
+
+    node: int
+    event: Event
+    process: Node
+    controller: ControllerActor
+    before: dict[TopicPartition, LeaderIsrAndControllerEpoch]
+    at: float
+
+
+LOOKED_AFTER = (BrokerChange, AutoPreferredReplicaLeaderElection)
+"""The events after which invariants look at what the controller has made of them."""
+
+
+@attrs.frozen
 class Marked:
     """A leader's high watermark moved, in the same leadership."""
 
@@ -110,7 +148,12 @@ class Rested:
     """The cluster was left alone for as long as it may take: everything that a row at rest looks at is in `law`."""
 
 
-Change = StateWritten | EpochWritten | Ordered | Failed | Marked | Rested
+@attrs.frozen
+class Answered:
+    """As it rested, every node was asked for its metadata and every leader for its records: `metadata` and `read`."""
+
+
+Change = StateWritten | EpochWritten | Ordered | ControllerDeleted | Handled | Failed | Marked | Rested | Answered
 
 
 @attrs.frozen
@@ -143,12 +186,16 @@ class Checker:
         self.configs: dict[str, dict[str, str]] = {}
         self.deleting: dict[str, None] = {}
         self.registered: dict[int, int] = {}
+        self.lapsed: dict[int, Node | None] = {}
+        """Which process a broker was when its registration last went."""
         self.controller = -1
+        self.controller_session = 0
+        """Whose /controller is."""
         self.epoch = 0
         self.epoch_session = 0
         self.epochs_of: dict[int, int] = {}
         """Controller epoch -> the id under which requests of it came."""
-        self.told: dict[tuple[str, TopicPartition], tuple[int, int, int]] = {}
+        self.told: dict[str, dict[TopicPartition, tuple[int, int, int]]] = {}
         """What each host was last told of a partition: in which controller epoch, in which life of the topic (`born`),
         and which leader epoch."""
         self.written: dict[TopicPartition, dict[int, set[State]]] = {}
@@ -159,15 +206,22 @@ class Checker:
         """What producers were told is written, by offset."""
         self.read: dict[TopicPartition, dict[int, bytes]] = {}
         """What was read back when the cluster was last asked, by offset."""
+        self.announced: dict[tuple[int, int], tuple[int, ...]] = {}
+        """Which brokers live, as each node's controller last told each broker, by the broker's epoch."""
+        self._begun: dict[int, Handled] = {}
         self.power_failed = False
         """Whether a machine has lost what was not durable."""
+        self.filled: dict[str, None] = {}
+        """The logs to which anybody has ever written, by the names of their directories."""
         self._marks: dict[tuple[int, str], int] = {}
         self.metadata: dict[int, MetadataResponse | None] = {}
         """What each node that is up answered when it was last asked of all topics."""
         self.deliveries = 0
         self.requests = 0
         self._rows: dict[type, list[Any]] = {}
-        for row in rows:
+        self._places: dict[str, int] = {}
+        for place, row in enumerate(rows):
+            self._places[row.name] = place
             self._rows.setdefault(row.on, []).append(row)
 
     # ------------------------------------------------------------------------------------------------ what happens
@@ -175,6 +229,10 @@ class Checker:
     def observe(self, node: int, delivery: Delivery) -> None:
         """A message was delivered on a node."""
         self.deliveries += 1
+        if node in self._begun:
+            self._settle(self._begun[node])
+        if delivery.actor_class in _CONTROLLERS:
+            self._controlled(node, delivery)
         for effect in delivery.effects:
             if effect.port == "logs":
                 self._log_touched(node, effect, isinstance(delivery.message, Replicate))
@@ -199,7 +257,10 @@ class Checker:
                 if op.kind == SET:
                     self._look(EpochWritten(before, self.epoch, session))
             elif path == paths.CONTROLLER:
+                owner, self.controller_session = self.controller_session, session if op.kind == CREATE_EPHEMERAL else 0
                 self.controller = decode_controller(path, op.data) if op.kind == CREATE_EPHEMERAL else -1
+                if op.kind == DELETE:
+                    self._look(ControllerDeleted(owner, session))
             elif path.startswith("/admin/delete_topics/"):
                 topic = path.rpartition("/")[2]
                 if op.kind == CREATE:
@@ -210,18 +271,48 @@ class Checker:
                 self.configs[path.rpartition("/")[2]] = dict(decode_config(path, op.data))
             elif path.startswith("/brokers/ids/"):
                 if op.kind == DELETE:
-                    self.registered.pop(int(path.rpartition("/")[2]), None)
+                    broker = int(path.rpartition("/")[2])
+                    self.registered.pop(broker, None)
+                    self.lapsed[broker] = self.cluster.machines[broker].node
                 elif op.kind == CREATE_EPHEMERAL:
                     self.registered[int(path.rpartition("/")[2])] = self.cluster.zookeeper.zxid
 
-    def at_rest(self) -> list[Violation]:
-        """What is wrong with a cluster that should be at rest."""
-        return self._found(Rested())
+    def at_rest(self, asked: bool = False) -> list[Violation]:
+        """What is wrong with a cluster that should be at rest, and with what it answers where it was `asked`."""
+        found = self._found(Rested()) + (self._found(Answered()) if asked else [])
+        return sorted(found, key=lambda violation: self._places[violation.invariant])
+
+    def is_written(self, partition: TopicPartition) -> bool:
+        """Whether anybody has ever written to a log of it."""
+        return str(partition) in self.filled
 
     # ------------------------------------------------------------------------------------------------ between
 
+    def _controlled(self, node: int, delivery: Delivery) -> None:
+        """A controller got an event, or one of its channels a request."""
+        message = delivery.message
+        if isinstance(message, UpdateMetadataRequest):
+            self.announced[node, message.broker_epoch] = tuple(broker.id for broker in message.live_brokers)
+        event = message.payload if isinstance(message, WakeupMessage) else message
+        if isinstance(event, LOOKED_AFTER):
+            process, controller = self.cluster.machines[node].node, self.cluster.actor(node, ControllerActor)
+            before = dict(controller.context.leadership)
+            assert process is not None
+            self._begun[node] = Handled(node, event, process, controller, before, self.cluster.now)
+
+    def _settle(self, handled: Handled) -> None:
+        """Look at what became of an event once its mail has arrived, a moment later, and nothing else is under way."""
+        if self.cluster.machines[handled.node].node is not handled.process:
+            del self._begun[handled.node]
+        elif self.cluster.now > handled.at and not handled.controller.busy:
+            del self._begun[handled.node]
+            if handled.controller.context.active:
+                self._look(handled)
+
     def _log_touched(self, node: int, effect: Effect, following: bool) -> None:
-        """A partition did something to its log: what matters here is a leader's high watermark."""
+        """A partition did something to its log: what matters is whether it wrote, and a leader's high watermark."""
+        if effect.method in _FILLING:
+            self.filled[effect.args[0].rpartition("/")[2]] = None
         if effect.method == "note_high_watermark" and not following:
             path, after = effect.args
             before = self._marks.get((node, path), after)

@@ -9,9 +9,11 @@ Rule 4: operators work on ZooKeeper, as Kafka's tools up to 2.x, or ask a node, 
 
 from __future__ import annotations
 
+import inspect
 import json
 import random
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
@@ -23,19 +25,29 @@ from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,
     CreatableAssignment,
     CreatableTopic,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    ElectableTopic,
+    ElectLeadersRequest,
+    GrowingTopic,
     ReassignablePartition,
     ReassignableTopic,
+    WantedReplicas,
 )
-from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment
+from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment, TopicPartition
+from messages.config_requests import BROKER, TOPIC, ChangedResource, ConfigChange, IncrementalAlterConfigsRequest
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.zookeeper import CreateTopic, RequestTopicDeletion, SetTopicConfig, TopicAssignment
 from zk_bridge import paths
+from zk_bridge.znodes.partition_states import decode_state
 from zk_bridge.znodes.topics import decode_topic, encode_topic
 
 WORK = "work"
 """The part of the deeds that is always done."""
+
+ADMIN = "admin"
+"""Operators' work too, that newer tools ask of a node; done where one asks for it by name."""
 
 Replicas = tuple[tuple[int, ...], ...]
 """Of each partition of a topic."""
@@ -50,6 +62,8 @@ class Known:
     replication: int
     most_topics: int
     topics: dict[str, list[tuple[int, ...]]] = attrs.field(factory=dict)
+    away: dict[str, list[tuple[int, ...]]] = attrs.field(factory=dict)
+    """Topics that were removed by hand: their names are not free."""
 
     def replicas(self, chance: random.Random) -> tuple[int, ...]:
         """Some partition's replicas: as many as asked for, now and then fewer."""
@@ -101,7 +115,8 @@ def read(args: tuple[str, ...]) -> Replicas:
 
 
 def _choose_new(chance: random.Random, known: Known) -> Chosen:
-    free = [name for number in range(known.most_topics) if (name := f"t{number}") not in known.topics]
+    taken = known.topics.keys() | known.away.keys()
+    free = [name for number in range(known.most_topics) if (name := f"t{number}") not in taken]
     if not free:
         return None
     topic = chance.choice(free)
@@ -137,9 +152,9 @@ def _choose_growth(chance: random.Random, known: Known) -> Chosen:
 
 
 def _grow(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """Partitions are added to the topic's znode; Kafka's tool refuses that where the topic is being deleted."""
+    """Partitions are added to the topic's znode, as kafka-topics did: also where the topic is being deleted."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
-    if data is None or not cluster.zookeeper.up or cluster.exists(paths.delete_topic(topic)):
+    if data is None or not cluster.zookeeper.up:
         return
     there = decode_topic("", data)
     added = [PartitionAssignment(len(there) + n, ReplicaAssignment(each)) for n, each in enumerate(read(replicas))]
@@ -163,6 +178,53 @@ def _delete(cluster: Cluster, topic: str) -> None:
 def _ask_delete(cluster: Cluster, topic: str) -> None:
     """The same, asked of the controller."""
     cluster.ask_controller(DeleteTopicsRequest(4, (topic,), 15_000))
+
+
+def _choose_removal(chance: random.Random, known: Known) -> Chosen:
+    topic = known.topic(chance)
+    if topic is None:
+        return None
+    known.away[topic] = known.topics.pop(topic)
+    return topic, *written(tuple(known.away[topic]))
+
+
+def _take_away(cluster: Cluster, topic: str, *replicas: str) -> None:
+    """A topic whose states nobody has changed yet is removed by hand, while brokers serve it; in the next rest it is
+    made again as it was, when the controller has noticed.
+    """
+    zookeeper = cluster.zookeeper
+    below = [path for path, _ in zookeeper.walk(paths.topic(topic))]
+    if zookeeper.up and not cluster.exists(paths.delete_topic(topic)) and _is_fresh(cluster, topic, read(replicas)):
+        cluster.write(*(WriteOp(DELETE, path) for path in sorted(below, reverse=True)))
+
+
+def _is_fresh(cluster: Cluster, topic: str, replicas: Replicas) -> bool:
+    """Has the topic these partitions, each in the state in which it began, all replicas in the ISR?"""
+    data = cluster.zookeeper.read(paths.topic(topic)).data
+    if data is None or decode_topic("", data) != _assigned(replicas):
+        return False
+    for number, each in enumerate(replicas):
+        path = paths.partition_state(TopicPartition(topic, number))
+        node = cluster.zookeeper.nodes.get(path)
+        if node is None or node.version or decode_state(path, node.data, 0).isr != each:
+            return False
+    return True
+
+
+def _put_back(cluster: Cluster, topic: str, *replicas: str) -> None:
+    """It is made again, once a controller that does not know it knows all brokers: they find it as they left it."""
+    cluster.scheduler.call_later(SETTLED, partial(_make_again, cluster, topic, *replicas))
+
+
+def _make_again(cluster: Cluster, topic: str, *replicas: str) -> None:
+    contexts = cluster.controllers().values()
+    brokers = len(cluster.machines)
+    if cluster.exists(paths.topic(topic)) or not cluster.exists(paths.topic_config(topic)):
+        return
+    if contexts and all(topic not in each.topics and len(each.online_brokers) == brokers for each in contexts):
+        cluster.write(WriteOp(CREATE, paths.topic(topic), encode_topic(_assigned(read(replicas)))))
+    else:
+        _put_back(cluster, topic, *replicas)
 
 
 def _choose_config(chance: random.Random, known: Known) -> Chosen:
@@ -216,6 +278,40 @@ def _elect(cluster: Cluster, topic: str, number: str) -> None:
     if _has(cluster, topic, number):
         data = json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": int(number)}]}).encode()
         cluster.write(WriteOp(CREATE, paths.PREFERRED_ELECTION, data))
+
+
+def _ask_elect(cluster: Cluster, topic: str, number: str) -> None:
+    """The same, asked of the controller."""
+    cluster.ask_controller(ElectLeadersRequest(1, (ElectableTopic(topic, (int(number),)),), 15_000))
+
+
+def _ask_grow(cluster: Cluster, topic: str, *replicas: str) -> None:
+    """The same, asked of the controller, which is told how many there are to be."""
+    data = cluster.zookeeper.read(paths.topic(topic)).data
+    there = () if data is None else decode_topic("", data)
+    wanted = tuple(WantedReplicas(each) for each in read(replicas))
+    growing = GrowingTopic(topic, len(there) + len(wanted), wanted)
+    cluster.ask_controller(CreatePartitionsRequest(1, (growing,), 15_000))
+
+
+def _alter(cluster: Cluster, resource: int, name: str, entry: str) -> None:
+    key, _, value = entry.partition("=")
+    changed = ChangedResource(resource, name, (ConfigChange(key, value),))
+    cluster.ask_controller(IncrementalAlterConfigsRequest(0, (changed,)))
+
+
+def _ask_configure(cluster: Cluster, topic: str, entry: str) -> None:
+    """The same, asked of the controller, without a word of the other overrides."""
+    _alter(cluster, TOPIC, topic, entry)
+
+
+def _choose_broker_config(chance: random.Random, known: Known) -> Chosen:
+    return (f"num.replica.fetchers={chance.randint(1, 2)}",)
+
+
+def _configure_brokers(cluster: Cluster, entry: str) -> None:
+    """An override for all brokers, asked of the controller."""
+    _alter(cluster, BROKER, "", entry)
 
 
 def _nothing(chance: random.Random, known: Known) -> Chosen:
@@ -390,42 +486,48 @@ def _choose_disk(chance: random.Random, known: Known) -> Chosen:
     return str(chance.randrange(known.brokers)), str(chance.randrange(2))
 
 
-def _disk(cluster: Cluster, node: str, number: str, fault: str) -> None:
+def _disk(cluster: Cluster, node: str, disk: str, fault: str) -> None:
     disks = cluster.machines[int(node)].disks
-    disks.faults[disks.names[int(number)]] = fault
+    disks.faults[disks.names[int(disk)]] = fault
 
 
-def _fill(cluster: Cluster, node: str, number: str) -> None:
+def _fill(cluster: Cluster, node: str, disk: str) -> None:
     """A disk is full. When that is over, the next rest restarts its node."""
-    _disk(cluster, node, number, FULL)
+    _disk(cluster, node, disk, FULL)
 
 
-def _break(cluster: Cluster, node: str, number: str) -> None:
+def _break(cluster: Cluster, node: str, disk: str) -> None:
     """A disk fails. When that is over, the next rest restarts its node."""
-    _disk(cluster, node, number, FAILING)
+    _disk(cluster, node, disk, FAILING)
 
 
-def _repair(cluster: Cluster, node: str, number: str) -> None:
+def _repair(cluster: Cluster, node: str, disk: str) -> None:
     """The disk is whole again; its node needs a restart to see it."""
     disks = cluster.machines[int(node)].disks
-    disks.faults.pop(disks.names[int(number)], None)
+    disks.faults.pop(disks.names[int(disk)], None)
 
 
-def _clog(cluster: Cluster, node: str, number: str) -> None:
+def _clog(cluster: Cluster, node: str, disk: str) -> None:
     """A disk is slow: the node waits for each write."""
     disks = cluster.machines[int(node)].disks
-    disks.delays[disks.names[int(number)]] = 0.2
+    disks.delays[disks.names[int(disk)]] = 0.2
 
 
-def _clear(cluster: Cluster, node: str, number: str) -> None:
+def _clear(cluster: Cluster, node: str, disk: str) -> None:
     """It is as fast as before."""
     disks = cluster.machines[int(node)].disks
-    disks.delays.pop(disks.names[int(number)], None)
+    disks.delays.pop(disks.names[int(disk)], None)
 
 
 # ---------------------------------------------------------------------------------------------------- the table
 
 SHORT = (0.5, 20.0)
+
+ROUND = 60.0
+"""Seconds of deeds between two rests."""
+
+SETTLED = 10.0
+"""Seconds after which whatever a fault has done to a session is known."""
 
 KINDS: tuple[Kind, ...] = (
     Kind("create", WORK, 6, _choose_new, _create),
@@ -437,7 +539,12 @@ KINDS: tuple[Kind, ...] = (
     Kind("reassign", WORK, 3, _choose_move, _reassign),
     Kind("ask-reassign", WORK, 2, _choose_move, _ask_reassign),
     Kind("elect", WORK, 2, _choose_election, _elect),
+    Kind("remake", WORK, 1, _choose_removal, _take_away, _put_back, (ROUND, ROUND)),
     Kind("move-controller", WORK, 2, _nothing, _move_controller),
+    Kind("ask-grow", ADMIN, 2, _choose_growth, _ask_grow),
+    Kind("ask-elect", ADMIN, 2, _choose_election, _ask_elect),
+    Kind("ask-configure", ADMIN, 2, _choose_config, _ask_configure),
+    Kind("configure-brokers", ADMIN, 2, _choose_broker_config, _configure_brokers),
     Kind("put", WORK, 0, _never, _put),
     Kind("remove", WORK, 0, _never, _remove),
     Kind("roll", WORK, 2, _one, _leave, _start, (1.0, 10.0)),
@@ -460,11 +567,57 @@ KINDS: tuple[Kind, ...] = (
 DEEDS: dict[str, Kind] = {kind.name: kind for kind in KINDS}
 """All kinds of deeds, by name."""
 
-FAULTS: tuple[str, ...] = tuple(dict.fromkeys(kind.part for kind in KINDS if kind.part != WORK))
-"""The parts of the deeds that one asks for."""
 
-ROUND = 60.0
-"""Seconds of deeds between two rests."""
+def _is_node(word: str, brokers: int) -> bool:
+    return word.isdecimal() and int(word) < brokers
+
+
+def _is_host(word: str, brokers: int) -> bool:
+    return word == "zk" or _is_node(word, brokers)
+
+
+def _is_number(word: str, brokers: int) -> bool:
+    return word.isdecimal()
+
+
+def _is_seconds(word: str, brokers: int) -> bool:
+    return word.replace(".", "", 1).isdecimal()
+
+
+_ARGUMENTS: dict[str, tuple[Callable[[str, int], bool], str]] = {
+    "node": (_is_node, "a node"),
+    "replicas": (_is_node, "a node"),
+    "one": (_is_host, "a node or zk"),
+    "other": (_is_host, "a node or zk"),
+    "number": (_is_number, "a number"),
+    "disk": (lambda word, brokers: word in ("0", "1"), "a disk, 0 or 1"),
+    "seconds": (_is_seconds, "a number of seconds"),
+}
+"""What the words of an argument must be, by its name in the deed's function; several stand with commas between them."""
+
+
+def unfit(deed: Deed, brokers: int) -> str | None:
+    """Why this cannot be a deed on a cluster of so many brokers; None where it can."""
+    kind = DEEDS.get(deed.name)
+    if deed.name == REST:
+        return None
+    if kind is None:
+        return f"there is no deed {deed.name!r}; there are {', '.join((REST, *DEEDS))}"
+    try:
+        bound = inspect.signature(kind.do).bind(None, *deed.args).arguments
+    except TypeError as error:
+        return f"{deed}: {error}"
+    for name, value in bound.items():
+        fits, what = _ARGUMENTS.get(name, (None, ""))
+        words = [word for each in ((value,) if isinstance(value, str) else value or ()) for word in each.split(",")]
+        for word in words:
+            if fits is not None and not fits(word, brokers):
+                return f"{deed}: {word!r} is not {what}; the nodes are 0 to {brokers - 1}"
+    return None
+
+
+FAULTS: tuple[str, ...] = tuple(dict.fromkeys(kind.part for kind in KINDS if kind.part not in (WORK, ADMIN)))
+"""What goes wrong: the parts of the deeds that one asks for."""
 
 EVERY = 2.5
 """Seconds between two deeds, on the average."""
@@ -480,22 +633,26 @@ def invent(
     faults: tuple[str, ...] = FAULTS,
     records: bool = False,
     validated: bool = True,
+    every: float = EVERY,
+    rests: float = ROUND,
 ) -> Schedule:
-    """The schedule of a seed. `partitions` are a topic's at most, at its beginning."""
+    """The schedule of a seed. `partitions` are a topic's at most, at its beginning; `every` so many seconds, on the
+    average, something is done, and the cluster is left alone when `rests` seconds of that are over.
+    """
     chance = random.Random(seed)
     known = Known(brokers, partitions, replication, topics)
     kinds = [kind for kind in KINDS if kind.part == WORK or kind.part in faults]
     weights = [kind.weight for kind in kinds]
     deeds: list[Deed] = []
-    at, rests_at = 5.0, ROUND
+    at, rests_at = 5.0, rests
     for _ in range(topics // 2):
         chosen = _choose_new(chance, known)
         if chosen is not None:
             deeds.append(Deed(round(chance.uniform(4.0, 5.0), 3), "create", chosen))
-    while (at := round(at + chance.expovariate(1 / EVERY), 3)) < duration:
+    while (at := round(at + chance.expovariate(1 / every), 3)) < duration:
         if at >= rests_at:
             deeds.append(Deed(rests_at, REST))
-            rests_at += ROUND
+            rests_at += rests
         (kind,) = chance.choices(kinds, weights)
         args = kind.choose(chance, known)
         if args is not None:

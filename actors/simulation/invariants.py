@@ -11,14 +11,18 @@ from typing import Any
 
 import attrs
 
+from actors.broker.partition import PartitionActor
 from actors.core.controller.failures import CONSEQUENCES
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.validation import inconsistencies
 from actors.simulation.checker import (
+    Answered,
     Assigned,
     Checker,
+    ControllerDeleted,
     EpochWritten,
     Failed,
+    Handled,
     Marked,
     Ordered,
     Rested,
@@ -27,6 +31,7 @@ from actors.simulation.checker import (
 from actors.simulation.cluster import UP
 from actors.storage.log_directories import parse_name
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
+from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest
 from zk_bridge import paths
 
@@ -131,19 +136,56 @@ def _what_is_told_never_goes_back(law: Checker, change: Ordered) -> Iterator[str
     request = change.request
     if isinstance(request, StopReplicaRequest):
         return
+    told, born, epoch = law.told.setdefault(change.target, {}), law.born, request.controller_epoch
     for state in request.partition_states:
-        key = change.target, state.partition
-        term = request.controller_epoch, law.born.get(state.partition.topic, 0)
-        known, told = law.told.get(key), (*term, state.leader_epoch)
+        partition = state.partition
+        news = epoch, born.get(partition.topic, 0), state.leader_epoch
+        known = told.get(partition)
         if state.leader == LEADER_DURING_DELETE:
-            law.told.pop(key, None)
-        elif known is None or told >= known:
-            law.told[key] = told
-        elif known[:2] == term:
-            yield f"{change.target} is told of {state.partition} in epoch {told[2]}, after epoch {known[2]}"
+            told.pop(partition, None)
+        elif known is None or news >= known:
+            told[partition] = news
+        elif known[:2] == news[:2]:
+            yield f"{change.target} is told of {partition} in epoch {news[2]}, after epoch {known[2]}"
 
 
 # ---------------------------------------------------------------------------------------------------- each delivery
+
+
+def _nobody_deletes_anothers_controller(law: Checker, change: ControllerDeleted) -> Iterator[str]:
+    node = next((m.id for m in law.cluster.machines.values() if m.link and m.link.session_id == change.session), None)
+    if node is not None and change.session != change.owner:
+        yield f"node {node} deleted /controller, which session {change.owner:#x} had made"
+
+
+def _who_lives_is_known(law: Checker, change: Handled) -> Iterator[str]:
+    if isinstance(change.event, BrokerChange):
+        brokers = change.controller.context.brokers
+        for broker in brokers.values():
+            told = law.announced.get((change.node, broker.epoch))
+            if told is not None and told != tuple(brokers):
+                yield f"controller {change.node} last told broker {broker.id} that {told} live, not {tuple(brokers)}"
+
+
+def _the_preferred_lead(law: Checker, change: Handled) -> Iterator[str]:
+    if not isinstance(change.event, AutoPreferredReplicaLeaderElection):
+        return
+    context = change.controller.context
+    preferred: dict[int, list[TopicPartition]] = {}
+    for partition, assignment in context.assignments.items():
+        if assignment.replicas and partition.topic not in context.queued:
+            preferred.setdefault(assignment.replicas[0], []).append(partition)
+    for broker, mine in preferred.items():
+        led = {tp: context.leadership[tp] for tp in mine if tp in context.leadership}
+        astray = [tp for tp, state in led.items() if state.leader != broker]
+        if 100 * len(astray) > context.settings.leader_imbalance_per_broker_percentage * len(mine):
+            for partition in astray:
+                state = led[partition]
+                untouched = change.before.get(partition) is state
+                written = law.states.get(partition)  # its leader may have taken it out since: what is written counts
+                could = broker in state.isr and written is not None and broker in written.isr
+                if untouched and could and context.is_online(broker, partition):
+                    yield f"controller {change.node} left {partition} to {state.leader}, though {broker} could lead it"
 
 
 def _no_handler_fails(law: Checker, change: Failed) -> Iterator[str]:
@@ -239,25 +281,46 @@ def _the_controller_knows(law: Checker, change: Rested) -> Iterator[str]:
                     yield f"controller {node} has replica {broker} of {partition} as {known.value}"
 
 
-def _metadata_is_zookeepers(law: Checker, change: Rested) -> Iterator[str]:
-    true = {tp: (state.leader, state.leader_epoch, state.isr) for tp, state in law.states.items()}
-    replicas = {tp: law.assigned[tp].replicas for tp in law.states if tp in law.assigned}
+def _metadata_is_zookeepers(law: Checker, change: Answered) -> Iterator[str]:
+    true = {
+        tp: (state.leader, state.leader_epoch, state.isr, law.assigned[tp].replicas if tp in law.assigned else None)
+        for tp, state in law.states.items()
+    }
     for node in _up(law):
         answer = law.metadata.get(node)
         if answer is None:
             yield f"node {node} does not answer"
             continue
-        states = {TopicPartition(t.name, each.partition): each for t in answer.topics for each in t.partitions}
-        told = {tp: (state.leader, state.leader_epoch, state.isr) for tp, state in states.items()}
-        yield from _differences(f"node {node} tells of leaders", told, true)
-        yield from _differences(
-            f"node {node} tells of replicas", {tp: state.replicas for tp, state in states.items()}, replicas
-        )
+        told = {
+            TopicPartition(topic.name, each.partition): (each.leader, each.leader_epoch, each.isr, each.replicas)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+        if law.lapsed.get(node) is law.cluster.machines[node].node:
+            # Who was away for a while, and has lived on, is told what there is, and never what went meanwhile: Kafka's
+            # brokers keep a topic that was deleted then, too.
+            told = {tp: state for tp, state in told.items() if tp.topic in law.topics}
+        yield from _differences(f"node {node} tells of leader, epoch, ISR and replicas", told, true)
         brokers = sorted(broker.id for broker in answer.brokers)
         if brokers != sorted(law.registered):
             yield f"node {node} tells of brokers {brokers}; registered are {sorted(law.registered)}"
         if answer.controller_id != law.controller:
             yield f"node {node} says that {answer.controller_id} is controller; it is {law.controller}"
+
+
+def _roles_are_zookeepers(law: Checker, change: Rested) -> Iterator[str]:
+    for node in _up(law):
+        machine = law.cluster.machines[node].node
+        hosted = [] if machine is None else machine.base.actors(PartitionActor)
+        true = {
+            tp: (state.leader, state.leader_epoch)
+            for tp, state in law.states.items()
+            if node in law.assigned.get(tp, Assigned(())).replicas
+        }
+        known = {actor.known.partition: (actor.known.leader, actor.known.leader_epoch) for actor in hosted}
+        # Who has a replica of what was moved elsewhere may still think so (`_disks_hold_what_they_should`).
+        said = {tp: role for tp, role in known.items() if tp in true}
+        yield from _differences(f"node {node} has roles", said, true)
 
 
 def _disks_hold_what_they_should(law: Checker, change: Rested) -> Iterator[str]:
@@ -275,7 +338,7 @@ def _disks_hold_what_they_should(law: Checker, change: Rested) -> Iterator[str]:
                 yield f"node {node} has a log of {tp}, of which it has no replica"
 
 
-def _nothing_acknowledged_is_lost(law: Checker, change: Rested) -> Iterator[str]:
+def _nothing_acknowledged_is_lost(law: Checker, change: Answered) -> Iterator[str]:
     if law.power_failed:
         return
     up = set(_up(law))
@@ -297,12 +360,16 @@ def _nothing_acknowledged_is_lost(law: Checker, change: Rested) -> Iterator[str]
 def _replicas_are_equal(law: Checker, change: Rested) -> Iterator[str]:
     up = set(_up(law))
     for partition, state in law.states.items():
+        if not law.is_written(partition):
+            continue
         held = {node: law.cluster.machines[node].disks.records_of(str(partition)) for node in state.isr if node in up}
         if len(set(held.values())) > 1:
             yield f"{partition}: the logs of its ISR differ: { {node: len(data) for node, data in held.items()} }"
 
 
 def _differences(what: str, said: Mapping[Any, Any], true: Mapping[Any, Any]) -> Iterator[str]:
+    if said == true:
+        return
     for key in sorted(set(said) | set(true)):
         if said.get(key) != true.get(key):
             yield f"{what} otherwise than ZooKeeper: {key}: {said.get(key)}, not {true.get(key)}"
@@ -321,6 +388,14 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("controller epochs grow by one", "controller.md 2.5.4", EpochWritten, _controller_epochs),
     Invariant("one controller per epoch", "controller.md 2.5.4", Ordered, _one_controller_per_epoch),
     Invariant("orders are what was written", "controller.md 3.1: written, then told", Ordered, _orders_as_written),
+    Invariant(
+        "nobody deletes another's /controller",
+        "controller.md 7.1.3, KAFKA-6082",
+        ControllerDeleted,
+        _nobody_deletes_anothers_controller,
+    ),
+    Invariant("who lives is known", "controller.md 7.5, KAFKA-13225", Handled, _who_lives_is_known),
+    Invariant("the preferred lead", "controller.md 7.6, KAFKA-10149", Handled, _the_preferred_lead),
     Invariant("what is told never goes back", "controller.md 5, KAFKA-9212", Ordered, _what_is_told_never_goes_back),
     Invariant(
         "no handler fails",
@@ -332,11 +407,12 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("everybody is there", "controller.md 7.1, broker.md 7.2", Rested, _everybody_is_there),
     Invariant("the deleted is gone", "controller.md 6.1", Rested, _the_deleted_is_gone),
     Invariant("what can be led is led", "controller.md 3.2, 7.5", Rested, _what_can_be_led_is_led),
+    Invariant("roles are ZooKeeper's", "broker.md 2.1, KAFKA-14154", Rested, _roles_are_zookeepers),
     Invariant("everybody catches up", "broker.md 3.2", Rested, _everybody_catches_up),
     Invariant("nothing is left waiting", "controller.md 1.5, 7.6, 7.7", Rested, _nothing_is_left_waiting),
     Invariant("the controller knows", "controller.md 7.2, trap T12", Rested, _the_controller_knows),
-    Invariant("metadata are ZooKeeper's", "broker.md 3.9", Rested, _metadata_is_zookeepers),
-    Invariant("nothing acknowledged is lost", "broker.md 3.5, 3.6", Rested, _nothing_acknowledged_is_lost),
+    Invariant("metadata are ZooKeeper's", "broker.md 3.9", Answered, _metadata_is_zookeepers),
+    Invariant("nothing acknowledged is lost", "broker.md 3.5, 3.6", Answered, _nothing_acknowledged_is_lost),
     Invariant("replicas are equal", "broker.md 4.4, 4.5", Rested, _replicas_are_equal),
     Invariant("disks hold what they should", "broker.md 2.2, 5.1", Rested, _disks_hold_what_they_should),
 )

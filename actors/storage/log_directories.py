@@ -94,7 +94,8 @@ class LogDirectories:
         self._cluster_id = cluster_id
         self._counts = dict.fromkeys(directories, 0)
         """Live directories, with the number of logs in each."""
-        self._logs: dict[tuple[str, int], str] = {}
+        self.homes: dict[tuple[str, int], str] = {}
+        """Every log's partition, and the directory in which it lies; for reading."""
         self.futures: dict[str, tuple[str, int]] = {}
         """Paths of logs that were to replace others when somebody moved them between directories (rule 5)."""
         self.offline: list[str] = []
@@ -142,7 +143,7 @@ class LogDirectories:
                 _log.warning("%s/%s is a log that was being moved there: it is kept, and not served", directory, name)
                 self.futures[f"{directory}/{name}"] = topic, partition
             elif not renamed:
-                elsewhere = self._logs.get((topic, partition))
+                elsewhere = self.homes.get((topic, partition))
                 if elsewhere is not None:
                     raise LogDirectoryRefused(f"{name} is in two log directories: {elsewhere} and {directory}")
                 self._hold((topic, partition), directory)
@@ -177,20 +178,16 @@ class LogDirectories:
 
     def __len__(self) -> int:
         """How many logs there are."""
-        return len(self._logs)
-
-    def homes(self) -> dict[tuple[str, int], str]:
-        """Every log's partition, and the directory in which it lies."""
-        return dict(self._logs)
+        return len(self.homes)
 
     def paths(self) -> Iterator[tuple[str, tuple[str, int], bool]]:
         """(path, partition, whether it is a future one) of every log."""
-        yield from ((f"{home}/{log_name(*partition)}", partition, False) for partition, home in self._logs.items())
+        yield from ((f"{home}/{log_name(*partition)}", partition, False) for partition, home in self.homes.items())
         yield from ((path, partition, True) for path, partition in self.futures.items())
 
     def find(self, partition: tuple[str, int]) -> str | None:
         """The path of the partition's log; None where it has none."""
-        directory = self._logs.get(partition)
+        directory = self.homes.get(partition)
         return None if directory is None else f"{directory}/{log_name(*partition)}"
 
     def place(self, partition: tuple[str, int], is_new: bool) -> str | None:
@@ -205,7 +202,7 @@ class LogDirectories:
 
     def forget(self, partition: tuple[str, int]) -> None:
         """The log is gone, or was never made."""
-        directory = self._logs.pop(partition, None)
+        directory = self.homes.pop(partition, None)
         if directory in self._counts:
             self._counts[directory] -= 1
 
@@ -215,11 +212,11 @@ class LogDirectories:
             return []
         self.offline.append(directory)
         self.futures = {path: of for path, of in self.futures.items() if os.path.dirname(path) != directory}  # noqa: PTH120
-        lost = [partition for partition, home in self._logs.items() if home == directory]
+        lost = [partition for partition, home in self.homes.items() if home == directory]
         for partition in lost:
-            del self._logs[partition]
+            del self.homes[partition]
         return lost
 
     def _hold(self, partition: tuple[str, int], directory: str) -> None:
-        self._logs[partition] = directory
+        self.homes[partition] = directory
         self._counts[directory] += 1

@@ -9,6 +9,7 @@ Rule 3: most values go to msgspec as they are. Only those with a boxed field, an
 
 from __future__ import annotations
 
+import operator
 import types
 import typing
 from collections.abc import Callable
@@ -18,11 +19,14 @@ from typing import Any, NamedTuple, Protocol
 import attrs
 import msgspec
 
+from messages.data_requests import AbortedTransaction, RecordError
+from messages.records import BatchHeader
+
 LONG_TUPLE = 64
 """A tuple of at least so many messages or NamedTuples may be shared."""
 
-SCALARS = (bool, int, float, str, bytes)
-"""A tuple of these is never shared or taken apart: it costs next to nothing to encode."""
+NEVER_SHARED = (bool, int, float, str, bytes, BatchHeader, RecordError, AbortedTransaction)
+"""A tuple of these is never shared or taken apart: it costs next to nothing to encode, or is never long."""
 
 
 class Encoding(Protocol):
@@ -124,19 +128,24 @@ def _tuple_form(arguments: tuple[Any, ...]) -> Form:
             ),
         )
     wire, plain, build = form(arguments[0])
-    if arguments[0] in SCALARS:
+    if arguments[0] in NEVER_SHARED:
         return Form(tuple.__class_getitem__((wire, ...)))
 
     def apart(value: tuple[Any, ...], encoding: Encoding) -> Any:
         if len(value) >= LONG_TUPLE:
             return encoding.share(value, plain)
-        return value if plain is None else tuple([plain(entry, encoding) for entry in value])
+        return value if plain is None else _changed(value, [plain(entry, encoding) for entry in value])
 
     return Form(
         tuple.__class_getitem__((wire, ...)),
         apart,
         None if build is None else lambda value, decoding: tuple([build(entry, decoding) for entry in value]),
     )
+
+
+def _changed(value: tuple[Any, ...], entries: list[Any]) -> Any:
+    """What stands for the tuple: itself, where its entries stand for themselves (rule 3)."""
+    return value if all(map(operator.is_, value, entries)) else entries
 
 
 def _field_plain(names: tuple[str, ...], forms: list[Form]) -> list[tuple[str, Plain]]:
@@ -149,6 +158,7 @@ def _attrs_form(cls: type) -> Form:
     names = tuple(field.name for field in fields)
     forms = [form(hints[name]) for name in names]
     special = _field_plain(names, forms)
+    all_of = operator.attrgetter(*names, names[0]) if names else tuple  # with two names it is a tuple in any case
 
     def plain(value: Any, encoding: Encoding) -> Any:
         changed = {}
@@ -157,7 +167,7 @@ def _attrs_form(cls: type) -> Form:
             new = field_plain(old, encoding)
             if new is not old:
                 changed[name] = new
-        return {name: changed.get(name, getattr(value, name)) for name in names} if changed else value
+        return dict(zip(names, all_of(value), strict=False)) | changed if changed else value
 
     if all(each.build is None for each in forms):
         return Form(cls, plain if special else None)
@@ -190,7 +200,8 @@ def _named_tuple_form(cls: Any) -> Form:
     plains = [each.plain for each in forms]
 
     def plain(value: Any, encoding: Encoding) -> Any:
-        return [entry if apart is None else apart(entry, encoding) for apart, entry in zip(plains, value, strict=True)]
+        apart = [entry if each is None else each(entry, encoding) for each, entry in zip(plains, value, strict=True)]
+        return _changed(value, apart)
 
     if all(each.build is None for each in forms):
         return Form(cls, plain if any(plains) else None)

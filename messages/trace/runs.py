@@ -39,7 +39,7 @@ from messages.trace.schema import (
     ended,
 )
 from messages.trace.snapshots import Gathering, Snapshot
-from messages.trace.text import decompress, record_lines, records_of
+from messages.trace.text import decompress, plain_records, record_lines, records_of
 
 KILLED = "killed"
 RUNNING = "still running"
@@ -350,9 +350,9 @@ class _Sequence:
 
     def follow(self, record: Record) -> str:
         """Take it; what is wrong with it, "" for nothing."""
-        if record.kind not in (*DELIVERIES, CREATED, ENDED):
-            return f"a record of no kind that there is: {record.kind!r}"
         delivery = record.kind in DELIVERIES
+        if not delivery and record.kind not in (CREATED, ENDED):
+            return f"a record of no kind that there is: {record.kind!r}"
         self.read = True
         if self.end is not None:
             return f"a record follows the end of the run: {record.kind} {record.n}"
@@ -389,7 +389,12 @@ def _as_written(record: Record, count: int) -> Record:
 def _rows(path: Path, frame: Frame) -> Iterator[Record | bytes]:
     """Each line of a frame as the record it is, or as it stands if it is none. Raises Damaged."""
     try:
-        for line in record_lines(decompress(frame.content)):
+        text = decompress(frame.content)
+        records = plain_records(text)
+        if records is not None:
+            yield from records
+            return
+        for line in record_lines(text):
             try:
                 yield from records_of(line)
             except ValueError:  # msgspec's errors are

@@ -287,6 +287,7 @@ def decompress(content: bytes) -> bytes:
 
 
 _decode = msgspec.json.Decoder(Record).decode
+_decode_all = msgspec.json.Decoder(list[Record]).decode
 _decode_sent = msgspec.json.Decoder(dict[str, Sent]).decode
 
 
@@ -296,6 +297,16 @@ def records_of(line: bytes) -> tuple[Record, ...]:
         [sent] = _decode_sent(line).values()
         return tuple(sent.records())
     return (_decode(line),)
+
+
+def plain_records(text: bytes) -> list[Record] | None:
+    """All records of a text in which nothing stands for anything else, at once; None where they are not so plain."""
+    if _REFERENCE in text or text.startswith(_SHARED) or b"\n" + _SHARED in text or _SENT in text:
+        return None
+    try:
+        return _decode_all(b"[" + text.strip(b"\n").replace(b"\n", b",") + b"]")
+    except ValueError:
+        return None
 
 
 def record_lines(text: bytes) -> Iterator[bytes]:

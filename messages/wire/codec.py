@@ -24,7 +24,7 @@ from messages.requests import ApiVersionsRequest
 from messages.vocabulary import Message
 from messages.wire.bindings import BINDINGS
 from messages.wire.compiler import Steps, T, compile_reader, compile_writer
-from messages.wire.data_plane import READERS, WRITERS, Data
+from messages.wire.data_plane import READERS, WRITERS, Data, Piece
 from messages.wire.errors import MalformedFrame, Unencodable, UnknownApi, UnsupportedVersion
 from messages.wire.frame import framed
 from messages.wire.layout import Schema
@@ -36,11 +36,15 @@ MAX_ANSWER_ENTRIES = 4 * MAX_ENTRIES
 _CONTROLLED_SHUTDOWN = 7
 _API_VERSIONS = 18
 
+FEW_BYTES = 4096
+"""An answer of no more is one piece: to send pieces costs more than to copy so little."""
+
 _KEY_AND_VERSION = struct.Struct(">hh")
 _HEADER_V0 = struct.Struct(">hhi")
-_SHORT = struct.Struct(">h")
-_SIZE = struct.Struct(">i")
+_HEADER_V1 = struct.Struct(">hhih")
+"""Up to the length of the client id."""
 _CORRELATION_ID = struct.Struct(">i")
+_SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 _NO_TAGS = b"\0"
 
 
@@ -125,19 +129,13 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
     """`decode_request` in steps and in parts. Nothing of the request is to be had before the last step."""
     if len(frame) < _KEY_AND_VERSION.size:
         raise MalformedFrame(f"a request of {len(frame)} bytes")
-    key, version = _KEY_AND_VERSION.unpack_from(frame)
-    api = API_BY_KEY.get(key)
-    if api is None:
-        raise UnknownApi("no such API here", f"API {key}", version)
-    stranger = key == _API_VERSIONS and not _has_version(api, version)
-    if not stranger:
-        _check_version(api, version)
-    data: Any = frame if api.request in READERS else bytes(frame)
+    api, version, in_place, has_client_id, has_tags, read = _reading(*_KEY_AND_VERSION.unpack_from(frame))
+    data: Any = frame if in_place else bytes(frame)
     try:
-        header, position = _read_request_header(api, version, data)
-        if stranger:
+        header, position = _read_request_header(data, has_client_id, has_tags)
+        if read is None:
             return header, (), ApiVersionsRequest(version)
-        parts, request, end = yield from _request_reader(api, version)(data, position)
+        parts, request, end = yield from read(data, position)
     except _UNREADABLE as error:
         raise _malformed(error, api, version) from error
     _check_end(end, frame, api, version)
@@ -146,28 +144,30 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
 
 def encoding_response(header: RequestHeader, response: Message, parts: Sequence[Part] = ()) -> Steps[bytes]:
     """`encode_response` in steps, with the parts that go ahead of the response."""
-    return b"".join((yield from encoding_response_pieces(header, response, parts)))
+    pieces: Sequence[Any] = yield from encoding_response_pieces(header, response, parts)
+    return b"".join(pieces)
 
 
 def encoding_response_pieces(
     header: RequestHeader, response: Message, parts: Sequence[Part] = ()
-) -> Steps[Sequence[Data]]:
+) -> Steps[Sequence[Piece]]:
     """The whole frame in pieces, in steps: bodies of record batches are pieces of their own, not copied."""
-    api = _api(header.api_key, header.version)
-    version = header.version
-    if type(response) is not api.response:
+    key, version, correlation_id, _ = header
+    api = API_BY_KEY.get(key) or _api(key, version)
+    if response.__class__ is not api.response:
         raise Unencodable(f"{type(response).__name__} does not answer it", api.name, version)
-    if api.key == _API_VERSIONS and (response.error_code == UNSUPPORTED_VERSION or not _has_version(api, version)):
+    if key == _API_VERSIONS and (response.error_code == UNSUPPORTED_VERSION or not _has_version(api, version)):
         version = 0
-    _check_version(api, version)
+    has_tags, write = _writing(key, version)
     try:
-        head = _CORRELATION_ID.pack(header.correlation_id)
-        if _flexible_response_header(api, version):
-            head += _NO_TAGS
-        pieces = yield from _response_writer(api, version)(response, parts)
+        pieces = yield from write(response, parts)
+        size = _CORRELATION_ID.size + has_tags + sum(map(len, pieces))
+        head = _SIZE_AND_CORRELATION_ID.pack(size, correlation_id)
     except _UNENCODABLE as error:
         raise Unencodable(str(error), api.name, version) from error
-    return [_SIZE.pack(len(head) + sum(map(len, pieces))), head, *pieces]
+    if has_tags:
+        head += _NO_TAGS
+    return (b"".join((head, *pieces)),) if size <= FEW_BYTES else (head, *pieces)
 
 
 def decoding_response(request: type | int, version: int, frame: Data) -> Steps[tuple[int, tuple[Part, ...], Message]]:
@@ -226,7 +226,7 @@ def _request_reader(api: Api, version: int) -> Callable[[Any, int], Steps[tuple[
 
 
 @functools.cache
-def _request_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[Sequence[Data]]]:
+def _request_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[Sequence[Any]]]:
     if api.request in WRITERS:
         return WRITERS[api.request](version)
     return compile_writer(api.request, _request_schema(api).layout(version), version, BINDINGS)
@@ -240,10 +240,40 @@ def _response_reader(api: Api, version: int) -> Callable[[Any, int], Steps[tuple
 
 
 @functools.cache
-def _response_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[Sequence[Data]]]:
+def _response_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], Steps[Sequence[Any]]]:
     if api.response in WRITERS:
         return WRITERS[api.response](version)
     return compile_writer(api.response, _response_schema(api).layout(version), version, BINDINGS)
+
+
+class _Reading(NamedTuple):
+    """How requests of one API are read in one version; `read` is None of a stranger's, of which the header is all."""
+
+    api: Api
+    version: int
+    in_place: bool
+    has_client_id: bool
+    has_tags: bool
+    read: Callable[[Any, int], Steps[tuple[tuple[Any, ...], Any, int]]] | None
+
+
+@functools.lru_cache(maxsize=256)
+def _reading(key: int, version: int) -> _Reading:
+    api = _api(key, version)
+    read = None
+    if key != _API_VERSIONS or _has_version(api, version):
+        _check_version(api, version)
+        read = _request_reader(api, version)
+    has_tags = _request_schema(api).is_flexible(version)
+    return _Reading(api, version, api.request in READERS, not _lacks_client_id(api, version), has_tags, read)
+
+
+@functools.cache
+def _writing(key: int, version: int) -> tuple[bool, Callable[[Any, Sequence[Part]], Steps[Sequence[Any]]]]:
+    """Whether answers in this version have tags in their header, and who writes them."""
+    api = API_BY_KEY[key]
+    _check_version(api, version)
+    return _flexible_response_header(api, version), _response_writer(api, version)
 
 
 def _api(request: type | int, version: int) -> Api:
@@ -271,16 +301,14 @@ def _lacks_client_id(api: Api, version: int) -> bool:
     return api.key == _CONTROLLED_SHUTDOWN and version == 0
 
 
-def _read_request_header(api: Api, version: int, frame: Any) -> tuple[RequestHeader, int]:
-    _, _, correlation_id = _HEADER_V0.unpack_from(frame)
-    position, client_id = _HEADER_V0.size, ""
-    if not _lacks_client_id(api, version):
-        (length,) = _SHORT.unpack_from(frame, position)
-        position, end = position + _SHORT.size, position + _SHORT.size + max(length, 0)
-        client_id, position = TEXTS[bytes(frame[position:end])], end
-        if _request_schema(api).is_flexible(version):
-            position = skip_tags(frame, position)
-    return RequestHeader(api.key, version, correlation_id, client_id), position
+def _read_request_header(frame: Any, has_client_id: bool, has_tags: bool) -> tuple[RequestHeader, int]:
+    if not has_client_id:
+        key, version, correlation_id = _HEADER_V0.unpack_from(frame)
+        return RequestHeader(key, version, correlation_id, ""), _HEADER_V0.size
+    key, version, correlation_id, length = _HEADER_V1.unpack_from(frame)
+    end = _HEADER_V1.size + max(length, 0)
+    header = RequestHeader(key, version, correlation_id, TEXTS[bytes(frame[_HEADER_V1.size : end])])
+    return header, skip_tags(frame, end) if has_tags else end
 
 
 def _flexible_response_header(api: Api, version: int) -> bool:

@@ -3,7 +3,8 @@
 Rule 1: as the compiler's readers and writers (`compiler`, rule 4): generators that yield between slices, the same
         kinds of errors. The tests of all APIs hold every version to an independent codec and to hostile bytes.
 Rule 2: records are read in place and written in place: a reader gives views of the frame, a writer the bodies' own
-        bytes among its pieces. Who has no use for pieces joins them.
+        bytes among its pieces, or the regions of files in which they lie. Who has no use for pieces joins them, and is
+        given no regions (`LogsPort`).
 Rule 3: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and nothing goes ahead of these messages.
 """
 
@@ -26,14 +27,15 @@ from messages.data_requests import (
     ProduceResponse,
 )
 from messages.parts import MAX_ENTRIES, Part
-from messages.records import EMPTY
+from messages.records import EMPTY, Region
 from messages.wire.compiler import Steps
 from messages.wire.primitives import FRAMED_TEXTS, TEXTS
 from messages.wire.record_batch import body_of, read_records
 
 Data: TypeAlias = bytes | memoryview
+Piece: TypeAlias = bytes | memoryview | Region
 Reader: TypeAlias = Callable[[Data, int], Steps[tuple[tuple[()], Any, int]]]
-Writer: TypeAlias = Callable[[Any, Sequence[Part]], Steps[Sequence[Data]]]
+Writer: TypeAlias = Callable[[Any, Sequence[Part]], Steps[Sequence[Any]]]
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
@@ -258,11 +260,11 @@ def _write_fetched(version: int) -> Writer:
     fields = struct.Struct(">ihqqq" if starts else ">ihqq")
     head = struct.Struct(">ihii" if sessions else ">ii")
 
-    def write(response: FetchResponse, parts: Sequence[Part] = ()) -> Steps[Sequence[Data]]:
+    def write(response: FetchResponse, parts: Sequence[Part] = ()) -> Steps[Sequence[Piece]]:
         groups = _grouped(response.partitions)
         throttle = response.throttle_time_ms
         start = (throttle, response.error_code, response.session_id) if sessions else (throttle,)
-        pieces: list[Data] = [head.pack(*start, len(groups))]
+        pieces: list[Piece] = [head.pack(*start, len(groups))]
         for topic, entries in groups:
             pieces += (_FRAMED[topic], _INT.pack(len(entries)))
             for done, part in enumerate(entries, 1):
@@ -274,7 +276,7 @@ def _write_fetched(version: int) -> Writer:
                 if readers:
                     pieces.append(_INT.pack(part.preferred_read_replica))
                 if part.body.size:
-                    pieces += (_INT.pack(part.body.size), part.body.data)
+                    pieces += (_INT.pack(part.body.size), part.body.piece)
                 else:
                     pieces.append(_NO_BYTES)
                 if not done % SLICE:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from crc32c import crc32c
 
 from messages.cluster import NO_EPOCH
-from messages.errors import CORRUPT_MESSAGE, INVALID_RECORD
+from messages.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE
 from messages.records import (
     EMPTY,
     LOG_APPEND_TIME_BIT,
@@ -43,7 +43,7 @@ def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
     """The header of the batch at `position`. Raises MalformedFrame if it is cut, or of another format than 2."""
     if len(data) - position < HEADER.size:
         raise MalformedFrame(f"a record batch cut after {len(data) - position} bytes")
-    header = BatchHeader._make(HEADER.unpack_from(data, position))
+    header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(data, position))
     if header.magic != MAGIC:
         raise MalformedFrame(f"a record batch of format {header.magic}")
     if header.length < HEADER.size - LOG_OVERHEAD:
@@ -98,21 +98,22 @@ def varint(value: int) -> bytes:
 
 def read_records(data: bytes | memoryview | None) -> Records:
     """What a producer sent, as far as it has to be looked into to know what it is."""
-    whole = body_of(data or b"")
+    data = data or b""
+    whole, view, size = body_of(data), memoryview(data), len(data)
     headers: list[BatchHeader] = []
-    position = 0
+    position, error_code = 0, NONE
     try:
-        while position < whole.size:
-            header = read_header(whole.data, position)
-            if header.size > whole.size - position:
-                return Records(tuple(headers), whole, CORRUPT_MESSAGE)
-            headers.append(header)
-            if not has_valid_crc(whole.data, position, header):
-                return Records(tuple(headers), whole, CORRUPT_MESSAGE)
-            position += header.size
+        while position < size and error_code == NONE:
+            header = read_header(view, position)
+            end = position + header.size
+            if end <= size:
+                headers.append(header)
+            if end > size or crc32c(view[position + CRC_FROM : end]) != header.crc:
+                error_code = CORRUPT_MESSAGE
+            position = end
     except MalformedFrame:
-        return Records(tuple(headers), whole, INVALID_RECORD)
-    return Records(tuple(headers), whole)
+        error_code = INVALID_RECORD
+    return Records(tuple(headers), whole, error_code)
 
 
 def has_valid_crc(data: bytes | memoryview, position: int, header: BatchHeader) -> bool:

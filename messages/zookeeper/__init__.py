@@ -87,6 +87,7 @@ from messages.zookeeper.reassignments import (
     GetReassignments,
     Reassignments,
     RequestedReassignment,
+    RequestReassignments,
 )
 from messages.zookeeper.topic_deletion import (
     DeleteTopics,
@@ -167,6 +168,7 @@ __all__ = [
     "TakeProducerIds",
     "RegistrationRefused",
     "RequestTopicDeletion",
+    "RequestReassignments",
     "RequestedReassignment",
     "ResignController",
     "SetAssignments",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from messages.cluster import TopicPartition
+from messages.conversation import Done
 from messages.vocabulary import message
 from messages.zookeeper.question import BridgeQuestion
 
@@ -18,7 +19,9 @@ class RequestedReassignment(NamedTuple):
 
 @message
 class GetReassignments(BridgeQuestion["Reassignments"]):
-    """Read /admin/reassign_partitions; arms ZkPartitionReassignment. -> Reassignments"""
+    """Read /admin/reassign_partitions; arms ZkPartitionReassignment if `watch`. -> Reassignments"""
+
+    watch: bool = True
 
 
 @message
@@ -27,6 +30,13 @@ class Reassignments:
 
     there: bool
     requested: tuple[RequestedReassignment, ...] = ()
+
+
+@message
+class RequestReassignments(BridgeQuestion[Done | Reassignments]):
+    """Admin: create /admin/reassign_partitions, which makes the controller look. -> Done, or what is asked already"""
+
+    requests: tuple[RequestedReassignment, ...]
 
 
 @message

@@ -5,6 +5,8 @@ through what a controller has most to do for; then two of the other kind the sam
 write in ZooKeeper that causes it all until the last request had arrived at a stub; for a deleted topic, until its znode
 is gone. Medians of all repetitions but the first, where there are more: a JVM is slow at first.
 
+Partitions are reassigned where there are six stubs, so that all replicas can be new.
+
 Each scenario has rows for its time and for the requests that ZooKeeper got from the controllers; there is one for the
 peak memory of the process that was the controller longest, one for the longest turn of our loop (limit: 20 ms of CPU),
 and, with several sizes, one for how much faster than the cluster the time grows (limit: 1, that is, no faster).
@@ -43,6 +45,10 @@ OPERATIONS = 500
 CANDIDATES = (901, 902)
 GOES = 2
 """The stub that is lost, returns and shuts down."""
+MANY = 10_000
+"""Partitions of the topic that is made, and of an election, at most."""
+MOVED = 1_000
+"""Partitions that are reassigned."""
 QUIET_SECONDS = 1.5
 TURN_LIMIT_MS = 20.0
 JAVA = ("java", "-server", "-Xms512m", "-Xmx4g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
@@ -66,6 +72,8 @@ class Scene:
         self.zk = KazooClient(zookeeper.connect_string, timeout=60)
         self.zk.start(60)
         self.epoch = 0
+        self.moves = 0
+        """How often the first topics were reassigned."""
         ports = free_ports(brokers)
         self.stubs = [StubBroker(n + 1, port, zookeeper.connect_string) for n, port in enumerate(ports)]
 
@@ -85,7 +93,8 @@ class Scene:
     def topics(self) -> Iterator[tuple[str, dict[int, list[int]]]]:
         """The topics of the cluster."""
         for number in range(-(-self.partitions // PER_TOPIC)):
-            yield f"t{number:05d}", self.assignment(min(PER_TOPIC, self.partitions), number)
+            moves = self.moves if number < MOVED // PER_TOPIC else 0
+            yield f"t{number:05d}", self.assignment(min(PER_TOPIC, self.partitions), number + moves * REPLICAS)
 
     def populate(self) -> None:
         """Topics as a controller leaves them, before any was there."""
@@ -93,12 +102,12 @@ class Scene:
             self.zk.ensure_path(path)
         self._write(self._znodes("create", ""))
 
-    def reset(self) -> None:
-        """Preferred leaders and all replicas in sync again; whoever is elected next learns of it."""
+    def reset(self, leads: int = 0) -> None:
+        """The first replicas lead, or those at that place, all are in sync; whoever is elected next learns of it."""
         self.epoch += 1000
-        self._write(self._znodes("set_data", "/state"))
+        self._write(self._znodes("set_data", "/state", leads))
 
-    def _znodes(self, method: str, ending: str) -> Iterator[tuple[Any, ...]]:
+    def _znodes(self, method: str, ending: str, leads: int = 0) -> Iterator[tuple[Any, ...]]:
         epoch = int(self.zk.get("/controller_epoch")[0]) if self.zk.exists("/controller_epoch") else 0
         for topic, replicas in self.topics():
             top = f"/brokers/topics/{topic}"
@@ -108,7 +117,7 @@ class Scene:
                 (f"{top}/partitions", b""),
             ]
             for number, ids in replicas.items():
-                state = {"controller_epoch": epoch, "leader": ids[0], "version": 1, "leader_epoch": self.epoch}
+                state = {"controller_epoch": epoch, "leader": ids[leads], "version": 1, "leader_epoch": self.epoch}
                 made.append((f"{top}/partitions/{number}", b""))
                 made.append((f"{top}/partitions/{number}/state", json.dumps({**state, "isr": ids}).encode()))
             yield from ((method, path, data) for path, data in made if path.endswith(ending))
@@ -227,7 +236,7 @@ class Scene:
 
     def topic(self, figures: Figures) -> None:
         """A topic is made, and deleted."""
-        count = min(self.partitions, 10_000)
+        count = min(self.partitions, MANY)
         path = "/brokers/topics/made"
         self.zk.create("/config/topics/made", b'{"version":1,"config":{}}')
 
@@ -248,10 +257,48 @@ class Scene:
         figures.setdefault("delete_zookeeper_requests", []).append(self.requests() - before)
         print(f"  delete: {(gone[0] - began) * 1000:.0f} ms", file=sys.stderr, flush=True)
 
-    def restore(self) -> None:
-        """Everything as at the beginning, and known to a controller."""
+    def preferred(self, figures: Figures) -> None:
+        """Partitions that others lead are to be led by their preferred replicas."""
+        count = min(self.partitions, MANY)
+        self.restore(leads=1)
+        wanted = [{"topic": t, "partition": n} for t, replicas in self.topics() for n in replicas][:count]
+
+        begin = self.writing("/admin/preferred_replica_election", {"version": 1, "partitions": wanted})
+        self.measure(figures, "preferred", begin, at_least("LeaderAndIsrRequest", REPLICAS * count))
+        until(lambda: not self.zk.exists("/admin/preferred_replica_election"), what="the request's end", timeout=60)
+        self.restore()
+
+    def reassign(self, figures: Figures) -> None:
+        """The first topics move to brokers that had none of their replicas; leaders take these into the ISR at once."""
+        if self.brokers < 2 * REPLICAS:
+            return
+        before = dict(self.topics())
+        self.moves += 1
+        moved = {topic: replicas for topic, replicas in self.topics() if replicas != before[topic]}
+        wanted = [{"topic": t, "partition": n, "replicas": r} for t, ids in moved.items() for n, r in ids.items()]
+
+        begin = self.writing("/admin/reassign_partitions", {"version": 1, "partitions": wanted})
+        self.measure(figures, "reassign", begin, lambda arrivals: not self.zk.exists("/admin/reassign_partitions"))
+        for topic, replicas in moved.items():
+            now = json.loads(self.zk.get(f"/brokers/topics/{topic}")[0])["partitions"]
+            assert now == {str(n): ids for n, ids in replicas.items()}, f"{topic} has not been moved: {now}"
+        self.restore()
+
+    def writing(self, path: str, what: dict[str, Any]) -> Callable[[], float]:
+        """A function that makes this znode, and says when that began."""
+        data = json.dumps(what).encode()
+
+        def begin() -> float:
+            began = time.monotonic()
+            self.zk.create(path, data)
+            return began
+
+        return begin
+
+    def restore(self, leads: int = 0) -> None:
+        """Everything as at the beginning, and known to a controller; or other replicas lead."""
         self.settle()
-        self.reset()
+        self.reset(leads)
         self.zk.delete("/controller")
         self.settle(at_least("LeaderAndIsrRequest", REPLICAS * self.partitions))
 
@@ -262,6 +309,8 @@ SCENARIOS: dict[str, Callable[[Scene, Figures], None]] = {
     "return": Scene.back,
     "shutdown": Scene.shutdown,
     "topic": Scene.topic,
+    "preferred": Scene.preferred,
+    "reassign": Scene.reassign,
 }
 """In this order; whoever returns was lost before."""
 

@@ -54,6 +54,7 @@ class Case(NamedTuple):
     rate: int = 0
     settings: tuple[str, ...] = ()
     nodes: int = 1
+    partitions: int = 1
     mock: float | None = None
     apache: float = 0.0
 
@@ -67,6 +68,8 @@ PRODUCE: dict[str, Case] = {
     "acks1_single": Case(40_000, 100, settings=SINGLE, apache=1.5),
     "all_rf3_1mb": Case(1_000_000, 100, "all", nodes=3, apache=0.8),
     "all_rf3_16kb": Case(400_000, 100, "all", settings=SMALL, nodes=3, apache=1.0),
+    "acks1_100": Case(600_000, 100, settings=("partitions=100",), partitions=100, apache=0.8),
+    "acks1_1000": Case(600_000, 100, settings=("partitions=1000",), partitions=1_000, apache=0.8),
     "p99_acks1": Case(5_000, 100, rate=1_000, settings=AT_ONCE, apache=0.5),
     "p99_all_rf3": Case(5_000, 100, "all", 1_000, AT_ONCE, nodes=3, apache=0.5),
 }
@@ -187,7 +190,7 @@ def measure(load: Load, name: str, clusters: dict[str, Cluster], read: dict[str,
         if name in FETCH:
             found[peer] = load.consume(cluster.bootstrap, read[peer], case)["per_second"]
         else:
-            said = load.produce(cluster.bootstrap, cluster.topic(), case)
+            said = load.produce(cluster.bootstrap, cluster.topic(case.partitions), case)
             found[peer] = said["p99_ms" if case.rate else "per_second"]
     if case.mock is not None:
         with load.mock() as bootstrap:

@@ -1,12 +1,16 @@
 """What three nodes take: to come up, to stay in memory after a load, and to do nothing; beside three Apache brokers.
 
 Both kinds stand alone on the machine, one after the other, each on a ZooKeeper of its own that is up already. Ready is
-who is registered. Memory is what is resident after a million records; idle is CPU with a thousand partitions of three
-replicas each, whose followers poll.
+who is registered; our sources are compiled before, as pip leaves them. Memory is what is resident after a million
+records; idle is CPU with so many partitions of three replicas each, whose followers poll.
+
+`--partitions N` says how many (1,000); `--alone` measures ours only.
 """
 
 from __future__ import annotations
 
+import argparse
+import compileall
 import os
 import tempfile
 import time
@@ -15,13 +19,14 @@ from typing import NamedTuple
 
 from tests.benchmarks.data_plane import APACHE, OURS, PRODUCE, Cluster, Load, apache_jars
 from tests.benchmarks.report import report
+from tests.cluster.processes import HOUSE
 from tests.waiting import until
 
+SOURCES = ("actors", "messages", "zk_bridge")
 NODES = 3
-PARTITIONS = 1_000
 IDLE_SECONDS = 20.0
-MOST_IDLE = 0.01
-"""Of a core, a node of ours."""
+MOST_IDLE = {1_000: 0.01, 10_000: 0.02}
+"""Of a core, a node of ours, by partitions."""
 
 
 class Footprint(NamedTuple):
@@ -32,14 +37,16 @@ class Footprint(NamedTuple):
     idle: float
 
 
-def measure(kind: str, place: Path, jars: Path) -> Footprint:
+def measure(kind: str, place: Path, jars: Path, partitions: int) -> Footprint:
     """Start, load, leave alone."""
+    for folder in SOURCES if kind == OURS else ():
+        compileall.compile_dir(HOUSE / folder, quiet=1)
     cluster = Cluster(kind, place, NODES, jars)
     try:
         load = Load(place)
         load.produce(cluster.bootstrap, cluster.topic(), PRODUCE["all_rf3_1mb"])
         memory = sum(_resident(node.process.pid) for node in cluster.nodes)
-        cluster.topic(PARTITIONS)
+        cluster.topic(partitions)
         _pass(IDLE_SECONDS / 2)  # followers have begun, and what was written is behind them
         began, before = time.monotonic(), _cpu(cluster)
         _pass(IDLE_SECONDS)
@@ -68,16 +75,24 @@ def _cpu(cluster: Cluster) -> float:
 
 
 def main() -> None:
-    """Measure both once."""
+    """Measure what the command line asks for, once."""
+    parser = argparse.ArgumentParser(prog="tests.benchmarks.footprint")
+    parser.add_argument("--partitions", type=int, default=1_000)
+    parser.add_argument("--alone", action="store_true")
+    arguments = parser.parse_args()
     jars = apache_jars("footprint")
     if jars is None:
         return
+    kinds = (OURS,) if arguments.alone else (OURS, APACHE)
     with tempfile.TemporaryDirectory(prefix="kafka-actors-footprint-") as place:
-        ours, theirs = (measure(kind, Path(place, kind), jars) for kind in (OURS, APACHE))
-    report("footprint", "ready", ours.ready, theirs.ready, APACHE, "s", less_is_better=True)
-    report("footprint", "memory", ours.memory, theirs.memory, APACHE, "MB", less_is_better=True)
-    report("footprint", "idle", ours.idle, theirs.idle, APACHE, "cores a node", less_is_better=True)
-    report("footprint", "idle_bound", ours.idle, MOST_IDLE, "limit", "cores a node", less_is_better=True)
+        ours, *others = (measure(kind, Path(place, kind), jars, arguments.partitions) for kind in kinds)
+    for theirs in others:
+        report("footprint", "ready", ours.ready, theirs.ready, APACHE, "s", less_is_better=True)
+        report("footprint", "memory", ours.memory, theirs.memory, APACHE, "MB", less_is_better=True)
+        report("footprint", "idle", ours.idle, theirs.idle, APACHE, "cores a node", less_is_better=True)
+    for most in (bound for partitions, bound in MOST_IDLE.items() if partitions == arguments.partitions):
+        case = f"idle_{arguments.partitions}"
+        report("footprint", case, ours.idle, most, "limit", "cores a node", less_is_better=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
  *   load consume BOOTSTRAP TOPIC RECORDS
  *   load mock TOPIC                                                         prints where it serves, until killed
  *
- * What comes as name=value is librdkafka's configuration. Latencies are from the call to the report of delivery.
+ * What comes as name=value is librdkafka's configuration, but partitions=N: records go to so many in turn. Latencies are from the call to the report of delivery.
  */
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static long delivered, failed;
+static long delivered, failed, partitions = 1;
 static double *started, *latency, last;
 
 static double now(void) {
@@ -55,7 +55,8 @@ static rd_kafka_t *client(rd_kafka_type_t type, rd_kafka_conf_t *conf) {
 }
 
 static void send_one(rd_kafka_t *producer, rd_kafka_topic_t *topic, char *record, size_t bytes, long number) {
-    while (rd_kafka_produce(topic, 0, RD_KAFKA_MSG_F_COPY, record, bytes, NULL, 0, (void *)(size_t)number)) {
+    int partition = number % partitions;
+    while (rd_kafka_produce(topic, partition, RD_KAFKA_MSG_F_COPY, record, bytes, NULL, 0, (void *)(size_t)number)) {
         if (rd_kafka_last_error() != RD_KAFKA_RESP_ERR__QUEUE_FULL) fail(rd_kafka_err2str(rd_kafka_last_error()));
         rd_kafka_poll(producer, 5);
     }
@@ -99,6 +100,8 @@ static void produce(rd_kafka_conf_t *conf, const char *name, long records, size_
 static void consume(rd_kafka_conf_t *conf, const char *name, long records) {
     set(conf, "group.id", "nobody");
     set(conf, "enable.auto.commit", "false");
+    set(conf, "queued.min.messages", "10000000"); /* else it rests for a second when the broker is faster than we */
+    set(conf, "queued.max.messages.kbytes", "2000000");
     rd_kafka_t *consumer = client(RD_KAFKA_CONSUMER, conf);
     rd_kafka_poll_set_consumer(consumer);
     rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(consumer);
@@ -148,6 +151,10 @@ int main(int count, char **words) {
         char *value = strchr(words[i], '=');
         if (!value) fail("what comes last is name=value");
         *value = 0;
+        if (!strcmp(words[i], "partitions")) {
+            partitions = atol(value + 1);
+            continue;
+        }
         set(conf, words[i], value + 1);
     }
     produce(conf, words[3], atol(words[4]), atol(words[5]), atof(words[7]));

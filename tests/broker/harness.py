@@ -31,7 +31,7 @@ from actors.storage.logs import LogsPort
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.conversation import Answer, Ask, Failure
 from messages.metrics import Counts, DropMetrics, Gauge, Gauges
-from messages.network import ClientPart, ClientRequest, ClientResponse
+from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, Roused
 from messages.node import (
     BrokerEpoch,
     NodeSettings,
@@ -112,18 +112,25 @@ class FaultyDisk(DiskPort):
 
 
 class FaultyLogs(LogsPort):
-    """The logs on that disk: to open one fails where the disk does, to append below the `faults` of its own."""
+    """The logs on that disk: to open one fails where the disk does, to write to one below the `faults` of its own."""
 
     def __init__(self, disk: FaultyDisk) -> None:
         super().__init__(TimePort().wall_ms)
         self._disk = disk
         self.faults: dict[str, int] = {}
 
-    def append(self, path: str, *args: Any) -> tuple[int, ...]:
+    def _check(self, path: str) -> None:
         for prefix, number in self.faults.items():
             if path.startswith(prefix):
                 raise OSError(number, os.strerror(number), path)
+
+    def append(self, path: str, *args: Any) -> tuple[int, ...]:
+        self._check(path)
         return super().append(path, *args)
+
+    def begin_epoch(self, path: str, epoch: int) -> None:
+        self._check(path)
+        super().begin_epoch(path, epoch)
 
     def open(self, path: str, is_new: bool, config: tuple[int, ...]) -> tuple[int, int, int, int]:
         self._disk.check(path)
@@ -257,6 +264,9 @@ class Broker:
         if isinstance(message, ClientPart):
             self.parts.append(message.part)
         elif isinstance(message, ClientResponse) and message.response is not None:
+            if message.rest:  # nobody here answers idle polls: this session is not to rest
+                roused = Roused(message.response.session_id, message.rest, self.clock.now())
+                self.base.inject(self.partition_requests, roused, self._client)
             parts, self.parts = self.parts, []
             self.answers.append(attrs.evolve(message, response=joined(parts, message.response)))
 
@@ -308,6 +318,17 @@ class Broker:
         message = ClientRequest(1, self._correlation_id, client, listener, request)
         self.base.inject(self.handler, message, self._client)
         return self._correlation_id
+
+    def hang_up(self, connection: int = 1) -> None:
+        """The client's connection goes while it waits."""
+        self.base.inject(self.partition_requests, ClientGone(connection), self._client)
+        self.run()
+
+    @property
+    def waiting_fetches(self) -> dict[int, Any]:
+        """Fetches that are not answered, by their numbers."""
+        requests: PartitionRequestsActor = self.base.instance_of(self.partition_requests)
+        return requests._fetching
 
     def ask(self, request: Message, listener: str = "PLAINTEXT") -> Any:
         """Send a request, run, and give the response."""

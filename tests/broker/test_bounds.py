@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,9 +39,13 @@ class Traced(ServedBroker):
         assert set(codes(client.call(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, orders, ()))).values()) == {NONE}
 
     def rest(self) -> int:
-        """The last delivery, when there is nothing more to do."""
+        """The last delivery, when all is done. Seen on the loop: an answer is sent within its delivery."""
         until(lambda: self.base.queued == 0, what="rest")
-        return self.base.n
+
+        async def last() -> int:
+            return self.base.n
+
+        return asyncio.run_coroutine_threadsafe(last(), self.loop).result(10)
 
 
 @pytest.fixture

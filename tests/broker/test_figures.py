@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from messages.cluster import ConfigEntry
+from messages.partition import ThrottledTopic, ThrottleReplicas, ThrottleReplication
 from tests.broker.harness import Broker, alive, known, order
 from tests.broker.test_records import configure, fetch, lead, produce, skip
 from tests.storage.batches import batch
@@ -25,6 +26,34 @@ def test_records_are_counted_and_told_once_a_second(tmp_path: Path) -> None:
     assert (broker.counts[("totalproducerequests", "")], broker.counts[("totalfetchrequests", "t")]) == (3, 1)
     awaited = [timer for timer in broker.base.timers if timer.receiver == broker.partition_requests]
     assert awaited == [], "where there is nothing to count nobody is woken"
+    broker.base.shutdown()
+
+
+def test_a_throttled_follower_that_is_behind_waits_one_in_sync_does_not_and_both_are_counted(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, counted=True)
+    broker.run()
+    lead(broker, 1, 2, isr=(0, 1))
+    size = len(batch(b"a"))
+    for _ in range(4):
+        produce(broker, batch(b"a"))
+    for message in (ThrottleReplicas((ThrottledTopic("t", (0,)),)), ThrottleReplication(size - 1)):
+        broker.base.inject(broker.partition_requests, message)
+
+    def fetched(replica: int) -> int:
+        return fetch(broker, 0, replica=replica, max_bytes=size).body.size
+
+    rate = "kafka_server_leaderreplication_byte_rate"
+    assert [fetched(2), fetched(2), fetched(1)] == [size, 0, size], "the first is answered before it is counted"
+    skip(broker, 1.0)
+    assert broker.gauges[rate] == 2 * size
+    assert fetched(2) == 0
+    skip(broker, 1.5)
+    assert fetched(2) == size, "2.5 seconds for two"
+    broker.base.inject(broker.partition_requests, ThrottleReplication(None))
+    assert [fetched(2), fetched(2)] == [size, size]
+    skip(broker, 20.0)
+    assert broker.gauges[rate] == 0
+    assert not [timer for timer in broker.base.timers if timer.receiver == broker.partition_requests]
     broker.base.shutdown()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from actors.broker.replica_fetcher import ReplicaFetcherActor
 from actors.runtime import VirtualClock
+from actors.runtime.recorder import Recorder
 from messages.broker import TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.data_requests import (
@@ -23,6 +24,7 @@ from messages.data_requests import (
     FetchRequest,
     FetchResponse,
     ListOffsetsRequest,
+    ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
     OffsetQuery,
     ProducedPartition,
@@ -52,6 +54,7 @@ from messages.errors import (
     UNSUPPORTED_COMPRESSION_TYPE,
 )
 from messages.network import CloseClient, Received
+from messages.trace.runs import Records, find_runs
 from messages.wire.record_batch import body_of, read_records, whole_batches
 from messages.zookeeper import NotifyLogDirFailure, TopicConfig, UpdatePartitionStates
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, known, order
@@ -277,7 +280,7 @@ def test_a_time_is_found_to_the_record(broker: Broker) -> None:
         assert (listed.timestamp, listed.offset) == expected
 
 
-def test_row_56_a_fetch_waits_for_bytes_that_come_or_for_its_time(broker: Broker) -> None:
+def test_rows_46_and_56_a_fetch_waits_for_bytes_that_come_or_for_its_time(broker: Broker) -> None:
     lead(broker, 1)
     part = FetchPartition(T0, 0, 1 << 20)
     consumer = broker.post(fetch_request(part, max_wait_ms=5_000))
@@ -294,6 +297,20 @@ def test_row_56_a_fetch_waits_for_bytes_that_come_or_for_its_time(broker: Broker
     assert answered(broker, idle) is None
     skip(broker, 0.1)
     assert answered(broker, idle).partitions[0].body.size == 0
+
+
+def test_a_fetch_waits_no_longer_than_its_connection_lives(broker: Broker) -> None:
+    """Neither for its time nor for records: the partition has nobody to tell, and the broker no timer to set."""
+    lead(broker)
+    parked = broker.post(fetch_request(FetchPartition(T0, 0, 1 << 20), max_wait_ms=60_000))
+    broker.run()
+    broker.hang_up(2)
+    assert len(broker.waiting_fetches) == 1, "another's connection"
+    broker.hang_up()
+    assert not broker.waiting_fetches
+    produce(broker, batch(b"a"))
+    skip(broker, 61)
+    assert answered(broker, parked) is None
 
 
 def test_who_reads_committed_records_is_told_that_no_transaction_was_aborted(broker: Broker) -> None:
@@ -431,7 +448,7 @@ def test_an_idle_poll_within_a_session_costs_nothing_per_partition(broker: Broke
         reader.fetch(*at(0, 0, 0))
         before = broker.base.n
         assert reader.fetch(max_wait_ms=500) == {}
-        assert broker.base.n - before == 4, "the request twice, its time's end, the answer"
+        assert broker.base.n - before == 5, "the request twice, its time's end, the answer, and that it does not rest"
 
 
 def test_a_follower_that_polls_in_vain_was_caught_up_at_its_last_poll(broker: Broker) -> None:
@@ -554,6 +571,22 @@ def test_a_disk_that_fails_under_a_write_costs_its_directory(tmp_path: Path, err
     again.base.shutdown()
 
 
+def test_a_disk_that_fails_as_a_follower_asks_where_an_epoch_ends_costs_its_directory(tmp_path: Path) -> None:
+    """An empty log notes its epoch when it is first asked."""
+    broker = Broker(tmp_path / "a", tmp_path / "b")
+    broker.run()
+    broker.update(known("t"), known("u"), live=(alive(0),))
+    broker.lead(order("t"), order("u"))
+    broken = next(path for path in (tmp_path / "a", tmp_path / "b") if (path / "t-0").exists())
+    broker.logs.faults[str(broken)] = IO_ERROR
+    queries = (EpochQuery(T0, -1, 0), EpochQuery(U0, -1, 0))
+    ends = broker.ask(OffsetForLeaderEpochRequest(3, -1, queries)).partitions
+    assert {end.partition: end.error_code for end in ends} == {T0: KAFKA_STORAGE_ERROR, U0: NONE}
+    assert broker.gauges["offlinereplicacount"] == 1
+    assert broker.base.failures == 0
+    broker.base.shutdown()
+
+
 def test_a_directory_that_takes_no_checkpoint_is_lost_and_the_others_get_theirs(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "a", tmp_path / "b")
     broker.run()
@@ -650,3 +683,31 @@ def test_a_follower_whose_epochs_were_all_replicated_asks_where_they_end(broker:
     request = broker.transmitted[-1].request
     assert isinstance(request, OffsetForLeaderEpochRequest)
     assert [query.leader_epoch for query in request.partitions] == [0]
+
+
+# ------------------------------------------------------------------------------------------------ keeping logs
+
+
+def test_only_partitions_that_have_something_to_drop_hear_of_it(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    recorder = Recorder(tmp_path / "trace", 0, now=clock.now)
+    broker = Broker(tmp_path / "data", clock=clock, observer=recorder)
+    small = {"segment.bytes": "200", "retention.bytes": "0", "retention.ms": "-1"}
+    broker.configs["t"] = tuple(ConfigEntry(*entry) for entry in small.items())
+    broker.run()
+    lead_three(broker)
+    for partition, count in enumerate((3, 1)):
+        for _ in range(count):
+            produce(broker, batch(b"x" * 100), partition=U[partition])
+    skip(broker, 700.0)
+    assert [log_start(broker, partition) for partition in U] == [3, 1, 0]
+    broker.base.shutdown()
+    recorder.close()
+    [run] = find_runs(tmp_path / "trace").runs
+    told = [record.payload for record in Records(run) if record.type == "ExpireLog"]
+    assert len(told) == 4, "two partitions, once to drop, once for the files"
+
+
+def log_start(broker: Broker, partition: TopicPartition) -> int:
+    response: ListOffsetsResponse = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(partition, EARLIEST, -1),)))
+    return response.partitions[0].offset

@@ -24,7 +24,8 @@ from messages.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.log_dir_requests import DescribableLogDirTopic, DescribedLog, DescribeLogDirsRequest
-from messages.node import ReplicaManagerFailed, ReplicaManagerStarted
+from messages.network import Transmit
+from messages.node import ReplicaManagerFailed, ReplicaManagerStarted, ShuttingDown
 from messages.requests import LeaderAndIsrRequest, StopReplicaResponse
 from messages.zookeeper import NotifyLogDirFailure
 from tests.broker.harness import (
@@ -70,7 +71,7 @@ def test_row_1_a_fresh_broker_leads(broker: Broker, data: Path) -> None:
     assert (broker.gauges["leadercount"], broker.gauges["partitioncount"]) == (1, 1)
 
 
-def test_row_2_an_older_controller_is_refused_whole(broker: Broker, data: Path) -> None:
+def test_rows_2_and_21_an_older_controller_is_refused_whole(broker: Broker, data: Path) -> None:
     broker.update(epoch=5)
     refused = broker.lead(order("t"), order("t", 1), epoch=4)
     assert refused.error_code == STALE_CONTROLLER_EPOCH
@@ -99,7 +100,7 @@ def test_row_4_a_partition_of_others_is_unknown_here(broker: Broker, data: Path)
     assert codes(broker.lead(order("t", epoch=1))) == {"t-0": NONE}
 
 
-def test_row_5_an_offline_partition_stays_so_and_others_go_on(tmp_path: Path) -> None:
+def test_rows_5_and_22_an_offline_partition_stays_so_and_others_go_on(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "a", tmp_path / "b")
     broker.lead(*(order("t", number, is_new=True) for number in range(4)))
     assert logs(tmp_path / "a") == ["t-0", "t-2"]
@@ -159,6 +160,17 @@ def test_row_17_a_follower_waits_until_its_leader_is_alive(broker: Broker, data:
     broker.update(live=(alive(9),))
     assert codes(broker.lead(followed)) == {"t-0": NONE}
     assert codes(broker.lead(followed)) == {"t-0": STALE_CONTROLLER_EPOCH}
+
+
+@pytest.mark.parametrize("shutting_down", [False, True])
+def test_row_18_who_is_shutting_down_fetches_from_nobody_new(broker: Broker, shutting_down: bool) -> None:
+    """Or its new leader would count it in sync again, just before it goes."""
+    broker.update(live=(alive(0), alive(9)))
+    assert codes(broker.lead(order("t"))) == {"t-0": NONE}
+    if shutting_down:
+        broker.base.inject(broker.manager, ShuttingDown())
+    assert codes(broker.lead(order("t", leader=9, epoch=1))) == {"t-0": NONE}
+    assert bool([sent for sent in broker.transmitted if isinstance(sent, Transmit)]) is not shutting_down
 
 
 def test_an_order_of_an_older_znode_version_makes_no_log(broker: Broker, data: Path) -> None:

@@ -20,10 +20,10 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 @pytest.mark.parametrize(
     ("found", "word"),
     [
-        (replica_disagreements([A], [B], 1, Census({A}, {UNDER_REPLICATED: {A}})), ""),
+        (replica_disagreements([A], [B], 1, Census({A: None}, {UNDER_REPLICATED: {A: None}})), ""),
         (replica_disagreements([A], [B], 0, Census()), "1 replicas are offline, 0 are counted"),
-        (replica_disagreements([A], [B], 1, Census({B}, {UNDER_REPLICATED: set()})), "leaders that are not hosted"),
-        (replica_disagreements([A], [], 0, Census(set(), {UNDER_REPLICATED: {A}})), "under-replicated, yet not led"),
+        (replica_disagreements([A], [B], 1, Census({B: None}, {UNDER_REPLICATED: {}})), "leaders that are not hosted"),
+        (replica_disagreements([A], [], 0, Census({}, {UNDER_REPLICATED: {A: None}})), "under-replicated, yet not led"),
         (log_disagreements([B], {A: "/d"}, ("/d",)), ""),
         (log_disagreements([], {A: "/lost"}, ("/d",)), "a-0 lies in /lost"),
         (log_disagreements([A], {A: "/d"}, ("/d",)), "a-0 is offline, and has a log"),

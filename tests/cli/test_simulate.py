@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from actors.cli.app import run
+from actors.public.console import command_line
 
 
 @pytest.mark.parametrize(
@@ -16,6 +18,12 @@ from actors.cli.app import run
         ("set nonsense 1", "no such setting"),
         ("0 dance 1", "no deed 'dance'"),
         ("0 kill", "0.000 kill: missing a required argument"),
+        ("0 kill 3 for 1", "0.000 kill 3 for 1.000: '3' is not a node; the nodes are 0 to 2"),
+        ("0 create t0 0,1 1,7", "'7' is not a node"),
+        ("0 partition 0,9 1,zk for 1", "'9' is not a node or zk"),
+        ("0 fill 0 2 for 1", "'2' is not a disk"),
+        ("0 elect t0 first", "'first' is not a number"),
+        ("0 slow 0 1 long for 1", "'long' is not a number of seconds"),
     ],
 )
 def test_what_cannot_be_carried_out_is_refused(
@@ -34,3 +42,10 @@ def test_a_schedule_that_breaks_nothing_ends_well(tmp_path: Path, capsys: pytest
     assert run(["simulate", "--schedule", str(file), "--keep", str(tmp_path / "kept")]) == 0
     assert "0 broken" in capsys.readouterr().out
     assert not (tmp_path / "kept").exists()
+
+
+def test_the_installed_command_has_processes_of_its_own(tmp_path: Path) -> None:
+    line = command_line("simulate", "--seeds", "2", "--duration", "5", "--workers", "2", "--keep", str(tmp_path))
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "2 seeds" in done.stdout

@@ -5,46 +5,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from actors.cli import topics
 from actors.core.replica_assignment import InvalidAssignment, assign, extend
-from messages.cluster import Broker, Endpoint, LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.conversation import ZooKeeperRefused
 from messages.store import CREATE, WriteOp
-from messages.zookeeper import CreatePartitionStates, Elect, EnsurePaths, GetTopicDeletions, RegisterBroker
-from zk_bridge.client import Client
-from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+from messages.zookeeper import GetTopicDeletions
+from tests.cli.shell import Shell
 
 
-class Shell:
-    """The command on a cluster of three registered brokers."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.tree = MemoryZooKeeper()
-        self.client = Client(MemoryStore(self.tree))
-        self.client.ask(EnsurePaths())
-        for number in range(3):
-            broker = Broker(number, (Endpoint("PLAINTEXT", "127.0.0.1", 9092 + number),))
-            self.client.ask(RegisterBroker(broker, timestamp_ms=0, ibp="2.6"))
-
-        @contextmanager
-        def zookeeper(address: str) -> Iterator[Any]:
-            yield self.client.ask
-
-        monkeypatch.setattr(topics, "zookeeper", zookeeper)
-
-    def run(self, line: str) -> tuple[int, str]:
-        """Exit code and standard output."""
-        result = CliRunner().invoke(topics.command, ["--zookeeper", "memory", *line.split()], standalone_mode=False)
-        if result.exception is not None:
-            raise result.exception
-        return result.return_value, result.stdout
+class TopicShell(Shell):
+    """The command for topics."""
 
     def fails(self, line: str) -> str:
         """What the command says of why it cannot."""
@@ -54,24 +28,17 @@ class Shell:
         assert last.startswith("Error while executing topic command : ")
         return last.removeprefix("Error while executing topic command : ")
 
-    def lead(self, topic: str, partition: int, leader: int, isr: tuple[int, ...]) -> None:
-        """Do the controller's part for one partition."""
-        state = LeaderIsrAndControllerEpoch(leader, 0, isr, 1)
-        version = self.client.ask(Elect(0, 0)).epoch_zk_version if not hasattr(self, "version") else self.version
-        self.version = version
-        self.client.ask(CreatePartitionStates((Leadership(TopicPartition(topic, partition), state),), version))
-
     def assignment(self, topic: str) -> bytes | None:
-        return dict(self.tree.walk()).get(f"/brokers/topics/{topic}")
+        return self.data(f"/brokers/topics/{topic}")
 
 
 @pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
+def shell(monkeypatch: pytest.MonkeyPatch) -> TopicShell:
     random.seed(7)
-    return Shell(monkeypatch)
+    return TopicShell(monkeypatch, topics)
 
 
-def test_create_list_describe(shell: Shell) -> None:
+def test_create_list_describe(shell: TopicShell) -> None:
     assert shell.run("--list") == (0, "")
     assert shell.run("--create --topic foo --replica-assignment 0:1:2,1:2:0") == (0, "Created topic foo.\n")
     assert shell.run("--create --topic bar --config retention.ms=1000 --config cleanup.policy=compact")[0] == 0
@@ -96,7 +63,7 @@ def test_create_list_describe(shell: Shell) -> None:
     assert shell.run("--describe --topics-with-overrides") == (0, overrides)
 
 
-def test_default_assignment_spreads_over_the_brokers(shell: Shell) -> None:
+def test_default_assignment_spreads_over_the_brokers(shell: TopicShell) -> None:
     shell.run("--create --topic foo --partitions 6 --replication-factor 3")
     code, out = shell.run("--describe --topic foo")
     replicas = [line.split("\t")[4].removeprefix("Replicas: ").split(",") for line in out.splitlines()[1:]]
@@ -108,7 +75,7 @@ def test_default_assignment_spreads_over_the_brokers(shell: Shell) -> None:
     assert len(shell.run("--describe --topic foo")[1].splitlines()) == 10
 
 
-def test_delete_marks(shell: Shell) -> None:
+def test_delete_marks(shell: TopicShell) -> None:
     for topic in ("bar", "bar2", "foo"):
         shell.run(f"--create --topic {topic}")
     assert shell.run("--delete --topic bar.*") == (0, "")
@@ -117,20 +84,20 @@ def test_delete_marks(shell: Shell) -> None:
     assert shell.run("--describe --topic bar")[1].splitlines()[0].endswith("\tMarkedForDeletion: true")
 
 
-def test_topics_are_chosen_by_javas_classes(shell: Shell) -> None:
+def test_topics_are_chosen_by_javas_classes(shell: TopicShell) -> None:
     for topic in ("lower", "UPPER", "x1"):
         shell.run(f"--create --topic {topic}")
     assert shell.run(r"--list --topic \p{Lower}+,\p{Upper}+") == (0, "UPPER\nlower\n")
 
 
-def test_a_topic_that_is_too_large_for_a_znode_is_named(shell: Shell) -> None:
+def test_a_topic_that_is_too_large_for_a_znode_is_named(shell: TopicShell) -> None:
     with pytest.raises(
         ZooKeeperRefused, match=r"/brokers/topics/huge would hold 2,.* bytes, more than ZooKeeper takes"
     ):
         shell.run("--create --topic huge --partitions 200000")
 
 
-def test_internal_topics_can_be_left_out(shell: Shell) -> None:
+def test_internal_topics_can_be_left_out(shell: TopicShell) -> None:
     code, out = shell.run("--create --topic __consumer_offsets")
     assert code == 0
     assert out.startswith("WARNING: Due to limitations in metric names")
@@ -177,7 +144,7 @@ def test_internal_topics_can_be_left_out(shell: Shell) -> None:
         ("--alter --topic foo --partitions 4 --replica-assignment 0,1,2,9", "Unknown broker(s) in replica assignment: 9."),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done(shell: Shell, line: str, words: str) -> None:
+def test_what_cannot_be_done(shell: TopicShell, line: str, words: str) -> None:
     shell.run("--create --topic foo --partitions 3")
     shell.run("--create --topic a.b")
     shell.run("--create --topic __consumer_offsets")
@@ -190,7 +157,7 @@ def test_what_cannot_be_done(shell: Shell, line: str, words: str) -> None:
     "line",
     ["--create --topic foo --if-not-exists", "--delete --topic x --if-exists", "--describe --topic x --if-exists"],
 )
-def test_conditions_make_it_no_error(shell: Shell, line: str) -> None:
+def test_conditions_make_it_no_error(shell: TopicShell, line: str) -> None:
     shell.run("--create --topic foo")
     assert shell.run(line) == (0, "")
 
@@ -231,7 +198,7 @@ def test_replica_assignment_as_apache_makes_it() -> None:
         assign({}, 1, 1, 0, 0)
 
 
-def test_a_topic_without_partitions_is_described_but_not_altered(shell: Shell) -> None:
+def test_a_topic_without_partitions_is_described_but_not_altered(shell: TopicShell) -> None:
     empty = b'{"version":2,"partitions":{},"adding_replicas":{},"removing_replicas":{}}'
     shell.tree.write((WriteOp(CREATE, "/brokers/topics/empty", empty),), 0)
     assert shell.run("--describe") == (0, "Topic: empty\tPartitionCount: 0\tReplicationFactor: 0\tConfigs: \n")

@@ -23,6 +23,9 @@ from tests.waiting import until
 from tests.wire_client import WireClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
+SERVER = "{server}"
+"""Stands for the address of the broker in a tool's arguments."""
+
 
 @attrs.frozen
 class Both:
@@ -42,19 +45,30 @@ class Both:
         return found
 
     def say(self, tool: str, *arguments: str) -> list[tuple[int, str]]:
-        """Exit code and output of Kafka's tool at each, without its complaints about its own logging."""
-        java = ("java", "-XX:TieredStopAtLevel=1", "-cp", f"{self.jars}/*", tool)
-        running = [
-            subprocess.Popen(
-                [*java, "--bootstrap-server", f"127.0.0.1:{port}", *arguments],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-            for port in self.ports
-        ]
+        """Exit code and output of Kafka's tool at each, without its complaints about its own logging.
+
+        It is told where to go by --bootstrap-server, unless an argument has SERVER in it.
+        """
+        running = [self._run(port, tool, *arguments) for port in self.ports]
         outputs = [process.communicate(timeout=90)[0] for process in running]
         return [(process.returncode, output) for process, output in zip(running, outputs, strict=True)]
+
+    def theirs(self, tool: str, *arguments: str) -> tuple[int, str]:
+        """The same at Apache's broker alone."""
+        process = self._run(self.ports[0], tool, *arguments)
+        output = process.communicate(timeout=90)[0]
+        return process.returncode, output
+
+    def _run(self, port: int, tool: str, *arguments: str) -> subprocess.Popen[str]:
+        java = ("java", "-XX:TieredStopAtLevel=1", "-cp", f"{self.jars}/*", tool)
+        if not any(SERVER in argument for argument in arguments):
+            arguments = ("--bootstrap-server", SERVER, *arguments)
+        return subprocess.Popen(
+            [*java, *(argument.replace(SERVER, f"127.0.0.1:{port}") for argument in arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
 
 
 def _sorted(response: Any) -> Any:

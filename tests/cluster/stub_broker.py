@@ -1,4 +1,5 @@
 """A broker that is none: it registers, answers a controller's requests at once, and notes when each had arrived.
+Replicas that are added to a partition which it leads are in the ISR at once.
 
 It lives in a process of its own, so that nobody's measurement pays for it, and is told by a pipe what to do.
 """
@@ -19,6 +20,7 @@ from kazoo.client import KazooClient
 
 from messages.requests import (
     ControlledShutdownRequest,
+    LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     PartitionError,
@@ -190,6 +192,23 @@ class _Stub:
                 raise TypeError(f"{type(request).__name__} is no request of a controller")
         connection.sendall(encode_response(header, answer))
         self._arrivals.append(Arrival(at, type(request).__name__, len(states)))
+        if isinstance(request, LeaderAndIsrRequest):
+            for state in states:
+                if state.leader == self._id and state.adding_replicas and not set(state.replicas) <= set(state.isr):
+                    self._take_in(state)
+
+    def _take_in(self, state: LeaderAndIsrPartitionState) -> None:
+        """Those that are added are in sync at once, says their leader."""
+        topic, number = state.partition
+        grown = {
+            "controller_epoch": state.controller_epoch,
+            "leader": self._id,
+            "version": 1,
+            "leader_epoch": state.leader_epoch,
+            "isr": state.replicas,
+        }
+        path = f"/brokers/topics/{topic}/partitions/{number}/state"
+        self._zk.set_async(path, json.dumps(grown).encode(), state.zk_version)
 
 
 def _frame(connection: socket.socket) -> bytes | None:

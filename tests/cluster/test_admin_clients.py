@@ -1,19 +1,34 @@
-"""Admin clients of several makes against three real nodes: topics made, enlarged, deleted, and refused."""
+"""Admin clients of several makes, and our own commands, against three real nodes: all that a broker of 2.6 serves."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
+from click.testing import CliRunner
+from confluent_kafka import ElectionType, KafkaException, Producer, TopicCollection
+from confluent_kafka import TopicPartition as LibrdkafkaPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    OffsetSpec,
+)
 from confluent_kafka.admin import NewTopic as LibrdkafkaTopic
-from kafka.admin import KafkaAdminClient, NewTopic
-from kafka.errors import InvalidReplicationFactorError, TopicAlreadyExistsError
+from kafka import TopicPartition
+from kafka.admin import ConfigResource as PythonResource
+from kafka.admin import ConfigResourceType, KafkaAdminClient, NewTopic
+from kafka.errors import InvalidReplicationFactorError, NoReassignmentInProgressError, TopicAlreadyExistsError
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
+from actors.cli.app import commands
 from tests.cluster.processes import OurNode, free_ports
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -27,6 +42,7 @@ class Cluster:
 
     ports: list[int]
     zk: KazooClient
+    connect: str
 
     @property
     def bootstrap(self) -> str:
@@ -35,6 +51,17 @@ class Cluster:
     def replicas(self, topic: str) -> dict[str, list[int]]:
         """The topic's assignment as its znode says."""
         return json.loads(self.zk.get(f"/brokers/topics/{topic}")[0])["partitions"]  # type: ignore[no-any-return]
+
+    def state(self, topic: str, partition: int) -> dict[str, Any]:
+        """A partition's leadership as its znode says."""
+        return json.loads(self.zk.get(f"/brokers/topics/{topic}/partitions/{partition}/state")[0])  # type: ignore[no-any-return]
+
+    def write(self, topic: str, count: int) -> None:
+        """So many records into partition 0, acknowledged by all."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
+        for number in range(count):
+            producer.produce(topic, b"%d" % number, partition=0)
+        assert producer.flush(30) == 0
 
     def config(self, topic: str) -> dict[str, str]:
         """The topic's overrides as their znode says."""
@@ -56,7 +83,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             nodes.append(OurNode(place / f"{node}", node, ports[node], connect))
         for node in NODES:
             until(lambda node=node: zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered", timeout=30)
-        yield Cluster(ports, zk)
+        yield Cluster(ports, zk, connect)
     finally:
         for running in nodes:
             running.kill()
@@ -121,3 +148,112 @@ def test_kafka_python_makes_and_deletes_topics(cluster: Cluster) -> None:
         until(lambda: not cluster.zk.exists("/brokers/topics/py"), what="py is gone", timeout=30)
     finally:
         admin.close()
+
+
+def test_librdkafka_asks_for_leaders_describes_and_deletes_records(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([LibrdkafkaTopic("more", 2, 3)], operation_timeout=20)["more"].result(30)
+    described = admin.describe_cluster().result(30)
+    assert sorted(node.id for node in described.nodes) == [*NODES] and described.controller.id in NODES
+    topic = admin.describe_topics(TopicCollection(["more"]))["more"].result(30)
+    assert [sorted(replica.id for replica in each.replicas) for each in topic.partitions] == [[*NODES]] * 2
+    first = LibrdkafkaPartition("more", 0)
+    for election, partitions, codes in (
+        (ElectionType.PREFERRED, [first], ["ELECTION_NOT_NEEDED"]),
+        (ElectionType.UNCLEAN, [first], ["ELECTION_NOT_NEEDED"]),
+        (ElectionType.PREFERRED, [LibrdkafkaPartition("nobody", 0)], ["UNKNOWN_TOPIC_OR_PART"]),
+        (ElectionType.PREFERRED, None, []),
+    ):
+        elected = admin.elect_leaders(election, partitions).result(30)
+        assert [error.name() for error in elected.values()] == codes
+    cluster.write("more", 5)
+    (deleted,) = admin.delete_records([LibrdkafkaPartition("more", 0, 3)]).values()
+    assert deleted.result(30).low_watermark == 3
+    (earliest,) = admin.list_offsets({first: OffsetSpec.earliest()}).values()
+    assert earliest.result(30).offset == 3
+    replaced = ConfigResource(ConfigResource.Type.TOPIC, "more", set_config={"flush.ms": "7"})
+    (future,) = admin.alter_configs([replaced]).values()  # AlterConfigs, whose overrides are all there are then
+    future.result(30)
+    assert cluster.config("more") == {"flush.ms": "7"}
+
+
+def test_kafka_python_describes_grows_configures_and_deletes_records(cluster: Cluster) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
+    try:
+        admin.create_topics([NewTopic("pym", 1, 3)], timeout_ms=20_000)
+        admin.create_partitions({"pym": 3}, timeout_ms=20_000)
+        (topic,) = admin.describe_topics(["pym"])
+        assert [each["leader_id"] in NODES for each in topic["partitions"]] == [True] * 3
+        described = admin.describe_cluster()
+        assert sorted(each["broker_id"] for each in described["brokers"]) == [*NODES]
+        for changes, incremental in (({"retention.ms": "777"}, True), ({"flush.ms": "5"}, False)):
+            wanted = PythonResource(ConfigResourceType.TOPIC, "pym", configs=changes)
+            assert admin.alter_configs([wanted], incremental=incremental) == {"topic": {"pym": "OK"}}
+        assert cluster.config("pym") == {"flush.ms": "5", "retention.ms": "777"}
+        told = admin.describe_configs([PythonResource(ConfigResourceType.TOPIC, "pym")])["topic"]["pym"]
+        assert {name: each["value"] for name, each in told.items()} == cluster.config("pym")
+        admin.reset_configs([PythonResource(ConfigResourceType.TOPIC, "pym", configs=["flush.ms"])])
+        assert cluster.config("pym") == {"retention.ms": "777"}
+        unclean = PythonResource(ConfigResourceType.BROKER, "1", configs={"unclean.leader.election.enable": "false"})
+        assert admin.alter_configs([unclean]) == {"broker": {"1": "OK"}}
+        cluster.write("pym", 5)
+        partition = TopicPartition("pym", 0)
+        assert admin.delete_records({partition: 3})[partition]["low_watermark"] == 3
+        directories = admin.describe_log_dirs(["pym"])
+        assert {each["broker"] for each in directories} == {*NODES}
+        held = [topic["name"] for each in directories for log_dir in each["log_dirs"] for topic in log_dir["topics"]]
+        assert held == ["pym"] * 3
+    finally:
+        admin.close()
+
+
+def test_kafka_python_moves_replicas_and_elects_their_preferred_leaders(cluster: Cluster) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
+    partition = TopicPartition("moved", 0)
+    try:
+        admin.create_topics([NewTopic("moved", replica_assignments={0: [0, 1]})], timeout_ms=20_000)
+        cluster.write("moved", 3)
+        assert admin.alter_partition_reassignments({partition: [2, 1]}) == {partition: None}
+        until(lambda: cluster.replicas("moved") == {"0": [2, 1]}, what="moved", timeout=30)
+        until(lambda: admin.list_partition_reassignments() == {}, what="nothing is on its way", timeout=30)
+        assert admin.alter_partition_reassignments({partition: None}) == {partition: NoReassignmentInProgressError}
+        assert admin.alter_partition_reassignments({partition: [1, 2]}) == {partition: None}
+        until(lambda: cluster.replicas("moved") == {"0": [1, 2]}, what="another order", timeout=30)
+        assert cluster.state("moved", 0)["leader"] == 2, "who leads goes on"
+        response = admin.elect_leaders(0, {"moved": [0]})
+        assert [each.error_code for each in response.replica_election_results[0].partition_result] == [0]
+        assert cluster.state("moved", 0)["leader"] == 1
+    finally:
+        admin.close()
+
+
+def test_our_commands_move_replicas_and_take_back_what_cannot_be_done(cluster: Cluster, tmp_path: Path) -> None:
+    def run(command: str, *arguments: str) -> tuple[int, str]:
+        wanted = [command, "--zookeeper", cluster.connect, *arguments]
+        result = CliRunner().invoke(commands, wanted, standalone_mode=False)
+        assert result.exception is None
+        return result.return_value, result.stdout
+
+    def plan(*replicas: int) -> tuple[str, str]:
+        rows = [{"topic": "taken", "partition": 0, "replicas": replicas}]
+        (tmp_path / "plan.json").write_text(json.dumps({"version": 1, "partitions": rows}))
+        return "--reassignment-json-file", str(tmp_path / "plan.json")
+
+    run("topics", "--create", "--topic", "taken", "--replica-assignment", "0:1")
+    until(lambda: cluster.state("taken", 0)["leader"] == 0, what="led", timeout=30, ignore=(NoNodeError,))
+    assert run("reassign-partitions", "--execute", *plan(2, 1))[0] == 0
+    until(lambda: cluster.replicas("taken") == {"0": [2, 1]}, what="moved", timeout=30)
+    until(lambda: not cluster.zk.exists("/admin/reassign_partitions"), what="the request is settled", timeout=30)
+    assert "taken-0 is completed." in run("reassign-partitions", "--verify", *plan(2, 1))[1]
+    nowhere = {"version": 1, "partitions": [{"topic": "taken", "partition": 0, "replicas": [9]}]}
+    cluster.zk.create("/admin/reassign_partitions", json.dumps(nowhere).encode())
+    until(lambda: cluster.replicas("taken") == {"0": [9, 2, 1]}, what="on its way", timeout=30)
+    assert "taken-0: replicas: 9,2,1. adding: 9. removing: 2,1." in run("reassign-partitions", "--list")[1]
+    taken_back = "Successfully cancelled partition reassignment for: taken-0"
+    assert taken_back in run("reassign-partitions", "--cancel", *plan(9))[1]
+    until(lambda: cluster.replicas("taken") == {"0": [2, 1]}, what="as before", timeout=30)
+    assert run("reassign-partitions", "--execute", *plan(1, 2))[0] == 0
+    until(lambda: cluster.replicas("taken") == {"0": [1, 2]}, what="another order", timeout=30)
+    elected = run("leader-election", "--election-type", "preferred", "--topic", "taken", "--partition", "0")
+    assert elected == (0, "Successfully completed leader election (PREFERRED) for partitions taken-0\n")
+    assert cluster.state("taken", 0)["leader"] == 1

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from click.testing import CliRunner
 from kazoo.client import KazooClient
 
+from actors.cli.app import commands
 from messages.admin_requests import (
     CreatableAssignment,
     CreatableConfig,
@@ -229,6 +232,41 @@ def test_kafkas_tools_for_replicas_and_leaders_say_the_same(both: Both, tmp_path
         assert _without_times(ours) == _without_times(theirs), arguments
 
 
+def test_our_commands_say_what_kafkas_tools_say(both: Both, tmp_path: Path) -> None:
+    """Kafka's tools about the topic `kafkas` at Apache's broker; our commands about `kafiot`, there and at ours."""
+    create_both = create(CreatableTopic("kafkas", 1, 1), CreatableTopic("kafiot", 1, 1))
+    theirs, ours = both.answers(create_both)
+    assert theirs == ours
+    files = {name: tmp_path / name for name in ("topics", "plan", "elected")}
+    for topic in ("kafkas", "kafiot"):
+        one = {"topic": topic, "partition": 0}
+        for name, document in (
+            ("topics", {"version": 1, "topics": [{"topic": topic}]}),
+            ("plan", {"version": 1, "partitions": [{**one, "replicas": [0]}]}),
+            ("elected", {"partitions": [one, {"topic": "nobody", "partition": 3}]}),
+        ):
+            files[name].with_suffix(f".{topic}").write_text(json.dumps(document))
+    plan = ("--reassignment-json-file", f"{files['plan']}.TOPIC")
+    topics = ("--topics-to-move-json-file", f"{files['topics']}.TOPIC")
+    elected = ("--path-to-json-file", f"{files['elected']}.TOPIC")
+    of_topic = ("--entity-type", "topics", "--entity-name", "TOPIC")
+    for tool, command, *arguments in (
+        (REASSIGN, "reassign-partitions", "--generate", "--broker-list", "0", *topics),
+        (REASSIGN, "reassign-partitions", "--execute", *plan, "--throttle", "5000"),
+        (REASSIGN, "reassign-partitions", "--verify", *plan),
+        (ELECT, "leader-election", "--election-type", "preferred", *elected),
+        (CONFIGS, "configs", "--alter", *of_topic, "--add-config", "cleanup.policy=[compact,delete],flush.ms=5"),
+        (CONFIGS, "configs", "--describe", *of_topic),
+    ):
+        said = both.theirs(tool, *(each.replace("TOPIC", "kafkas") for each in arguments))
+        for zookeeper in both.zookeepers:
+            wanted = [command, "--zookeeper", zookeeper, *(each.replace("TOPIC", "kafiot") for each in arguments)]
+            result = CliRunner().invoke(commands, wanted, standalone_mode=False)
+            assert _told(result.return_value, result.stdout) == _told(said[0], said[1].replace("kafkas", "kafiot")), (
+                wanted
+            )
+
+
 def test_t4_who_is_deposed_in_mid_deletion_and_elected_again_finishes_it_here_and_not_there(both: Both) -> None:
     """The last test of this file: Apache's controller is of no use after it, until its process is another.
 
@@ -256,6 +294,12 @@ def test_t4_who_is_deposed_in_mid_deletion_and_elected_again_finishes_it_here_an
         for zk in (theirs, ours):
             zk.stop()
             zk.close()
+
+
+def _told(code: int, output: str) -> tuple[int, list[str]]:
+    """What a tool tells, without the stack of what went wrong, which ours does not show."""
+    lines = [line for line in output.splitlines() if not line.startswith(("\t", "org.apache."))]
+    return code, [line for line in lines if "could not be elected" not in line]
 
 
 def _without_times(said: tuple[int, str]) -> tuple[int, list[str]]:

@@ -31,7 +31,7 @@ from messages.group_requests import (
     OffsetFetchTopic,
     SyncGroupRequest,
 )
-from tests.cluster.both import Both, both_running
+from tests.cluster.both import SERVER, Both, both_running
 from tests.waiting import until
 from tests.wire_client import WireClient
 
@@ -199,28 +199,57 @@ def test_the_same_is_said(coordinated: Both, conversation: Any) -> None:
     assert not different
 
 
+TOOLS = "org.apache.kafka.tools."
+
+
 def test_kafkas_own_tools_say_the_same(coordinated: Both, tmp_path: Path) -> None:
     """Produce, consume in a group, look at offsets, delete records: each tool's output, without times and ids."""
     deletion = tmp_path / "delete.json"
     deletion.write_text('{"version":1,"partitions":[{"topic":"tooled","partition":0,"offset":3}]}')
-    offsets, records = "org.apache.kafka.tools.GetOffsetShell", "org.apache.kafka.tools.DeleteRecordsCommand"
-    groups = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
     verified = ("--topic", "tooled", "--max-messages", "20")
     for tool, arguments in (
-        ("org.apache.kafka.tools.VerifiableProducer", (*verified, "--value-prefix", "7")),
-        (offsets, ("--topic", "tooled")),
-        (
-            "org.apache.kafka.tools.VerifiableConsumer",
-            (*verified, "--group-id", "tools", "--reset-policy", "earliest"),
-        ),
-        (groups, ("--describe", "--group", "tools")),
-        (records, ("--offset-json-file", str(deletion))),
+        ("VerifiableProducer", (*verified, "--value-prefix", "7")),
+        ("GetOffsetShell", ("--topic", "tooled")),
+        ("VerifiableConsumer", (*verified, "--group-id", "tools", "--reset-policy", "earliest")),
+        ("consumer.group.ConsumerGroupCommand", ("--timeout", "60000", "--describe", "--group", "tools")),
+        ("DeleteRecordsCommand", ("--offset-json-file", str(deletion))),
+        ("GetOffsetShell", ("--topic", "tooled", "--time", "earliest")),
     ):
-        (their_code, theirs), (our_code, ours) = coordinated.say(tool, *arguments)
-        assert (our_code, _steady(ours)) == (their_code, _steady(theirs)), (tool, arguments)
+        same(coordinated, tool, *arguments)
+
+
+@pytest.mark.parametrize("asked", [("--topic-list", "grouped,nowhere"), ("--broker-list", "0,7")])
+def test_kafkas_tool_of_log_directories_says_the_same(coordinated: Both, asked: tuple[str, ...]) -> None:
+    same(coordinated, "LogDirsCommand", "--describe", *asked)
+
+
+def same(both: Both, tool: str, *arguments: str) -> None:
+    (their_code, theirs), (our_code, ours) = both.say(TOOLS + tool, *arguments)
+    assert (our_code, _steady(ours)) == (their_code, _steady(theirs)), (tool, arguments)
 
 
 def _steady(said: str) -> list[str]:
     """The lines, without what differs from run to run, in an order."""
-    said = re.sub(r'"(timestamp|avg_throughput|target_throughput)":[\d.]+', "", said)
+    said = re.sub(r'"(timestamp|avg_throughput|target_throughput|size)":[\d.]+', "", said)
+    said = re.sub(r'"logDir":"[^"]*"', "", said)
     return sorted(re.sub(r"127.0.0.1:\d+", "", said).splitlines())
+
+
+def test_kafkas_tools_of_performance_count_the_same(coordinated: Both) -> None:
+    written = ("--topic", "grouped", "--num-records", "2000", "--record-size", "100", "--throughput", "-1")
+    said = coordinated.say(TOOLS + "ProducerPerformance", *written, "--producer-props", f"bootstrap.servers={SERVER}")
+    theirs, ours = (
+        (code, re.sub(r"\d+\.?\d* (?!records sent)", "N ", words).splitlines()[-1:]) for code, words in said
+    )
+    assert ours == theirs
+    assert ours[1][0].startswith("2000 records sent, N ")
+    read = ("--topic", "grouped", "--messages", "2000", "--timeout", "60000", "--group", "performance")
+    said = coordinated.say(TOOLS + "ConsumerPerformance", *read)
+    tables = [(code, [line.split(", ") for line in words.splitlines()]) for code, words in said]
+    for code, (head, row) in tables:
+        assert code == 0
+        assert [row[head.index(name)] for name in ("data.consumed.in.MB", "data.consumed.in.nMsg")] == [
+            "0.1907",
+            "2000",
+        ]
+    assert tables[0][1][0] == tables[1][1][0]

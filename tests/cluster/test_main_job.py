@@ -259,6 +259,6 @@ def test_the_summary_shows_the_failover(job: Job, tmp_path: Path) -> None:
     assert (first["was_controller"], first["ending"]) == (True, "killed")
     led = {name for name, state in job.before.items() if json.loads(state)["leader"] == job.killed}
     assert first["partitions"] == len(led)
-    assert first["seen_at"] - first["died_at"] > 3.0, "the session lasts six seconds"
-    without = {f"{row['topic']}-{row['partition']}": row["longest"] for row in summary["unavailable"]}
+    assert first["seen_s"] > 3.0, "the session lasts six seconds"
+    without = {f"{row['topic']}-{row['partition']}": row["longest_s"] for row in summary["unavailable"]}
     assert led and all(without[name] > 3.0 for name in led)

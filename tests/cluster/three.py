@@ -1,18 +1,21 @@
-"""Three of our nodes as real processes on an embedded ZooKeeper, and what ZooKeeper and their disks say of them."""
+"""Three nodes as real processes on an embedded ZooKeeper, and what ZooKeeper and their disks say of them.
+
+They are ours, but for those that a test wants to be Apache's.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 from kazoo.client import KazooClient
 
-from tests.cluster.processes import OurNode, free_ports, run_ours
+from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -21,25 +24,26 @@ NODES = (0, 1, 2)
 
 @attrs.define
 class Three:
-    """Three nodes; `settings` are theirs, dots written as two underscores."""
+    """Three nodes; `settings` are theirs, dots written as two underscores. `apache`: which run from what jars."""
 
     place: Path
     connect: str
     ports: list[int]
     zk: KazooClient
-    nodes: dict[int, OurNode]
+    apache: Mapping[int, Path]
     settings: dict[str, object]
+    nodes: dict[int, Running] = attrs.field(factory=dict)
 
     @classmethod
     @contextlib.contextmanager
-    def running(cls, place: Path, **settings: object) -> Iterator[Three]:
+    def running(cls, place: Path, apache: Mapping[int, Path] | None = None, **settings: object) -> Iterator[Three]:
         """Three nodes that run, with their ZooKeeper, as long as the context."""
         server = EmbeddedZooKeeper(place / "zookeeper")
         server.start()
         connect = f"127.0.0.1:{server.port}"
         zk = KazooClient(connect)
         zk.start(20)
-        made = cls(place, connect, free_ports(3), zk, {}, settings)
+        made = cls(place, connect, free_ports(3), zk, apache or {}, settings)
         try:
             for node in NODES:
                 made.start(node)
@@ -57,8 +61,12 @@ class Three:
 
     def start(self, node: int) -> None:
         """Start a node, and wait until it is registered."""
-        self.nodes[node] = OurNode(self.place / f"{node}", node, self.ports[node], self.connect, **self.settings)
-        until(lambda: self.zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered", timeout=30)
+        place = (self.place / f"{node}", node, self.ports[node], self.connect)
+        if node in self.apache:
+            self.nodes[node] = ApacheBroker(self.apache[node], *place, **self.settings)
+        else:
+            self.nodes[node] = OurNode(*place, **self.settings)
+        until(lambda: self.zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered", timeout=120)
 
     def create(self, topic: str, partitions: int) -> None:
         done = run_ours(

@@ -22,23 +22,34 @@ TIMERS = (
 )
 """Kafka's, without their RateAndTimeMs (controller.md 8)."""
 
-DASHBOARDS = (
-    "kafka_controller_kafkacontroller_activecontrollercount",
-    "kafka_controller_kafkacontroller_offlinepartitionscount",
+STRIMZI = {
+    "dashboard, Brokers Online: count": "kafka_server_replicamanager_leadercount",
+    "dashboard, Active Controllers: sum": "kafka_controller_kafkacontroller_activecontrollercount",
+    "dashboard, Unclean Leader Election Rate: sum": "kafka_controller_controllerstats_uncleanleaderelections_total",
+    "dashboard, Online Replicas: sum": "kafka_server_replicamanager_partitioncount",
+    "dashboard, Under Replicated Partitions: sum": "kafka_server_replicamanager_underreplicatedpartitions",
+    "dashboard, Partitions at minimum ISR: sum": "kafka_cluster_partition_atminisr",
+    "dashboard, Partitions under minimum ISR: sum": "kafka_cluster_partition_underminisr",
+    "dashboard, Offline Partitions Count: sum": "kafka_controller_kafkacontroller_offlinepartitionscount",
+    "alert, UnderReplicatedPartitions: > 0": "kafka_server_replicamanager_underreplicatedpartitions",
+    "alert, AbnormalControllerState: sum != 1": "kafka_controller_kafkacontroller_activecontrollercount",
+    "alert, OfflinePartitions: sum > 0": "kafka_controller_kafkacontroller_offlinepartitionscount",
+    "alert, UnderMinIsrPartitionCount: > 0": "kafka_server_replicamanager_underminisrpartitioncount",
+    "alert, OfflineLogDirectoryCount: > 0": "kafka_log_logmanager_offlinelogdirectorycount",
+}
+"""All queries of Strimzi's Kafka dashboard and alerts about controller and replication, and the series they ask for."""
+
+KIN = (
     "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
     "kafka_controller_kafkacontroller_globalpartitioncount",
     "kafka_controller_kafkacontroller_globaltopiccount",
     "kafka_controller_kafkacontroller_topicstodeletecount",
     "kafka_controller_kafkacontroller_replicastodeletecount",
     "kafka_controller_kafkacontroller_controllerstate",
-    "kafka_controller_controllerstats_uncleanleaderelections_total",
     "kafka_controller_controllereventmanager_eventqueuesize",
     "kafka_controller_controllerchannelmanager_queuesize",
-    "kafka_server_replicamanager_leadercount",
-    "kafka_server_replicamanager_partitioncount",
-    "kafka_server_replicamanager_underreplicatedpartitions",
 )
-"""Gauges that the queries of Strimzi's Kafka dashboard and alerts ask for, and their kin."""
+"""What others ask of a controller."""
 
 
 def of(node: Node, name: str, event: str | None = None) -> list[Sample]:
@@ -59,11 +70,23 @@ def test_dashboards_find_their_series(world: World) -> None:
     world.topic("t", (2, 1))
     world.lose(2)
     world.broker(2)
-    assert {name for name, _ in node.gauges} >= set(DASHBOARDS)
+    assert {name for name, _ in node.gauges} >= {*STRIMZI.values(), *KIN}
     assert of(node, TIMER.format("leaderelectionrateandtimems"))
     assert of(node, "kafka_controller_controllerchannelmanager_requestrateandqueuetimems") == []
     queued = [sample.labels for sample in node.samples if sample.name.endswith("requestrateandqueuetimems")]
     assert (("broker_id", "2"),) in queued
+
+
+def test_ev1_the_queue_has_its_figures_as_long_as_the_process_lives(world: World) -> None:
+    """They come with the process, not with a term; a node's figures are kept in its process, and go with it."""
+    node = world.node(1)
+    other = world.node(2)
+    for each in (node, other):
+        assert each.gauge("activecontrollercount") == (each is node)
+        assert each.gauges["kafka_controller_controllereventmanager_eventqueuesize", ()] == 0
+        assert of(each, EVENT_QUEUE_TIME)
+    world.stop(other)
+    assert other.gauges["kafka_controller_controllereventmanager_eventqueuesize", ()] == 0
 
 
 def test_ev4_an_event_is_timed_under_its_state_and_its_own_name(world: World) -> None:

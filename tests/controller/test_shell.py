@@ -8,8 +8,25 @@ import subprocess
 import sys
 from pathlib import Path
 
-from actors.core.controller.events import HANDLERS
+import attrs
+import pytest
+
+from actors.core.controller.events import HANDLERS, REQUESTS
 from actors.runtime import Delivery
+from messages.admin_requests import (
+    AlterPartitionReassignmentsRequest,
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    GrowingTopic,
+    ListPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from messages.apis import API_BY_REQUEST
+from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.events import (
     EVENTS,
@@ -23,7 +40,13 @@ from messages.events import (
     Startup,
     UpdateMetadataResponseReceived,
 )
-from messages.requests import LeaderAndIsrResponse, PartitionError, UpdateMetadataResponse
+from messages.network import ClientRequest
+from messages.requests import (
+    ControlledShutdownRequest,
+    LeaderAndIsrResponse,
+    PartitionError,
+    UpdateMetadataResponse,
+)
 from messages.store import CREATE_SEQUENTIAL, DELETE, WriteOp
 from messages.zookeeper import EnsurePaths
 from tests.controller.world import World, good_answer
@@ -33,22 +56,58 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_event_is_handled() -> None:
-    about_the_term = {Startup, ControllerChange, Reelect, SessionExpired, ControllerShutdown}
-    assert set(EVENTS) == set(HANDLERS) | about_the_term
+    assert set(EVENTS) == set(HANDLERS) | set(ABOUT_THE_TERM) and set(REFUSED) == set(REQUESTS)
     assert [event for event in EVENTS if not isinstance(event.state, ControllerState)] == []
 
 
-def test_events_find_a_candidate_that_is_not_active_deaf(world: World) -> None:
+ABOUT_THE_TERM = (Startup, ControllerChange, Reelect, SessionExpired, ControllerShutdown)
+"""What every candidate looks at, active or not; whatever else there is, only the active controller does."""
+
+FIELDS = {
+    "broker_id": 0,
+    "topic": "t",
+    "partition": 0,
+    "error_code": 0,
+    "deleted": (TopicPartition("t", 0),),
+    "response": LeaderAndIsrResponse(0, (PartitionError(TopicPartition("t", 0), 56),)),
+}
+
+
+@pytest.mark.parametrize("kind", [*EVENTS, *REQUESTS], ids=lambda kind: kind.__name__)
+def test_who_is_not_active_ignores_what_is_not_about_the_term(world: World, kind: type) -> None:
+    """Each event of controller.md 1.4 and 1.5: ignored, or run ("I: runs"); a request is refused by name."""
     world.node(0)
     other = world.node(1)
+    partitions = world.topic("t", (0, 1))
     world.wire.clear()
-    for event_class in HANDLERS:
-        if event_class.watch is None:
-            continue
-        fields = {"broker_id": 0, "topic": "t", "partition": 0}
-        names = [a.name for a in event_class.__attrs_attrs__]
-        other.send(event_class(**{name: value for name, value in fields.items() if name in names}))
-    assert world.wire == [] and not other.context.topics
+    asked: list[object] = []
+    submit = other.store.submit
+    other.store.submit = lambda request: (asked.append(request), submit(request))  # type: ignore[method-assign, func-returns-value]
+    if kind in REQUESTS:
+        request = REFUSED[kind]
+        other.send(Forwarded(world.client, ClientRequest(7, 1, "test", "PLAINTEXT", request)), world.client)
+        assert world.responses[-1].response == API_BY_REQUEST[kind].refusal(request, API_BY_REQUEST[kind].elsewhere)
+    else:
+        names = [field.name for field in attrs.fields(kind)]  # type: ignore[arg-type]
+        other.send(kind(**{name: value for name, value in FIELDS.items() if name in names}))
+    looks = kind in (Startup, ControllerChange, Reelect)
+    assert bool(asked) is looks, "it looks at /controller, and at nothing else"
+    assert world.wire == [] and not other.context.active and not other.context.topics
+    assert world.controller() == (0, 1) and world.led(partitions[0]) == (0, 0, (0, 1))
+
+
+REFUSED = {
+    ControlledShutdownRequest: ControlledShutdownRequest(3, 0),
+    AlterPartitionReassignmentsRequest: AlterPartitionReassignmentsRequest(
+        0, 1000, (ReassignableTopic("t", (ReassignablePartition(0, (1, 0)),)),)
+    ),
+    ListPartitionReassignmentsRequest: ListPartitionReassignmentsRequest(0, 1000, None),
+    ElectLeadersRequest: ElectLeadersRequest(2, 0, None, 1000),
+    CreateTopicsRequest: CreateTopicsRequest(5, (CreatableTopic("u", 1, 1),), 1000),
+    DeleteTopicsRequest: DeleteTopicsRequest(4, ("t",), 1000),
+    CreatePartitionsRequest: CreatePartitionsRequest(2, (GrowingTopic("t", 2),), 1000),
+}
+"""What a client asks of the controller, one request of each kind."""
 
 
 def test_answers_of_a_channel_that_is_closed_are_dropped(world: World) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.core.replica_assignment import extend
 from messages.admin_requests import (
     CreatableAssignment,
     CreatableConfig,
@@ -17,6 +18,7 @@ from messages.admin_requests import (
     WantedReplicas,
 )
 from messages.broker import Forwarded, MergeMetadata
+from messages.cluster import TopicPartition
 from messages.conversation import SLICE, Ask
 from messages.errors import (
     INVALID_CONFIG,
@@ -174,6 +176,19 @@ def test_a_large_topic_is_planned_in_slices_and_one_beyond_all_bounds_not_at_all
     world.topic("t", (1,))
     ask(world, node, grow(GrowingTopic("t", 2**31 - 1)))
     assert codes(world) == {"t": INVALID_PARTITIONS}
+
+
+def test_a_topic_grows_by_thousands_in_slices(world: World) -> None:
+    """Nobody waits for the whole of it: not the node, not the bridge that writes the znode."""
+    node = cluster(world)
+    world.topic("t", (1, 2))
+    world.run()
+    count = 2 * SLICE + 7
+    ask(world, node, grow(GrowingTopic("t", count)))
+    grown = world.replicas("t")
+    assert [*grown] == list(range(count))
+    assert tuple(grown.values())[1:] == extend(dict.fromkeys(range(3)), (1, 2), 1, count - 1)
+    assert world.state(TopicPartition("t", count - 1)) is not None, "and led"
 
 
 REFUSED = [

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from actors.core.controller.states import PartitionState
 from messages.cluster import EPOCH_DURING_DELETE, PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.errors import KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH
 from messages.requests import (
@@ -178,39 +181,6 @@ def test_dt2_a_deletion_waits_for_a_dead_broker(world: World) -> None:
     assert node.gauge("topicsineligibletodeletecount") == 0
 
 
-def test_a_broker_that_dies_in_mid_deletion_and_comes_back(world: World) -> None:
-    world.node(1)
-    world.answers[2] = silent_on_deletion()
-    world.broker(2)
-    world.topic("t", (1, 2))
-    world.delete("t")
-    assert world.topics() == ("t",)
-    world.lose(2)
-    assert world.topics() == ("t",)
-    del world.answers[2]
-    world.broker(2)
-    assert world.topics() == world.deletions() == ()
-
-
-def test_a_broker_that_comes_back_before_the_others_are_done(world: World) -> None:
-    """Ineligible -> Online is legal, and the topic is in progress: its replicas start when the last one reports."""
-    node = world.node(1)
-    for broker_id in (2, 3):
-        world.broker(broker_id)
-    world.topic("t", (1, 2, 3))
-    world.lose(2)
-    held: list[Any] = []
-    world.answers[3] = holding(held)
-    world.delete("t")
-    world.wire.clear()
-    world.broker(2)
-    assert stops(world, 2) == []
-    assert node.context.deletions.ineligible == ()
-    world.answers.clear()
-    world.bounce(3)
-    assert world.topics() == world.deletions() == ()
-
-
 def test_a_replica_that_cannot_be_deleted_waits_for_its_broker(world: World) -> None:
     node = world.node(1)
     world.broker(2)
@@ -293,6 +263,20 @@ def test_partitions_added_to_a_topic_being_deleted_go_out_again(world: World) ->
     assert world.topics() == ()
 
 
+def test_a_partition_without_replicas_is_new_when_it_gets_some(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """controller.md 1.4.10: what counts is that nobody replicates it, not that nobody has heard of it."""
+    node = world.node(1)
+    world.broker(2)
+    (empty,) = world.topic("t", ())
+    assert world.state(empty) is None and node.context.partition_state(empty) is PartitionState.NEW
+    caplog.clear()
+    grow(world, "t", (2, 1))
+    assert world.led(empty) == (2, 0, (2, 1))
+    assert not [record for record in caplog.records if "Invalid state change" in record.getMessage()]
+    grow(world, "t", (1, 2))
+    assert world.led(empty) == (2, 0, (2, 1)), "other replicas are a reassignment's"
+
+
 def test_dt12_a_cluster_that_does_not_delete(world: World) -> None:
     first, second = (world.node(n, delete_topic_enable=False) for n in (0, 1))
     (partition,) = world.topic("t", (0, 1))
@@ -304,13 +288,6 @@ def test_dt12_a_cluster_that_does_not_delete(world: World) -> None:
     assert second.context.active and world.deletions() == () and world.topics() == ("t",)
     assert world.led(partition) == (0, 0, (0, 1))
     first.store.reconnect()
-
-
-def test_requests_for_unknown_topics_are_removed(world: World) -> None:
-    world.node(0)
-    world.zk.write((WriteOp(CREATE, paths.delete_topic("nothing")),), 0)
-    world.run()
-    assert world.deletions() == ()
 
 
 def test_a_topic_being_deleted_that_somebody_removes_is_finished(world: World) -> None:
@@ -336,16 +313,6 @@ def test_many_topics_are_deleted_together(world: World) -> None:
     world.run()
     assert world.topics() == world.deletions() == ()
     assert node.gauge("globalpartitioncount") == 0
-
-
-def silent_on_deletion() -> Callable[[Any], Any]:
-    """A broker that never answers a deletion."""
-
-    def answer(request: Any) -> Any:
-        deleting = isinstance(request, StopReplicaRequest) and request.partition_states[0].delete_partition
-        return None if deleting else good_answer(request)
-
-    return answer
 
 
 def holding(held: list[Any]) -> Callable[[Any], Any]:

@@ -239,6 +239,8 @@ class World:
         self.closed: list[str] = []
         self.responses: list[Any] = []
         self.answers: dict[int, Callable[[Any], Any]] = {}
+        self.unanswered: dict[int, tuple[ActorAddress, Transmit, Any]] = {}
+        """The last request of each broker that has kept it to itself, and the channel that waits."""
         self.expected_failures = 0
         self._parts: dict[str, list[Any]] = {}
         """What came ahead of a channel's request."""
@@ -271,6 +273,13 @@ class World:
         """End its session and register it anew before anybody looks."""
         self.brokers.pop(broker_id).close()
         self.broker(broker_id)
+
+    def release(self, broker_id: int) -> None:
+        """The broker does what it has kept to itself, and answers as others do from now on."""
+        del self.answers[broker_id]
+        channel, asked, request = self.unanswered.pop(broker_id)
+        self.base.inject(channel, Received(asked.channel, asked.correlation_id, good_answer(request)), self.network)
+        self.run()
 
     def run(self, seconds: float = 1.0) -> None:
         """Let everything happen, and time pass."""
@@ -371,6 +380,8 @@ class World:
         self.transmits.append(message)
         self.wire.append((broker_id, request))
         answer = self.answers.get(broker_id, good_answer)(request)
+        if answer is None:
+            self.unanswered[broker_id] = sender, message, request
         if isinstance(answer, Exception):
             outcome = TransmitFailed(message.channel, message.correlation_id, str(answer))
             self.base.inject(sender, outcome, self.network)

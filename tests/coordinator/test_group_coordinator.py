@@ -160,8 +160,8 @@ def test_who_waits_hears_that_the_coordinator_is_another(world: World) -> None:
 
 
 def test_more_than_one_read_makes_a_load(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.coordinator.group_coordinator.READ_BYTES", 300)
-    monkeypatch.setattr("actors.coordinator.group_coordinator.GROUPS_AT_ONCE", 2)
+    monkeypatch.setattr("actors.coordinator.group_loader.READ_BYTES", 300)
+    monkeypatch.setattr("actors.coordinator.group_loader.GROUPS_AT_ONCE", 2)
     world.coordinate(*range(4))
     groups = [f"group-{number}" for number in range(12)]
     for number, group in enumerate(groups):

@@ -61,6 +61,19 @@ def test_what_is_spread_in_slices_is_spread_as_in_one(
     assert tuple(sliced) == assign(brokers, partitions, factor, start, start)
 
 
+@given(st.text("012", min_size=1, max_size=6), st.integers(1, 12), st.integers(1, 40), st.integers(1, 9), st.data())
+def test_what_is_added_in_slices_is_added_as_in_one(
+    racks: str, existing: int, added: int, size: int, data: st.DataObject
+) -> None:
+    brokers = on(racks)
+    ids = [*brokers]
+    partition_0 = data.draw(st.permutations(ids))[: data.draw(st.integers(1, len(ids)))]
+    sliced: list[tuple[int, ...]] = []
+    while len(sliced) < added:
+        sliced += extend(brokers, partition_0, existing, min(size, added - len(sliced)), len(sliced))
+    assert tuple(sliced) == extend(brokers, partition_0, existing, added)
+
+
 def test_racks_of_some_brokers_only_are_refused() -> None:
     with pytest.raises(Refused, match="Not all brokers have rack information"):
         assign({0: "a", 1: None}, 1, 1, 0, 0)

@@ -16,9 +16,12 @@ WHEN = {
     "StateWritten": "a partition's state is written",
     "EpochWritten": "the epoch is written",
     "Ordered": "a controller's request is sent",
+    "ControllerDeleted": "/controller is deleted",
+    "Handled": "a controller has dealt with it",
     "Failed": "a handler fails",
     "Marked": "a high watermark moves",
     "Rested": "the cluster was left alone",
+    "Answered": "the cluster was left alone, and asked",
 }
 
 
@@ -56,7 +59,10 @@ def _museum() -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- |"
     for incident in INCIDENTS:
         bug = " ".join((incident.put.__doc__ or "").split())
-        yield f"| {incident.name} | {incident.jira} | {bug} | {incident.breaks} | {incident.seeds or 'not measured'} |"
+        yield f"| {incident.name} | {incident.jira} | {bug} | {incident.breaks} | {incident.seeds} |"
+    yield ""
+    yield "`what breaks` is seen in the incident's scenario; how many seeds it takes is counted by `python -m"
+    yield "tests.simulation.museum`, and changes with whatever changes a run."
 
 
 if __name__ == "__main__":

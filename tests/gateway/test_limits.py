@@ -15,6 +15,7 @@ from actors.gateway import listener as listening
 from actors.gateway.connection import Connection
 from actors.gateway.limits import LINES_PER_SECOND, Allowance, ConnectionCount, Files, MemoryPool, PeerLog
 from actors.gateway.listener import ListenerGateway
+from actors.gateway.stream import USUAL
 from actors.runtime import LocalBase
 from messages.apis import APIS, Api
 from messages.cluster import Endpoint, TopicPartition
@@ -337,6 +338,33 @@ def test_a_size_that_will_be_refused_takes_nothing_of_the_pool_while_it_waits_fo
         assert await client.is_closed()
 
     run_with_gateway(scenario, queued_max_request_bytes=100_000)
+
+
+BAD = {
+    "a size that cannot be": struct.pack(">ihh", 2**31 - 1, 0, 8),
+    "a negative size": struct.pack(">ihh", -7, 0, 8),
+    "no request": struct.pack(">ihhih", 10, 0, 8, 2, 5),
+    "an unknown API": struct.pack(">ihhih", 10, 999, 0, 2, -1),
+    "a request that is too large": struct.pack(">ihh", 60_000, 3, 8),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("behind", (b"", bytes(3 * USUAL)), ids=("alone", "with much behind it"))
+def test_what_waits_is_answered_before_what_is_bad_behind_it_closes_the_connection(bad: bytes, behind: bytes) -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        base.inject(gateway.address, ServeClients(handler))
+        client = await Client.of(gateway)
+        client.writer.write(encode_request(ProduceRequest(8, None, -1, 1000, ()), 1, "x"))
+        await eventually(lambda: len(seen) == 1)
+        client.writer.write(bad + behind)
+        await turns()
+        base.inject(gateway.address, ClientResponse(seen[0].connection, 1, ProduceResponse(())))
+        assert decode_response(ProduceRequest, 8, await client.frame()) == (1, ProduceResponse(()))
+        assert await client.is_closed()
+        assert len(seen) == 1
+
+    run_with_gateway(scenario, trace_client_request_max_bytes=50_000)
 
 
 # ---------------------------------------------------------------------------------------------------- the control plane

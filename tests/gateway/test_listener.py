@@ -20,9 +20,9 @@ from actors.gateway.stream import FrameBuffer
 from actors.runtime import LocalBase, RealClock
 from messages.apis import ADVERTISED, API_BY_KEY
 from messages.cluster import Endpoint
-from messages.data_requests import ProduceRequest, ProduceResponse
+from messages.data_requests import FetchRequest, ProduceRequest, ProduceResponse
 from messages.errors import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION
-from messages.network import ClientRequest, ClientResponse, CloseClient
+from messages.network import ClientGone, ClientRequest, ClientResponse, CloseClient
 from messages.node import NodeSettings, ServeClients
 from messages.requests import (
     ApiVersionsRequest,
@@ -276,6 +276,23 @@ def test_a_connection_is_closed_on_request() -> None:
         await eventually(lambda: len(seen) == 2)
         assert seen[1].client_id == "other", "an answer that comes too late does no harm"
         other.close()
+
+    run_with_gateway(scenario)
+
+
+def test_it_is_told_that_nobody_waits_for_a_fetch_any_more() -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
+        base.inject(gateway.address, ServeClients(handler))
+        for id, request in enumerate((FetchRequest(11, -1, 60_000, 1, ()), MetadataRequest(8, (), False)), 1):
+            _, writer = await asyncio.open_connection("127.0.0.1", gateway.ports["PLAINTEXT"])
+            writer.write(encode_request(request, id, "x"))
+            await eventually(lambda id=id: seen and seen[-1].correlation_id == id)
+            writer.close()
+            await eventually(lambda: not gateway._connections)
+            await turns()
+            if id == 1:
+                assert seen.pop() == ClientGone(seen[0].connection)
+        assert len(seen) == 2, "nobody hears of a connection on which no fetch waits"
 
     run_with_gateway(scenario)
 

@@ -10,19 +10,24 @@ from typing import Any
 import pytest
 from thespian.actors import ActorAddress
 
+from actors.gateway import idle_polls
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.memory_network import MemoryNetwork
 from actors.gateway.network import NetworkGateway
 from actors.node.assembly import Listener, Network
 from actors.runtime import LocalBase, RealClock, VirtualScheduler
-from messages.cluster import Endpoint
+from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import Answer, Ask
+from messages.data_requests import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from messages.network import (
     ClientRequest,
     ClientResponse,
     CloseClient,
     CloseConnection,
+    Interrupt,
     Received,
+    Rouse,
+    Roused,
     Transmit,
     TransmitFailed,
 )
@@ -246,3 +251,111 @@ def test_channels_do_not_wait_for_one_another(open_world: World) -> None:
     for arrived in (second, first):
         open_world.answer(ClientResponse(arrived.connection, arrived.correlation_id, RESPONSE))
         assert open_world.outcome().correlation_id == arrived.correlation_id
+
+
+# ------------------------------------------------------------------------------------------------ idle polls
+
+SESSION, TP = 5, TopicPartition("t", 0)
+NOTHING = FetchResponse((), 0, SESSION)
+SOMETHING = FetchResponse((FetchedPartition(TP, 0, 7, 7, 0),), 0, SESSION)
+
+
+def poll(epoch: int, *parts: FetchPartition, wait_ms: int = 20) -> FetchRequest:
+    """A request of the session; an idle poll unless it names something."""
+    return FetchRequest(11, 1, wait_ms, 1, parts, session_id=SESSION, session_epoch=epoch)
+
+
+def ask(world: World, request: FetchRequest, id: int, again: bool = False) -> None:
+    transmit = Transmit("c", world.endpoint, id, "client", request, 10.0, again=again)
+    world.tell(world.caller, world.network.address, transmit, world.me)
+
+
+def answer(world: World, arrived: ClientRequest, response: FetchResponse, rest: int = 0) -> None:
+    world.answer(ClientResponse(arrived.connection, arrived.correlation_id, response, rest))
+
+
+def test_an_idle_poll_is_repeated_until_there_is_something(open_world: World) -> None:
+    ask(open_world, poll(2**31 - 2), 4, again=True)
+    for id, epoch, response in ((4, 2**31 - 2, NOTHING), (5, 2**31 - 1, NOTHING), (6, 1, SOMETHING)):
+        arrived = open_world.request()
+        assert (arrived.correlation_id, arrived.request) == (id, poll(epoch))
+        answer(open_world, arrived, response)
+    assert open_world.outcome() == Received("c", 6, SOMETHING)
+    assert not open_world.outcomes and not open_world.requests
+
+
+@pytest.mark.parametrize("what", ["it names a partition", "not wanted", "another session", "an error"])
+def test_nothing_else_is_repeated(open_world: World, what: str) -> None:
+    parts = (FetchPartition(TP, 0, 1),) if what == "it names a partition" else ()
+    ask(open_world, poll(3, *parts), 1, again=what != "not wanted")
+    response = {"another session": FetchResponse((), 0, 6), "an error": FetchResponse((), 70, SESSION)}
+    answer(open_world, open_world.request(), response.get(what, NOTHING))
+    assert open_world.outcome() == Received("c", 1, response.get(what, NOTHING))
+
+
+def test_what_is_repeated_ends_when_it_is_interrupted(open_world: World) -> None:
+    ask(open_world, poll(1), 1, again=True)
+    answer(open_world, open_world.request(), NOTHING)
+    arrived = open_world.request()
+    open_world.tell(open_world.caller, open_world.network.address, Interrupt("c"), open_world.me)
+    answer(open_world, arrived, NOTHING)
+    assert open_world.outcome() == Received("c", 2, NOTHING)
+    ask(open_world, poll(3), 3, again=True)
+    for id in (3, 4):
+        arrived = open_world.request()
+        assert arrived.correlation_id == id, "an interrupt is for what was under way"
+        answer(open_world, arrived, NOTHING)
+
+
+def test_the_idle_polls_of_a_session_that_rests_are_answered_without_its_actor(open_world: World) -> None:
+    ask(open_world, poll(1), 1)
+    answer(open_world, open_world.request(), NOTHING, rest=2)
+    assert open_world.outcome() == Received("c", 1, NOTHING)
+    for epoch in range(2, 7):
+        began = open_world.called.clock.now()
+        ask(open_world, poll(epoch), epoch)
+        assert open_world.outcome() == Received("c", epoch, NOTHING)
+        assert open_world.called.clock.now() - began > 0.019, "no sooner than it would have been"
+    assert not open_world.requests
+
+
+def test_a_session_that_is_roused_gives_back_the_poll_that_waits(open_world: World) -> None:
+    ask(open_world, poll(1), 1)
+    answer(open_world, open_world.request(), NOTHING, rest=2)
+    open_world.outcome()
+    ask(open_world, poll(2), 2)
+    open_world.outcome()
+    before = open_world.called.clock.now()
+    ask(open_world, poll(3, wait_ms=20_000), 3)
+    open_world.barrier()
+    open_world.answer(Rouse(SESSION))
+    roused: Any = open_world.request()
+    assert (roused.session_id, roused.epoch) == (SESSION, 3) and roused.used_at >= before
+    arrived = open_world.request()
+    assert arrived.request.session_epoch == 3 and 0 < arrived.request.max_wait_ms <= 20_000
+    answer(open_world, arrived, SOMETHING)
+    assert open_world.outcome() == Received("c", 3, SOMETHING)
+    open_world.answer(Rouse(SESSION))
+    open_world.barrier()
+
+
+@pytest.mark.parametrize("request_", [poll(3), poll(2, FetchPartition(TP, 0, 1)), poll(0), poll(-1)])
+def test_what_is_no_idle_poll_of_a_session_ends_its_rest(open_world: World, request_: FetchRequest) -> None:
+    ask(open_world, poll(1), 1)
+    answer(open_world, open_world.request(), NOTHING, rest=2)
+    open_world.outcome()
+    ask(open_world, request_, 2)
+    roused: Any = open_world.request()
+    assert (type(roused), roused.session_id, roused.epoch) == (Roused, SESSION, 2)
+    assert open_world.request().request == request_
+
+
+def test_a_reader_that_polls_no_more_does_not_rest(open_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle_polls, "SILENCE", 0.05)
+    ask(open_world, poll(1), 1)
+    answer(open_world, open_world.request(), NOTHING, rest=2)
+    open_world.outcome()
+    answered = open_world.called.clock.now()
+    roused: Any = open_world.request()
+    assert (type(roused), roused.session_id, roused.epoch) == (Roused, SESSION, 2)
+    assert roused.used_at <= answered

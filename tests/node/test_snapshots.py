@@ -21,7 +21,7 @@ from zk_bridge.memory_store import MemoryStore
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three nodes: topics come and go, the controller changes; only the end of the record is kept."""
     place = tmp_path_factory.mktemp("lived")
-    world = World.of(place, trace_max_bytes=200_000)
+    world = World.of(place, trace_max_bytes=120_000)
     world.scheduler.run(5.0)
     for chapter in range(8):
         create_topic(world.zookeeper)

@@ -25,6 +25,7 @@ from actors.broker.request_handler import RequestHandlerActor
 from actors.controller.channel import BrokerChannelActor
 from actors.controller.controller import ControllerActor
 from actors.controller.topic_deletion import TopicDeletionActor
+from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.node.assembly import Node
 from actors.node.node import NodeActor
@@ -43,6 +44,7 @@ ACTORS = {
     AutoTopicCreationActor,
     ConfigsActor,
     DynamicConfigActor,
+    CoordinatorFinderActor,
     GroupCoordinatorActor,
     IsrKeeperActor,
     PartitionRequestsActor,

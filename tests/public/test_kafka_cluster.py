@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,13 +145,17 @@ def test_what_cannot_be_is_said() -> None:
         ({"broker.id": 7}, "broker.id is set for each node by the cluster itself"),
     ],
 )
-def test_wrong_settings_are_named(settings: dict[str, object], words: str) -> None:
+def test_wrong_settings_are_named_and_leave_nothing_behind(
+    settings: dict[str, object], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(ClusterError, match=words.replace("?", r"\?")):
         KafkaCluster(settings=settings).start()
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_dies_is_an_error_and_not_taken_again() -> None:
-    cluster = KafkaCluster().start()
+def test_a_process_that_dies_is_an_error_and_not_taken_again(tmp_path: Path) -> None:
+    cluster = KafkaCluster(directory=tmp_path).start()
     (process,) = [child for child in psutil.Process().children() if "fixture" in child.cmdline()]
     process.send_signal(signal.SIGKILL)
     with pytest.raises(ClusterError, match="the cluster's process has ended"):

@@ -11,6 +11,7 @@ import pytest
 from thespian.actors import Actor, ActorAddress, ActorExitRequest, WakeupMessage
 
 from actors.runtime import FlowActor
+from actors.runtime.flow import MOST_AT_ONCE
 from messages.conversation import (
     SLICE,
     Answer,
@@ -195,6 +196,23 @@ def test_a_long_stash_is_drained_without_recursion() -> None:
     desk.answer()
     assert len(desk.clerk.log) == 20_001
     assert desk.base.failures == 0
+
+
+def test_a_long_stash_is_drained_in_order_a_few_events_at_a_time_while_others_have_their_turn() -> None:
+    desk = Desk()
+    events = [noting(str(n)) for n in range(2 * MOST_AT_ONCE + 1)]
+    desk.events(asking("a"), *events)
+    desk.base.inject(desk.oracle_address, 1)
+    desk.base.run(limit=2)
+    assert len(desk.clerk.log) == 1 + MOST_AT_ONCE and desk.clerk.busy
+    desk.base.inject(desk.clerk_address, Poke())
+    desk.base.inject(desk.clerk_address, noting("late"))
+    desk.base.run()
+    first, rest = desk.clerk.log[1 : 1 + MOST_AT_ONCE], desk.clerk.log[1 + MOST_AT_ONCE :]
+    assert rest.index("poked") <= MOST_AT_ONCE
+    rest.remove("poked")
+    assert [*first, *rest] == [*(str(n) for n in range(len(events))), "late"]
+    assert not desk.clerk.busy
 
 
 def test_the_sender_of_the_event_is_known_also_after_an_answer() -> None:

@@ -6,23 +6,49 @@ the shrinker had cut it down. `python -m tests.simulation.museum` says after how
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import attrs
 import pytest
 
-from actors.core.controller import brokers, deletion_plan, failover, leadership, reassignment
+from actors.broker import partition as broker_partition
+from actors.controller.controller import ControllerActor
+from actors.core.broker import partition as core_partition
+from actors.core.broker.replica_manager import Epochs
+from actors.core.controller import (
+    brokers,
+    deletion_plan,
+    failover,
+    leader_balance,
+    leadership,
+    reassignment,
+    replica_state_machine,
+    topics,
+)
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.events import HANDLERS
+from actors.core.controller.states import PartitionState
 from actors.simulation.deeds import FAULTS, invent
 from actors.simulation.run import run
 from actors.simulation.schedule import Schedule, parse
 from messages.cluster import LeaderIsrAndControllerEpoch
-from messages.conversation import Flow
-from messages.events import BrokerChange, BrokerModifications
-from messages.zookeeper import Brokers
-from zk_bridge import partition_states
+from messages.conversation import Done, Failure, Flow, SessionLost, ask
+from messages.errors import NONE
+from messages.events import (
+    AutoPreferredReplicaLeaderElection,
+    BrokerChange,
+    BrokerModifications,
+    PartitionModifications,
+)
+from messages.requests import LeaderAndIsrRequest
+from messages.store import DELETE, NO_NODE, WriteOp
+from messages.zookeeper import Brokers, ResignController
+from zk_bridge import partition_states, paths
+from zk_bridge.conversations import transact
+from zk_bridge.questions import CONVERSATIONS
 
 
 @attrs.frozen
@@ -135,6 +161,122 @@ def _superset(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(f"actors.core.controller.{module}.read_states", read)
 
 
+def _deadlocked(patch: pytest.MonkeyPatch) -> None:
+    """An event that hears of its session's end waits for the next one, and the end of the session behind the event."""
+    right = ControllerActor._answered
+
+    def answered(self: ControllerActor, question: int, result: Any) -> None:
+        if not (isinstance(result, Failure) and result.name == SessionLost.__name__):
+            right(self, question, result)
+
+    patch.setattr(ControllerActor, "_answered", answered)
+    patch.setattr(ControllerActor, "preempts", lambda self, message: False)
+
+
+def _obedient(patch: pytest.MonkeyPatch) -> None:
+    """A broker obeys whichever LeaderAndIsr comes, of whatever controller epoch and leader epoch."""
+    right = Epochs.verdict
+
+    def verdict(self: Epochs, request: Any) -> int:
+        return NONE if isinstance(request, LeaderAndIsrRequest) else right(self, request)
+
+    patch.setattr(Epochs, "verdict", verdict)
+    patch.setattr(broker_partition, "role_verdict", lambda known, order: NONE)
+    for module in (broker_partition, core_partition):
+        patch.setattr(module, "is_superseded", lambda known, order: False)
+
+
+def _growing(patch: pytest.MonkeyPatch) -> None:
+    """Partitions that are added to a topic which is being deleted are led like any others."""
+    right = topics.modified
+
+    def modified(context: ControllerContext, event: Any) -> Flow[None]:
+        queued, context.queued = context.queued, frozenset()
+        yield from right(context, event)
+        context.queued = queued
+
+    patch.setitem(HANDLERS, PartitionModifications, modified)
+
+
+def _untold(patch: pytest.MonkeyPatch) -> None:
+    """Who died is told where nobody waits for a leader, whether or not anybody has got one."""
+    right, announce = brokers.on_replicas_become_offline, brokers.announce
+    silent: list[ControllerContext] = []
+
+    def become_offline(context: ControllerContext, lost: Any) -> Flow[None]:
+        waiting = [tp for tp, state in context.leadership.items() if not context.is_online(state.leader, tp)]
+        silent.extend([context] * bool(waiting))
+        yield from right(context, lost)
+        silent.clear()
+
+    def tell(context: ControllerContext, *args: Any) -> Flow[None]:
+        if context not in silent:
+            yield from announce(context, *args)
+
+    patch.setattr(brokers, "on_replicas_become_offline", become_offline)
+    patch.setattr(brokers, "announce", tell)
+
+
+def _half_used(patch: pytest.MonkeyPatch) -> None:
+    """A batch that was half full when its move of replicas broke off stays so: no move after it sends anything."""
+    right = replica_state_machine._move
+    dirty: WeakSet[ControllerContext] = WeakSet()
+
+    def move(context: ControllerContext, *args: Any) -> Flow[int]:
+        if context in dirty:
+            return 0
+        dirty.add(context)
+        moved = yield from right(context, *args)
+        dirty.discard(context)
+        return moved
+
+    patch.setattr(replica_state_machine, "_move", move)
+
+
+def _starved(patch: pytest.MonkeyPatch) -> None:
+    """While anything is being reassigned, nothing goes back to its preferred leader."""
+    right = leader_balance.check
+
+    def check(context: ControllerContext, event: Any) -> Flow[None]:
+        flow = right(context, event)
+        if not context.reassigning:
+            yield from flow
+        else:
+            yield next(flow)
+
+    patch.setitem(HANDLERS, AutoPreferredReplicaLeaderElection, check)
+
+
+def _storming(patch: pytest.MonkeyPatch) -> None:
+    """Whoever gives a term up deletes /controller, whoever's it is by then."""
+
+    def resign_controller(question: Any) -> Any:
+        yield from transact((WriteOp(DELETE, paths.CONTROLLER),), NO_NODE)
+        return Done()
+
+    def give_up(context: ControllerContext) -> Flow[None]:
+        if context.active:
+            yield from failover.resign(context)
+            yield from ask(ResignController())
+
+    patch.setitem(CONVERSATIONS, ResignController, resign_controller)
+    for name in ("give_up", "deposed"):
+        patch.setattr(failover, name, give_up)
+
+
+def _haunted(patch: pytest.MonkeyPatch) -> None:
+    """The states of a topic that somebody removes stay behind."""
+    right = ControllerContext.remove_topics
+
+    def remove(self: ControllerContext, names: Any) -> Flow[None]:
+        gone = [tp for name in names for tp in self.topics.get(name, {}).values()]
+        states = {tp: state for tp in gone if (state := self.partition_state(tp)) is not PartitionState.NON_EXISTENT}
+        yield from right(self, names)
+        self.partition_states.update(states)
+
+    patch.setattr(ControllerContext, "remove_topics", remove)
+
+
 INCIDENTS: tuple[Incident, ...] = (
     Incident(
         *("zombie writes", "KAFKA-6082", _unfenced, "only the controller elects", 54),
@@ -168,6 +310,40 @@ INCIDENTS: tuple[Incident, ...] = (
         *("ISR superset", "KAFKA-9672", _superset, "only a leader enlarges the ISR", 1),
         "records yes\n2 create a 0,1,2\n6 cut 0 2 for 22\n22 roll 0 for 5",
     ),
+    Incident(
+        *("deadlock with expiry", "KAFKA-8532", _deadlocked, "everybody is there", 2),
+        "4 slow 1 zk 1 for 8\n4.2 create a 0,1\n6 expire 1",
+    ),
+    Incident(
+        *("old controller fences a leader", "KAFKA-14154", _obedient, "roles are ZooKeeper's", 2),
+        "2 create a 0,1,2\n4 slow 1 0 4 for 5\n4 reassign a 0 1,0,2\n4.2 move-controller\n5 elect a 0",
+    ),
+    Incident(
+        *("partitions added during deletion", "KAFKA-6612", _growing, "metadata are ZooKeeper's", 40),
+        "validated no\n2 create a 0,1\n4 slow 1 0 2 for 20\n5 delete a\n6.5 grow a 2",
+    ),
+    Incident(
+        *("UpdateMetadata of a dead leader", "KAFKA-13225", _untold, "who lives is known", 47),
+        "2 create a 2\n4 kill 2 for 25\n14 kill 0 for 15",
+    ),
+    Incident(
+        *("half-used batch", "trap T4", _half_used, "roles are ZooKeeper's", 124),
+        "2 create a 0,1,2\n4 kill 2 for 8\n9.9 slow 1 zk 0.3 for 3\n10.8 move-controller\n16 kill 0 for 20\n"
+        "16 kill 2 for 12",
+    ),
+    Incident(
+        *("preferred election starved", "KAFKA-10149", _starved, "the preferred lead", 2),
+        "set leader_imbalance_check_interval_seconds 3\n2 create a 0,1\n2 create b 1\n4 kill 0 for 4\n"
+        "12 kill 2 for 15\n20 reassign b 0 2",
+    ),
+    Incident(
+        *("switch storm", "KAFKA-6082", _storming, "nobody deletes another's /controller", 19),
+        "2 create a 0 0\n3 reassign a 1 0\n3 move-controller",
+    ),
+    Incident(
+        *("re-created topic meets its past", "trap T12", _haunted, "what can be led is led", 6),
+        "validated no\n2 create a 0,1\n4 remake a 0,1 for 2",
+    ),
 )
 
 PARTS = tuple(part for part in FAULTS if part != "disk")
@@ -180,14 +356,21 @@ def scenario(incident: Incident) -> Schedule:
 
 def seeds_until_met(incident: Incident, most: int = 1000) -> int | None:
     """After how many seeds the simulation meets the bug, when it is put in; None where so many are not enough."""
+    records = "records yes" in incident.schedule
     with pytest.MonkeyPatch.context() as patch:
         incident.put(patch)
         for seed in range(most):
-            if run(invent(seed, faults=PARTS, records="records yes" in incident.schedule)).violation is not None:
+            if run(invent(seed, faults=PARTS, records=records)).violation is not None:
                 return seed + 1
     return None
 
 
-if __name__ == "__main__":
+def main(names: list[str]) -> None:
+    """Print the figures of these incidents, or of all."""
     for each in INCIDENTS:
-        print(f"{each.name}: {seeds_until_met(each)}", flush=True)
+        if not names or each.name in names:
+            print(f"{each.name}: {seeds_until_met(each)}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.simulation.run import run
-from tests.simulation.museum import INCIDENTS, Incident, scenario
+from tests.simulation.museum import INCIDENTS, Incident, scenario, seeds_until_met
 
 
 @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.name)
@@ -15,3 +15,9 @@ def test_an_incident_happens_with_its_bug_and_not_without(incident: Incident, mo
     incident.put(monkeypatch)
     broken = run(scenario(incident)).violation
     assert broken is not None and broken.invariant == incident.breaks, broken
+
+
+@pytest.mark.parametrize("incident", [each for each in INCIDENTS if each.seeds <= 3], ids=lambda each: each.name)
+def test_what_shows_soon_is_met_by_one_of_the_first_seeds(incident: Incident) -> None:
+    """How many seeds it takes changes with whatever changes a run; `python -m tests.simulation.museum` counts all."""
+    assert seeds_until_met(incident, 20) is not None

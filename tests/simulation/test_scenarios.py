@@ -39,6 +39,24 @@ def test_what_happens_is_what_the_transcript_says(file: Path, pytestconfig: pyte
     assert happened == below or pytestconfig.getoption("rewrite_scenarios"), "look at it with --rewrite-scenarios"
 
 
+def test_the_reassignment_of_one_replica_costs_three_epochs_and_its_request_one_event() -> None:
+    """controller.md 7.7: the arithmetic at its end; what we write into the znodes ourselves leads to nothing more."""
+    told = (
+        (HOUSE / "tests/scenarios/7.7-reassignment-of-one-replica.txt").read_text(encoding="utf-8").partition(LINE)[2]
+    )
+    assert re.findall(r"node-\d set .*\"leader\":(\d),.*\"leader_epoch\":(\d),\"isr\":\[(.*?)\]", told) == [
+        ("1", "1", "1"),
+        ("1", "1", "1,2"),
+        ("2", "2", "1,2"),
+        ("2", "3", "2"),
+    ]
+    assert re.findall(r"node-\d (set|delete) (/brokers/topics/a|/admin/reassign_partitions)\b(?!/)", told) == [
+        ("set", "/brokers/topics/a"),
+        ("set", "/brokers/topics/a"),
+        ("delete", "/admin/reassign_partitions"),
+    ]
+
+
 def test_every_situation_of_the_notes_has_its_transcript() -> None:
     said = "\n".join(file.read_text(encoding="utf-8").partition(LINE)[0] for file in FILES)
     lacking = [row for row in situations() if f'"{row}"' not in said]

@@ -1,7 +1,7 @@
 """Coordinators are killed, one after the other, under groups of two makes of clients that read and commit.
 
 The law: what a group has committed is never less than what it was told is committed, and never more than what it read.
-A third of --soak-seconds is spent on it.
+A third of --soak-seconds is spent on it, and as much beside Apache, where one of three nodes is Apache's.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from tests.cluster.three import NODES, Three
 from tests.waiting import until
 from tests.wire_client import WireClient
 
-TOPIC, PARTITIONS, RECORDS = "numbers", 3, 30_000
+TOPIC, PARTITIONS = "numbers", 3
 A_ROUND = 200
+APACHE = 2
 SETTINGS = {
     "offsets__topic__num__partitions": 3,
+    "offsets__topic__replication__factor": 3,
     "group__initial__rebalance__delay__ms": 0,
     "replica__lag__time__max__ms": 3000,
 }
@@ -42,7 +44,7 @@ class Reader(Protocol):
     told: Offsets
 
     def go_on(self, count: int) -> None:
-        """Read some more, and commit it, whatever is tried for that."""
+        """Read some more, and commit it, whatever is tried for that; as much was written since the last time."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -171,36 +173,60 @@ def bring_back(cluster: Three, node: int) -> None:
     cluster.start(node)
 
 
+def write(producer: Producer, count: int) -> None:
+    """Write so many records, and wait until they are acknowledged."""
+    for number in range(count):
+        producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS)
+    assert producer.flush(60) == 0
+
+
+def wear(cluster: Three, readers: list[Reader], seconds: float) -> None:
+    """Kill coordinators, and hold the groups to the law."""
+    ends, rounds = time.monotonic() + seconds, 0
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 20, "enable.idempotence": True})
+    before: dict[str, Offsets] = {reader.group: {} for reader in readers}
+    while time.monotonic() < ends or not rounds:
+        write(producer, A_ROUND)
+        for reader in readers:
+            reader.go_on(A_ROUND)
+        until(lambda: cluster.in_sync(GROUP_METADATA, 3), what="groups are in sync", timeout=60, ignore=(Exception,))
+        victim = coordinator(cluster, readers[rounds % len(readers)].group)
+        cluster.nodes[victim].kill()
+        for reader in readers:
+            told = dict(reader.told)
+            found = committed(cluster, reader.group)
+            for number in range(PARTITIONS):
+                least = max(told.get(number, 0), before[reader.group].get(number, 0))
+                most = reader.read_to.get(number, 0)
+                assert least <= found[number] <= most, f"round {rounds}, {reader.group}, partition {number}"
+            before[reader.group] = found
+        write(producer, A_ROUND)
+        for reader in readers:
+            reader.go_on(A_ROUND)
+        bring_back(cluster, victim)
+        rounds += 1
+    for reader in readers:
+        reader.close()
+    print(f"{rounds} kills, {[sum(reader.read_to.values()) for reader in readers]} records")
+    for node in NODES:
+        assert "Traceback" not in cluster.nodes[node].output
+
+
 @pytest.mark.soak
 def test_committed_offsets_survive_the_kills_of_their_coordinators(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    ends = time.monotonic() + pytestconfig.getoption("soak_seconds") / 3
     faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
-    rounds = 0
     with Three.running(tmp_path, **SETTINGS) as cluster:
         cluster.create(TOPIC, PARTITIONS)
-        producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 20})
-        for number in range(RECORDS):
-            producer.produce(TOPIC, f"{number}".encode(), partition=number % PARTITIONS)
-        assert producer.flush(60) == 0
         readers: list[Reader] = [Librdkafka(cluster.bootstrap), KafkaPython(cluster.bootstrap)]
-        while time.monotonic() < ends or not rounds:
-            for reader in readers:
-                reader.go_on(A_ROUND)
-            until(
-                lambda: cluster.in_sync(GROUP_METADATA, 3), what="groups are in sync", timeout=60, ignore=(Exception,)
-            )
-            victim = coordinator(cluster, readers[rounds % 2].group)
-            cluster.nodes[victim].kill()
-            for reader in readers:
-                found = committed(cluster, reader.group)
-                for number in range(PARTITIONS):
-                    least, most = reader.told.get(number, 0), reader.read_to.get(number, 0)
-                    assert least <= found[number] <= most, f"round {rounds}, {reader.group}, partition {number}"
-                reader.go_on(A_ROUND)
-            bring_back(cluster, victim)
-            rounds += 1
-        for reader in readers:
-            reader.close()
-        print(f"{rounds} kills, {[sum(reader.read_to.values()) for reader in readers]} records")
-        for node in NODES:
-            assert "Traceback" not in cluster.nodes[node].output
+        wear(cluster, readers, pytestconfig.getoption("soak_seconds") / 3)
+
+
+@pytest.mark.soak
+def test_so_they_do_where_one_of_three_is_apaches(
+    tmp_path: Path, apache_jars: Path, pytestconfig: pytest.Config
+) -> None:
+    faulthandler.cancel_dump_traceback_later()
+    with Three.running(tmp_path, {APACHE: apache_jars}, **SETTINGS) as cluster:
+        cluster.create(TOPIC, PARTITIONS)
+        readers: list[Reader] = [Librdkafka(cluster.bootstrap), KafkaPython(cluster.bootstrap)]
+        wear(cluster, readers, pytestconfig.getoption("soak_seconds") / 3)

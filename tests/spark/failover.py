@@ -99,9 +99,10 @@ class Node:
                 channel, StartChannel(broker, self.node, endpoint, name, 30.0, 30.0, NETWORK, NETWORK), CONTROLLER
             )
         for place, outcome in enumerate(outcomes):
-            self.deliver(NETWORK, Transmit(name, endpoint, self.n, "c", request, 30.0), channel)
+            correlation = self.n
+            self.deliver(NETWORK, Transmit(name, endpoint, correlation, "c", request, 30.0), channel)
             if outcome == "+":
-                self.deliver(channel, Received(name, self.n, UpdateMetadataResponse(0)), NETWORK)
+                self.deliver(channel, Received(name, correlation, UpdateMetadataResponse(0)), NETWORK)
             else:
                 self.deliver(channel, TransmitFailed(name, place, "refused"), NETWORK)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -85,3 +87,32 @@ def test_an_interrupted_summary_leaves_no_java_and_no_traceback(strange_folder: 
     assert summary.process.wait(20) == 130
     until(lambda: [each for each in found if each.is_running()], lambda left: not left, "Java is gone", 10)
     assert not summary.output.strip()
+
+
+_PREPARE = """
+import sys
+sys.prefix = sys.argv[1]
+from spark.archive import archive, prepare
+assert not archive().exists()
+assert prepare() == archive() and archive().stat().st_size > 50 << 20
+"""
+
+_START = """
+import sys
+from pathlib import Path
+sys.prefix = sys.argv[1]
+from spark.session import open_session
+from spark.shared_classes import archive
+java = open_session().sparkContext._gateway.proc.pid
+assert str(archive()) in Path(f"/proc/{java}/maps").read_text()
+"""
+
+
+@pytest.mark.spark_cluster
+def test_spark_is_prepared_once_and_then_starts_from_its_archive(tmp_path: Path) -> None:
+    """In processes of their own: a session that is there already would be taken."""
+    for step in (_PREPARE, _START):
+        done = subprocess.run(
+            [sys.executable, "-c", step, str(tmp_path)], capture_output=True, text=True, timeout=200, check=False
+        )
+        assert done.returncode == 0, done.stderr[-2000:]

@@ -21,7 +21,7 @@ from messages.trace.text import compress
 from messages.trace.writer import RunWriter
 from spark.pack import Packing, is_packed, told
 from spark.source import TraceSource
-from spark.summary import Summary, summarise
+from spark.summary import BRIEF, Summary, summarise
 from tests.spark import failover
 from tests.trace.small_system import Small
 
@@ -50,8 +50,8 @@ def summary(session: SparkSession, folder: Path) -> Summary:
 
 
 def test_runs(summary: Summary) -> None:
-    assert [(run.node, run.deliveries, run.ending) for run in summary.runs] == [(0, 26, KILLED), (1, 11, STOPPED)]
-    assert [round(run.last_at - run.first_at) for run in summary.runs] == [25, 10]
+    assert [(run.node, run.deliveries, run.ending) for run in summary["runs"]] == [(0, 26, KILLED), (1, 11, STOPPED)]
+    assert [round(run.last_at - run.first_at) for run in summary["runs"]] == [25, 10]
 
 
 def test_what_cannot_be_read_is_told_and_nothing_else(summary: Summary) -> None:
@@ -59,19 +59,19 @@ def test_what_cannot_be_read_is_told_and_nothing_else(summary: Summary) -> None:
     [damage] = summary.damage
     assert "node1-damaged" in damage and "byte" in damage and "checksum" in damage
     assert len(summary.unreadable) == 1 and "stranger" in summary.unreadable[0]
-    assert sum(row.count for row in summary.messages) == 37
+    assert sum(row.count for row in summary["messages"]) == 37
 
 
 def test_a_run_that_is_there_twice_is_told_and_counted_once(session: SparkSession, tmp_path: Path) -> None:
     failover.record(tmp_path)
     shutil.copytree(tmp_path / "b", tmp_path / "b-again")
     twice = summarise(tmp_path, session)
-    assert sum(row.count for row in twice.messages) == 37
+    assert sum(row.count for row in twice["messages"]) == 37
     assert len(twice.damage) == 2 and all("2 times" in damage for damage in twice.damage)
 
 
 def test_messages_by_actor_and_type(summary: Summary) -> None:
-    found = {(row.actor, row.type): row for row in summary.messages}
+    found = {(row.actor, row.type): row for row in summary["messages"]}
     assert {key: row.count for key, row in found.items()} == {
         ("BrokerChannelActor", "Received"): 8,
         ("BrokerChannelActor", "StartChannel"): 4,
@@ -86,12 +86,12 @@ def test_messages_by_actor_and_type(summary: Summary) -> None:
         ("outside:network", "Transmit"): 10,
     }
     transmit = found["outside:network", "Transmit"]
-    assert (transmit.seconds, transmit.longest, transmit.waited, transmit.failed) == (2.5, 0.25, 5.0, 0)
+    assert (transmit.seconds, transmit.longest_ms, transmit.waited_s, transmit.failed) == (2.5, 250.0, 5.0, 0)
     assert found["ControllerActor", "TopicChange"].failed == 1
 
 
 def test_controller_events(summary: Summary) -> None:
-    assert [(row.node, row.type, row.count) for row in summary.events] == [
+    assert [(row.node, row.type, row.count) for row in summary["events"]] == [
         (0, "BrokerChange", 1),
         (0, "Startup", 1),
         (0, "TopicChange", 1),
@@ -103,7 +103,7 @@ def test_controller_events(summary: Summary) -> None:
 
 
 def test_requests_per_broker(summary: Summary) -> None:
-    assert [(r.node, r.broker, r.type, r.count, r.partitions, r.retransmissions) for r in summary.requests] == [
+    assert [(r.node, r.broker, r.type, r.count, r.partitions, r.retransmissions) for r in summary["requests"]] == [
         (0, 0, "LeaderAndIsrRequest", 1, 2, 0),
         (0, 1, "LeaderAndIsrRequest", 2, 3, 0),
         (0, 1, "StopReplicaRequest", 1, 1, 0),
@@ -115,14 +115,15 @@ def test_requests_per_broker(summary: Summary) -> None:
 
 
 def test_elections(summary: Summary) -> None:
-    assert [(row.node, row.epoch) for row in summary.elections] == [(0, 1), (1, 2)]
+    assert [(row.node, row.epoch) for row in summary["elections"]] == [(0, 1), (1, 2)]
 
 
 def test_leadership_over_time(summary: Summary) -> None:
-    rows = [
-        (r.topic, r.partition, r.node, r.before, r.leader, r.leader_epoch, r.controller_epoch)
-        for r in summary.leadership
-    ]
+    rows = sorted(
+        (r.topic, r.partition, r.at, r.node, r.before, r.leader, r.leader_epoch, r.controller_epoch)
+        for r in summary["leadership"]
+    )
+    (first, second), rows = [row[2] for row in rows[:2]], [(*row[:2], *row[3:]) for row in rows]
     assert rows == [
         ("t", 0, 0, None, 2, 0, 1),
         ("t", 0, 0, 2, 1, 1, 1),
@@ -130,37 +131,32 @@ def test_leadership_over_time(summary: Summary) -> None:
         ("t", 1, 1, 0, 1, 1, 2),
         ("u", 0, 1, None, -1, 4, 2),
     ]
-    first, second = (row.at for row in summary.leadership[:2])
     # t-0 was told first in delivery 4 of node 0, and again in delivery 21: one second apart each
     assert round(second - first) == 17
 
 
 def test_the_failover_is_explained(summary: Summary, folder: Path) -> None:
     """Broker 2 had no trace of its own: it died when it was missed. Node 0 was killed, and node 1 elected instead."""
-    begin = {run.node: run.first_at - 1 for run in summary.runs}
-    killed = next(run for run in summary.runs if run.node == 0)
-    first, second = summary.episodes
+    begin = {run.node: run.first_at - 1 for run in summary["runs"]}
+    killed = next(run for run in summary["runs"] if run.node == 0)
+    first, second = summary["episodes"]
     # node 0 reads the brokers in its 21st delivery, and tells of t-0's new leader in its 22nd
     assert (first.broker, first.seen_by, first.after, first.was_controller) == (2, 0, "BrokerChange", False)
-    assert round(first.seen_at - begin[0]) == 21
-    assert first.died_at == first.seen_at
-    assert (first.partitions, first.left, first.run) == (1, 0, None)
-    assert first.last_led_at is not None and first.partition_seconds is not None
-    assert round(first.last_led_at - begin[0]) == 22
-    assert round(first.partition_seconds) == 1 == round(first.p99 or 0)
+    assert (round(first.died_at - begin[0]), first.seen_s) == (21, 0)
+    assert (first.partitions, first.left, first.ending) == (1, 0, None)
+    assert round(first.led_again_s) == 1 == round(first.partition_seconds) == round(first.p99_s)
     # node 1 reads them in its 5th, and tells of t-1's new leader in its 7th
     assert (second.broker, second.seen_by, second.after, second.was_controller) == (0, 1, "Elected", True)
-    assert (second.died_at, second.run, second.ending) == (killed.last_at, killed.run, KILLED)
-    assert round(second.seen_at - begin[1]) == 5
-    assert second.last_led_at is not None
-    assert round(second.last_led_at - begin[1]) == 7
-    assert second.partition_seconds == pytest.approx(second.last_led_at - killed.last_at)
+    assert (second.died_at, second.ending) == (killed.last_at, KILLED)
+    assert round(second.died_at + second.seen_s - begin[1]) == 5
+    assert round(second.died_at + second.led_again_s - begin[1]) == 7
+    assert second.partition_seconds == second.led_again_s
 
 
 def test_partitions_without_a_leader(summary: Summary) -> None:
-    first, second = summary.unavailable
+    first, second = summary["unavailable"]
     assert (first.topic, first.partition, first.windows, first.left) == ("t", 1, 1, False)
-    assert first.seconds == first.longest == summary.episodes[1].partition_seconds
+    assert first.seconds == first.longest_s == summary["episodes"][1].partition_seconds
     assert (second.topic, second.partition, round(second.seconds), second.left) == ("t", 0, 1, False)
 
 
@@ -212,9 +208,9 @@ def test_packing_again_writes_what_has_grown(tmp_path: Path) -> None:
 
 def test_one_question_alone(session: SparkSession, summary: Summary, folder: Path) -> None:
     alone = summarise(folder, session, only=("episodes",))
-    assert alone.episodes == summary.episodes and alone.runs == summary.runs
+    assert alone["episodes"] == summary["episodes"] and alone["runs"] == summary["runs"]
     assert (alone.malformed, alone.unreadable, alone.damage) == (1, summary.unreadable, summary.damage)
-    assert not alone.messages and not alone.leadership
+    assert not alone["messages"] and not alone["leadership"]
 
 
 def test_it_is_json(summary: Summary) -> None:
@@ -223,7 +219,8 @@ def test_it_is_json(summary: Summary) -> None:
 
 def test_an_empty_folder_has_an_empty_summary(session: SparkSession, tmp_path: Path) -> None:
     empty = summarise(tmp_path, session)
-    assert empty == Summary((), (), (), (), (), (), (), (), 0, ())
+    assert set(empty.answers) == set(BRIEF) and not any(empty.answers.values())
+    assert (empty.malformed, empty.unreadable, empty.damage) == (0, (), ())
 
 
 def test_a_run_of_another_schema_is_refused_by_its_version(
@@ -232,7 +229,7 @@ def test_a_run_of_another_schema_is_refused_by_its_version(
     monkeypatch.setattr("actors.runtime.recorder.SCHEMA_VERSION", 99)
     Recorder(tmp_path, node=0).close()
     refused = summarise(tmp_path, session)
-    assert not refused.runs and not refused.damage
+    assert not refused["runs"] and not refused.damage
     [why] = refused.unreadable
     assert "schema version 99" in why
 
@@ -242,10 +239,10 @@ def test_a_run_of_inputs_with_snapshots_has_a_row_for_every_delivery(session: Sp
     small.live()
     small.recorder.close()
     summary = summarise(tmp_path, session)
-    [run] = summary.runs
+    [run] = summary["runs"]
     assert (run.detail, run.ending, run.deliveries) == (INPUTS, STOPPED, small.base.n)
     assert not summary.malformed and not summary.damage
-    [workers] = [row.count for row in summary.messages if (row.actor, row.type) == ("Worker", "StopReplicaRequest")]
+    [workers] = [row.count for row in summary["messages"] if (row.actor, row.type) == ("Worker", "StopReplicaRequest")]
     [recorded] = find_runs(tmp_path).runs
     assert workers == sum((r.actor, r.type) == ("Worker", "StopReplicaRequest") for r in Records(recorded)) > 10
 

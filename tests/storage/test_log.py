@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,7 +71,7 @@ def offsets(log: Log, limit: int | None = None) -> list[int]:
 # ------------------------------------------------------------------------------------------------ reading and writing
 
 
-def test_what_is_appended_is_read_back_from_every_offset(folder: str) -> None:
+def test_row_49_what_is_appended_is_read_back_from_every_offset(folder: str) -> None:
     log = filled(folder)
     assert (log.start, log.end) == (0, 80)
     assert len(log.segments) > 3
@@ -95,7 +97,7 @@ def test_a_batch_larger_than_asked_comes_whole_only_if_one_must(folder: str) -> 
     assert len(log.read(0, 10, 4, at_least_one=True).data) == size
 
 
-def test_a_leader_stamps_offset_and_epoch_and_nothing_else(folder: str) -> None:
+def test_row_37_a_leader_stamps_offset_and_epoch_and_nothing_else(folder: str) -> None:
     log = filled(folder, 3)
     data = batch(b"a", b"b")
     log.append_as_leader(memoryview(data), header_of(data), 72, NOW)
@@ -113,7 +115,7 @@ def test_the_time_of_the_append_is_stamped_with_a_checksum_that_fits(folder: str
     assert place.header.attributes & 8
 
 
-def test_a_follower_keeps_every_byte_and_drops_what_is_cut(folder: str) -> None:
+def test_row_37_a_follower_keeps_every_byte_and_drops_what_is_cut(folder: str) -> None:
     log = opened(folder)
     first = batch(b"a", b"b", base_offset=7, leader_epoch=3)
     second = batch(b"c", base_offset=12, leader_epoch=5)
@@ -137,7 +139,7 @@ def test_times_are_found_in_whichever_segment_they_are(folder: str) -> None:
 # ------------------------------------------------------------------------------------------------ producers
 
 
-def test_a_producer_repeats_skips_and_falls_behind(folder: str) -> None:
+def test_rows_38_to_41_a_producer_repeats_skips_and_falls_behind(folder: str) -> None:
     """broker.md 9.3 rows 38 to 41."""
     log = opened(folder)
     for sequence in range(6):
@@ -171,7 +173,7 @@ def test_producers_survive_a_restart(folder: str, clean: bool) -> None:
 # ------------------------------------------------------------------------------------------------ cutting
 
 
-def test_a_truncation_takes_segments_indexes_and_epochs_along(folder: str) -> None:
+def test_row_91_a_truncation_takes_segments_indexes_and_epochs_along(folder: str) -> None:
     log = filled(folder)
     log.epochs.assign(1, 0)
     log.epochs.assign(4, 50)
@@ -187,7 +189,7 @@ def test_a_truncation_takes_segments_indexes_and_epochs_along(folder: str) -> No
     assert append(log, b"a").first_offset == 100
 
 
-def test_old_segments_go_by_time_but_none_above_the_high_watermark(folder: str) -> None:
+def test_row_93_old_segments_go_by_time_but_none_above_the_high_watermark(folder: str) -> None:
     log = filled(folder)
     segments = log.segments
     log.config = LogConfig(segment_bytes=1000, retention_ms=1)
@@ -215,7 +217,7 @@ def test_old_segments_go_by_size_and_by_start(folder: str) -> None:
 # ------------------------------------------------------------------------------------------------ stopping, starting
 
 
-def test_a_clean_stop_is_taken_over_as_it_lies(folder: str) -> None:
+def test_row_86_a_clean_stop_is_taken_over_as_it_lies(folder: str) -> None:
     filled(folder).close()
     log = opened(folder)
     assert (log.start, log.end) == (0, 80)
@@ -223,13 +225,13 @@ def test_a_clean_stop_is_taken_over_as_it_lies(folder: str) -> None:
     assert append(log, b"z").first_offset == 80
 
 
-def test_a_start_beyond_the_end_begins_anew(folder: str) -> None:
+def test_row_96_a_start_beyond_the_end_begins_anew(folder: str) -> None:
     filled(folder).close()
     log = opened(folder, start=500)
     assert (log.start, log.end) == (500, 500)
 
 
-def test_every_cut_of_the_last_segment_recovers_what_was_whole(folder: str, tmp_path: Path) -> None:
+def test_row_87_every_cut_of_the_last_segment_recovers_what_was_whole(folder: str, tmp_path: Path) -> None:
     log = filled(folder, 9)
     log.flush()
     last = Path(log.active.path)
@@ -249,7 +251,7 @@ def test_every_cut_of_the_last_segment_recovers_what_was_whole(folder: str, tmp_
 
 
 @pytest.mark.parametrize("spoil", ["flip", "junk", "indexes", "no indexes", "orphan"])
-def test_a_recovery_trusts_only_checksums(folder: str, spoil: str) -> None:
+def test_rows_87_and_88_a_recovery_trusts_only_checksums(folder: str, spoil: str) -> None:
     log = filled(folder)
     log.flush()
     files = sorted(Path(folder).glob("*.log"))
@@ -373,7 +375,7 @@ TestLogLife = LogLife.TestCase
 
 
 @pytest.mark.apache
-def test_kafkas_own_tool_reads_the_files_without_a_complaint(folder: str, apache_jars: Path) -> None:
+def test_row_101_kafkas_own_tool_reads_the_files_without_a_complaint(folder: str, apache_jars: Path) -> None:
     """broker.md 9.7 row 101: every batch, every index entry, every producer snapshot."""
     log = opened(folder, config=LogConfig(segment_bytes=20_000, index_interval_bytes=500))
     for number in range(200):
@@ -400,6 +402,40 @@ def test_row_50_an_offset_in_a_gap_gives_the_next_batch(folder: str) -> None:
         log.append_as_follower(memoryview(batch(b"a", b"b", base_offset=base, leader_epoch=1)), NOW)
     found = [header.base_offset for _, header in whole_batches(log.read(5, 1000, log.end).data)]
     assert (found, log.end) == ([10], 12)
+
+
+def test_row_90_what_was_to_be_deleted_is_removed_at_the_start(folder: str) -> None:
+    log = filled(folder)
+    log.advance_start(log.segments[2])
+    log.expire(log.end, 0)
+    log.close()
+    assert list(Path(folder).glob("*.deleted"))
+    again = opened(folder, start=log.start)
+    assert not list(Path(folder).glob("*.deleted"))
+    assert offsets(again) == list(range(log.start, 80, 2))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LogConfig(segment_bytes=1000),
+        LogConfig(segment_ms=100, index_interval_bytes=0),
+        LogConfig(segment_index_bytes=36, index_interval_bytes=0),
+    ],
+    ids=["size", "time", "index"],
+)
+def test_row_92_a_segment_ends_by_size_by_time_and_with_a_full_index(folder: str, config: LogConfig) -> None:
+    """By the batches' own times; the finished segment's time index ends with its newest time."""
+    log = opened(folder, config=config)
+    for number in range(40):
+        end = log.end
+        append(log, b"x" * 20, timestamp=1000 + number * 10)
+        assert log.segments[-1] <= end
+    assert 3 < len(log.segments) < 40
+    for base, following in itertools.pairwise(log.segments):
+        assert offsets(log)[following] == following, "a new one begins where the log ended"
+        entries = Path(f"{folder}/{base:020d}.timeindex").read_bytes()
+        assert struct.unpack(">qi", entries[-12:]) == (1000 + (following - 1) * 10, following - 1 - base)
 
 
 def test_row_89_an_index_without_a_log_is_removed(folder: str) -> None:

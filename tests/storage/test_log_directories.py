@@ -38,14 +38,14 @@ def directories(*paths: Path, broker_id: int = 0, cluster_id: str = CLUSTER_ID) 
         ("t-2147483647", ("t", 2**31 - 1, "")),
     ],
 )
-def test_names_that_are_logs(name: str, parsed: tuple[str, int, str]) -> None:
+def test_row_99_names_that_are_logs(name: str, parsed: tuple[str, int, str]) -> None:
     assert parse_name(name) == parsed
 
 
 @pytest.mark.parametrize(
     "name", ["", "t", "-0", "t-", "t-x", "lost+found", "t-0-delete", f"t-x.{HEX}-delete", "t-0.a-b", "t-2147483648"]
 )
-def test_names_that_are_none(name: str) -> None:
+def test_row_99_names_that_are_none(name: str) -> None:
     with pytest.raises(ValueError, match="topic-partition"):
         parse_name(name)
 
@@ -61,7 +61,7 @@ def test_a_name_is_read_as_it_was_written_and_stays_a_name_when_deleted(topic: s
     assert topic.startswith(cut)
 
 
-def test_a_first_start_signs_and_locks_the_directory(tmp_path: Path) -> None:
+def test_row_98_a_first_start_signs_and_locks_the_directory(tmp_path: Path) -> None:
     disk, data = DiskPort(), tmp_path / "a" / "b"
     mine = directories(data)
     assert mine.load(disk) == []

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import attrs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from actors.storage.log import LogConfig
-from actors.storage.logs import CLEAN_MARKER, LogsPort
+from actors.storage.logs import CLEAN_MARKER, LogsPort, _Points
 from messages.wire.record_batch import body_of
 from tests.storage.batches import batch, header_of
 
 SMALL = attrs.astuple(LogConfig(segment_bytes=200, retention_ms=-1, retention_bytes=0))
+NEVER = attrs.astuple(LogConfig(retention_ms=-1))
 
 
 @pytest.fixture
@@ -69,6 +73,41 @@ def test_files_of_old_segments_are_removed_at_the_next_look(port: LogsPort, tmp_
     assert list((tmp_path / "t-0").glob("*.deleted"))
     assert port.expire(path, 3) == (3, 0)
     assert not list((tmp_path / "t-0").glob("*.deleted"))
+
+
+def test_who_has_something_to_drop_is_found_among_all_some_at_a_time(port: LogsPort, tmp_path: Path) -> None:
+    for number in range(5):
+        filled(port, f"{tmp_path}/t-{number}", count=(3, 1, 3, 0, 1)[number])
+    port.configure(f"{tmp_path}/t-1", NEVER)
+    assert port.expirable(0, 2) == (2, (("t", 0),))
+    assert port.expirable(2, 2) == (4, (("t", 2),))
+    assert port.expirable(4, 2) == (-1, (("t", 4),))
+    for number, count in ((0, 3), (2, 3), (4, 1)):
+        assert port.expire(f"{tmp_path}/t-{number}", 3) == (count, count)
+    assert port.expirable(0, 5) == (5, (("t", 0), ("t", 2), ("t", 4))), "their files are to be removed"
+    assert port.expirable(5, 5) == (-1, ())
+    for number, count in ((0, 3), (2, 3), (4, 1)):
+        assert port.expire(f"{tmp_path}/t-{number}", 3) == (count, 0)
+    assert port.expirable(0, 9) == (-1, ())
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from(["set", "forget", "write"]), st.integers(0, 3), st.integers(0, 3))))
+def test_a_checkpoint_says_what_was_set_last_whatever_came_before(calls: list[tuple[str, int, int]]) -> None:
+    with TemporaryDirectory() as folder:
+        points, expected = _Points(folder, "checkpoint"), {}
+        for call, partition, offset in [*calls, ("write", 0, 0)]:
+            if call == "set":
+                points.set(("t", partition), offset)
+                expected[partition] = offset
+            elif call == "forget":
+                points.forget(("t", partition))
+                expected.pop(partition, None)
+            else:
+                points.write()
+                again = _Points(folder, "checkpoint")
+                assert [again.get(("t", number)) for number in range(4)] == [expected.get(n, 0) for n in range(4)]
+                points = again if offset == 0 else points
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -135,7 +135,8 @@ class StoreContract:
         assert [found.code for found in reply.children] == [OK] * len(names)
 
     def test_an_empty_read_is_answered(self, listener: Listener) -> None:
-        assert listener.read() == StoreReply(1)
+        reply = listener.read()
+        assert (reply.code, reply.nodes, reply.children) == (OK, (), ())
 
     def test_a_transaction_tells_each_result(self, listener: Listener) -> None:
         reply = listener.write(
@@ -281,6 +282,33 @@ class StoreContract:
         other.write(WriteOp(SET, "/a", b"x"), WriteOp(DELETE, "/b"), create("/a/d"))
         listener.until(lambda news: len(listener.events()) == 3)
 
+    def test_watches_set_again_tell_of_what_changed_since(
+        self, world: World, listener: Listener, other: Listener
+    ) -> None:
+        still, moved = ("/still", "/there", "/parent"), ("/moved", "/gone", "/went", "/came", "/mother")
+        listener.write(*map(create, (*still, "/moved", "/gone", "/went", "/mother")))
+        seen = listener.read("/still").zxid
+        world.cut(listener.store)
+        listener.state(CONNECTED, SUSPENDED)
+        other.write(WriteOp(SET, "/moved", b"x"), WriteOp(DELETE, "/gone"), WriteOp(DELETE, "/went"))
+        other.write(
+            create("/came"), create("/mother/child"), WriteOp(SET, "/mother", b"x"), WriteOp(SET, "/parent", b"")
+        )
+        world.heal(listener.store)
+        listener.state(CONNECTED, SUSPENDED, CONNECTED)
+        data, exists, children = (
+            ("/still", "/there", "/moved", "/gone"),
+            ("/never", "/came"),
+            ("/parent", "/mother", "/went"),
+        )
+        assert listener.arm(data, exists, children, seen).present == ()
+        told = [NODE_CHANGED, NODE_DELETED, NODE_DELETED, NODE_CREATED, CHILDREN_CHANGED]
+        assert sorted(listener.events()) == sorted(zip(moved, told, strict=True))
+        before = len(listener.events())
+        other.write(WriteOp(SET, "/still", b"x"), create("/never"), create("/parent/child"))
+        listener.until(lambda news: len(listener.events()) == before + 3)
+        assert listener.read("/still").zxid > seen
+
     def test_what_is_asked_while_cut_off_is_answered_later(self, world: World, listener: Listener) -> None:
         world.cut(listener.store)
         listener.state(CONNECTED, SUSPENDED)
@@ -292,9 +320,10 @@ class StoreContract:
 
     def test_a_lost_answer_is_a_connection_loss_then_suspended(self, world: World, listener: Listener) -> None:
         number = world.lose_answer(listener, create("/a", b"x"))
-        assert listener.reply(number).code == CONNECTION_LOSS
+        lost = listener.reply(number)
+        assert lost.code == CONNECTION_LOSS
         listener.until(lambda news: SUSPENDED in listener.states())
-        assert listener.news.index(StoreReply(number, CONNECTION_LOSS)) < listener.news.index(SessionState(SUSPENDED))
+        assert listener.news.index(lost) < listener.news.index(SessionState(SUSPENDED))
         world.heal(listener.store)
         assert listener.read("/a").nodes[0].data == b"x"
 
@@ -335,10 +364,11 @@ class StoreContract:
         listener.state(CONNECTED, SUSPENDED)
         number = listener.submit_write(create("/never"))
         world.expire(listener.store)
-        assert listener.reply(number).code == SESSION_EXPIRED
+        expired = listener.reply(number)
+        assert expired.code == SESSION_EXPIRED
         listener.until(lambda news: listener.states()[-2:] == [EXPIRED, CONNECTED])
         states = [each for each in listener.news if isinstance(each, SessionState) and each.state == EXPIRED]
-        assert listener.news.index(StoreReply(number, SESSION_EXPIRED)) < listener.news.index(states[0])
+        assert listener.news.index(expired) < listener.news.index(states[0])
         assert listener.read("/never").nodes[0].code == NO_NODE
 
     def test_nothing_comes_after_stop(self, listener: Listener) -> None:

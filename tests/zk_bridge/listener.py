@@ -64,10 +64,14 @@ class Listener:
         return self.reply(self.submit_write(*ops))
 
     def arm(
-        self, data: tuple[str, ...] = (), exists: tuple[str, ...] = (), children: tuple[str, ...] = ()
+        self,
+        data: tuple[str, ...] = (),
+        exists: tuple[str, ...] = (),
+        children: tuple[str, ...] = (),
+        since: int | None = None,
     ) -> StoreReply:
         """Send a StoreArm and wait."""
-        return self.reply(self.submit_arm(data, exists, children))
+        return self.reply(self._submit(StoreArm, data, exists, children, since))
 
     def _submit(self, kind: type, *fields: Any) -> int:
         number = next(self._ids)

@@ -18,6 +18,8 @@ class Proxy:
         self._links: list[tuple[socket.socket, socket.socket]] = []
         self._cut = False
         self._swallowing = False
+        self.mute = 0
+        """How many of the next links are taken, and then nothing passes through them either way."""
         self.alter: Callable[[bytes], bytes] | None = None
         """What becomes of each answer (a whole frame, with its length) on its way to the client."""
         self._door = socket.create_server(("127.0.0.1", 0))
@@ -78,6 +80,9 @@ class Proxy:
             with self._lock:
                 if not self._cut:
                     self._links.append((client, server))
+                    if self.mute:
+                        self.mute -= 1
+                        continue
                     for source, sink, answers in ((client, server, False), (server, client, True)):
                         threading.Thread(target=self._pump, args=(source, sink, answers), daemon=True).start()
                     continue

@@ -25,6 +25,7 @@ from messages.events import (
 )
 from messages.store import (
     BAD_VERSION,
+    CONNECTION_LOSS,
     CREATE,
     CREATE_SEQUENTIAL,
     DELETE,
@@ -32,6 +33,7 @@ from messages.store import (
     NODE_EXISTS,
     OK,
     SET,
+    StoreArm,
     StoreRead,
     StoreReply,
     StoreWrite,
@@ -633,12 +635,76 @@ def test_a_watch_armed_again_on_reconnect_fires_for_real(watching: Bridged, admi
     watching.ask(GetTopics())
     watching.store.disconnect()
     watching.store.reconnect()
-    assert watching.events() == [TopicChange(1)]
+    assert watching.events() == []
     with_topic(admin, "new", 1)
-    assert watching.events() == []  # told already, and not asked since
-    assert watching.ask(GetTopics()) == TopicNames(("new", "t"))
-    with_topic(admin, "newer", 1)
     assert watching.events() == [TopicChange(1)]
+    watching.store.disconnect()
+    watching.store.reconnect()
+    with_topic(admin, "newer", 1)
+    assert watching.events() == []  # told already, and not asked since
+    assert watching.ask(GetTopics()) == TopicNames(("new", "newer", "t"))
+    with_topic(admin, "newest", 1)
+    assert watching.events() == [TopicChange(1)]
+
+
+def test_a_reconnect_costs_what_changed(watching: Bridged, admin: Bridged) -> None:
+    """A thousand topics are watched: one event for each of the three that changed, in two requests."""
+    names = tuple(f"t{n}" for n in range(1000))
+    for name in names:
+        with_topic(admin, name, 1)
+    for question in (GetTopics(), GetAssignments(names), GetBrokers(), GetPreferredElections(), GetReassignments()):
+        watching.ask(question)
+    watching.store.disconnect()
+    for name in ("t7", "t70", "t700"):
+        admin.server.write((WriteOp(SET, f"/brokers/topics/{name}", b""),), 0)
+    watching.requests.clear()
+    watching.store.reconnect()
+    assert watching.events() == [PartitionModifications(name, 1) for name in ("t7", "t70", "t700")]
+    assert [type(request) for request in watching.requests] == [StoreArm] * 3, "data, exists, children"
+    watching.store.disconnect()
+    watching.store.reconnect()
+    assert watching.events() == [], "told once"
+
+
+def test_what_changed_is_told_though_the_connection_is_lost_again_before_all_watches_are_armed(
+    watching: Bridged, admin: Bridged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer of the connection between has seen the change; the watch that should tell of it was never armed."""
+    watching.ask(GetTopics())
+    watching.store.disconnect()
+    with_topic(admin, "new", 1)
+    carried_out = watching.store.submit
+
+    def lost(request: object) -> None:
+        if isinstance(request, StoreArm):
+            watching.core.take(StoreReply(request.id, CONNECTION_LOSS))
+        else:
+            carried_out(request)
+
+    monkeypatch.setattr(watching.store, "submit", lost)
+    watching.store.reconnect()
+    assert isinstance(watching.ask(GetController(watch=False)), ControllerIs)
+    watching.store.disconnect()
+    monkeypatch.undo()
+    assert watching.events() == []
+    watching.store.reconnect()
+    assert watching.events() == [TopicChange(1)]
+
+
+def test_a_node_that_may_come_and_go_is_told_as_it_was_last_heard_of(watching: Bridged, admin: Bridged) -> None:
+    requested = WriteOp(CREATE, "/admin/preferred_replica_election", b"")
+    gone = WriteOp(DELETE, "/admin/preferred_replica_election")
+    admin.server.write((requested,), 0)
+    watching.ask(GetPreferredElections())
+    watching.store.disconnect()
+    watching.store.reconnect()
+    assert watching.events() == [], "it was there before"
+    admin.server.write((gone,), 0)
+    watching.ask(GetPreferredElections())
+    watching.store.disconnect()
+    admin.server.write((requested,), 0)
+    watching.store.reconnect()
+    assert watching.events() == [PreferredReplicaLeaderElection(1)]
 
 
 def test_every_watcher_is_told(watching: Bridged) -> None:
@@ -667,6 +733,8 @@ def test_thousands_of_watches_survive(watching: Bridged) -> None:
         watching.server.write((WriteOp(CREATE, f"/brokers/topics/{name}", b""),), 0)
     watching.ask(GetAssignments(names))
     watching.store.disconnect()
+    for name in names:
+        watching.server.write((WriteOp(SET, f"/brokers/topics/{name}", b""),), 0)
     watching.store.reconnect()
     assert watching.events() == [PartitionModifications(name, 1) for name in names]
 
@@ -744,11 +812,13 @@ def many_topics(bridged: Bridged, count: int, partitions: int) -> tuple[str, ...
 def test_large_questions_are_read_in_slices(bridge: Bridged) -> None:
     """Nothing that one delivery has to work through is larger, whatever is asked for at once."""
     controlled(bridge)
-    partitions = with_topic(bridge, "t", 2 * SLICE + 10)
+    partitions = with_topic(bridge, "t", partition_states.READ_AT_ONCE + 10)
     del bridge.requests[:]
+    bridge.pauses = 0
     states = bridge.ask(GetPartitionStates(tuple(partitions))).states
     assert [each.partition for each in states] == partitions
-    assert [len(read.data) for read in bridge.requests] == [SLICE, SLICE, 10]
+    assert [len(read.data) for read in bridge.requests] == [partition_states.READ_AT_ONCE, 10]
+    assert bridge.pauses == partition_states.READ_AT_ONCE // SLICE - 1
 
 
 def test_assignments_are_read_in_slices_of_partitions(bridge: Bridged) -> None:

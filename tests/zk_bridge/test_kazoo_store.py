@@ -288,6 +288,19 @@ def test_whatever_zookeeper_answers_each_request_is_answered_once(world: KazooWo
     listener.store.stop()
 
 
+def test_a_server_that_takes_the_connection_and_says_nothing_does_not_cost_the_session(world: KazooWorld) -> None:
+    """ZooKeeper forgets who connects while it is starting: the link stays, and nobody serves it."""
+    listener = Listener(world.store(session_timeout=3.0))
+    link = world.link(listener.store)
+    link.mute = 1
+    world.cut(listener.store)
+    world.heal(listener.store)
+    listener.state(CONNECTED, SUSPENDED, CONNECTED)
+    assert link.mute == 0
+    assert len(set(listener.sessions())) == 1
+    listener.store.stop()
+
+
 def test_the_end_of_kazoos_thread_is_news(world: KazooWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener(world.store())
     connection = listener.store._client._connection  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messages.conversation import AskFailed
-from messages.events import Event, Watch
+from messages.events import ControllerChange, Event, Reelect, Watch
 from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
 from zk_bridge.conversations import Arm
 from zk_bridge.watches import CHILD, NODE, WATCHES, Told, WatchTable, rows
@@ -87,9 +87,25 @@ def test_a_path_of_which_no_event_tells_is_refused_by_name() -> None:
         table().arm("me", Arm(children=(STATES[0],)))
 
 
-def test_a_node_that_appeared_during_an_interruption_is_told() -> None:
+def test_only_what_belongs_to_no_term_is_looked_for_after_an_interruption() -> None:
     made = table()
-    made.arm("me", Arm(exists=("/admin/made_up",)))
-    there, gone = Arm(exists=("/admin/made_up",)), (False,)
-    assert told(list(made.interrupted(there, gone, 1))) == []
-    assert told(list(made.interrupted(there, (True,), 2))) == [(2,)]
+    assert (made.armed(), made.looked_for()) == (Arm(data=STATES), Arm())
+    kept = WatchTable()
+    kept.arm("me", Arm(exists=("/controller", "/admin/reassign_partitions"), children=("/brokers/topics",)))
+    kept.looked(Arm(exists=("/admin/reassign_partitions",)), (False,))
+    assert kept.looked_for() == Arm(exists=("/controller",))
+    assert kept.armed() == Arm(exists=("/admin/reassign_partitions",), children=("/brokers/topics",))
+    for there, event in ((True, ControllerChange(1)), (False, Reelect(1))):
+        kept.arm("me", Arm(exists=("/controller",)))
+        assert list(kept.interrupted(kept.looked_for(), (there,), 1)) == [Told("me", event)]
+
+
+def test_a_node_of_which_nothing_was_heard_is_left_to_who_asked() -> None:
+    made = table()
+    request = Arm(exists=("/admin/made_up",))
+    made.arm("me", request)
+    assert made.armed() == Arm(data=STATES)
+    made.looked(request, (False,))
+    assert made.armed() == Arm(data=STATES, exists=request.exists)
+    assert told(list(made.fired("/admin/made_up", NODE_CREATED, 2))) == [(2,)]
+    assert made.armed().data == (*STATES, "/admin/made_up"), "it is there now"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -280,3 +281,16 @@ def test_a_large_topic_is_read_in_steps() -> None:
             count += 1
     assert done.value.value == assignments
     assert count == 3 + 1 + 3, "between the slices of the replicas, of those to be added, and of what is made of them"
+
+
+def test_a_large_topic_is_written_in_steps() -> None:
+    assignments = tuple(PartitionAssignment(n, ReplicaAssignment((1, 2), (2,) if n % 2 else ())) for n in range(3500))
+    steps = znodes.encoding_topic(assignments)
+    assert [*itertools.islice(steps, 3)] == [None] * 3
+    with pytest.raises(StopIteration) as done:
+        next(steps)
+    written = json.loads(done.value.value)
+    assert [*written] == ["version", "partitions", "adding_replicas", "removing_replicas"]
+    assert written["partitions"] == {str(n): [1, 2] for n in range(3500)}
+    assert written["adding_replicas"] == {str(n): [2] for n in range(1, 3500, 2)}
+    assert written["removing_replicas"] == {}

@@ -38,6 +38,7 @@ from zk_bridge.znodes.topics import (
     encode_config,
     encode_config_change,
     encode_topic,
+    encoding_topic,
 )
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "encode_reassignments",
     "encode_state",
     "encode_topic",
+    "encoding_topic",
     "is_broker_id",
     "registration_version",
 ]

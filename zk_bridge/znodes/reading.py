@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from messages.conversation import BadZnode
 
 INT32 = 2**31 - 1
+DIGITS = 10
+"""As many has INT32."""
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
@@ -90,6 +91,8 @@ def broker_ids(value: object, what: str) -> tuple[int, ...]:
     """A list of broker ids."""
     if type(value) is not list:
         raise Torn(f"{what} is {shown(value)}, expected a list of broker ids")
+    if value and {*map(type, value)} == {int} and min(value) >= -INT32 - 1 and max(value) <= INT32:
+        return tuple(value)
     return tuple(number(each, what) for each in value)
 
 
@@ -103,6 +106,6 @@ def naming(path: str, data: bytes | None, read: Callable[[bytes | None], Any]) -
 
 def decimal(text: str) -> int:
     """The number that a name or a key spells in decimals."""
-    if not re.fullmatch(r"[0-9]{1,10}", text, re.ASCII):
+    if not (text.isdecimal() and text.isascii() and len(text) <= DIGITS):
         raise Torn(f"{shown(text)} is no decimal number")
     return int(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import TypeVar
 
 from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment
 from messages.conversation import BadZnode, chunks, slices
@@ -19,28 +20,34 @@ from zk_bridge.znodes.reading import (
     valid_text,
 )
 
+T = TypeVar("T")
+
 
 def encode_topic(partitions: tuple[PartitionAssignment, ...]) -> bytes:
     """/brokers/topics/T, version 2; adding and removing list only partitions where there are any."""
-    return encode(
-        {
-            "version": 2,
-            "partitions": {str(number): list(each.replicas) for number, each in partitions},
-            "adding_replicas": {str(number): list(each.adding) for number, each in partitions if each.adding},
-            "removing_replicas": {str(number): list(each.removing) for number, each in partitions if each.removing},
-        }
-    )
+    return _whole(encoding_topic(partitions))
+
+
+def encoding_topic(partitions: tuple[PartitionAssignment, ...]) -> Generator[None, None, bytes]:
+    """`encode_topic` in steps of SLICE partitions."""
+    tables: dict[str, list[bytes]] = {"partitions": [], "adding_replicas": [], "removing_replicas": []}
+    for part in slices(partitions):
+        if tables["partitions"]:
+            yield
+        for table, rows in (
+            ("partitions", {str(n): list(each.replicas) for n, each in part}),
+            ("adding_replicas", {str(n): list(each.adding) for n, each in part if each.adding}),
+            ("removing_replicas", {str(n): list(each.removing) for n, each in part if each.removing}),
+        ):
+            if rows:
+                tables[table].append(encode(rows)[1:-1])  # without its braces
+    members = [b'"%s":{%s}' % (table.encode(), b",".join(rows)) for table, rows in tables.items()]
+    return b'{"version":2,%s}' % b",".join(members)
 
 
 def decode_topic(path: str, data: bytes | None) -> tuple[PartitionAssignment, ...]:
     """The partitions of a topic by number, from version 1, 2 or 3; missing keys are empty, as for Kafka."""
-    steps = decoding_topic(path, data)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            partitions: tuple[PartitionAssignment, ...] = done.value
-            return partitions
+    return _whole(decoding_topic(path, data))
 
 
 def decoding_topic(path: str, data: bytes | None) -> Generator[None, None, tuple[PartitionAssignment, ...]]:
@@ -60,11 +67,27 @@ def decoding_topic(path: str, data: bytes | None) -> Generator[None, None, tuple
         raise BadZnode(f"{path}: {torn}") from None
     replicas, adding, removing = tables
     found: list[PartitionAssignment] = []
+    settled: dict[tuple[int, ...], ReplicaAssignment] = {}
     for some in slices(sorted(replicas.items())):
         if found:
             yield
-        found += [PartitionAssignment(n, ReplicaAssignment(e, adding.get(n, ()), removing.get(n, ()))) for n, e in some]
+        for partition, ids in some:
+            if partition in adding or partition in removing:
+                assignment = ReplicaAssignment(ids, adding.get(partition, ()), removing.get(partition, ()))
+            else:
+                assignment = settled.get(ids) or settled.setdefault(ids, ReplicaAssignment(ids))
+            found.append(PartitionAssignment(partition, assignment))
     return tuple(found)
+
+
+def _whole(steps: Generator[None, None, T]) -> T:
+    """What comes of all steps, taken at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
 
 def encode_config(entries: tuple[ConfigEntry, ...]) -> bytes:

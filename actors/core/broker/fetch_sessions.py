@@ -8,7 +8,7 @@ Rule 2: a session that is not there is error 70, another epoch than the one expe
 Rule 3: there are `slots` sessions. Another takes the place of the one that was used longest ago, if that was more than
         two minutes ago; else of the least valuable, if that is worth less than the new one: followers' sessions are
         worth more than consumers', then the larger more than the smaller. Who is younger than two minutes is safe,
-        but a consumer's session not from a follower.
+        but a consumer's session not from a follower. A session that rests is used all the time.
 Rule 4: an answer within a session names the partitions that have records or an error, or whose high watermark or log
         start is another than the reader was told last.
 """
@@ -18,13 +18,20 @@ from __future__ import annotations
 import attrs
 
 from messages.cluster import TopicPartition
-from messages.data_requests import CONSUMER, NO_REPLICA, FetchedPartition, FetchPartition, FetchRequest
+from messages.data_requests import (
+    CONSUMER,
+    NO_REPLICA,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    next_epoch,
+)
 from messages.errors import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, NONE
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
-_LAST_EPOCH = 2**31 - 1
+_LAST_ID = 2**31 - 1
 SAFE_SECONDS = 120.0
 """How long a session that is not used, or is new, keeps its place."""
 
@@ -33,11 +40,6 @@ NEVER = -1.0
 
 UNTOLD = -1
 """A high watermark or a log start that the reader was not told."""
-
-
-def next_epoch(epoch: int) -> int:
-    """The epoch of the request after one of `epoch` (rule 2)."""
-    return 1 if epoch == _LAST_EPOCH else epoch + 1
 
 
 @attrs.define
@@ -91,7 +93,9 @@ class Session:
     epoch: int = INITIAL_EPOCH + 1
     """That of the next request."""
     used_at: float = 0.0
-    """When the last request came."""
+    """When the last request came, that we know of."""
+    resting: bool = False
+    """Whether the listener answers its polls: there is nothing to tell."""
     unread: dict[TopicPartition, None] = attrs.field(factory=dict)
     """Partitions in which there may be something for the reader, the one first that has waited longest."""
     moved: dict[TopicPartition, None] = attrs.field(factory=dict)
@@ -130,7 +134,7 @@ class FetchSessions:
         self._slots = slots
         self._next_id = first_id
         self._sessions: dict[int, Session] = {}
-        """By id, the one first that was used longest ago."""
+        """By id, the one first whose last request came here longest ago."""
         self._ended: list[Session] = []
 
     def __len__(self) -> int:
@@ -147,7 +151,7 @@ class FetchSessions:
             )
             if request.session_epoch == INITIAL_EPOCH and places and self._make_room(session, now):
                 session.id = self._next_id
-                self._next_id = 1 if self._next_id >= _LAST_EPOCH else self._next_id + 1
+                self._next_id = 1 if self._next_id >= _LAST_ID else self._next_id + 1
                 self._sessions[session.id] = session
             return session
         found = self._sessions.get(request.session_id)
@@ -163,6 +167,10 @@ class FetchSessions:
         else:
             found.id = NO_SESSION
         return found
+
+    def get(self, session_id: int) -> Session | None:
+        """The session of that id, if there is one."""
+        return self._sessions.get(session_id)
 
     def holds(self, session: Session) -> bool:
         """Whether it is there still."""
@@ -181,10 +189,8 @@ class FetchSessions:
         """Rule 3."""
         if len(self._sessions) < self._slots:
             return True
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None:
-            return False
-        if now - oldest.used_at > SAFE_SECONDS:
+        oldest = next((session for session in self._sessions.values() if not session.resting), None)
+        if oldest is not None and now - oldest.used_at > SAFE_SECONDS:
             victim = oldest
         else:
             open_to_it = (

@@ -13,7 +13,10 @@ Rule 5: of an answer that brings nothing new the partition hears nothing. One th
         sees to that.)
 Rule 6: fetches go by a session where the leader grants one (`fetch_sessions`): then a fetch names what has changed, and
         what is not fetched any more. A session that is lost (70) is begun anew, one in doubt (71, no answer) is ended
-        and begun anew by the next request. A poll in which nothing changes costs nothing per partition.
+        and begun anew by the next request. A poll in which nothing changes costs nothing per partition, and is repeated
+        by the network itself, if no backoff runs, until it brings something or we have something to say.
+Rule 7: the bytes of throttled replicas are counted (`replication_quota`); while they are held back, those of them that
+        are not in sync are not asked for.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from typing import NamedTuple
 
 import attrs
 
-from actors.core.broker.fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
+from actors.core.broker.fetch_sessions import INITIAL_EPOCH, NO_SESSION
+from actors.core.broker.replication_quota import ThrottledReplicas
 from messages.cluster import TopicPartition
 from messages.data_requests import (
     EARLIEST,
@@ -39,6 +43,8 @@ from messages.data_requests import (
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
     OffsetQuery,
+    is_idle_poll,
+    next_epoch,
 )
 from messages.errors import (
     FENCED_LEADER_EPOCH,
@@ -112,6 +118,9 @@ class Fetcher:
         self.partitions: dict[TopicPartition, Followed] = {}
         self.failed: dict[TopicPartition, int] = {}
         """Partitions left alone, with the code (rule 4)."""
+        self.throttled = ThrottledReplicas()
+        self._throttled_bytes = 0
+        self._held_until = 0.0
         self._settings = settings
         self._due: dict[Phase, dict[TopicPartition, None]] = {phase: {} for phase in Phase}
         """Partitions that may be asked about now, by what they need."""
@@ -145,6 +154,15 @@ class Fetcher:
             if partition in self.partitions:
                 self._is_not_due(partition)
                 self._busy -= self.partitions.pop(partition).busy
+
+    def hold_back(self, until: float) -> None:
+        """Ask for throttled replicas no more until then (rule 7); what is under way counts."""
+        self._held_until = until
+
+    def take_throttled_bytes(self) -> int:
+        """How many have come since this was last asked."""
+        taken, self._throttled_bytes = self._throttled_bytes, 0
+        return taken
 
     # ------------------------------------------------------------------------------------------------ requests
 
@@ -183,7 +201,19 @@ class Fetcher:
                 self._asked = {tp: (f.leader_epoch, f.log_end) for tp, f in lost}
                 wanted = tuple(OffsetQuery(tp, what, f.leader_epoch) for tp, f in lost)
                 return ListOffsetsRequest(LIST_OFFSETS_VERSION, broker_id, wanted)
+        if now < self._held_until:
+            for partition in list(self._due[Phase.FETCHING]):
+                self._throttle(partition)
         return self._fetch() if self._due[Phase.FETCHING] else None
+
+    def may_repeat(self, request: Request) -> bool:
+        """Whether nothing has to be said before something is heard (rule 6)."""
+        return is_idle_poll(request) and not self._delayed
+
+    def polled(self, times: int) -> None:
+        """The network repeated the request under way so often before it was answered."""
+        for _ in range(times):
+            self._epoch = next_epoch(self._epoch)
 
     def _fetch(self) -> FetchRequest:
         """Everything where a session begins or there is none, else what has changed (rule 6)."""
@@ -251,6 +281,7 @@ class Fetcher:
                 news = result.high_watermark, result.log_start_offset
                 if result.body.size:
                     self.partitions[partition] = self.partitions.pop(partition)
+                    self._throttled_bytes += result.body.size if partition in self.throttled else 0
                 if result.body.size or news != followed.told:
                     followed.told = news
                     message = Replicate(followed.leader_epoch, followed.log_end, result.body, *news)
@@ -343,9 +374,19 @@ class Fetcher:
     def _delay(self, partition: TopicPartition, now: float) -> None:
         followed = self.partitions.get(partition)
         if followed is not None:
-            self._is_not_due(partition)
-            followed.not_before = now + self._settings.backoff
-            heappush(self._delayed, (followed.not_before, partition))
+            self._wait(partition, followed, now + self._settings.backoff)
+
+    def _wait(self, partition: TopicPartition, followed: Followed, until: float) -> None:
+        self._is_not_due(partition)
+        followed.not_before = until
+        heappush(self._delayed, (until, partition))
+
+    def _throttle(self, partition: TopicPartition) -> None:
+        """Rule 7. In sync is who has all that is committed, as far as it knows."""
+        followed = self.partitions[partition]
+        known, _ = followed.told
+        if partition in self.throttled and not 0 <= known <= followed.log_end:
+            self._wait(partition, followed, self._held_until)
 
     def _end_delays(self, now: float) -> None:
         """Those whose backoff is over may be asked about again."""

@@ -13,6 +13,11 @@ Rule 5: a follower that is in sync and caught up is not announced to its partiti
         it polled, and says so when the log has grown, and to a partition that is about to find that it lags behind.
 Rule 6: a consumer that names its rack is sent at once to a replica there, if the leader says that it is as good as
         itself (`replica.selector.class`, broker.md 3.7).
+Rule 7: a session whose reader was told nothing, and of which there is nothing left to be told, rests: the listener says
+        for us that there is nothing, and no poll comes here. It is roused when a log that it reads has moved, and until
+        we hear when it polled last, it polls now.
+Rule 8: followers' bytes of throttled replicas are counted when they are answered; while there are too many, partitions
+        are told so when they are read (`replication_quota`).
 
 Nothing here waits or asks: methods take what happened and the time, and give what is to be done about it, in order.
 """
@@ -27,6 +32,7 @@ import attrs
 
 from actors.core.broker.fetch_sessions import INITIAL_EPOCH, NEVER, Fetch, FetchSessions, Place, Session
 from actors.core.broker.produce import epoch_verdict
+from actors.core.broker.replication_quota import ReplicationQuota
 from messages.cluster import TopicPartition
 from messages.data_requests import (
     CONSUMER,
@@ -55,9 +61,18 @@ class Respond:
 
     number: int
     response: FetchResponse
+    rest: int = 0
+    """The epoch of the next poll of a session that rests from now on (rule 7)."""
 
 
-ToDo = Read | Respond
+@attrs.frozen
+class WakeSession:
+    """To do: have a session's polls come here again; `Fetches.roused` is to be told when it polled last."""
+
+    session_id: int
+
+
+ToDo = Read | Respond | WakeSession
 
 
 class Fetches:
@@ -65,6 +80,7 @@ class Fetches:
 
     def __init__(self) -> None:
         self.sessions = FetchSessions(0)
+        self.quota = ReplicationQuota()
         self._logs: dict[TopicPartition, tuple[LogState, LogState]] = {}
         """As it was read, and as it told since (rule 2)."""
         self._under_way: dict[int, Session] = {}
@@ -102,13 +118,14 @@ class Fetches:
         """A request has come."""
         session = self.sessions.find(request, number, now)
         for ended in self.sessions.take_ended():
+            self._rouse(ended, now)
             if ended.fetch is None:
                 self._leave(ended, ended.partitions)
         if isinstance(session, int):
             self._to_do.append(Respond(number, FetchResponse((), session)))
             return
         if session.fetch is not None:
-            self._answer(session, session.fetch)
+            self._answer(session, session.fetch, now)
         self._leave(session, request.forgotten)
         for part in request.partitions:
             if part.partition in session.partitions:  # and not forgotten at the same time
@@ -166,21 +183,42 @@ class Fetches:
         for session in list(self._readers.get(partition, {}).values()):
             self._look_again(session, partition, now)
 
-    def idle_until(self, partition: TopicPartition) -> tuple[tuple[int, float], ...]:
+    def roused(self, session_id: int, epoch: int, used_at: float) -> None:
+        """A session rests no longer: what its next request is, and when it polled last."""
+        session = self.sessions.get(session_id)
+        if session is not None:
+            session.resting = False
+            session.epoch, session.used_at = epoch, used_at
+            for partition in session.unread:
+                place = session.partitions[partition]
+                place.idle_until = min(place.idle_until, used_at)
+
+    def idle_until(self, partition: TopicPartition, now: float) -> tuple[tuple[int, float], ...]:
         """(replica, when its poll last found it caught up) of the followers that read a partition (rule 5)."""
         found = []
         for session in self._readers.get(partition, {}).values():
-            until = session.partitions[partition].idle_until if partition in session.unread else session.used_at
+            if session.resting:
+                until = now
+            else:
+                until = session.partitions[partition].idle_until if partition in session.unread else session.used_at
             if session.is_follower and until > NEVER:
                 found.append((session.replica_id, until))
         return tuple(found)
+
+    def drop(self, number: int) -> None:
+        """The reader has gone without waiting for the answer."""
+        session = self._under_way.pop(number, None)
+        if session is not None:
+            session.fetch = None
+            if not self.sessions.holds(session):
+                self._leave(session, session.partitions)
 
     def expire(self, now: float) -> None:
         """Answer those whose time is up, with what they have."""
         while self._deadlines and self._deadlines[0][0] <= now:
             session = self._under_way.get(heappop(self._deadlines)[1])
             if session is not None and session.fetch is not None and not session.fetch.reading:
-                self._answer(session, session.fetch)
+                self._answer(session, session.fetch, now)
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -210,16 +248,17 @@ class Fetches:
                 fetch.found -= 0 if before is None else before.body.size
                 fetch.reading[partition] = None
                 promised += max(place.part.partition_max_bytes, 1)
-                self._to_do.append(Read(partition, self._question(fetch, place, max(left, 0))))
+                throttled = session.is_follower and partition in self.quota.replicas and self.quota.is_exceeded(now)
+                self._to_do.append(Read(partition, self._question(fetch, place, max(left, 0), throttled)))
         if fetch.reading:
             return
         if fetch.deadline <= now or _is_satisfied(session, fetch):
-            self._answer(session, fetch)
+            self._answer(session, fetch, now)
         elif not fetch.parked:
             fetch.parked = True
             heappush(self._deadlines, (fetch.deadline, fetch.number))
 
-    def _question(self, fetch: Fetch, place: Place, left: int) -> ReadLog:
+    def _question(self, fetch: Fetch, place: Place, left: int, throttled: bool) -> ReadLog:
         request = fetch.request
         idle_until, place.idle_until = place.idle_until, NEVER
         return ReadLog(
@@ -233,6 +272,7 @@ class Fetches:
             request.replica_id in self._alive,
             idle_until,
             self._near(request),
+            throttled,
         )
 
     def _near(self, request: FetchRequest) -> tuple[int, ...]:
@@ -246,6 +286,7 @@ class Fetches:
     ) -> None:
         """A log has moved: tell those who read it, but for the one whose reading has brought it to light."""
         for session in list(self._readers.get(partition, {}).values()):
+            self._rouse(session, now)
             session.moved[partition] = None
             if session is reader:
                 continue
@@ -259,6 +300,7 @@ class Fetches:
 
     def _look_again(self, session: Session, partition: TopicPartition, now: float) -> None:
         """There may be something for the reader; of a follower it is said until when it was caught up (rule 5)."""
+        self._rouse(session, now)
         fetch = session.fetch
         if partition not in session.unread:
             session.unread[partition] = None
@@ -266,6 +308,12 @@ class Fetches:
         if fetch is not None and partition not in fetch.reading:
             fetch.queue[partition] = None
             self._go_on(session, fetch, now)
+
+    def _rouse(self, session: Session, now: float) -> None:
+        """Rule 7."""
+        if session.resting:
+            session.resting, session.used_at = False, now
+            self._to_do.append(WakeSession(session.id))
 
     def _leave(self, session: Session, partitions: Iterable[TopicPartition]) -> None:
         """The session wants to hear of these no longer."""
@@ -276,7 +324,7 @@ class Fetches:
 
     # ------------------------------------------------------------------------------------------------ answers
 
-    def _answer(self, session: Session, fetch: Fetch) -> None:
+    def _answer(self, session: Session, fetch: Fetch, now: float) -> None:
         """Answer with what there is: within a session what is new, else all partitions."""
         session.fetch = None
         del self._under_way[fetch.number]
@@ -295,7 +343,14 @@ class Fetches:
                 session.moved[partition] = None
         if not self.sessions.holds(session):
             self._leave(session, session.partitions)
-        self._to_do.append(Respond(fetch.number, FetchResponse(tuple(told), NONE, session.id)))
+        elif within:
+            session.resting = not (told or session.unread or session.moved)
+        if session.is_follower and self.quota.replicas:
+            size = sum(result.body.size for result in told if result.partition in self.quota.replicas)
+            if size:
+                self.quota.count(size, now)
+        response = FetchResponse(tuple(told), NONE, session.id)
+        self._to_do.append(Respond(fetch.number, response, session.epoch if session.resting else 0))
 
     def _offsets_of(self, partition: TopicPartition, request: FetchRequest) -> FetchedPartition | None:
         """What is said of a partition that was not read for this request, for there was nothing to be read."""

@@ -191,6 +191,8 @@ class MetadataCache:
         """The topics that the next view has otherwise than the newest; none that is empty stays."""
         self._deleted: list[TopicPartition] = []
         """The partitions that the draft's states say are gone."""
+        self._old: list[Mapping[int, UpdateMetadataPartitionState]] = []
+        """Topics as an older view had them: to free 100,000 partitions at once takes ten milliseconds."""
 
     def stage(self, states: Iterable[UpdateMetadataPartitionState], begins: bool) -> None:
         """Take states of an UpdateMetadata into the draft (rule 2); `begins`: into a new one."""
@@ -214,7 +216,9 @@ class MetadataCache:
         The partitions that are gone.
         """
         self.stage(request.partition_states, begins)
-        topics = {**self.view.topics, **self._draft}
+        known = self.view.topics
+        self._old += [known[topic] for topic in self._draft if topic in known]
+        topics = {**known, **self._draft}
         for topic, partitions in self._draft.items():
             if not partitions:
                 del topics[topic]
@@ -223,6 +227,13 @@ class MetadataCache:
         brokers = {broker.id: broker for broker in sorted(request.live_brokers, key=lambda broker: broker.id)}
         self.view = ClusterView(request.controller_id, brokers, topics)
         return deleted
+
+    def drop_old(self) -> int:
+        """Free topics of an older view, some SLICE partitions of them; how many topics remain."""
+        partitions = 0
+        while self._old and partitions < SLICE:
+            partitions += len(self._old.pop())
+        return len(self._old)
 
 
 def asks_for_all(request: MetadataRequest) -> bool:

@@ -53,12 +53,11 @@ def produce_verdict(records: Records, version: int, settings: LogSettings, now_m
         return Refusal(UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs version {ZSTD_SINCE} of Produce")
     if header.base_offset != 0:
         return Refusal(INVALID_RECORD, f"The base offset is {header.base_offset}, it should be 0")
-    if header.size > settings.max_message_bytes:
-        return Refusal(
-            MESSAGE_TOO_LARGE, f"The batch has {header.size} bytes, the topic takes {settings.max_message_bytes}"
-        )
-    if header.size > settings.segment_bytes:
-        return Refusal(RECORD_LIST_TOO_LARGE, f"The batch has {header.size} bytes, a segment {settings.segment_bytes}")
+    size = header.size
+    if size > settings.max_message_bytes:
+        return Refusal(MESSAGE_TOO_LARGE, f"The batch has {size} bytes, the topic takes {settings.max_message_bytes}")
+    if size > settings.segment_bytes:
+        return Refusal(RECORD_LIST_TOO_LARGE, f"The batch has {size} bytes, a segment {settings.segment_bytes}")
     if records.error_code != NONE:
         return Refusal(records.error_code, "The checksum does not fit the batch")
     if header.is_control:

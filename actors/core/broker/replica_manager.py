@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable
 
 import attrs
 
-from actors.core.broker.partition import TROUBLES, UNDER_REPLICATED
+from actors.core.broker.partition import TROUBLES
 from actors.core.topic_name import InvalidTopic, check_name
 from messages.cluster import MAX_LOG_NAME, UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.errors import INVALID_TOPIC, NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
@@ -100,6 +100,11 @@ class RoleOrders:
     leading: dict[TopicPartition, LeaderAndIsrPartitionState] = attrs.field(factory=dict)
     following: dict[TopicPartition, LeaderAndIsrPartitionState] = attrs.field(factory=dict)
 
+    def clear(self) -> None:
+        """Forget them."""
+        self.leading.clear()
+        self.following.clear()
+
     def take(self, orders: Iterable[LeaderAndIsrPartitionState]) -> None:
         """Take some more of the request's orders."""
         leading, following, broker_id = self.leading, self.following, self.broker_id
@@ -109,42 +114,61 @@ class RoleOrders:
             role[order.partition] = order
 
 
+SUMMED = {
+    "kafka_cluster_partition_underminisr": "underminisrpartitioncount",
+    "kafka_cluster_partition_atminisr": "atminisrpartitioncount",
+}
+"""Figures of all partitions together -> which trouble they count."""
+
+
+def _mark(table: dict[TopicPartition, None], partition: TopicPartition, belongs: bool) -> None:
+    if belongs:
+        table[partition] = None
+    else:
+        table.pop(partition, None)
+
+
 @attrs.define
 class Census:
     """How many replicas this broker hosts, and how they fare: what its gauges show (conventions.md 7)."""
 
-    leading: set[TopicPartition] = attrs.field(factory=set)
-    troubled: dict[str, set[TopicPartition]] = attrs.field(factory=lambda: {trouble: set() for trouble in TROUBLES})
+    leading: dict[TopicPartition, None] = attrs.field(factory=dict)
+    troubled: dict[str, dict[TopicPartition, None]] = attrs.field(factory=lambda: {trouble: {} for trouble in TROUBLES})
     led: dict[str, int] = attrs.field(factory=dict)
     """How many partitions of each topic are led here."""
 
     @property
-    def under_replicated(self) -> set[TopicPartition]:
-        """Those that have fewer in-sync replicas than they should."""
-        return self.troubled[UNDER_REPLICATED]
+    def tables(self) -> tuple[dict[TopicPartition, None], ...]:
+        """What may have an entry for each partition."""
+        return (self.leading, *self.troubled.values())
 
     def count(self, partition: TopicPartition, leads: bool, troubles: Collection[str]) -> None:
         """Take down how one partition stands now."""
         if leads != (partition in self.leading):
-            (self.leading.add if leads else self.leading.discard)(partition)
+            _mark(self.leading, partition, leads)
             left = self.led.get(partition.topic, 0) + (1 if leads else -1)
             if left:
                 self.led[partition.topic] = left
             else:
                 del self.led[partition.topic]
         for trouble, partitions in self.troubled.items():
-            (partitions.add if trouble in troubles else partitions.discard)(partition)
+            _mark(partitions, partition, trouble in troubles)
 
     def strike(self, partition: TopicPartition) -> None:
         """Forget a partition that is no longer led here, nor hosted perhaps."""
         self.count(partition, leads=False, troubles=())
 
-    def gauges(self, hosted: int, offline: int) -> tuple[Gauge, ...]:
-        """The figures, of `hosted` partitions of which `offline` have lost their log directory."""
+    def gauges(self, hosted: int, offline: int, lost_directories: int) -> tuple[Gauge, ...]:
+        """The figures, of `hosted` partitions of which `offline` have lost their log directory.
+
+        Kafka has those of SUMMED for each partition; who asks for them adds them up, as they are here.
+        """
         prefix = "kafka_server_replicamanager_"
         return (
             Gauge(prefix + "partitioncount", hosted),
             Gauge(prefix + "leadercount", len(self.leading)),
             Gauge(prefix + "offlinereplicacount", offline),
+            Gauge("kafka_log_logmanager_offlinelogdirectorycount", lost_directories),
             *(Gauge(prefix + trouble, len(partitions)) for trouble, partitions in self.troubled.items()),
+            *(Gauge(name, len(self.troubled[trouble])) for name, trouble in SUMMED.items()),
         )

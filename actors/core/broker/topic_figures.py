@@ -74,7 +74,7 @@ class TopicFigures:
             self.count(PRODUCES, topic)
             if code == NONE:
                 self.count(BYTES_IN, topic, part.records.body.size)
-                self.count(MESSAGES_IN, topic, sum(header.record_count for header in part.records.batches))
+                self.count(MESSAGES_IN, topic, sum([header.record_count for header in part.records.batches]))
             elif code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
                 self.count(BYTES_REJECTED, topic, part.records.body.size)
             elif code not in FORESEEN:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from actors.core.broker.metadata_cache import ClusterView
+from actors.core.broker.partition import UNDER_REPLICATED
 from actors.core.broker.replica_manager import Census
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 
@@ -29,10 +30,11 @@ def replica_disagreements(
     found = []
     if len(offline) != counted_offline:
         found.append(f"{len(offline)} replicas are offline, {counted_offline} are counted")
-    if not census.leading <= set(online):
-        found.append(f"leaders that are not hosted: {sorted(census.leading - set(online))}")
-    if not census.under_replicated <= census.leading:
-        found.append(f"under-replicated, yet not led: {sorted(census.under_replicated - census.leading)}")
+    leading, under_replicated = census.leading.keys(), census.troubled[UNDER_REPLICATED].keys()
+    if not leading <= set(online):
+        found.append(f"leaders that are not hosted: {sorted(leading - set(online))}")
+    if not under_replicated <= leading:
+        found.append(f"under-replicated, yet not led: {sorted(under_replicated - leading)}")
     return found
 
 

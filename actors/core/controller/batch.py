@@ -18,11 +18,10 @@ import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext
 from actors.core.controller.instructions import SendRequest
-from actors.core.controller.slicing import drop
 from messages.cluster import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -31,7 +30,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import SLICE, Flow, Pause, chunks, in_turns
+from messages.conversation import SLICE, Flow, Pause, chunks, in_turns, make_room
 from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
 from messages.protocol_version import at_least
 from messages.requests import (
@@ -128,17 +127,27 @@ class RequestBatch:
 
     def add_roles(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
         """Tell one broker its roles in those of these partitions whose leadership is known, and all brokers with it."""
-        leaderships, assignments = self._context.leadership, self._context.assignments
+        context, states = self._context, self._leader_and_isr.get(broker_id, {})
+        leaderships, assignments, told = context.leadership, context.assignments, context.last_roles
         led = [partition for partition in partitions if partition in leaderships]
         if not led:
             return
-        states = self._leader_and_isr.setdefault(broker_id, {})
+        self._leader_and_isr[broker_id] = states
         for partition in led:
-            sticky = states.get(partition)
+            leadership, assignment, sticky = leaderships[partition], assignments[partition], states.get(partition)
             is_new = sticky is not None and sticky.is_new
-            states[partition] = self._state(partition, leaderships[partition], assignments[partition], is_new)
+            last = told.get(partition)  # as in `_state`: of all that a controller does, this it does most often
+            if last is not None and last[0] is leadership and last[1] is assignment and last[2] is is_new:
+                states[partition] = last[3]
+            else:
+                states[partition] = self._state(partition, leadership, assignment, is_new)
         self._tell_all()
         self._metadata_partitions.update(dict.fromkeys(led))
+
+    def make_room(self, broker_id: int, count: int) -> Flow[None]:
+        """Let the tables grow, one at a time, that so many more roles of the broker fill."""
+        told = self._leader_and_isr.get(broker_id, {})
+        yield from make_room(count, told, self._context.last_roles, self._metadata_partitions)
 
     def _tell_all(self) -> None:
         """Every broker's metadata cache."""
@@ -174,7 +183,11 @@ class RequestBatch:
         yield from self._send_leader_and_isr(versions[0])
         yield from self._send_update_metadata(versions[1])
         yield from self._send_stop_replica(versions[2])
-        yield from drop(self._metadata_partitions, *self._leader_and_isr.values())
+        tables: list[dict[TopicPartition, Any]] = [self._metadata_partitions, *self._leader_and_isr.values()]
+        for table in tables:
+            if len(table) > SLICE:  # what is in it lives on in the context, but that takes a millisecond still
+                yield Pause()
+            table.clear()
 
     def _state(
         self,
@@ -263,9 +276,12 @@ class RequestBatch:
         if not receivers:
             return
         all_online = context.all_online()
-        made = yield from in_turns(
-            lambda part: self._metadata_states(part, all_online), chunks(self._metadata_partitions)
-        )
+        made: list[tuple[UpdateMetadataPartitionState, ...]] = []
+        for part in chunks(self._metadata_partitions):
+            if made:
+                yield Pause()
+            yield from make_room(len(part), context.last_metadata)
+            made.append(self._metadata_states(part, all_online))
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
         log.info(
             "%s Sending UpdateMetadata request to brokers %s for %d partitions",

@@ -247,11 +247,16 @@ class ControllerContext:
         added = []
         known = self.topics.setdefault(topic, {})
         for number, assignment in partitions:
-            if number not in known:
+            if self.is_news(topic, number, assignment):
                 partition = known[number] = TopicPartition(topic, number)
                 self.set_assignment(partition, assignment)
                 added.append(partition)
         return added
+
+    def is_news(self, topic: str, number: int, assignment: ReplicaAssignment) -> bool:
+        """Is the partition unknown, or known without replicas, and now it has some?"""
+        known = self.topics.get(topic, {}).get(number)
+        return known is None or (bool(assignment.replicas) and not self.assignments[known].replicas)
 
     def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """Replace a known partition's assignment."""

@@ -191,6 +191,8 @@ def _load(context: ControllerContext) -> Flow[None]:
         context.add_topic(topic)
     yield from topics.learn_assignments(context, names.topics)
     yield from ask(WatchBrokers((*context.brokers, *registered.unreadable)))
+    # Tables that are filled all at once later on: young ones would be looked through by the collector of garbage.
+    context.replica_states.update((broker_id, {}) for broker_id in context.hosted)
     if context.assignments:
         yield from notifications.refresh(context, context.assignments)
     for broker in context.brokers.values():

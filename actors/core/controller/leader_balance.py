@@ -5,8 +5,8 @@ Rule 1: on request, which stands in /admin/preferred_replica_election until it h
         each partition for itself, when the leaders stand in the metadata of this node; it may also ask for a leader of
         any kind where nobody in sync is alive.
 Rule 2: by itself, where a broker leads too little of what it is preferred for; only what the ISR as it is known lets go
-        back, and nothing while a partition is being reassigned. The next look is arranged before this one, so that
-        nothing that goes wrong in it ends them.
+        back. A reassignment under way hinders nothing, as in 3.9.1 (in 2.6 one that never ends lets nothing ever go
+        back, KAFKA-10149). The next look is arranged before this one, so that nothing that goes wrong in it ends them.
 Rule 3: a partition whose preferred replica leads already is left alone: an election would cost a leader epoch for
         nothing (trap T11). One that has never had a leader is named in the log, and costs the others nothing (trap T8).
 """
@@ -150,8 +150,6 @@ def check(context: ControllerContext, event: AutoPreferredReplicaLeaderElection)
     """Give each broker back what it is preferred for, if too much of that is led by others."""
     settings = context.settings
     yield Enqueue(event, settings.leader_imbalance_check_interval_seconds)
-    if context.reassigning:
-        return
     preferred: dict[int, list[TopicPartition]] = {}
 
     def sort(part: Sequence[TopicPartition]) -> None:

@@ -7,14 +7,14 @@ an error that the term survives.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from actors.core.controller import brokers
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from messages.cluster import Leadership, TopicPartition
-from messages.conversation import AskFailed, Flow, ask, chunks
+from messages.conversation import SLICE, AskFailed, Flow, ask, chunks, in_slices
 from messages.events import (
     IsrChangeNotification,
     LogDirEventNotification,
@@ -25,9 +25,13 @@ from messages.zookeeper import (
     GetIsrChangeNotifications,
     GetLogDirEvents,
     GetPartitionStates,
+    PartitionStateRead,
 )
 
 log = logging.getLogger("kafka.controller")
+
+STATES_READ = 5 * SLICE
+"""So many leaderships are read at once, and learnt in slices."""
 
 
 def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flow[None]:
@@ -47,12 +51,16 @@ def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flo
 
 def refresh(context: ControllerContext, partitions: Iterable[TopicPartition]) -> Flow[None]:
     """Read the leadership of these partitions again. What cannot be read stays as it was known."""
-    for part in chunks(partitions):
-        read = yield from ask(GetPartitionStates(tuple(part)))
-        for partition, _, error in read.states:
+
+    def learn(states: Sequence[PartitionStateRead]) -> None:
+        for partition, _, error in states:
             if error:
                 log.error("%s the state of %s cannot be read: %s", context.tag, partition, error)
-        context.learn_leaderships(Leadership(tp, state) for tp, state, _ in read.states if state is not None)
+        context.learn_leaderships(Leadership(tp, state) for tp, state, _ in states if state is not None)
+
+    for part in chunks(partitions, STATES_READ):
+        read = yield from ask(GetPartitionStates(tuple(part)))
+        yield from in_slices(learn, read.states)
 
 
 def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) -> Flow[None]:

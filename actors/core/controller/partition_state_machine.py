@@ -19,10 +19,10 @@ from actors.core.controller.context import ControllerContext, target_replicas
 from actors.core.controller.elections import Candidates, Choice, Strategy
 from actors.core.controller.failures import passing
 from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
-from actors.core.controller.slicing import chosen, sliced
+from actors.core.controller.slicing import Pauses, chosen, sliced
 from actors.core.controller.states import PartitionState, Row, State, Table
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
-from messages.conversation import AskFailed, Flow, ask, chunks, in_turns
+from messages.conversation import AskFailed, Flow, ask, chunks, make_room
 from messages.store import CODE_NAMES, OK
 from messages.zookeeper import CreatePartitionStates, GetTopicConfigs
 
@@ -60,8 +60,8 @@ def move_partitions(
     batch = RequestBatch(context)
 
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
-        states = ((tp, context.partition_state(tp)) for tp in part)
-        for row, legal in TABLE.sort(target, states, illegal):
+        states = [context.partition_state(tp) for tp in part]
+        for row, legal in TABLE.sort(target, part, states, illegal):
             yield from row.make(Step(context, legal, target, strategy, allow_unclean, batch, failures))
 
     yield from sliced(move, partitions)
@@ -92,7 +92,11 @@ def start(context: ControllerContext) -> Flow[None]:
                 state = PartitionState.OFFLINE
             context.set_partition_state(partition, state)
 
-    yield from in_turns(look, chunks(context.assignments))
+    pauses = Pauses()
+    for part in chunks(context.assignments):
+        yield from make_room(len(part), context.partition_states)
+        look(part)
+        yield from pauses.after(len(part))
     yield from trigger_online(context)
 
 

@@ -4,7 +4,8 @@ A partition's assignment says all: who replicates it, who of them is being added
 its way as long as somebody is added or removed, and the topic's znode says the same, so that any controller goes on.
 
 1. Asked for: the new assignment is written and taken over. Replicas that an earlier request had been adding, and that
-   nobody wants any more, are deleted. The partition's state is watched from now on.
+   nobody wants any more, are deleted; one that leads meanwhile, being preferred, is replaced before (Kafka's partition
+   has no leader then, KAFKA-14808). The partition's state is watched from now on.
 2. Not all of the target in the ISR yet: all replicas hear of the assignment under a new leader epoch, the new ones
    begin to follow. Each change of the state is a reason to look again.
 3. All of the target in the ISR: the target alone is the assignment. Who leads outside of it, or is dead, is replaced;
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 
 from actors.core.controller import deletion_plan, elections
 from actors.core.controller.batch import RequestBatch, announce
@@ -34,7 +36,7 @@ from actors.core.controller.instructions import Enqueue
 from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
-from actors.core.controller.slicing import chosen, sliced
+from actors.core.controller.slicing import MOVES, chosen, sliced
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.refusal import Refused
 from messages.admin_requests import (
@@ -100,10 +102,18 @@ def resume(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
 
 
 def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChange) -> Flow[None]:
-    """The state of a partition that is being reassigned changed, maybe by our hand: is its target in the ISR now?"""
+    """The state of a partition that is being reassigned changed, maybe by our hand: is its target in the ISR now?
+
+    Then others may have come as far, whose events wait: MOVES of them are looked at, and finished in the same requests.
+    """
     partition = TopicPartition(event.topic, event.partition)
-    if partition in context.reassigning:
-        yield from _finish(context, (yield from _caught_up(context, [partition])))
+    if partition not in context.reassigning:
+        return
+    complete = yield from _caught_up(context, [partition])
+    if complete:
+        others = list(islice((tp for tp in context.reassigning if tp != partition), MOVES))
+        complete += yield from _caught_up(context, others)
+    yield from _finish(context, complete)
 
 
 def alter(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Flow[Message]:
@@ -230,6 +240,9 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Fail
                 if broker_id not in assignment.replicas:
                     unneeded.setdefault(broker_id, []).append(partition)
             context.set_assignment(partition, assignment)
+    stranded = [tp for tp in changed if tp in context.leadership and context.leadership[tp].leader in unneeded]
+    stranded = [tp for tp in stranded if tp in unneeded[context.leadership[tp].leader]]
+    yield from move_partitions(context, stranded, PartitionState.ONLINE)
     yield from _delete_replicas(context, unneeded)
     begun = [tp for tp in assignments if tp not in failures]
     complete = yield from _caught_up(context, begun)

@@ -19,7 +19,7 @@ import attrs
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
-from actors.core.controller.slicing import Pauses, sliced
+from actors.core.controller.slicing import MOVES, Pauses, sliced
 from actors.core.controller.states import ReplicaState, Row, State, Table
 from messages.cluster import (
     NO_LEADER,
@@ -29,7 +29,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Flow, slices
+from messages.conversation import Flow, chunks, slices
 
 log = logging.getLogger("state.change.logger")
 
@@ -90,8 +90,8 @@ def _move(
     states = context.replica_states.setdefault(broker_id, {})
 
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
-        current = ((tp, states.get(tp, ReplicaState.NON_EXISTENT)) for tp in part)
-        for row, legal in TABLE.sort(target, current, illegal):
+        current = [states.get(tp, ReplicaState.NON_EXISTENT) for tp in part]
+        for row, legal in TABLE.sort(target, part, current, illegal):
             yield from row.make(Step(context, broker_id, legal, states, batch, failures, skipped))
 
     yield from sliced(move, partitions)
@@ -108,17 +108,20 @@ def start(context: ControllerContext) -> Flow[None]:
 
     This sends LeaderAndIsr of all partitions to all live brokers, and takes the dead out of the ISRs.
     """
-    offline = context.offline_replicas()
-    online: ReplicasByBroker = {}
-    pauses = Pauses()
+    batch, pauses = RequestBatch(context), Pauses()
+    offline: ReplicasByBroker = {}
     for broker_id, hosted in context.hosted.items():
-        states = context.replica_states[broker_id] = dict.fromkeys(hosted, ReplicaState.ONLINE)
-        unreachable = dict.fromkeys(offline.get(broker_id, ()), ReplicaState.DELETION_INELIGIBLE)
-        states.update(unreachable)
-        if len(unreachable) < len(hosted):
-            online[broker_id] = [tp for tp in hosted if tp not in unreachable] if unreachable else list(hosted)
-        yield from pauses.after(len(hosted))
-    yield from move_replicas(context, online, ReplicaState.ONLINE)
+        states = context.replica_states.setdefault(broker_id, {})
+        unreachable = context.offline_dirs.get(broker_id, {}) if broker_id in context.online_brokers else hosted
+        for part in chunks(hosted, MOVES):
+            lost = [tp for tp in part if tp in unreachable]
+            if lost:
+                states.update(dict.fromkeys(lost, ReplicaState.DELETION_INELIGIBLE))
+                offline.setdefault(broker_id, []).extend(lost)
+            reached = [tp for tp in part if tp not in unreachable] if lost else part
+            yield from stay_online(Step(context, broker_id, reached, states, batch, {}, {}))
+            yield from pauses.after(2 * len(part))
+    yield from batch.send()
     yield from move_replicas(context, offline, ReplicaState.OFFLINE)
 
 
@@ -154,9 +157,9 @@ def enter_online(step: Step) -> Flow[None]:
 
 def stay_online(step: Step) -> Flow[None]:
     """Tell it its role."""
+    yield from step.batch.make_room(step.broker_id, len(step.partitions))
     step.batch.add_roles(step.broker_id, step.partitions)
     step.states.update(dict.fromkeys(step.partitions, ReplicaState.ONLINE))
-    yield from ()
 
 
 def go_offline(step: Step) -> Flow[None]:

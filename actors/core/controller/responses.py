@@ -12,6 +12,7 @@ from collections.abc import Callable
 from actors.core.controller import brokers, deletion_plan
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.slicing import chosen
+from actors.core.controller.states import ReplicaState
 from messages.conversation import Flow
 from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.events import (
@@ -65,11 +66,18 @@ def update_metadata_answered(context: ControllerContext, event: UpdateMetadataRe
 def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplicaResponseReceived) -> Flow[None]:
     """A broker deleted replicas, or could not. Only topics whose deletion has started are concerned.
 
-    An error of the whole request fails all its replicas: Kafka loses it, and the deletion with it (trap T6).
+    An error of the whole request fails those of its replicas that are still being deleted: Kafka loses it, and the
+    deletion with it (trap T6). The broker may have come back meanwhile, which another request has heeded.
     """
     broker_id = event.broker_id
     codes = {error.partition: error.error_code for error in event.response.partition_errors}
-    concerned = yield from chosen(lambda tp: tp.topic in context.started, event.deleted)
+    states = context.replica_states.get(broker_id, {})
+    concerned = yield from chosen(
+        lambda tp: (
+            tp.topic in context.started and (not event.error_code or states.get(tp) is ReplicaState.DELETION_STARTED)
+        ),
+        event.deleted,
+    )
     failed = yield from chosen(lambda tp: (event.error_code or codes.get(tp, NONE)) != NONE, concerned)
     if failed:
         log.error("%s broker %d could not delete its replicas of %d partitions", context.tag, broker_id, len(failed))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -81,11 +81,23 @@ class Table:
         return tuple(row for row in self.rows if row.target is target)
 
     def sort(
-        self, target: State, subjects: Iterable[tuple[TopicPartition, State]], illegal: dict[TopicPartition, State]
-    ) -> list[tuple[Row, list[TopicPartition]]]:
-        """The subjects by the row that moves each from its state to `target`; what no row moves goes to `illegal`."""
+        self,
+        target: State,
+        subjects: Sequence[TopicPartition],
+        states: Sequence[State],
+        illegal: dict[TopicPartition, State],
+    ) -> list[tuple[Row, Sequence[TopicPartition]]]:
+        """The subjects, which have these states, by the row that moves each from there to `target`.
+
+        What no row moves goes to `illegal`.
+        """
+        if states.count(states[0]) == len(states):  # nearly always
+            together = [(row, subjects) for row in self.into(target) if states[0] in row.previous]
+            if not together:
+                illegal.update(dict.fromkeys(subjects, states[0]))
+            return together[:1]
         sorted_: list[tuple[Row, list[TopicPartition]]] = [(row, []) for row in self.into(target)]
-        for subject, current in subjects:
+        for subject, current in zip(subjects, states, strict=True):
             for row, legal in sorted_:
                 if current in row.previous:
                     legal.append(subject)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from actors.core.configs import describe_topic
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import Awaited
 from actors.core.refusal import Refused
-from actors.core.replica_assignment import assign
+from actors.core.replica_assignment import assign, extend
 from actors.core.topic_admin import (
     Replicas,
     check_new_name,
@@ -176,10 +176,7 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
         if not found.topics:
             raise Refused(f"The topic '{topic.name}' does not exist.", UNKNOWN_TOPIC_OR_PARTITION)
         (described,) = found.topics
-        wanted = None if topic.assignments is None else [each.broker_ids for each in topic.assignments]
-        added = numbered(
-            further_replicas(described, topic.count, context.racks(), wanted), first=len(described.partitions)
-        )
+        added = numbered((yield from _growth(context, described, topic)), first=len(described.partitions))
         if not request.validate_only:
             whole = TopicAssignment(topic.name, described.partitions + added)
             yield from ask(SetAssignments((whole,), context.epoch_zk_version))
@@ -192,6 +189,21 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
         if topic.name not in twice:
             results.append((yield from _result(context, GrownTopic, topic.name, grow(topic))))
     return _awaited(CreatePartitionsResponse(tuple(results)), tuple(expected), request.timeout_ms)
+
+
+def _growth(context: ControllerContext, described: TopicAssignment, topic: GrowingTopic) -> Flow[Sequence[Replicas]]:
+    """Replicas of the partitions to add, as the client wants them, or spread in slices."""
+    racks, existing = context.racks(), len(described.partitions)
+    if topic.assignments is not None:
+        return further_replicas(described, topic.count, racks, [each.broker_ids for each in topic.assignments])
+    check_size(topic.count)
+    planned = list(further_replicas(described, min(topic.count, existing + SLICE), racks, None))
+    while existing + len(planned) < topic.count:
+        yield Pause()
+        size = min(SLICE, topic.count - existing - len(planned))
+        partition_0 = described.partitions[0].assignment.replicas
+        planned += extend(racks, partition_0, existing, size, len(planned))
+    return planned
 
 
 # -------------------------------------------------------------------------------------------------------- all of them

@@ -11,10 +11,10 @@ from actors.core.controller.partition_state_machine import (
     move_partitions,
 )
 from actors.core.controller.replica_state_machine import move_replicas
-from actors.core.controller.slicing import Pauses
+from actors.core.controller.slicing import MOVES, Pauses
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE, Flow, ask, in_slices, slices
+from messages.conversation import SLICE, Flow, ask, in_slices, make_room, slices
 from messages.events import PartitionModifications, TopicChange, TopicDeletion
 from messages.zookeeper import (
     GetAssignments,
@@ -29,6 +29,9 @@ log = logging.getLogger("kafka.controller")
 
 TOPICS_AT_FIRST = 10
 """Topics whose assignments are read at once before it is known how large they are."""
+
+PARTITIONS_READ = 5 * SLICE
+"""So many partitions the topics have together whose assignments are read at once: they are learnt in slices."""
 
 
 def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
@@ -56,7 +59,7 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
 def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Flow[list[TopicPartition]]:
     """Read and watch the assignments of topics, and learn those that are new; the partitions learnt.
 
-    So many topics are read at a time that they have some SLICE partitions together, judged by those read before.
+    So many topics are read at a time that they have some PARTITIONS_READ together, judged by those read before.
     """
     added: list[TopicPartition] = []
     start, count = 0, TOPICS_AT_FIRST
@@ -65,7 +68,7 @@ def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Fl
         added += yield from learn(context, answer.topics)
         start += count
         partitions = sum(len(partitions) for _, partitions in answer.topics)
-        count = max(1, min(2 * count, count * SLICE // max(1, partitions)))
+        count = max(1, min(2 * count, count * PARTITIONS_READ // max(1, partitions)))
     return added
 
 
@@ -73,8 +76,7 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
     """The data of /brokers/topics/T changed: lead the new partitions; those of a topic being deleted go out again."""
     topic = event.topic
     answer = yield from ask(GetAssignments((topic,)))
-    known = context.topics.get(topic, {})
-    fresh = [n for _, partitions in answer.topics for n, _ in partitions if n not in known]
+    fresh = [n for _, partitions in answer.topics for n, each in partitions if context.is_news(topic, n, each)]
     if topic in context.queued:
         if fresh:
             log.error("%s Skipping adding partitions %s for topic %s: it is being deleted", context.tag, fresh, topic)
@@ -90,7 +92,8 @@ def learn(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow
     added: list[TopicPartition] = []
     pauses = Pauses()
     for topic, partitions in topics:
-        for part in slices(partitions):
+        for part in slices(partitions, MOVES):
+            yield from make_room(len(part), context.assignments, *context.hosted.values())
             added += context.learn(topic, part)
             yield from pauses.after(len(part))
     return added
@@ -102,7 +105,8 @@ def on_new_partition_creation(context: ControllerContext, partitions: Sequence[T
         return
     hosted: ReplicasByBroker = {}
     yield from in_slices(lambda part: context.group_by_broker(part, hosted), partitions)
-    yield from move_partitions(context, partitions, PartitionState.NEW)
+    unseen = [tp for tp in partitions if context.partition_state(tp) is not PartitionState.NEW]
+    yield from move_partitions(context, unseen, PartitionState.NEW)
     yield from move_replicas(context, hosted, ReplicaState.NEW)
     yield from move_partitions(context, partitions, PartitionState.ONLINE)
     yield from move_replicas(context, hosted, ReplicaState.ONLINE)

@@ -12,11 +12,10 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from actors.core.coordinator.records import DamagedRecord, read_record
 from messages.cluster import TopicPartition
-from messages.groups import CommittedOffset, GroupRecord, OffsetEntry, OffsetRecord, RecordedGroup
+from messages.groups import CommittedOffset, GroupRecord, LoadedGroup, OffsetEntry, OffsetRecord, RecordedGroup
 
 log = logging.getLogger("kafka.coordinator.group.GroupMetadataManager")
 
@@ -26,14 +25,6 @@ _MARKER = struct.Struct(">hh")
 
 Row = tuple[int, bool, str, str | None]
 """(producer id or NO_TRANSACTION, whether it is a marker, key, value): bytes as characters of one byte each."""
-
-
-class LoadedGroup(NamedTuple):
-    """A group as the partition has it."""
-
-    group: str
-    record: RecordedGroup | None
-    offsets: tuple[OffsetEntry, ...]
 
 
 class Loading:
@@ -52,10 +43,10 @@ class Loading:
         """Take in some more records."""
         self.records += len(rows)
         for producer, is_marker, key, value in rows:
-            if is_marker:
-                self._end_transaction(producer, key)
-                continue
             try:
+                if is_marker:
+                    self._end_transaction(producer, key.encode("latin-1"))
+                    continue
                 record = read_record(key.encode("latin-1"), None if value is None else value.encode("latin-1"))
             except DamagedRecord as damage:
                 log.error("partition %d of the groups' topic: %s: it is passed over", self.partition, damage)
@@ -70,11 +61,13 @@ class Loading:
                 case OffsetRecord():
                     self._note(record)
 
-    def _end_transaction(self, producer: int, key: str) -> None:
-        committed = self._open.pop(producer, ())
-        _, kind = _MARKER.unpack_from(key.encode("latin-1"))
-        if kind == COMMIT_MARKER:
-            for record in committed:
+    def _end_transaction(self, producer: int, key: bytes) -> None:
+        """Let what it wrote count, or not (rule 2). Raises DamagedRecord where the marker does not say."""
+        if len(key) < _MARKER.size:
+            raise DamagedRecord(f"a marker with the key {key.hex()!r} is cut")
+        _, kind = _MARKER.unpack_from(key)
+        for record in self._open.pop(producer, ()):
+            if kind == COMMIT_MARKER:
                 self._note(record)
 
     def _note(self, record: OffsetRecord) -> None:

@@ -7,7 +7,7 @@ What does not add up is damage, and named.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 VERSION = 0
@@ -41,8 +41,16 @@ class Checkpoint:
 
     def write(self, entries: Iterable[tuple[str | int, ...]], durable: bool = True) -> None:
         """Replace the file. Raises OSError."""
-        lines = [" ".join(map(str, entry)) for entry in entries]
-        replace_file(self.path, "".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode(), durable)
+        self.write_lines([self.line(entry) for entry in entries], durable)
+
+    def write_lines(self, lines: Collection[str], durable: bool = True) -> None:
+        """The same, from the entries' lines."""
+        replace_file(self.path, f"{VERSION}\n{len(lines)}\n{''.join(lines)}".encode(), durable)
+
+    @staticmethod
+    def line(entry: tuple[str | int, ...]) -> str:
+        """An entry as it stands in the file."""
+        return f"{' '.join(map(str, entry))}\n"
 
     def _entry(self, number: int, line: str) -> tuple[str | int, ...]:
         parts = line.split()

@@ -25,6 +25,7 @@ from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import EpochStart, LeaderEpochs
 from actors.storage.log.handles import Handles
 from actors.storage.log.producers import Batch, Producers
+from actors.storage.log.region import FileRegion
 from actors.storage.log.segment import MAX_RELATIVE, Place, Segment
 from messages.records import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from messages.wire.record_batch import has_valid_crc, stamped, whole_batches
@@ -63,10 +64,14 @@ class Appended(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Bytes of the log: whole batches, the last perhaps cut. The first may begin before the offset asked for."""
+    """Bytes of the log: whole batches, the last perhaps cut. The first may begin before the offset asked for.
 
-    data: bytes
+    `crc` is the first batch's own checksum.
+    """
+
+    data: bytes | FileRegion
     first_is_cut: bool = False
+    crc: int = 0
 
 
 class Log:
@@ -264,7 +269,7 @@ class Log:
                 return Appended(known.first_offset, known.last_offset, known.timestamp, duplicate=True)
         stamp_time = now_ms if append_time else None
         pieces = stamped(body, header, self.end, leader_epoch, stamp_time)
-        stored = header._replace(base_offset=self.end, leader_epoch=leader_epoch)
+        stored = header.placed(self.end, leader_epoch)
         if stamp_time is not None:
             stored = stored._replace(max_timestamp=stamp_time)
         self._append(pieces, stored, now_ms)
@@ -319,10 +324,13 @@ class Log:
 
     # ------------------------------------------------------------------------------------------------ reading
 
-    def read(self, offset: int, max_bytes: int, limit: int, at_least_one: bool = False) -> Read:
+    def read(
+        self, offset: int, max_bytes: int, limit: int, at_least_one: bool = False, region_from: int | None = None
+    ) -> Read:
         """Batches from the one that holds `offset`, up to `max_bytes` and to the offset `limit`, of one segment.
 
-        `at_least_one`: the first batch comes whole even if it is larger. Raises OffsetOutOfRange.
+        `at_least_one`: the first batch comes whole even if it is larger. `region_from`: so many bytes and more stay
+        where they are. Raises OffsetOutOfRange.
         """
         if not self.start <= offset <= self.end:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not in [{self.start}, {self.end}]")
@@ -337,8 +345,9 @@ class Log:
         size = end - place.position
         if size > max_bytes:
             size = max(max_bytes, place.header.size) if at_least_one else max_bytes
-        data = segment.read(place.position, size)
-        return Read(data, len(data) < place.header.size)
+        stays = region_from is not None and size >= region_from
+        data = (segment.region if stays else segment.read)(place.position, size)
+        return Read(data, len(data) < place.header.size, place.header.crc)
 
     def _find(self, offset: int) -> tuple[Segment, Place] | None:
         """The batch that holds `offset`, or the first after it."""
@@ -408,6 +417,10 @@ class Log:
         if offset > self.start:
             self.start = offset
             self.epochs.truncate_from_start(offset)
+
+    def may_expire(self, now_ms: int) -> bool:
+        """Whether `expire` or `remove_deleted` has anything to do, should all be committed."""
+        return bool(self._dropped or (self._segments and self._expired(self._segments[0], self.end, now_ms)))
 
     def expire(self, high_watermark: int, now_ms: int) -> int:
         """Remove old segments by time, size and start (rule 4). How many."""

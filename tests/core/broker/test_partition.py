@@ -78,7 +78,7 @@ def test_a_leader_announced_again_is_not_new() -> None:
     assert (leader.leader_epoch, is_new) == (2, False)
 
 
-def test_a_follower_has_no_isr_and_its_leader_or_epoch_is_news() -> None:
+def test_row_13_a_follower_has_no_isr_and_its_leader_or_epoch_is_news() -> None:
     follower, changed = make_follower(FRESH, order("t", leader=1, epoch=1, isr=(1, 0)))
     assert (follower.role, follower.leader, follower.isr, changed) == (FOLLOWER, 1, (), True)
     later, changed = make_follower(follower, order("t", leader=1, epoch=4))
@@ -101,7 +101,7 @@ def test_an_older_znode_version_changes_nothing() -> None:
         ((0,), (0, 1, 2), (2,), True),
     ],
 )
-def test_under_replicated_counts_the_replicas_before_a_reassignment(
+def test_row_69_under_replicated_counts_the_replicas_before_a_reassignment(
     isr: tuple[int, ...], replicas: tuple[int, ...], adding: tuple[int, ...], under: bool
 ) -> None:
     assert at(0, isr=isr, replicas=replicas, adding_replicas=adding).under_replicated is under

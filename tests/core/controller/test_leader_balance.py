@@ -9,7 +9,7 @@ import pytest
 from actors.core.controller import configs, leader_balance
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState
-from messages.cluster import ConfigEntry, TopicPartition
+from messages.cluster import ConfigEntry, ReplicaAssignment, TopicPartition
 from messages.events import (
     AutoPreferredReplicaLeaderElection,
     ConfigChangeNotification,
@@ -97,6 +97,15 @@ def test_nothing_goes_back_to_who_cannot_lead() -> None:
     scene.forget()
     scene.run(leader_balance.check(scene.context, AUTO))
     assert scene.asked == []
+
+
+def test_a_reassignment_under_way_keeps_nothing_from_going_back() -> None:
+    """Also what is being reassigned itself goes back, as in 3.9.1 (KAFKA-10149; 2.6 waits for its end)."""
+    scene, (moving, other) = scene_of(2, 2)
+    scene.context.set_assignment(moving, ReplicaAssignment((1, 2, 3), (3,), ()))
+    assert moving in scene.context.reassigning
+    scene.run(leader_balance.check(scene.context, AUTO))
+    assert epochs(scene, [moving, other]) == [(1, 1), (1, 1)]
 
 
 def test_only_topics_that_wait_and_may_elect_uncleanly_are_tried_again() -> None:

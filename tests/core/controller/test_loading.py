@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from typing import Any
 
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.core.controller import notifications, topics
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.conversation import SLICE, Flow, Pause
+from messages.conversation import Flow, Pause, make_room
 from messages.zookeeper import (
     Assignments,
     GetAssignments,
@@ -54,14 +56,15 @@ def asked_for(sizes: list[int]) -> list[tuple[str, ...]]:
     return [question.topics for question in asked]
 
 
-def test_topics_of_one_size_are_read_a_slice_at_a_time() -> None:
-    read = [100 * len(names) for names in asked_for([100] * 200)]
-    assert max(read) <= SLICE
-    assert len(read) <= 20_000 // SLICE + 4
+def test_topics_of_one_size_are_read_some_thousand_partitions_at_a_time() -> None:
+    read = [100 * len(names) for names in asked_for([100] * 400)]
+    assert max(read) <= topics.PARTITIONS_READ
+    assert len(read) <= 40_000 // topics.PARTITIONS_READ + 4
 
 
 def test_large_topics_are_read_one_by_one() -> None:
-    assert [len(names) for names in asked_for([SLICE] * 15)] == [topics.TOPICS_AT_FIRST, 1, 1, 1, 1, 1]
+    sizes = [topics.PARTITIONS_READ] * 15
+    assert [len(names) for names in asked_for(sizes)] == [topics.TOPICS_AT_FIRST, 1, 1, 1, 1, 1]
 
 
 @given(st.lists(st.sampled_from([0, 1, 7, 300]), max_size=60))
@@ -69,8 +72,32 @@ def test_each_topic_is_read_once_whatever_the_sizes(sizes: list[int]) -> None:
     asked_for(sizes)
 
 
-def test_leaderships_are_read_a_slice_at_a_time() -> None:
-    partitions = tuple(TopicPartition("t", number) for number in range(2 * SLICE + 1))
+def test_tables_of_all_partitions_grow_one_at_a_time() -> None:
+    """Each in a turn of its own, and never while entries come, which would make all of them grow."""
+    tables: tuple[dict[Any, Any], ...] = ({}, {})
+    sizes: list[list[int]] = []
+    for start in range(0, 100_000, 500):
+        for step in make_room(500, *tables):
+            assert isinstance(step, Pause)
+            sizes.append([sys.getsizeof(table) for table in tables])
+        before = [sys.getsizeof(table) for table in tables]
+        for table in tables:
+            table.update(dict.fromkeys(range(start, start + 500)))
+        if start > 10_000:
+            assert before == [sys.getsizeof(table) for table in tables]
+    assert list(map(len, tables)) == [100_000, 100_000]
+    grown = [sum(old != new for old, new in zip(*pair, strict=True)) for pair in itertools.pairwise(sizes)]
+    assert max(grown) == 1
+    assert sum(grown) >= 6
+
+
+def test_small_tables_grow_as_they_like() -> None:
+    assert not list(make_room(500, {}, dict.fromkeys(range(5_461))))
+
+
+def test_leaderships_are_read_some_thousand_at_a_time() -> None:
+    most = notifications.STATES_READ
+    partitions = tuple(TopicPartition("t", number) for number in range(2 * most + 1))
     asked, _ = drive(notifications.refresh(Scene(1).context, partitions), {})
-    assert [len(question.partitions) for question in asked] == [SLICE, SLICE, 1]
+    assert [len(question.partitions) for question in asked] == [most, most, 1]
     assert tuple(tp for question in asked for tp in question.partitions) == partitions

@@ -125,6 +125,29 @@ def test_ci11_the_steps_of_a_single_replica_that_moves() -> None:
     assert context.replica_states == {1: {}, 2: {T0: ReplicaState.ONLINE}}
 
 
+def test_those_that_have_caught_up_as_well_are_finished_together() -> None:
+    """Of three partitions two have caught up when the controller hears of the first: one event finishes both."""
+    scene = Scene(1, 2)
+    partitions = scene.assign("t", (1,), (1,), (1,))
+    for partition in partitions:
+        scene.lead(partition, 1, 1)
+        scene.put(partition, PartitionState.ONLINE)
+        scene.put_replica(partition, 1, ReplicaState.ONLINE)
+    scene.topic_znodes["t"] = scene.context.topic_assignment("t")
+    request(scene, *((partition, (2,)) for partition in partitions))
+    for partition in partitions[:2]:
+        state = scene.znodes[partition]
+        scene.znodes[partition] = leadership(1, 1, 2, epoch=state.leader_epoch, version=state.zk_version + 1)
+    scene.steps.clear()
+    scene.run(reassignment.isr_changed(scene.context, CAUGHT_UP))
+    assert list(scene.context.reassigning) == partitions[2:]
+    assert [scene.context.leadership[tp].leader for tp in partitions] == [2, 2, 1]
+    assert sum(isinstance(step, ForgetReassignments) for step in scene.steps) == 1
+    scene.steps.clear()
+    scene.run(reassignment.isr_changed(scene.context, PartitionReassignmentIsrChange("t", 1)))
+    assert not scene.steps
+
+
 def test_a_leader_that_stays_is_not_replaced() -> None:
     scene = scene_of(1, 2)
     request(scene, (T0, (3, 1)))
@@ -155,6 +178,21 @@ def test_who_is_wanted_no_more_on_the_way_is_deleted() -> None:
     assert scene.context.replica_state(2, T0) is ReplicaState.NON_EXISTENT
     catch_up(scene, 1, 3)
     assert scene.context.assignment(T0) == FULL((3,)) and scene.reassignments is None
+
+
+def test_who_leads_and_is_wanted_no_more_on_the_way_is_replaced_before_he_goes() -> None:
+    """An added replica in the ISR may lead before the reassignment is over, being preferred; then another is asked for.
+
+    Kafka takes it out of the ISR as the leader that it is, and leaves the partition without one (KAFKA-14808).
+    """
+    scene = scene_of(1, 2)
+    request(scene, (T0, (3, 4)))
+    catch_up(scene, 1, 2, 3)
+    scene.lead(T0, 3, 1, 2, 3, epoch=2, version=scene.znodes[T0].zk_version)
+    request(scene, (T0, (1, 4)))
+    assert scene.context.assignment(T0) == FULL((1, 4, 2), (4,), (2,))
+    state = scene.znodes[T0]
+    assert (state.leader, state.isr) == (1, (1, 2))
 
 
 def test_what_is_behind_waits() -> None:

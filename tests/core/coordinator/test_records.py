@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.coordinator.loading import NO_TRANSACTION, LoadedGroup, Loading, Row
+from actors.core.coordinator.loading import NO_TRANSACTION, Loading, Row
 from actors.core.coordinator.placement import slot
 from actors.core.coordinator.records import (
     DamagedRecord,
@@ -24,6 +24,7 @@ from messages.groups import (
     NO_TIME,
     CommittedOffset,
     GroupRecord,
+    LoadedGroup,
     OffsetEntry,
     OffsetRecord,
     RecordedGroup,
@@ -200,3 +201,14 @@ def test_what_is_damaged_costs_nothing_else(caplog: pytest.LogCaptureFixture) ->
     found = load((NO_TRANSACTION, False, "\0\1\0", "x"), row(offset(1)))
     assert list(found) == ["g"]
     assert "passed over" in caplog.text
+
+
+@pytest.mark.parametrize("key", ["", "\0", "\0\0\0"])
+def test_a_marker_that_is_cut_costs_nothing_else(key: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Its transaction stays open, until a marker says what became of it."""
+    other = TopicPartition("t", 3)
+    cut = (7, True, key, "whatever")
+    assert load(row(offset(1), 7), cut) == {}
+    assert "is cut: it is passed over" in caplog.text
+    [loaded] = load(row(offset(1), 7), cut, row(offset(2, other)), marker(7, True)).values()
+    assert [entry.value.offset for entry in loaded.offsets] == [2, 1]

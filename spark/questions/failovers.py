@@ -13,18 +13,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-CONTROLLER = "ControllerActor"
-
-
-def elections(delivered: DataFrame) -> DataFrame:
-    """The elections that were won, in order of time: at, node, epoch."""
-    won = delivered.where((f.col("actor") == CONTROLLER) & (f.col("request") == "Elected"))
-    return won.select("at", "node", "epoch").orderBy("at", "node")
+from spark.questions.controller import CONTROLLER, elections
 
 
 def told(delivered: DataFrame) -> DataFrame:
     """Each leadership when brokers were first told of it: at, node, topic, partition, leader (-1: none, -2: being
-    deleted), leader_epoch, controller_epoch.
+    deleted), leader_epoch, controller_epoch, isr.
 
     From LeaderAndIsr and UpdateMetadata requests: of a partition without any live replica only the latter speaks.
     """
@@ -34,8 +28,8 @@ def told(delivered: DataFrame) -> DataFrame:
     )
     key = ("topic", "partition", "leader", "leader_epoch", "controller_epoch")
     each = sent.select("at", "node", f.explode("states").alias("state")).select("at", "node", "state.*")
-    first = each.groupBy(*key).agg(f.min(f.struct("at", "node")).alias("first"))
-    return first.select("first.at", "first.node", *key)
+    first = each.groupBy(*key).agg(f.min(f.struct("at", "node", "isr")).alias("first"))
+    return first.select("first.at", "first.node", *key, "first.isr")
 
 
 def changes(told: DataFrame) -> DataFrame:
@@ -94,32 +88,50 @@ def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
     return deaths.join(moved, touched).select(*deaths.columns, "topic", "partition", "led_at", "next_leader")
 
 
-def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
-    """One row per death, in order of time: its columns but `until`, and partitions (how many it led), left (of those
-    without a leader to the end), last_led_at, p50, p99 (seconds without a leader), partition_seconds."""
+def episodes(deaths: DataFrame, outages: DataFrame, runs: DataFrame) -> DataFrame:
+    """One row per death, in order of time: broker, died_at, ending (how its last run did; null: not in these traces, or
+    it goes on), seen_s (after its death), seen_by, after, was_controller, partitions (how many it led), led_again_s
+    (the last of them, after the death), left (of those without a leader to the end), p50_s and p99_s (without a
+    leader), partition_seconds (in total)."""
     without = f.col("led_at") - f.col("died_at")
     sums = outages.groupBy("broker", "seen_at").agg(
         f.count("*").alias("partitions"),
         f.sum(f.col("led_at").isNull().cast("int")).alias("left"),
         f.max("led_at").alias("last_led_at"),
-        f.percentile(without, f.lit(0.5)).alias("p50"),
-        f.percentile(without, f.lit(0.99)).alias("p99"),
+        f.percentile(without, f.lit(0.5)).alias("p50_s"),
+        f.percentile(without, f.lit(0.99)).alias("p99_s"),
         f.sum(without).alias("partition_seconds"),
     )
-    joined = deaths.drop("until").join(sums, ["broker", "seen_at"], "left")
-    return joined.fillna(0, ["partitions", "left"]).orderBy("seen_at", "broker")
+    joined = deaths.join(sums, ["broker", "seen_at"], "left").join(runs.select("run", "ending"), "run", "left")
+    told = joined.fillna(0, ["partitions", "left"]).select(
+        "broker",
+        "died_at",
+        "ending",
+        (f.col("seen_at") - f.col("died_at")).alias("seen_s"),
+        *("seen_by", "after", "was_controller", "partitions"),
+        (f.col("last_led_at") - f.col("died_at")).alias("led_again_s"),
+        *("left", "p50_s", "p99_s", "partition_seconds"),
+    )
+    return told.orderBy(f.col("died_at") + f.col("seen_s"), "broker")
+
+
+def leadership(changes: DataFrame) -> DataFrame:
+    """The real changes of leadership in order: at, topic, partition, before (null: not known), leader, leader_epoch,
+    node (of the controller), controller_epoch."""
+    columns = ("at", "topic", "partition", "before", "leader", "leader_epoch", "node", "controller_epoch")
+    return changes.select(*columns).orderBy("at", "topic", "partition", "leader_epoch")
 
 
 def unavailability(outages: DataFrame) -> DataFrame:
     """The partitions that had no leader, those longest without first: topic, partition, windows, seconds (in total),
-    longest, left (without one to the end)."""
+    longest_s, left (without one to the end)."""
     without = f.col("led_at") - f.col("died_at")
     return (
         outages.groupBy("topic", "partition")
         .agg(
             f.count("*").alias("windows"),
             f.coalesce(f.sum(without), f.lit(0.0)).alias("seconds"),
-            f.coalesce(f.max(without), f.lit(0.0)).alias("longest"),
+            f.coalesce(f.max(without), f.lit(0.0)).alias("longest_s"),
             f.max(f.col("led_at").isNull()).alias("left"),
         )
         .orderBy(f.desc("left"), f.desc("seconds"), "topic", "partition")

@@ -1,0 +1,161 @@
+"""`kafka-actors configs`: kafka-configs' options for topics and brokers, over ZooKeeper.
+
+Nodes hear of a change by the notification that is written with it, and heed it while they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import click
+
+from actors.cli.app import Failed
+from actors.cli.display import printable
+from actors.cli.wrong_use import check_options, only_action, wrong_use
+from actors.cli.zookeeper import address_of, cluster_options, zookeeper
+from actors.core.config_admin import (
+    BROKERS,
+    TOPICS,
+    described,
+    headline,
+    overridden,
+    parse_added,
+    parse_deleted,
+    updated,
+)
+from actors.core.configs import check_broker, check_topic
+from actors.core.refusal import Refused
+from messages.cluster import ConfigEntry
+from messages.zookeeper import (
+    ALL_BROKERS,
+    GetBrokerConfigs,
+    GetBrokers,
+    GetTopicConfigs,
+    GetTopics,
+    SetBrokerConfig,
+    SetTopicConfig,
+)
+
+ACTIONS = ("describe", "alter")
+SHORT = {"topic": (TOPICS, None), "broker": (BROKERS, None), "broker-defaults": (BROKERS, ALL_BROKERS)}
+"""Options that name an entity by themselves: its kind, and its name where the option has no value."""
+
+
+class Entity(NamedTuple):
+    """Whose overrides it is about: `name` is None for all of the kind, ALL_BROKERS for what counts for all brokers."""
+
+    kind: str
+    name: str | None
+
+    @property
+    def shown(self) -> str | None:
+        """The name as it is printed."""
+        return None if self.name == ALL_BROKERS else self.name
+
+
+@click.command("configs", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
+@cluster_options
+@click.option("--describe", is_flag=True, help="List overrides.")
+@click.option("--alter", is_flag=True, help="Change overrides.")
+@click.option("--entity-type", help="topics or brokers.")
+@click.option("--entity-name", help="The topic's name, or the broker's id.")
+@click.option("--entity-default", is_flag=True, help="What counts for all brokers that say nothing else.")
+@click.option("--topic", help="Short for --entity-type topics --entity-name.")
+@click.option("--broker", help="Short for --entity-type brokers --entity-name.")
+@click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
+@click.option("--add-config", metavar="A=1,B=[2,3]", help="With --alter: overrides to set.")
+@click.option("--delete-config", metavar="A,B", help="With --alter: overrides to take away.")
+def command(**parameters: Any) -> int:
+    """Describe and alter overrides of topics and brokers, as kafka-configs does."""
+    options = {name.replace("_", "-"): value for name, value in parameters.items()}
+    action = only_action(options, ACTIONS)
+    changes = ("add-config", "delete-config")
+    check_options(options, action, (), changes if action == "alter" else (), changes)
+    entity = _entity(options)
+    if action == "alter":
+        if entity.name is None:
+            raise wrong_use(f"an entity name must be specified with --alter of {entity.kind}")
+        if all(options[name] is None for name in changes):
+            raise wrong_use("At least one of --add-config or --delete-config must be specified with --alter")
+    address = address_of(options["address"], options["directory"], options["bootstrap-server"])
+    with zookeeper(address) as ask:
+        try:
+            if action == "describe":
+                _describe(ask, entity)
+            else:
+                _alter(ask, entity, options["add-config"] or "", options["delete-config"] or "")
+        except Refused as refused:
+            raise Failed(str(refused)) from refused
+    return 0
+
+
+def _entity(options: dict[str, Any]) -> Entity:
+    """Whom the options name. click.UsageError, in Kafka's words, where they name nobody, or wrongly."""
+    short = [name for name in SHORT if options[name]]
+    if short:
+        if options["entity-type"] or options["entity-name"] or options["entity-default"]:
+            raise wrong_use("--entity-{type,name,default} should not be used in conjunction with specific entity flags")
+        if len(short) > 1:
+            raise wrong_use(f"Only one of {', '.join(f'--{name}' for name in SHORT)} can be specified")
+        kind, fixed = SHORT[short[0]]
+        return _checked(Entity(kind, fixed or options[short[0]]))
+    kind = options["entity-type"]
+    if kind is None:
+        raise wrong_use("At least one entity type must be specified")
+    if kind not in (TOPICS, BROKERS):
+        raise wrong_use(f"Invalid entity type {kind}, the entity type must be one of {TOPICS}, {BROKERS}")
+    if options["entity-default"]:
+        if kind == TOPICS:
+            raise wrong_use(f"an entity name must be specified with --entity-type {TOPICS}")
+        return Entity(kind, ALL_BROKERS)
+    return _checked(Entity(kind, options["entity-name"]))
+
+
+def _checked(entity: Entity) -> Entity:
+    kind, name = entity
+    if kind == BROKERS and name not in (None, ALL_BROKERS) and not name.isdecimal():
+        raise wrong_use(f"The entity name for {kind} must be a valid integer broker id, but it is: {name}")
+    return entity
+
+
+def _describe(ask: Callable[[Any], Any], entity: Entity) -> None:
+    if entity.name is not None:
+        entities = [entity]
+    elif entity.kind == TOPICS:
+        entities = [Entity(TOPICS, topic) for topic in ask(GetTopics(watch=False)).topics]
+    else:
+        ids = sorted(broker.id for broker in ask(GetBrokers(watch=False)).brokers)
+        entities = [Entity(BROKERS, name) for name in (*map(str, ids), ALL_BROKERS)]
+    for each in entities:
+        lines = [headline(each.kind, each.shown), *described(each.kind, each.shown, _overrides(ask, each))]
+        for line in lines:
+            click.echo(printable(line))
+
+
+def _alter(ask: Callable[[Any], Any], entity: Entity, add: str, delete: str) -> None:
+    old = _overrides(ask, entity)
+    new = overridden(old, parse_added(add), parse_deleted(delete))
+    assert entity.name is not None
+    if entity.kind == TOPICS:
+        check_topic(entity.name, new)
+        ask(SetTopicConfig(entity.name, new))
+    else:
+        check_broker(old, new)
+        ask(SetBrokerConfig(entity.name, new))
+    click.echo(printable(updated(entity.kind, entity.shown)))
+
+
+def _overrides(ask: Callable[[Any], Any], entity: Entity) -> tuple[ConfigEntry, ...]:
+    """The overrides of one topic or broker. Failed where there is no such topic, or nobody can read them."""
+    assert entity.name is not None
+    if entity.kind == TOPICS:
+        if entity.name not in ask(GetTopics(watch=False)).topics:
+            raise Failed(f"The topic '{entity.name}' does not exist.")
+        (config,) = ask(GetTopicConfigs((entity.name,))).topics
+    else:
+        (config,) = ask(GetBrokerConfigs((entity.name,))).brokers
+    if not config.readable:
+        raise Failed(f"the overrides of {entity.kind[:-1]} {entity.name} cannot be read: what stands there is no JSON")
+    entries: tuple[ConfigEntry, ...] = config.entries
+    return entries

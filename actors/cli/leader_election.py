@@ -1,0 +1,113 @@
+"""`kafka-actors leader-election`: kafka-leader-election's options; the controller is asked, and tells what came of it.
+
+Kafka's old tool wrote /admin/preferred_replica_election, which only the preferred leaders can be asked by, and nobody
+hears whether they were elected. The controller is found through ZooKeeper, or through a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from actors.cli.app import FAILED, Failed, text_of
+from actors.cli.brokers import NAMES, Brokers, brokers, places_of
+from actors.cli.display import printable
+from actors.cli.wrong_use import given, wrong_use
+from actors.cli.zookeeper import address_of, cluster_options, places_in, zookeeper
+from actors.core.leader_election import Outcome, parse_partitions, report
+from actors.core.refusal import Refused
+from messages.admin_requests import PREFERRED, UNCLEAN, ElectableTopic, ElectLeadersRequest
+from messages.cluster import TopicPartition
+
+ELECT_VERSION = 2
+TYPES = {"preferred": PREFERRED, "unclean": UNCLEAN}
+WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
+"""The options that say which partitions: one of them."""
+
+
+@click.command("leader-election", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
+@cluster_options
+@click.option("--election-type", type=click.Choice([*TYPES], case_sensitive=False), help="Whom to elect.")
+@click.option("--topic", help="The topic of the one partition to elect for.")
+@click.option("--partition", type=int, help="Its number.")
+@click.option("--all-topic-partitions", is_flag=True, help="Elect for all partitions that need it.")
+@click.option(
+    "--path-to-json-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Elect for those it names.",
+)
+@click.option(
+    "--timeout",
+    type=click.IntRange(1, 2**31 - 1),
+    default=30_000,
+    show_default=True,
+    metavar="MS",
+    help="How long to wait.",
+)
+def command(**parameters: Any) -> int:
+    """Elect leaders of partitions, the preferred ones or, where nobody in sync is alive, any: kafka-leader-election."""
+    options = {name.replace("_", "-"): value for name, value in parameters.items()}
+    partitions = _wanted(options)
+    timeout = options["timeout"]
+    with ExitStack() as stack:
+        if options["bootstrap-server"] is not None:
+            places = _places(options["bootstrap-server"])
+        else:
+            places = places_in(
+                stack.enter_context(zookeeper(address_of(options["address"], options["directory"], None)))
+            )
+        cluster = stack.enter_context(brokers(places, timeout / 1000))
+        return _elect(cluster, options["election-type"], partitions, timeout)
+
+
+def _wanted(options: dict[str, Any]) -> list[TopicPartition] | None:
+    """The partitions that are asked for; None: all. click.UsageError, in Kafka's words, and Failed."""
+    said = given(options)
+    if "election-type" not in said:
+        raise wrong_use("Missing required option(s): election-type")
+    if len(said & set(WHICH)) != 1:
+        raise wrong_use(f"One and only one of the following options is required: {', '.join(WHICH)}")
+    if "topic" in said and "partition" not in said:
+        raise wrong_use("Missing required option(s): partition")
+    if "partition" in said and "topic" not in said:
+        raise wrong_use("Option partition is only allowed if topic is used")
+    if "topic" in said:
+        return [TopicPartition(options["topic"], options["partition"])]
+    if "all-topic-partitions" in said:
+        return None
+    try:
+        return parse_partitions(text_of(options["path-to-json-file"]))
+    except Refused as refused:
+        raise Failed(str(refused)) from refused
+
+
+def _places(text: str) -> list[tuple[str, int]]:
+    try:
+        return places_of(text)
+    except ValueError as error:
+        raise wrong_use(str(error)) from error
+
+
+def _elect(cluster: Brokers, kind: str, partitions: Sequence[TopicPartition] | None, timeout_ms: int) -> int:
+    topics = None
+    if partitions is not None:
+        by_topic: dict[str, list[int]] = {}
+        for topic, number in partitions:
+            by_topic.setdefault(topic, []).append(number)
+        topics = tuple(ElectableTopic(topic, tuple(numbers)) for topic, numbers in by_topic.items())
+    answer = cluster.ask_controller(ElectLeadersRequest(ELECT_VERSION, topics, timeout_ms, TYPES[kind]))
+    outcomes = {
+        TopicPartition(topic.name, each.partition_index): Outcome(each.error_code, each.error_message)
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+    lines, failed = report(kind.upper(), outcomes, NAMES)
+    for line in lines:
+        click.echo(printable(line))
+    if failed:
+        click.echo(f"{failed} replica(s) could not be elected", err=True)
+    return FAILED if failed else 0

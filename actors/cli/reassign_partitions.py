@@ -1,0 +1,86 @@
+"""`kafka-actors reassign-partitions`: kafka-reassign-partitions' options, over ZooKeeper.
+
+Which options go with which action, and which an action must have, is a table.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from actors.cli.app import Failed, text_of
+from actors.cli.brokers import brokers
+from actors.cli.display import printable
+from actors.cli.reassignment_admin import ReassignmentAdmin
+from actors.cli.wrong_use import check_options, only_action
+from actors.cli.zookeeper import address_of, cluster_options, places_in, zookeeper
+from actors.core.refusal import Refused
+
+
+class Action(NamedTuple):
+    """The options that an action must have, and those it may have."""
+
+    needs: tuple[str, ...] = ()
+    may: tuple[str, ...] = ()
+
+
+PLAN = "reassignment-json-file"
+ACTIONS = {
+    "cancel": Action((PLAN,), ("preserve-throttles",)),
+    "execute": Action((PLAN,), ("additional", "throttle")),
+    "generate": Action(("broker-list", "topics-to-move-json-file"), ("disable-rack-aware",)),
+    "list": Action(),
+    "verify": Action((PLAN,), ("preserve-throttles",)),
+}
+OPTIONS = sorted({option for action in ACTIONS.values() for option in (*action.needs, *action.may)})
+CONTROLLER_SECONDS = 30.0
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("reassign-partitions", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
+@cluster_options
+@click.option("--generate", is_flag=True, help="Propose an assignment; nothing is changed.")
+@click.option("--execute", is_flag=True, help="Hand a plan to the controller.")
+@click.option("--verify", is_flag=True, help="Show how far a plan is. When all is done, take the throttles back.")
+@click.option("--cancel", is_flag=True, help="Take back what of a plan is on its way.")
+@click.option("--list", is_flag=True, help="List all reassignments that are on their way.")
+@click.option(
+    "--reassignment-json-file", type=FILE, help="The plan: partitions, and the replicas that they shall have."
+)
+@click.option("--topics-to-move-json-file", type=FILE, help="With --generate: the topics.")
+@click.option("--broker-list", metavar="0,1,2", help="With --generate: the brokers that shall have them.")
+@click.option("--disable-rack-aware", is_flag=True, help="With --generate: do not look at racks.")
+@click.option("--throttle", type=click.IntRange(1), metavar="BYTES", help="With --execute: bytes a second per broker.")
+@click.option("--additional", is_flag=True, help="With --execute: beside what is on its way already.")
+@click.option("--preserve-throttles", is_flag=True, help="Leave the throttles of topics and brokers alone.")
+def command(**parameters: Any) -> int:
+    """Give partitions other replicas, as kafka-reassign-partitions does."""
+    options = {name.replace("_", "-"): value for name, value in parameters.items()}
+    action = only_action(options, ACTIONS)
+    needs, may = ACTIONS[action]
+    check_options(options, action, needs, {*needs, *may}, OPTIONS)
+    address = address_of(options["address"], options["directory"], options["bootstrap-server"])
+    with zookeeper(address) as ask, brokers(places_in(ask), CONTROLLER_SECONDS) as cluster:
+        admin = ReassignmentAdmin(ask, cluster.ask_controller, lambda line: click.echo(printable(line)))
+        try:
+            _act(admin, action, options)
+        except Refused as refused:
+            raise Failed(str(refused)) from refused
+    return 0
+
+
+def _act(admin: ReassignmentAdmin, action: str, options: dict[str, Any]) -> None:
+    match action:
+        case "generate":
+            topics = text_of(options["topics-to-move-json-file"])
+            admin.generate(topics, options["broker-list"], not options["disable-rack-aware"])
+        case "execute":
+            admin.execute(text_of(options[PLAN]), options["throttle"], options["additional"])
+        case "verify":
+            admin.verify(text_of(options[PLAN]), options["preserve-throttles"])
+        case "cancel":
+            admin.cancel(text_of(options[PLAN]), options["preserve-throttles"])
+        case "list":
+            admin.list()

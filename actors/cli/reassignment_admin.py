@@ -1,0 +1,234 @@
+"""What `kafka-actors reassign-partitions` does, in terms of what ZooKeeper and the controller are asked.
+
+Rule 1: a plan is handed over as Kafka 2's tool did, in /admin/reassign_partitions, which takes one at a time. What that
+        znode cannot say - take it back, or this as well - the controller is asked for.
+Rule 2: what is printed is what the tool of Kafka 3.9.1 prints.
+Rule 3: throttles are overrides of topics and brokers. They are set before the plan is handed over, and taken back by
+        whoever verifies that all of it is done.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from actors.cli.app import Failed
+from actors.core.reassignment_plan import (
+    FOLLOWER_THROTTLED,
+    LEADER_THROTTLED,
+    RATES,
+    Plan,
+    format_plan,
+    moves,
+    moving_brokers,
+    named,
+    ongoing,
+    parse_brokers,
+    parse_plan,
+    parse_topics,
+    progress,
+    propose,
+    topic_throttles,
+)
+from messages.admin_requests import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from messages.cluster import ConfigEntry, ReplicaAssignment, TopicPartition
+from messages.errors import NONE
+from messages.vocabulary import Message
+from messages.zookeeper import (
+    GetAssignments,
+    GetBrokerConfigs,
+    GetBrokers,
+    GetReassignments,
+    GetTopicConfigs,
+    GetTopics,
+    Reassignments,
+    RequestedReassignment,
+    RequestReassignments,
+    SetBrokerConfig,
+    SetTopicConfig,
+)
+
+ALTER_VERSION, ALTER_MS = 0, 30_000
+
+IN_PROGRESS = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a"
+    " new partition assignment in addition to the existing one. The --additional flag can also be used to change the"
+    " throttle by resubmitting the current reassignment."
+)
+RUN_VERIFY = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
+)
+
+Answer = Callable[[Message], Any]
+
+
+class ReassignmentAdmin:
+    """The actions of the command. `ask` asks ZooKeeper, `controller` the controller; `say` prints a line.
+
+    Raises Failed, and Refused where a core rule does.
+    """
+
+    def __init__(self, ask: Callable[[Any], Any], controller: Answer, say: Callable[[str], None]) -> None:
+        self._ask = ask
+        self._controller = controller
+        self._say = say
+
+    def generate(self, topics_json: str, broker_list: str, rack_aware: bool) -> None:
+        """Print how these topics are assigned, and how they might be on those brokers."""
+        brokers, topics = parse_brokers(broker_list), parse_topics(topics_json)
+        current = {tp: each.replicas for tp, each in self._assignments(topics).items()}
+        known = {broker.id: broker.rack for broker in self._ask(GetBrokers(watch=False)).brokers}
+        unknown = sorted(set(brokers) - set(known))
+        if unknown:
+            raise Failed(f"Unknown broker id {unknown[0]}")
+        racks = {broker: known[broker] if rack_aware else None for broker in sorted(brokers)}
+        if None in racks.values() and any(racks.values()):
+            raise Failed(
+                "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica"
+                " assignment without rack information."
+            )
+        proposed = propose(current, racks, lambda count: (random.randrange(count), random.randrange(count)))
+        self._say(f"Current partition replica assignment\n{format_plan(current)}\n")
+        self._say(f"Proposed partition reassignment configuration\n{format_plan(proposed)}")
+
+    def execute(self, plan_json: str, throttle: int | None, additional: bool) -> None:
+        """Hand a plan over."""
+        plan = parse_plan(plan_json)
+        self._check_brokers(plan)
+        everything = self._assignments()
+        requested: Reassignments = self._ask(GetReassignments(watch=False))
+        if not additional and (requested.there or any(each.adding or each.removing for each in everything.values())):
+            raise Failed(IN_PROGRESS)
+        self._check_partitions(plan, everything)
+        current = format_plan({tp: everything[tp].replicas for tp in plan})
+        self._say(f"Current partition replica assignment\n\n{current}\n")
+        self._say("Save this to use as the --reassignment-json-file option during rollback")
+        if throttle is not None:
+            self._say(RUN_VERIFY)
+            moved = moves(everything, plan)
+            for topic, overrides in topic_throttles(moved).items():
+                self._set_topic(topic, overrides)
+            for broker in moving_brokers(moved):
+                self._set_broker(broker, dict.fromkeys(RATES, str(throttle)))
+            self._say(f"The inter-broker throttle limit was set to {throttle} B/s")
+        if additional:
+            self._alter(plan, "Error reassigning partition(s):")
+        else:
+            self._request(plan)
+        plural, names = named(plan)
+        self._say(f"Successfully started partition reassignment{plural} for {names}")
+
+    def verify(self, plan_json: str, preserve_throttles: bool) -> None:
+        """Print how far a plan is; when nothing is on its way any more, take the throttles back."""
+        plan = parse_plan(plan_json)
+        everything = self._assignments()
+        self._say("Status of partition reassignment:")
+        for partition, target in plan.items():
+            self._say(progress(partition, target, everything.get(partition)))
+        self._say("")
+        if not preserve_throttles and not any(each.adding or each.removing for each in everything.values()):
+            self._clear_throttles(plan)
+
+    def cancel(self, plan_json: str, preserve_throttles: bool) -> None:
+        """Take back those of a plan's partitions that are on their way."""
+        plan = parse_plan(plan_json)
+        everything = self._assignments()
+        active = [tp for tp in plan if tp in everything and (everything[tp].adding or everything[tp].removing)]
+        if active:
+            plural, names = named(active)
+            self._alter(dict.fromkeys(active), f"Error cancelling partition reassignment{plural} for:")
+            self._say(f"Successfully cancelled partition reassignment{plural} for: {names}")
+        else:
+            self._say("None of the specified partition reassignments are active.")
+        if not preserve_throttles:
+            self._clear_throttles(plan)
+
+    def list(self) -> None:
+        """Print what is on its way."""
+        for line in ongoing(self._assignments()):
+            self._say(line)
+
+    # ------------------------------------------------------------------------------------------------- details
+
+    def _assignments(self, topics: Collection[str] | None = None) -> dict[TopicPartition, ReplicaAssignment]:
+        """How these topics are assigned, or all. Failed where one does not exist."""
+        names = tuple(topics) if topics is not None else self._ask(GetTopics(watch=False)).topics
+        found = self._ask(GetAssignments(names, watch=False)).topics if names else ()
+        absent = sorted(set(topics or ()) - {topic for topic, _ in found})
+        if absent:
+            raise Failed(f"Topic {absent[0]} not found.")
+        return {TopicPartition(topic, number): each for topic, partitions in found for number, each in partitions}
+
+    def _check_brokers(self, plan: Plan) -> None:
+        alive = {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}
+        for broker in sorted({replica for replicas in plan.values() for replica in replicas}):
+            if broker not in alive:
+                raise Failed(f"Unknown broker id {broker}")
+
+    def _check_partitions(self, plan: Plan, everything: Mapping[TopicPartition, ReplicaAssignment]) -> None:
+        topics = {tp.topic for tp in everything}
+        for topic in sorted({tp.topic for tp in plan} - topics):
+            raise Failed(f"Topic {topic} not found.")
+        absent = [tp for tp in plan if tp not in everything]
+        if absent:
+            raise Failed(f"Unable to find partition: {', '.join(map(str, absent))}")
+
+    def _request(self, plan: Plan) -> None:
+        requests = tuple(RequestedReassignment(tp, replicas) for tp, replicas in plan.items())
+        if isinstance(self._ask(RequestReassignments(requests)), Reassignments):
+            raise Failed(IN_PROGRESS)
+
+    def _alter(self, plan: Mapping[TopicPartition, tuple[int, ...] | None], failure: str) -> None:
+        """Have the controller give partitions these replicas, or those from before (None). Failed with its words."""
+        by_topic: dict[str, list[ReassignablePartition]] = {}
+        for (topic, number), replicas in plan.items():
+            by_topic.setdefault(topic, []).append(ReassignablePartition(number, replicas))
+        topics = tuple(ReassignableTopic(topic, tuple(partitions)) for topic, partitions in by_topic.items())
+        answer = self._controller(AlterPartitionReassignmentsRequest(ALTER_VERSION, ALTER_MS, topics))
+        refused = [
+            f"{topic.name}-{each.partition_index}: {each.error_message}"
+            for topic in answer.responses
+            for each in topic.partitions
+            if each.error_code != NONE
+        ]
+        if refused:
+            raise Failed("\n".join([failure, *refused]))
+
+    def _clear_throttles(self, plan: Plan) -> None:
+        brokers = {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}
+        brokers.update(replica for replicas in plan.values() for replica in replicas)
+        plural, ids = ("" if len(brokers) == 1 else "s"), ",".join(map(str, sorted(brokers)))
+        self._say(f"Clearing broker-level throttles on broker{plural} {ids}")
+        for broker in sorted(brokers):
+            self._set_broker(broker, dict.fromkeys(RATES))
+        topics = sorted({tp.topic for tp in plan})
+        self._say(f"Clearing topic-level throttles on topic{'' if len(topics) == 1 else 's'} {','.join(topics)}")
+        for topic in topics:
+            self._set_topic(topic, dict.fromkeys((LEADER_THROTTLED, FOLLOWER_THROTTLED)))
+
+    def _set_topic(self, topic: str, overrides: Mapping[str, str | None]) -> None:
+        (config,) = self._ask(GetTopicConfigs((topic,))).topics
+        if not config.readable:
+            raise Failed(f"the configuration of topic {topic} in ZooKeeper cannot be read: nothing is put over it")
+        new = _overridden(config.entries, overrides)
+        if new != config.entries:
+            self._ask(SetTopicConfig(topic, new))
+
+    def _set_broker(self, broker: int, overrides: Mapping[str, str | None]) -> None:
+        (config,) = self._ask(GetBrokerConfigs((str(broker),))).brokers
+        if not config.readable:
+            raise Failed(f"the configuration of broker {broker} in ZooKeeper cannot be read: nothing is put over it")
+        new = _overridden(config.entries, overrides)
+        if new != config.entries:
+            self._ask(SetBrokerConfig(str(broker), new))
+
+
+def _overridden(entries: tuple[ConfigEntry, ...], overrides: Mapping[str, str | None]) -> tuple[ConfigEntry, ...]:
+    """The overrides with these; None takes one away."""
+    values = {**dict(entries), **overrides}
+    return tuple(ConfigEntry(name, value) for name, value in sorted(values.items()) if value is not None)

@@ -1,0 +1,100 @@
+"""`kafka-actors why`: why it is so, from the record, with the event, time and delivery that made it so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from actors.cli.app import Failed
+from actors.cli.display import printable
+from actors.cli.explanations import QUESTIONS, Line
+from actors.cli.trace_facts import gather
+from actors.cli.wrong_use import wrong_use
+from messages.cluster import TopicPartition
+from messages.trace.errors import TraceError
+from messages.trace.runs import find_runs
+from messages.trace.schema import FULL
+
+
+class Subject(NamedTuple):
+    """What is asked about: how its name is written, and read."""
+
+    form: str
+    read: Callable[[str], object]
+
+
+def _partition(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    if not topic:
+        raise ValueError(text)
+    return TopicPartition(topic, int(number))
+
+
+SUBJECTS = {
+    "partition": Subject("TOPIC-NUMBER", _partition),
+    "topic": Subject("TOPIC", str),
+    "broker": Subject("ID", int),
+}
+
+
+@click.command("why", epilog="Exit codes: 0 answered, 1 no record, or one that is damaged, 2 wrong use.")
+@click.argument("about", metavar="partition|topic|broker|controller", type=click.Choice([*QUESTIONS]))
+@click.argument("name", required=False)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)
+def command(about: str, name: str | None, directory: Path | None) -> int:
+    """Why has `partition T-P` no leader, who is not in its ISR; why is `topic T` not deleted; why does `broker N` count
+    as dead; why did the `controller` change: from all runs recorded below DIR, of a cluster that may still be running.
+
+    Each line ends with where the record shows it: `kafka-actors replay DIR --node N --until DELIVERY` goes there, and
+    shows with --state what an actor held then.
+    """
+    if about == "controller" and directory is None and name is not None:
+        directory, name = Path(name), None
+    if directory is None or (name is None) != (about == "controller"):
+        form = SUBJECTS[about].form + " " if about in SUBJECTS else ""
+        raise wrong_use(f"it should be: why {about} {form}DIR")
+    if not directory.exists():
+        raise wrong_use(f"{directory} does not exist")
+    subject = _read(about, name)
+    try:
+        found = find_runs(directory)
+        if not found.runs:
+            raise Failed(f"{directory} holds no recorded run")
+        for run in found.runs:
+            if run.header.detail != FULL:
+                raise Failed(
+                    f"run {run.header.run} holds no payloads (trace.detail={run.header.detail}): "
+                    "`kafka-actors trace expand` gives them back"
+                )
+        facts = gather(found.runs)
+    except TraceError as error:
+        raise Failed(str(error)) from error
+    for question, answer in QUESTIONS[about]:
+        lines = answer(facts, subject)
+        if lines:
+            click.echo(question)
+            for line in lines:
+                click.echo(printable(f"  {_told(line)}"))
+    return 0
+
+
+def _read(about: str, name: str | None) -> Any:
+    """What the name says. click.UsageError where it says nothing of the kind."""
+    if name is None:
+        return None
+    form, read = SUBJECTS[about]
+    try:
+        return read(name)
+    except ValueError:
+        raise wrong_use(f"'{name}' is no {about}: it should be {form}") from None
+
+
+def _told(line: Line) -> str:
+    if line.place is None:
+        return line.text
+    at, node, _, n = line.place
+    return f"{line.text} [{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}Z, node {node}, delivery {n}]"

@@ -1,0 +1,82 @@
+"""What is asked of configurations on a command line, and how they are told (ConfigCommand of Kafka 3.9.1).
+
+Rule 1: "a=1,b=[x,y]": commas within brackets belong to a value.
+Rule 2: an override is told with every place that says the setting, as far as ZooKeeper and Kafka's defaults know: what
+        stands in a broker's server.properties only the broker knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from actors.core.configs import FROM_SERVER, UNSAID
+from actors.core.refusal import Refused
+from messages.cluster import ConfigEntry
+
+TOPICS, BROKERS = "topics", "brokers"
+OUTSIDE_BRACKETS = re.compile(r",(?=[^\]]*(?:\[|$))")
+
+
+def parse_added(text: str) -> dict[str, str]:
+    """The overrides of --add-config, by name (rule 1). Raises Refused."""
+    found: dict[str, str] = {}
+    for pair in OUTSIDE_BRACKETS.split(text) if text else ():
+        name, equals, value = pair.partition("=")
+        name = name.strip()
+        if not equals or "=" in value:
+            raise Refused(
+                'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val".'
+            )
+        if not re.fullmatch("[a-zA-Z0-9._-]*", name):
+            raise Refused(f"Invalid character found for config key: {name}")
+        found[name] = re.sub(r"\[?\]?", "", value).strip()
+    return found
+
+
+def parse_deleted(text: str) -> list[str]:
+    """The names of --delete-config."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def overridden(
+    entries: Iterable[ConfigEntry], added: Mapping[str, str], deleted: Iterable[str]
+) -> tuple[ConfigEntry, ...]:
+    """The overrides after that. Raises Refused where one is to be taken away that is not there."""
+    values = dict(entries)
+    absent = [name for name in deleted if name not in values]
+    if absent:
+        raise Refused(f"Invalid config(s): {','.join(absent)}")
+    kept = {name: value for name, value in values.items() if name not in set(deleted)}
+    return tuple(ConfigEntry(name, value) for name, value in sorted({**kept, **added}.items()))
+
+
+def headline(kind: str, name: str | None) -> str:
+    """The line over the overrides of a topic or broker; no name: of all brokers."""
+    return (
+        f"Default configs for {kind} in the cluster are:"
+        if name is None
+        else f"Dynamic configs for {kind[:-1]} {name} are:"
+    )
+
+
+def updated(kind: str, name: str | None) -> str:
+    """The line that says that it is done."""
+    if name is None:
+        return f"Completed updating default config for {kind} in the cluster."
+    return f"Completed updating config for {kind[:-1]} {name}."
+
+
+def described(kind: str, name: str | None, entries: Iterable[ConfigEntry]) -> list[str]:
+    """A line for each override, by name (rule 2)."""
+    source = {TOPICS: "DYNAMIC_TOPIC_CONFIG", BROKERS: "DYNAMIC_BROKER_CONFIG"}[kind]
+    if name is None:
+        source = "DYNAMIC_DEFAULT_BROKER_CONFIG"
+    lines = []
+    for key, value in sorted(entries):
+        places = [f"{source}:{key}={value}"]
+        server, default = FROM_SERVER.get(key, ("", "")) if kind == TOPICS else ("", "")
+        if server and key not in UNSAID:
+            places.append(f"DEFAULT_CONFIG:{server}={default}")
+        lines.append(f"  {key}={value} sensitive=false synonyms={{{', '.join(places)}}}")
+    return lines

@@ -1,0 +1,59 @@
+"""A request about several groups: what each of them is asked, and the answer when all have answered (broker.md 6.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from actors.core.coordinator.gates import NOBODYS_ENTRY, REFUSED_ENTRY
+from messages.apis import API_BY_REQUEST
+from messages.group_requests import DeleteGroupsRequest, DescribeGroupsRequest
+from messages.groups import DeleteGroup, DescribeGroup
+from messages.vocabulary import Message
+
+OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+"""What anybody may do with a group where nobody is refused anything: read, delete, describe."""
+
+QUESTIONS: Mapping[type, Callable[[], Message]] = {
+    DescribeGroupsRequest: DescribeGroup,
+    DeleteGroupsRequest: DeleteGroup,
+}
+"""What each of several groups is asked."""
+
+
+class Gathering:
+    """One such request. Groups are named by their place in it."""
+
+    def __init__(self, request: Message) -> None:
+        self._request = request
+        self._results: list[Message | None] = [None] * len(request.groups)
+        self._outstanding = len(request.groups)
+
+    @property
+    def question(self) -> Message:
+        """What each group is asked."""
+        return QUESTIONS[type(self._request)]()
+
+    @property
+    def response(self) -> Message | None:
+        """The answer; None while some group has not answered."""
+        if self._outstanding:
+            return None
+        response: Message = API_BY_REQUEST[type(self._request)].response(tuple(self._results))
+        return response
+
+    def answered(self, place: int, result: Message) -> None:
+        """A group has answered."""
+        if isinstance(self._request, DescribeGroupsRequest) and self._request.include_authorized_operations:
+            result = attrs.evolve(result, authorized_operations=OPERATIONS)
+        self._results[place] = result
+        self._outstanding -= 1
+
+    def refused(self, place: int, code: int) -> None:
+        """A group cannot be asked, or does not answer."""
+        self.answered(place, REFUSED_ENTRY[type(self._request)](self._request.groups[place], code))
+
+    def nobodys(self, place: int) -> None:
+        """There is no such group."""
+        self.answered(place, NOBODYS_ENTRY[type(self._request)](self._request.groups[place]))

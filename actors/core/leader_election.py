@@ -1,0 +1,67 @@
+"""What is asked of an election of leaders, and what is said of its outcome (LeaderElectionCommand of Kafka 3.9.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from actors.core.refusal import Refused
+from messages.cluster import TopicPartition
+from messages.errors import ELECTION_NOT_NEEDED, NONE, REQUEST_TIMED_OUT
+
+
+class Outcome(NamedTuple):
+    """What became of one partition: a code of Kafka's, and the controller's words."""
+
+    code: int
+    message: str | None = None
+
+
+def parse_partitions(text: str) -> list[TopicPartition]:
+    """The partitions that a file names, in its order. Raises Refused."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused("Replica election data is empty") from None
+    if type(document) is not dict or type(document.get("partitions")) is not list:
+        raise Refused('Replica election data is missing "partitions" field')
+    found: dict[TopicPartition, None] = {}
+    for row in document["partitions"]:
+        if type(row) is not dict or type(row.get("topic")) is not str or type(row.get("partition")) is not int:
+            raise Refused(f"{json.dumps(row)} names no partition")
+        partition = TopicPartition(row["topic"], row["partition"])
+        if partition in found:
+            raise Refused(f"Replica election data contains duplicate partitions: [{partition}]")
+        found[partition] = None
+    return list(found)
+
+
+def report(kind: str, outcomes: Mapping[TopicPartition, Outcome], names: Mapping[int, str]) -> tuple[list[str], int]:
+    """The lines that tell of the outcomes of an election of this kind ("PREFERRED"), and how many failed.
+
+    `names` are those of codes.
+    """
+    lines = []
+    for code, words in (
+        (NONE, f"Successfully completed leader election ({kind}) for partitions"),
+        (ELECTION_NOT_NEEDED, "Valid replica already elected for partitions"),
+    ):
+        fine = [tp for tp, outcome in outcomes.items() if outcome.code == code]
+        if fine:
+            lines.append(f"{words} {_joined(fine)}")
+    failed = {tp: outcome for tp, outcome in outcomes.items() if outcome.code not in (NONE, ELECTION_NOT_NEEDED)}
+    for partition, (code, message) in failed.items():
+        why = f"{_exception(code, names)}: {message}" if message else _exception(code, names)
+        lines.append(f"Error completing leader election ({kind}) for partition: {partition}: {why}")
+    return lines, len(failed)
+
+
+def _exception(code: int, names: Mapping[int, str]) -> str:
+    """The class by which Kafka's clients know the code."""
+    words = "TIMEOUT" if code == REQUEST_TIMED_OUT else names.get(code, f"UNKNOWN_{code}")
+    return f"org.apache.kafka.common.errors.{''.join(word.capitalize() for word in words.split('_'))}Exception"
+
+
+def _joined(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions))

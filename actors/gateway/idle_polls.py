@@ -1,0 +1,132 @@
+"""Idle polls: what followers and consumers ask twice a second and are told nothing, kept at the border of a node.
+
+A reader that has all there is goes on asking: "is there anything?", and half a second later hears "no". No actor has
+anything to decide about that. So who asks has the network ask again, and who is asked lets the listener say no.
+
+Rule 1 (asking): a poll that says nothing, and brings nothing, is followed by the session's next, until an answer says
+        something or whoever asked interrupts (`messages.network.Transmit`).
+Rule 2 (being asked): a session rests when its reader was told that there is nothing, and nothing is left to be told.
+        Its idle polls, in the order of their epochs, are held for as long as they would wait and then answered: with
+        nothing. Any other request of the session ends its rest, and so does whoever let it rest.
+Rule 3: a reader that does not poll any more is none that rests: after SILENCE its rest is over.
+Rule 4: with a rest's end comes what was held back: the session's epoch, when the last poll came, and a poll that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from messages.data_requests import FetchRequest, FetchResponse, is_idle_poll, next_epoch
+from messages.errors import NONE
+from messages.network import ClientRequest, ClientResponse, Roused, Transmit
+from messages.vocabulary import Message, changed
+
+SILENCE = 10.0
+"""Seconds after an answer in which a reader that is there polls again."""
+
+
+def poll_again(transmit: Transmit, response: Message) -> Transmit | None:
+    """What is asked next of a session in which nothing has happened; None where the answer is the caller's (rule 1)."""
+    request = transmit.request
+    if not (transmit.again and isinstance(request, FetchRequest) and is_idle_poll(request)):
+        return None
+    if response != FetchResponse((), NONE, request.session_id):
+        return None
+    following = changed(request, session_epoch=next_epoch(request.session_epoch))
+    return changed(transmit, request=following, correlation_id=transmit.correlation_id + 1)
+
+
+class _Rest:
+    """A session that rests."""
+
+    __slots__ = "epoch", "held", "timer", "until", "used_at"
+
+    def __init__(self, epoch: int, used_at: float) -> None:
+        self.epoch = epoch
+        """Of the poll that is held, or of the next."""
+        self.used_at = used_at
+        """When the last poll came."""
+        self.held: ClientRequest | None = None
+        self.until = 0.0
+        """When the time of the held poll is up."""
+        self.timer: Any = None
+
+
+class IdlePolls:
+    """The resting sessions of a node.
+
+    `call_later` calls after so many seconds, unless what it returned is told to `cancel`. `now` reads the node's clock.
+    `answer` takes an answer to a client, `tell` what goes to the actor that serves fetches.
+    """
+
+    def __init__(
+        self,
+        call_later: Callable[[float, Callable[[], None]], Any],
+        now: Callable[[], float],
+        answer: Callable[[ClientResponse], None],
+        tell: Callable[[Message], None],
+    ) -> None:
+        self._call_later = call_later
+        self._now = now
+        self._answer = answer
+        self._tell = tell
+        self._resting: dict[int, _Rest] = {}
+
+    def rest(self, answer: ClientResponse) -> None:
+        """The session that this answers rests."""
+        session_id: int = answer.response.session_id
+        self._resting[session_id] = rest = _Rest(answer.rest, self._now())
+        self._await(session_id, rest)
+
+    def takes(self, request: ClientRequest) -> bool:
+        """Whether a request is a resting session's idle poll, and held here (rule 2)."""
+        fetch = request.request
+        rest = self._resting.get(fetch.session_id) if isinstance(fetch, FetchRequest) else None
+        if rest is None:
+            return False
+        if rest.held is not None or fetch.session_epoch != rest.epoch or not is_idle_poll(fetch):
+            self.rouse(fetch.session_id)
+            return False
+        wait = fetch.max_wait_ms / 1000 if fetch.min_bytes > 0 else 0.0
+        rest.timer.cancel()
+        rest.used_at = self._now()
+        rest.held, rest.until = request, rest.used_at + wait
+        rest.timer = self._call_later(wait, partial(self._time_is_up, fetch.session_id, rest))
+        return True
+
+    def rouse(self, session_id: int) -> None:
+        """End a session's rest, if it rests (rule 4)."""
+        rest = self._resting.pop(session_id, None)
+        if rest is None:
+            return
+        rest.timer.cancel()
+        self._tell(Roused(session_id, rest.epoch, rest.used_at))
+        if rest.held is not None:
+            left = round(1000 * max(rest.until - self._now(), 0.0))
+            self._tell(changed(rest.held, request=changed(rest.held.request, max_wait_ms=left)))
+
+    def gone(self, connection: int) -> None:
+        """Nobody waits on that connection any more."""
+        for session_id, rest in list(self._resting.items()):
+            if rest.held is not None and rest.held.connection == connection:
+                rest.held, rest.epoch = None, next_epoch(rest.epoch)
+                self.rouse(session_id)
+
+    def stop(self) -> None:
+        """Nobody is answered any more."""
+        for rest in self._resting.values():
+            rest.timer.cancel()
+        self._resting.clear()
+
+    def _time_is_up(self, session_id: int, rest: _Rest) -> None:
+        held, rest.held = rest.held, None
+        assert held is not None
+        rest.epoch = next_epoch(rest.epoch)
+        self._await(session_id, rest)
+        self._answer(ClientResponse(held.connection, held.correlation_id, FetchResponse((), NONE, session_id)))
+
+    def _await(self, session_id: int, rest: _Rest) -> None:
+        """Rule 3."""
+        rest.timer = self._call_later(SILENCE, partial(self.rouse, session_id))

@@ -1,0 +1,90 @@
+"""What several questions build on, worked out when the first of them asks: the frames, and which of them are kept."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from spark.columns import DELIVERIES, MALFORMED
+from spark.pack import Told
+from spark.questions import controller, failovers, traffic
+
+
+class Facts:
+    """The records of a folder (columns: spark.columns), and what stands beside them. `close` frees what is kept."""
+
+    def __init__(self, records: DataFrame, told: Told) -> None:
+        self.records = records
+        self.told = told
+        self.delivered = records.where(records.kind.isin(*DELIVERIES))
+        self.events = tuple(dict.fromkeys(event for run in told.runs for event in run.events))
+        self._kept: list[DataFrame] = []
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        self._kept.append(frame.persist())
+        return frame
+
+    @cached_property
+    def runs(self) -> DataFrame:
+        """Each run: node, run, deliveries (the last one's number), first_at, last_at (of all rows), ending, detail."""
+        seen = self.records.where(self.records.kind != MALFORMED)
+        grouped = seen.groupBy("node", "run").agg(
+            f.max("n").alias("deliveries"), f.min("at").alias("first_at"), f.max("at").alias("last_at")
+        )
+        # As literals: a frame of our own would start Python workers, which takes longer than all of this.
+        ending = _found("ending", {run.run: run.ending for run in self.told.runs})
+        detail = _found("detail", {run.run: run.detail for run in self.told.runs})
+        return grouped.select("*", ending, detail).orderBy("node", "first_at")
+
+    @cached_property
+    def leaderships(self) -> DataFrame:
+        """`failovers.told`."""
+        return failovers.told(self.delivered)
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        """`failovers.changes`, kept."""
+        return self._keep(failovers.changes(self.leaderships))
+
+    @cached_property
+    def deaths(self) -> DataFrame:
+        """`failovers.deaths`, kept: there are few."""
+        return self._keep(f.broadcast(failovers.deaths(self.delivered, self.runs)))
+
+    @cached_property
+    def outages(self) -> DataFrame:
+        """`failovers.outages`."""
+        return failovers.outages(self.deaths, self.changes)
+
+    @cached_property
+    def handled(self) -> DataFrame:
+        """`controller.handled`."""
+        return controller.handled(self.delivered)
+
+    @cached_property
+    def answers(self) -> DataFrame:
+        """`controller.answers`."""
+        return controller.answers(self.delivered)
+
+    @cached_property
+    def flights(self) -> DataFrame:
+        """`controller.flights`."""
+        return controller.flights(self.delivered)
+
+    @cached_property
+    def replies(self) -> DataFrame:
+        """`traffic.replies`."""
+        return traffic.replies(self.delivered)
+
+    def close(self) -> None:
+        """Free what was kept."""
+        for frame in self._kept:
+            frame.unpersist()
+
+
+def _found(name: str, by_run: dict[str, str]) -> Column:
+    """What stands beside each run."""
+    pairs = [f.lit(word) for pair in by_run.items() for word in pair]
+    return (f.create_map(*pairs)[f.col("run")] if pairs else f.lit(None)).alias(name)

@@ -1,0 +1,130 @@
+"""Questions about a controller: its events, what it asked of brokers, and how long they took.
+
+Rule: a request counts when the channel hands it to the network. The same request handed over again after a failure is a
+      retransmission and counted apart (controller.md 5: the channel resends until it is answered).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+
+from spark.questions.handling import percentile
+
+CONTROLLER = "ControllerActor"
+CHANNEL = "BrokerChannelActor"
+CONTROLLED_SHUTDOWN = "ControlledShutdown"
+"""The event that comes as a client's own request, forwarded."""
+REQUESTS = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest")
+"""What a controller sends to brokers, by message type."""
+
+
+def elections(delivered: DataFrame) -> DataFrame:
+    """The elections that were won, in order of time: at, node, epoch."""
+    won = delivered.where((f.col("actor") == CONTROLLER) & (f.col("request") == "Elected"))
+    return won.select("at", "node", "epoch").orderBy("at", "node")
+
+
+def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
+    """The events that came, by node and type: count, and of those that were handled to their end: handled, seconds,
+    p50_ms, p99_ms, longest_ms, queue_p99_ms (waited for events before it), zookeeper (requests); null where no figures
+    were recorded. `types` are the events that the traces' headers name."""
+    asked = (f.col("type") == "Forwarded") & (f.col("request") == "ControlledShutdownRequest")
+    type_ = f.when(asked, CONTROLLED_SHUTDOWN).otherwise(f.col("type"))
+    chosen = delivered.where(f.col("actor") == CONTROLLER).withColumn("type", type_)
+    came = chosen.where(f.col("type").isin(*types, CONTROLLED_SHUTDOWN))
+    counted = came.groupBy("node", "type").agg(f.count("*").alias("count"))
+    # An event that comes by a timer is no message of its own: its figures tell of it.
+    figures = _figures(delivered).where(f.col("type").isin(*types, CONTROLLED_SHUTDOWN))
+    joined = counted.join(figures, ["node", "type"], "full")
+    return joined.withColumn("count", f.coalesce("count", "handled")).orderBy("node", "type")
+
+
+def _figures(delivered: DataFrame) -> DataFrame:
+    over = delivered.where(f.col("event_ms").isNotNull())
+    type_ = f.when(f.col("subject") == f"{CONTROLLED_SHUTDOWN}Request", CONTROLLED_SHUTDOWN).otherwise(f.col("subject"))
+    return over.groupBy("node", type_.alias("type")).agg(
+        f.count("*").alias("handled"),
+        (f.sum("event_ms") / 1000).alias("seconds"),
+        percentile("event_ms", 0.5).alias("p50_ms"),
+        percentile("event_ms", 0.99).alias("p99_ms"),
+        f.max("event_ms").alias("longest_ms"),
+        percentile("event_queue_ms", 0.99).alias("queue_p99_ms"),
+        f.sum("items").alias("zookeeper"),
+    )
+
+
+def handled(delivered: DataFrame) -> DataFrame:
+    """Each event that was handled to its end, in order of time: at (its begin), node, event, ms, queue_ms, zookeeper
+    (requests)."""
+    over = delivered.where(f.col("event_ms").isNotNull())
+    began = f.col("at") - f.col("waited") - f.col("event_ms") / 1000
+    shown = over.select(
+        began.alias("at"),
+        "node",
+        f.col("subject").alias("event"),
+        f.col("event_ms").alias("ms"),
+        f.col("event_queue_ms").alias("queue_ms"),
+        f.col("items").alias("zookeeper"),
+    )
+    return shown.orderBy("at", "node")
+
+
+def requests(delivered: DataFrame) -> DataFrame:
+    """What a controller sent, by node, broker and type: count, partitions (of all, summed), retransmissions."""
+    channel = Window.partitionBy("run", "channel").orderBy("n").rowsBetween(Window.unboundedPreceding, -1)
+    outcome = f.when(f.col("type").isin("TransmitFailed", "Received"), f.col("type"))
+    mail = delivered.where(f.col("broker").isNotNull() & f.col("channel").isNotNull()).withColumn(
+        "again", f.coalesce(f.last(outcome, ignorenulls=True).over(channel) == "TransmitFailed", f.lit(False))
+    )
+    sent = mail.where(f.col("type").isin("Transmit", "ChannelPart") & f.col("request").isin(*REQUESTS))
+    whole, first = (f.col("type") == "Transmit").cast("int"), (~f.col("again")).cast("int")
+    grouped = sent.groupBy("node", "broker", f.col("request").alias("type")).agg(
+        f.sum(whole * first).alias("count"),
+        f.sum(first * f.size("states")).alias("partitions"),
+        f.sum(whole * (1 - first)).alias("retransmissions"),
+    )
+    return grouped.orderBy("node", "broker", "type")
+
+
+def flights(delivered: DataFrame) -> DataFrame:
+    """Each of a controller's requests that was answered: run, node, broker, request, ms (from the network's to its
+    answer)."""
+    sent = delivered.where((f.col("type") == "Transmit") & f.col("request").isin(*REQUESTS))
+    back = delivered.where((f.col("type") == "Received") & f.col("broker").isNotNull())
+    sent = sent.select("run", "node", "broker", "channel", "correlation", "request", f.col("at").alias("sent_at"))
+    back = back.select("run", "channel", "correlation", (f.col("at") - f.col("waited")).alias("back_at"))
+    flight = ((f.col("back_at") - f.col("sent_at")) * 1000).alias("ms")
+    return sent.join(back, ["run", "channel", "correlation"]).select("run", "node", "broker", "request", flight)
+
+
+def round_trips(flights: DataFrame, answers: DataFrame) -> DataFrame:
+    """How long a controller's requests took, by node, broker and type: count, flight_p50_ms, flight_p99_ms,
+    flight_longest_ms, handle_p50_ms and handle_p99_ms (of that: in the broker, by its own trace; null where that is
+    not here)."""
+    flown = flights.groupBy("node", "broker", "request").agg(
+        f.count("*").alias("count"),
+        percentile("ms", 0.5).alias("flight_p50_ms"),
+        percentile("ms", 0.99).alias("flight_p99_ms"),
+        f.max("ms").alias("flight_longest_ms"),
+    )
+    inside = answers.where(f.col("request").isin(*REQUESTS)).groupBy(f.col("node").alias("broker"), "request")
+    handled = inside.agg(percentile("ms", 0.5).alias("handle_p50_ms"), percentile("ms", 0.99).alias("handle_p99_ms"))
+    joined = flown.join(handled, ["broker", "request"], "left").withColumnRenamed("request", "type")
+    figures = ("count", "flight_p50_ms", "flight_p99_ms", "flight_longest_ms", "handle_p50_ms", "handle_p99_ms")
+    return joined.select("node", "broker", "type", *figures).orderBy("node", "broker", "type")
+
+
+def answers(delivered: DataFrame) -> DataFrame:
+    """Each request that a node was asked and answered: run, node, request, at, ms (from its arrival to its answer)."""
+    # A client may use a correlation id again: a request is answered by the next response under its id.
+    mail = delivered.where(f.col("type").isin("ClientRequest", "ClientResponse"))
+    following = Window.partitionBy("run", "connection", "correlation").orderBy("n")
+    paired = mail.withColumn(
+        "answered_at", f.lead(f.when(f.col("type") == "ClientResponse", f.col("at"))).over(following)
+    )
+    both = paired.where((f.col("type") == "ClientRequest") & f.col("answered_at").isNotNull())
+    came = f.col("at") - f.col("waited")
+    return both.select("run", "node", "request", came.alias("at"), ((f.col("answered_at") - came) * 1000).alias("ms"))

@@ -1,0 +1,78 @@
+"""Questions about the actors themselves: who handled what, how long that took, and what waited meanwhile."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+MOMENTS = 240
+"""Into so many stretches of time a figure over time is cut, whatever the time in all; none is shorter than a second."""
+PRECISE = 1000
+"""Of percentiles: wrong by at most a thousandth of the rows."""
+
+
+def percentile(column: str | Column, share: float) -> Column:
+    """A percentile in bounded memory."""
+    return f.percentile_approx(column, share, PRECISE)
+
+
+def who() -> Column:
+    """The class of actors that a delivery was for; an outsider stands for itself by address.
+
+    Each request() from outside has an address of its own, with a number; they are one outsider.
+    """
+    actor = f.when(f.col("actor") == "", f.col("receiver")).otherwise(f.col("actor"))
+    return _one_outsider(actor)
+
+
+def _one_outsider(address: Column) -> Column:
+    return f.regexp_replace(address, r"^(outside:request(er)?)\.\d+$", "$1")
+
+
+def messages(delivered: DataFrame) -> DataFrame:
+    """Deliveries by actor class and message type, most handling time first: actor, type, count, failed, seconds
+    (of handling), longest_ms and p99_ms (of one), waited_s (in the queue, summed), waited_p99_ms."""
+    grouped = delivered.groupBy(who().alias("actor"), "type").agg(
+        f.count("*").alias("count"),
+        f.sum(f.col("failed").cast("int")).alias("failed"),
+        f.sum("took").alias("seconds"),
+        (f.max("took") * 1000).alias("longest_ms"),
+        (percentile("took", 0.99) * 1000).alias("p99_ms"),
+        f.sum("waited").alias("waited_s"),
+        (percentile("waited", 0.99) * 1000).alias("waited_p99_ms"),
+    )
+    return grouped.orderBy(f.desc("seconds"), "actor", "type")
+
+
+def actors(delivered: DataFrame) -> DataFrame:
+    """Who wrote to whom: sender and receiver (classes of actors), count; most first."""
+    sender = _one_outsider(f.regexp_replace("sender", r"^(\w+)\.\d+$", "$1"))
+    counted = delivered.where(f.col("sender") != "").groupBy(sender.alias("sender"), who().alias("receiver"))
+    return counted.agg(f.count("*").alias("count")).orderBy(f.desc("count"), "sender", "receiver")
+
+
+def queue(delivered: DataFrame) -> DataFrame:
+    """What waited in a node's queue over time: at (begin of a stretch), node, depth (the most that waited at once),
+    waited_ms (the longest that one message did)."""
+    span = delivered.agg(f.min("at").alias("first"), f.max("at").alias("last"))
+    width = f.greatest(f.lit(1.0), (f.col("last") - f.col("first")) / MOMENTS)
+    came = delivered.select(
+        "run", "node", (f.col("at") - f.col("waited")).alias("at"), f.lit(1).alias("step"), "waited"
+    )
+    went = delivered.select("run", "node", "at", f.lit(-1).alias("step"), "waited")
+    in_time = Window.partitionBy("run").orderBy("at", "step")
+    now = f.sum("step").over(in_time)
+    depths = came.unionAll(went).withColumn("depth", f.greatest(now, now - f.col("step")))
+    moment = f.col("first") + f.floor((f.col("at") - f.col("first")) / width) * width
+    cut = depths.crossJoin(f.broadcast(span)).select("node", moment.alias("at"), "depth", "waited")
+    grouped = cut.groupBy("at", "node").agg(f.max("depth").alias("depth"), (f.max("waited") * 1000).alias("waited_ms"))
+    return grouped.orderBy("at", "node")
+
+
+def failures(delivered: DataFrame) -> DataFrame:
+    """What handlers raised, and what could not be sent: node, actor, type, error, count, first_at, last_at."""
+    failed = delivered.where(f.col("error").isNotNull())
+    grouped = failed.groupBy("node", who().alias("actor"), "type", f.substring("error", 1, 200).alias("error")).agg(
+        f.count("*").alias("count"), f.min("at").alias("first_at"), f.max("at").alias("last_at")
+    )
+    return grouped.orderBy(f.desc("count"), "node", "actor", "type", "error")

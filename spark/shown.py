@@ -1,0 +1,32 @@
+"""How an answer's values are shown to people: a column's name says its unit (spark.summary, rule 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, tzinfo
+from typing import Any
+
+from messages.trace.runs import worded
+
+Shown = Callable[[Any], object]
+
+
+def shown(column: str, zone: tzinfo | None = None) -> Shown:
+    """How values of a column are written; None is written as nothing. Times are those of `zone`, or of this machine."""
+    if f"_{column}".endswith("_at"):
+        return lambda at: "" if at is None else datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    how = next((how for ends, how in _SHOWN if f"_{column}".endswith(ends)), _plain)
+    return lambda value: "" if value is None else how(value)
+
+
+def _plain(value: Any) -> object:
+    return {True: "yes", False: ""}[value] if isinstance(value, bool) else value
+
+
+_SHOWN: tuple[tuple[str, Shown], ...] = (
+    ("seconds", lambda seconds: f"{seconds:.3f}"),
+    ("_s", lambda seconds: f"{seconds:.3f}"),
+    ("_ms", lambda ms: f"{ms:.1f}"),
+    ("_share", lambda share: f"{share:.1%}"),
+    ("_ending", worded),
+)

@@ -1,0 +1,54 @@
+"""A command line on a cluster of three registered brokers, whose ZooKeeper is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from messages.cluster import Broker, Endpoint, LeaderIsrAndControllerEpoch, Leadership, TopicPartition
+from messages.zookeeper import CreatePartitionStates, Elect, EnsurePaths, RegisterBroker
+from zk_bridge.client import Client
+from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+
+
+class Shell:
+    """Runs the command of `module`, which asks the ZooKeeper in memory."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
+        self.module = module
+        self.tree = MemoryZooKeeper()
+        self.client = Client(MemoryStore(self.tree))
+        self.client.ask(EnsurePaths())
+        for number in range(3):
+            broker = Broker(number, (Endpoint("PLAINTEXT", "127.0.0.1", 9092 + number),))
+            self.client.ask(RegisterBroker(broker, timestamp_ms=0, ibp="2.6"))
+
+        @contextmanager
+        def zookeeper(address: str) -> Iterator[Any]:
+            yield self.client.ask
+
+        monkeypatch.setattr(module, "zookeeper", zookeeper)
+
+    def run(self, line: str) -> tuple[int, str]:
+        """Exit code and standard output."""
+        arguments = ["--zookeeper", "memory", *line.split()]
+        result = CliRunner().invoke(self.module.command, arguments, standalone_mode=False)
+        if result.exception is not None:
+            raise result.exception
+        return result.return_value, result.stdout
+
+    def lead(self, topic: str, partition: int, leader: int, isr: tuple[int, ...]) -> None:
+        """Do the controller's part for one partition."""
+        state = LeaderIsrAndControllerEpoch(leader, 0, isr, 1)
+        version = self.client.ask(Elect(0, 0)).epoch_zk_version if not hasattr(self, "version") else self.version
+        self.version = version
+        self.client.ask(CreatePartitionStates((Leadership(TopicPartition(topic, partition), state),), version))
+
+    def data(self, path: str) -> bytes | None:
+        """What a node holds; None where it is not there."""
+        return dict(self.tree.walk()).get(path)

@@ -1,0 +1,261 @@
+"""The table of controller.md 6.2, row by row: what is done, and how the replicas of the topic stand after it.
+
+A line is a deed and, behind ->, what is seen then: each broker's replica by its state, who waits ("ineligible"), or
+that nothing is left of the topic ("gone").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from messages.errors import KAFKA_STORAGE_ERROR
+from messages.requests import LeaderAndIsrRequest, PartitionError, StopReplicaRequest, StopReplicaResponse
+from messages.store import CREATE, DELETE, NO_NODE, WriteOp
+from messages.zookeeper import RequestedReassignment
+from tests.controller.test_topics import grow, holding
+from tests.controller.world import World, good_answer
+from tests.house import HOUSE
+from zk_bridge import paths, znodes
+
+TABLE: dict[str, str] = {
+    "All brokers up": """
+        hold 3
+        delete -> 1 Successful, 2 Successful, 3 Started
+        release 3 -> gone
+        """,
+    "A replica's broker down at request": """
+        lose 2
+        delete -> 1 Successful, 2 Offline, 3 Successful, ineligible
+        return 2 -> gone
+        """,
+    "Broker dies after Started": """
+        hold 2
+        hold 3
+        delete -> 1 Successful, 2 Started, 3 Started
+        lose 2 -> 1 Successful, 2 Ineligible, 3 Started, ineligible
+        release 3 -> 1 Successful, 2 Offline, 3 Successful, ineligible
+        """,
+    "It comes back while others still Started": """
+        hold 2
+        hold 3
+        delete
+        lose 2
+        free 2
+        return 2 -> 1 Successful, 2 Online, 3 Started
+        release 3 -> gone
+        """,
+    "StopReplica partition error": """
+        break 2
+        delete -> 1 Successful, 2 Offline, 3 Successful, ineligible
+        free 2
+        bounce 2 -> gone
+        """,
+    "Failover mid-deletion": """
+        hold 2
+        lose 3
+        delete -> 1 Successful, 2 Started, 3 Ineligible, ineligible
+        forget
+        failover -> 1 Online, 2 Online, 3 Offline, ineligible
+        told of leaders
+        return 3 -> 1 Successful, 2 Started, 3 Successful
+        release 2 -> gone
+        """,
+    "Partition znodes partly gone": """
+        without states
+        failover
+        delete -> gone
+        """,
+    "Partition added while queued": """
+        lose 2
+        delete
+        grow -> 1 Successful, 2 Offline, 3 Successful, ineligible
+        return 2 -> gone
+        """,
+    "Deletion while partition add is in flight": """
+        grow and delete -> gone
+        """,
+    "Reassign request for a queued topic": """
+        lose 2
+        delete
+        reassign -> 1 Successful, 2 Offline, 3 Successful, ineligible
+        no request
+        return 2 -> gone
+        """,
+    "Delete request during reassignment": """
+        reassign
+        delete -> 1 Online, 2 Online, 3 Online, 4 New, ineligible
+        catch up -> gone
+        """,
+    "Preferred election for a queued topic": """
+        lose 2
+        delete
+        forget
+        elect -> 1 Successful, 2 Offline, 3 Successful, ineligible
+        no request
+        told of no leaders
+        """,
+    "delete.topic.enable=false": """
+        not here
+        delete -> 1 Online, 2 Online, 3 Online
+        no request
+        delete by hand
+        failover -> 1 Online, 2 Online, 3 Online
+        no request
+        """,
+    "Unknown topic name": """
+        delete nobody -> 1 Online, 2 Online, 3 Online
+        no request
+        """,
+    "Second delete request": """
+        lose 2
+        delete
+        delete again -> 1 Successful, 2 Offline, 3 Successful, ineligible
+        return 2 -> gone
+        """,
+    "Controlled shutdown of a broker with such replicas": """
+        lose 2
+        hold 3
+        delete -> 1 Successful, 2 Ineligible, 3 Started, ineligible
+        shut down 3 -> 1 Successful, 2 Ineligible, 3 Started, ineligible
+        lose 3 -> 1 Successful, 2 Offline, 3 Offline, ineligible
+        """,
+}
+"""First column of the table -> what is done, and seen."""
+
+
+class Deletion:
+    """Topic t, one partition on brokers 1, 2 and 3; the nodes 1 and 5 are candidates, 1 is the controller."""
+
+    def __init__(self, world: World, **options: Any) -> None:
+        self.world = world
+        for node_id in (1, 5):
+            world.node(node_id, **options)
+        for broker_id in (2, 3, 4):
+            world.broker(broker_id)
+        (self.partition,) = world.topic("t", (1, 2, 3))
+
+    def do(self, deed: str) -> None:
+        """One line of the table."""
+        words = deed.split()
+        if words[-1].isdigit():
+            VERBS[" ".join(words[:-1])](self, int(words[-1]))
+        else:
+            VERBS[deed](self)
+
+    def seen(self) -> str:
+        """How it stands."""
+        world = self.world
+        if "t" not in world.topics():
+            assert world.deletions() == () and not [path for path in world.zk.nodes if path.endswith("/t")]
+            return "gone"
+        (context,) = (node.context for node in world.nodes.values() if node.context.active)
+        standing = [
+            f"{broker_id} {context.replica_state(broker_id, self.partition).value.removeprefix('ReplicaDeletion')}"
+            for broker_id in sorted(context.assignment(self.partition).replicas)
+        ]
+        waiting = ["ineligible"] * ("t" in context.deletions.ineligible)
+        return ", ".join(word.removesuffix("Replica") for word in [*standing, *waiting])
+
+    def write(self, *ops: WriteOp) -> None:
+        """Write to ZooKeeper by hand."""
+        self.world.zk.write(ops, 0)
+        self.world.run()
+
+    def requests_are_gone(self) -> None:
+        """Nothing waits in /admin."""
+        deletions = self.world.deletions()
+        assert deletions in ((), ("t",)) and (deletions == () or "t" in self.context_queue())
+        for path in (paths.REASSIGNMENTS, paths.PREFERRED_ELECTION):
+            assert self.world.zk.read(path).code == NO_NODE
+
+    def context_queue(self) -> frozenset[str]:
+        """What the controller is to delete."""
+        (context,) = (node.context for node in self.world.nodes.values() if node.context.active)
+        return context.queued
+
+    def told_of_leaders(self, wanted: bool = True) -> None:
+        """Were brokers told of the partition's leader since `forget`?"""
+        assert any(self.world.sent(kind=LeaderAndIsrRequest)) is wanted
+
+    def grow_and_delete(self) -> None:
+        """The controller hears of both at once."""
+        world = self.world
+        data = znodes.encode_topic(znodes.decode_topic("", world.zk.read(paths.topic("t")).data))
+        more = data.replace(b'{"0":[1,2,3]}', b'{"0":[1,2,3],"1":[4]}')
+        assert more != data
+        self.write(WriteOp("set", paths.topic("t"), more), WriteOp(CREATE, paths.delete_topic("t")))
+
+    def without_states(self) -> None:
+        """Somebody has removed what stood below the topic."""
+        below = [path for path, _ in self.world.zk.walk(paths.partitions("t"))]
+        self.write(*(WriteOp(DELETE, path) for path in sorted(below, reverse=True)))
+
+    def failover(self) -> None:
+        """Somebody deletes /controller."""
+        self.write(WriteOp(DELETE, paths.CONTROLLER))
+
+    def reassign(self) -> None:
+        """Broker 4 is to replace broker 1."""
+        wanted = (RequestedReassignment(self.partition, (4, 2, 3)),)
+        self.write(WriteOp(CREATE, paths.REASSIGNMENTS, znodes.encode_reassignments(wanted)))
+
+    def elect(self) -> None:
+        """Its preferred leader is asked for."""
+        data = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
+        self.write(WriteOp(CREATE, paths.PREFERRED_ELECTION, data))
+
+
+def broken(request: Any) -> Any:
+    """A broker whose disk does not delete."""
+    if isinstance(request, StopReplicaRequest) and request.partition_states[0].delete_partition:
+        codes = tuple(PartitionError(s.partition, KAFKA_STORAGE_ERROR) for s in request.partition_states)
+        return StopReplicaResponse(0, codes)
+    return good_answer(request)
+
+
+VERBS: dict[str, Callable[..., object]] = {
+    "hold": lambda it, broker: it.world.answers.update({broker: holding([])}),
+    "break": lambda it, broker: it.world.answers.update({broker: broken}),
+    "free": lambda it, broker: it.world.answers.pop(broker),
+    "release": lambda it, broker: it.world.release(broker),
+    "lose": lambda it, broker: it.world.lose(broker),
+    "return": lambda it, broker: it.world.broker(broker),
+    "bounce": lambda it, broker: it.world.bounce(broker),
+    "shut down": lambda it, broker: it.world.shut_down(it.world.nodes[1], broker),
+    "delete": lambda it: it.world.delete("t"),
+    "delete again": lambda it: it.write(WriteOp("set", paths.delete_topic("t"))),
+    "delete by hand": lambda it: it.write(WriteOp(CREATE, paths.delete_topic("t"))),
+    "delete nobody": lambda it: it.write(WriteOp(CREATE, paths.delete_topic("nobody"))),
+    "grow": lambda it: grow(it.world, "t", (1, 2, 3), (4,)),
+    "grow and delete": Deletion.grow_and_delete,
+    "without states": Deletion.without_states,
+    "failover": Deletion.failover,
+    "reassign": Deletion.reassign,
+    "catch up": lambda it: it.world.write_isr(it.partition, 1, 2, 3, 4),
+    "elect": Deletion.elect,
+    "forget": lambda it: it.world.wire.clear(),
+    "told of leaders": Deletion.told_of_leaders,
+    "told of no leaders": lambda it: it.told_of_leaders(False),
+    "no request": Deletion.requests_are_gone,
+}
+"""A line's words, but for the broker at its end -> what is done, or looked at."""
+
+
+@pytest.mark.parametrize("situation", TABLE)
+def test_a_row(world: World, situation: str) -> None:
+    lines = [line.strip() for line in TABLE[situation].strip().splitlines()]
+    enabled = lines[0] != "not here"
+    it = Deletion(world, delete_topic_enable=enabled)
+    for line in lines if enabled else lines[1:]:
+        deed, _, expected = line.partition(" -> ")
+        it.do(deed)
+        assert not expected or it.seen() == expected, line
+
+
+def test_the_table_is_that_of_the_notes() -> None:
+    notes = (HOUSE / "docs" / "protocol" / "controller.md").read_text(encoding="utf-8")
+    table = notes.partition("### 6.2 Situations")[2].partition("\n### ")[0]
+    assert list(TABLE) == [row.split("|")[1].strip() for row in table.splitlines() if row.startswith("| ")][1:]

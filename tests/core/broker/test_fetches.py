@@ -1,0 +1,122 @@
+"""Sessions that rest: when the listener may answer for them, and what ends that (`fetches`, rule 7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.core.broker.fetch_sessions import SAFE_SECONDS, FetchSessions
+from actors.core.broker.fetches import Fetches, Read, Respond, WakeSession
+from messages.cluster import TopicPartition
+from messages.data_requests import FetchedPartition, FetchPartition, FetchRequest
+from messages.partition import LogState
+
+T = [TopicPartition("t", number) for number in range(2)]
+FOLLOWER = 1
+
+
+def state(end: int, high_watermark: int) -> LogState:
+    """A log that is led here."""
+    return LogState(start=0, end=end, high_watermark=high_watermark, leader_epoch=0, leads=True)
+
+
+class World:
+    """The fetches of a broker, and the logs that they read."""
+
+    def __init__(self, slots: int = 10) -> None:
+        self.fetches = Fetches()
+        self.fetches.sessions = FetchSessions(slots)
+        self.fetches.brokers_alive((FOLLOWER,))
+        self.logs = {partition: state(5, 5) for partition in T}
+        self.requests = 0
+
+    def poll(self, id: int, epoch: int, *offsets: int, now: float = 0.0, in_sync: bool = True) -> list[Respond]:
+        """A follower's request, with all reads done; what is answered then or when its time is up."""
+        self.requests += 1
+        parts = tuple(FetchPartition(partition, offset, 1 << 20) for partition, offset in zip(T, offsets, strict=False))
+        request = FetchRequest(11, FOLLOWER, 500, 1, parts, session_id=id, session_epoch=epoch)
+        self.fetches.begin(self.requests, request, now)
+        done = self.take(now, in_sync)
+        self.fetches.expire(now + 0.5)
+        return [step for step in (*done, *self.fetches.take()) if isinstance(step, Respond)]
+
+    def take(self, now: float, in_sync: bool = True) -> list[Respond | WakeSession]:
+        """What is to be done but for reads, which are done: nobody finds records."""
+        done: list[Respond | WakeSession] = []
+        while steps := self.fetches.take():
+            for step in steps:
+                if isinstance(step, Read):
+                    log = self.logs[step.partition]
+                    result = FetchedPartition(step.partition, 0, log.high_watermark, log.high_watermark, 0)
+                    self.fetches.read(step.question.request, result, log, now, in_sync)
+                else:
+                    done.append(step)
+        return done
+
+    def resting(self, *offsets: int) -> int:
+        """A session that rests, of both partitions unless fewer offsets are given; its id."""
+        [first] = self.poll(0, 0, *offsets or (5, 5))
+        [second] = self.poll(first.response.session_id, 1)
+        assert (first.rest, second.rest) == (0, 2) and not second.response.partitions
+        return second.response.session_id
+
+    def move(self, partition: TopicPartition, end: int, high_watermark: int, now: float) -> list[Respond | WakeSession]:
+        """A log has moved."""
+        self.logs[partition] = state(end, high_watermark)
+        self.fetches.moved(partition, self.logs[partition], now)
+        return self.take(now)
+
+
+def test_it_rests_when_nothing_was_told_and_nothing_is_left_to_tell() -> None:
+    World().resting()
+
+
+def test_a_follower_that_may_come_into_the_isr_does_not_rest() -> None:
+    world = World()
+    [first] = world.poll(0, 0, 5, 5, in_sync=False)
+    [second] = world.poll(first.response.session_id, 1, in_sync=False)
+    assert second.rest == 0, "each of its polls is news"
+    [third] = world.poll(first.response.session_id, 2)
+    assert third.rest == 3
+
+
+@pytest.mark.parametrize(("end", "high_watermark"), [(6, 5), (5, 4)])
+def test_a_log_that_moves_rouses_it_once(end: int, high_watermark: int) -> None:
+    world = World()
+    id = world.resting()
+    assert world.move(T[1], end, high_watermark, 60.0) == [WakeSession(id)]
+    assert world.move(T[0], end, high_watermark, 60.0) == []
+    world.fetches.roused(id, 77, 59.8)
+    [answer] = world.poll(id, 77, now=60.0)
+    assert {part.partition for part in answer.response.partitions} == (set(T) if high_watermark == 4 else set())
+    assert answer.rest == 0 or end == 6
+
+
+def test_a_follower_that_rests_is_caught_up_now_and_then_when_it_polled_last() -> None:
+    world = World()
+    id = world.resting()
+    assert world.fetches.idle_until(T[0], 40.0) == ((FOLLOWER, 40.0),)
+    world.move(T[0], 6, 5, 50.0)
+    assert world.fetches.idle_until(T[0], 50.0) == ((FOLLOWER, 50.0),), "until the listener has said"
+    world.fetches.roused(id, 9, 49.7)
+    assert world.fetches.idle_until(T[0], 50.0) == world.fetches.idle_until(T[1], 51.0) == ((FOLLOWER, 49.7),)
+
+
+def test_a_partition_that_is_lost_rouses_it() -> None:
+    world = World()
+    id = world.resting()
+    world.fetches.lost(T[0], 3.0)
+    assert world.take(3.0) == [WakeSession(id)]
+
+
+def test_one_that_rests_keeps_its_place_and_one_that_must_go_is_roused() -> None:
+    world = World(slots=1)
+    id = world.resting(5)
+    late = SAFE_SECONDS + 1
+    world.requests += 1
+    consumer = FetchRequest(11, -1, 0, 1, (FetchPartition(T[0], 5, 1),), session_id=0, session_epoch=0)
+    world.fetches.begin(world.requests, consumer, late)
+    assert world.fetches.sessions.get(id) is not None, "it is used"
+    world.take(late)
+    [answer] = world.poll(0, 0, 5, 5, now=late)
+    assert answer.response.session_id not in (0, id), "a larger one is worth more"
+    assert world.fetches.sessions.get(id) is None

@@ -1,0 +1,56 @@
+"""Sessions that rest, where sockets and actors do not matter; the rest is in the contract of networks."""
+
+from __future__ import annotations
+
+from actors.gateway.idle_polls import IdlePolls
+from actors.runtime import VirtualScheduler
+from messages.data_requests import FetchRequest, FetchResponse
+from messages.network import ClientRequest, ClientResponse, Roused
+from messages.vocabulary import Message
+
+SESSION, CONNECTION = 5, 3
+
+
+def poll(epoch: int, wait_ms: int = 500, min_bytes: int = 1) -> ClientRequest:
+    request = FetchRequest(11, 1, wait_ms, min_bytes, (), session_id=SESSION, session_epoch=epoch)
+    return ClientRequest(CONNECTION, epoch, "reader", "PLAINTEXT", request)
+
+
+class World:
+    """A listener's resting sessions, of which one rests, in virtual time."""
+
+    def __init__(self) -> None:
+        self.time = VirtualScheduler()
+        self.answers: list[ClientResponse] = []
+        self.told: list[Message] = []
+        clock = self.time.clock
+        self.polls = IdlePolls(self.time.call_later, clock.now, self.answers.append, self.told.append)
+        self.polls.rest(ClientResponse(CONNECTION, 1, FetchResponse((), 0, SESSION), rest=2))
+
+
+def test_a_poll_whose_connection_is_gone_is_not_given_back() -> None:
+    world = World()
+    assert world.polls.takes(poll(2))
+    world.time.run(0.2)
+    world.polls.gone(CONNECTION + 1)
+    assert world.told == []
+    world.polls.gone(CONNECTION)
+    assert world.told == [Roused(SESSION, 3, 0.0)], "its epoch has been used"
+    world.time.run(60.0)
+    assert world.answers == [] and len(world.told) == 1
+
+
+def test_a_poll_that_would_not_wait_is_answered_at_once() -> None:
+    world = World()
+    for epoch, request in ((2, poll(2, min_bytes=0)), (3, poll(3, wait_ms=0))):
+        assert world.polls.takes(request)
+        world.time.run(0.0)
+        assert world.answers.pop().correlation_id == epoch
+
+
+def test_a_poll_beside_one_that_is_held_ends_the_rest() -> None:
+    world = World()
+    assert world.polls.takes(poll(2))
+    world.time.run(0.1)
+    assert not world.polls.takes(poll(3))
+    assert world.told == [Roused(SESSION, 2, 0.0), poll(2, wait_ms=400)]

@@ -1,0 +1,50 @@
+"""A controller that dies anywhere in the completion of a deletion leaves nothing of the topic (controller.md 6.1.9)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from actors.runtime import Delivery
+from actors.simulation.checker import Checker
+from actors.simulation.run import run
+from actors.simulation.schedule import parse
+from messages.events import TopicDeletionStopReplicaResponseReceived
+
+DELETION = parse("brokers 2\nduration 8\nsteady yes\n2 create a 0,1\n4 delete a")
+
+
+def crash(patch: pytest.MonkeyPatch, after: int) -> tuple[int, str | None]:
+    """Delete a topic; the controller's process dies right after this delivery of its completion, with all its mail.
+
+    How many deliveries the completion had, as far as it came, and what was wrong with the cluster at rest.
+    """
+    seen: list[str] = []
+    observe = Checker.observe
+
+    def look(law: Checker, node: int, delivery: Delivery) -> None:
+        observe(law, node, delivery)
+        begun = bool(seen) or isinstance(delivery.message, TopicDeletionStopReplicaResponseReceived)
+        if begun and node == law.controller and law.deleting and len(seen) <= after:
+            seen.append(delivery.actor_class)
+            if len(seen) == after:
+                process = law.cluster.machines[node].node
+                assert process is not None
+                process.base.queue.clear()
+                law.cluster.scheduler.call_later(0.0, partial(law.cluster.kill, node))
+
+    patch.setattr(Checker, "observe", look)
+    violation = run(DELETION).violation
+    patch.undo()
+    return len(seen), None if violation is None else str(violation)
+
+
+def test_whatever_delivery_of_the_completion_is_the_controllers_last_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps, wrong = crash(monkeypatch, 10_000)
+    assert wrong is None and steps > 20
+    for step in range(1, steps + 1):
+        reached, wrong = crash(monkeypatch, step)
+        assert reached >= step and wrong is None, f"after delivery {step}: {wrong}"

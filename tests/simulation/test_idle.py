@@ -1,0 +1,47 @@
+"""What a cluster costs in which nothing happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from actors.node.node import NodeActor
+from actors.public.simulated import SimulatedCluster
+from actors.runtime.replayer import replay_directory
+from messages.cluster import TopicPartition
+from messages.data_requests import ACKS_ALL, ProducePartition, ProduceRequest
+from messages.errors import NONE
+from messages.wire.record_batch import read_records
+from tests.storage.batches import batch
+
+QUARTER = 900.0
+"""Seconds of an idle hour's quarter: all that a node does now and then comes three times in it."""
+
+
+def trace_bytes(cluster: SimulatedCluster) -> list[int]:
+    """Of each node, with all that has been delivered."""
+    for machine in cluster._cluster.machines.values():
+        assert machine.node is not None
+        machine.node.recorder.flush()
+    folders = (cluster.directory / f"node-{id}" for id in range(cluster.brokers))
+    return [sum(file.stat().st_size for file in folder.rglob("*.trace.zst")) for folder in folders]
+
+
+def test_an_idle_hour_adds_less_than_a_third_of_a_megabyte_to_each_trace_and_replays(tmp_path: Path) -> None:
+    """Eighteen partitions, followed by two brokers each, on wires that take their time by chance as real ones do."""
+    with SimulatedCluster(3, directory=tmp_path) as cluster:
+        for topic in "abc":
+            cluster.create_topic(topic, partitions=6)
+        cluster.run(60.0)
+        before = trace_bytes(cluster)
+        cluster.run(QUARTER)
+        grown = [after - size for after, size in zip(trace_bytes(cluster), before, strict=True)]
+        assert all(0 < 4 * each < 300_000 for each in grown), grown
+        leader, now = cluster.leader_of("a"), cluster.now
+        assert leader is not None
+        part = ProducePartition(TopicPartition("a", 0), read_records(batch(b"x")))
+        assert cluster.ask(leader, ProduceRequest(8, None, ACKS_ALL, 5000, (part,))).partitions[0].error_code == NONE
+        assert cluster.now - now < 0.5, "followers that rest hear of a record at once"
+        cluster.kill(next(id for id in range(3) if id != leader))
+        cluster.wait_for(lambda: len(cluster.isr_of("a")) == 2)
+    runs = replay_directory(tmp_path, (NodeActor,)).runs
+    assert len(runs) == 3 and [run.divergence or run.problem for run in runs if not run.ok] == []

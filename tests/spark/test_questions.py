@@ -1,0 +1,110 @@
+"""Each question's figures are those that one counts by hand in working_day.py and failover.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark.summary import QUESTIONS, Summary, summarise
+from tests.spark import failover, working_day
+
+
+@pytest.fixture(scope="module")
+def day(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    folder = tmp_path_factory.mktemp("day")
+    working_day.record(folder)
+    return summarise(folder, session, only=QUESTIONS)
+
+
+def rows(summary: Summary, question: str, *columns: str) -> list[tuple[object, ...]]:
+    """These columns of an answer; seconds and milliseconds are rounded to whole ones."""
+    found = [tuple(getattr(row, column) for column in columns) for row in summary[question]]
+    return [tuple(round(value) if isinstance(value, float) else value for value in row) for row in found]
+
+
+def test_requests_to_zookeeper(day: Summary) -> None:
+    """From a request to its answer: a second, less the half that the answer waited."""
+    assert rows(day, "zookeeper", "type", "count", "items", "longest_ms") == [
+        ("StoreArm", 1, 1, 1500),
+        ("StoreRead", 2, 3, 1500),
+        ("StoreWrite", 1, 2, None),
+    ]
+
+
+def test_requests_of_clients(day: Summary) -> None:
+    """From the arrival, half a second before it was handled; what was not answered does not count."""
+    assert rows(day, "clients", "request", "count", "longest_ms") == [("Metadata", 2, 1500), ("Produce", 1, 1500)]
+
+
+def test_records(day: Summary) -> None:
+    columns = ("topic", "partition", "batches", "records", "bytes", "read_bytes", "records_per_s")
+    assert rows(day, "records", *columns) == [("t", 0, 2, 30, 3000, 500, 30), ("t", 1, 1, 1, 1000, 0, None)]
+    assert [row.share for row in day["records"]] == [0.75, 0.25]
+
+
+def test_changes_of_isrs(day: Summary) -> None:
+    assert rows(day, "isr_churn", "topic", "partition", "shrunk", "grown") == [("t", 0, 1, 1)]
+
+
+def test_deletions(day: Summary) -> None:
+    """Four deliveries after that was asked, the request to stop its replica among them; v was never deleted."""
+    assert rows(day, "deletions", "topic", "stops", "seconds") == [("u", 1, 4), ("v", 0, None)]
+
+
+def test_reassignments(day: Summary) -> None:
+    [moved] = rows(day, "reassignments", "topic", "partition", "adding", "removing", "seconds", "epochs")
+    assert moved == ("t", 1, "3", "2", 4, 2)
+
+
+def test_events_in_figures_and_in_order(day: Summary) -> None:
+    assert rows(day, "handled", "event", "ms", "queue_ms", "zookeeper") == [
+        ("ZkPartitionReassignment", 40, 1, 4),
+        ("ZkPartitionReassignment", 20, 3, 2),
+        ("TopicChange", 10, 0, 1),
+        ("BrokerChange", 30, 2, 3),
+    ]
+
+
+def test_leaders_elected(day: Summary) -> None:
+    """By the event that ordered them: of t-0 from its ISR, of w-0 not; what was first or stayed is none."""
+    assert rows(day, "leader_elections", "event", "node", "count", "clean", "unclean") == [("BrokerChange", 0, 2, 0, 2)]
+
+
+def test_failures(day: Summary) -> None:
+    assert rows(day, "failures", "actor", "type", "error", "count") == [
+        ("outside:network", "MetadataRequest", "ValueError: what is this", 1)
+    ]
+
+
+def test_how_long_things_take(day: Summary) -> None:
+    """In powers of two: events of 40, 20, 10 and 30 ms."""
+    found = {(row.kind, row.upto_ms): row.count for row in day["latencies"]}
+    assert {upto: count for (kind, upto), count in found.items() if kind == "controller events"} == {
+        16: 1,
+        32: 2,
+        64: 1,
+    }
+    assert found["requests to ZooKeeper", 2048] == 2 and found["requests to ZooKeeper", 512] == 1
+
+
+def test_queues(day: Summary) -> None:
+    """Each delivery waited half a second, and the next came half a second after it was taken."""
+    assert {row.depth for row in day["queue"]} == {1}
+    assert {round(row.waited_ms) for row in day["queue"]} == {500}
+
+
+def test_who_writes_to_whom(day: Summary) -> None:
+    counts = {(row.sender, row.receiver): row.count for row in day["actors"]}
+    assert counts["ControllerActor", "outside:metrics"] == 4
+    assert counts["ZkBridgeActor", "outside:store"] == 4
+
+
+def test_round_trips_end_in_the_brokers_own_trace(session: SparkSession, tmp_path: Path) -> None:
+    """Node 0's channel to broker 1: each answer comes a second after its request, and had waited half of it."""
+    failover.record(tmp_path)
+    found = summarise(tmp_path, session, only=("round_trips",))
+    assert ("UpdateMetadataRequest", 1, 500, None) in rows(
+        found, "round_trips", "type", "count", "flight_p50_ms", "handle_p50_ms"
+    )

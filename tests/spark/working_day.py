@@ -1,0 +1,119 @@
+"""What one node does on an ordinary day, in some forty deliveries, written by hand; who reads it can count.
+
+It asks ZooKeeper three times, answers clients, leads t-0 whose follower 2 falls behind and comes back, deletes topic u,
+moves t-1 from broker 2 to 3, and elects another leader for t-0 in a BrokerChange. Everything that is asked is answered
+in the next delivery but where it says so: a delivery comes a second after the last, and waited half a second.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from thespian.actors import ActorAddress
+
+from messages.cluster import PartitionReplica, TopicPartition
+from messages.conversation import Ask
+from messages.data_requests import FetchedPartition, ProducePartition, ProduceRequest, ProduceResponse
+from messages.metrics import Sample, Samples
+from messages.network import ClientRequest, ClientResponse
+from messages.partition import AppendBatch, ChangeIsr, LogRead, LogState
+from messages.records import BatchHeader, Records, body
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    MetadataRequest,
+    MetadataResponse,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+)
+from messages.store import StoreArm, StoreRead, StoreReply, StoreWrite, WriteOp
+from messages.topic_deletion import DeletingTopic, QueueDeletions
+from spark.columns import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT
+from tests.spark.failover import BRIDGE, CONTROLLER, NETWORK, STORE, Node, leader
+
+LISTENER, METRICS = ActorAddress("outside:listener"), ActorAddress("outside:metrics")
+PARTITION, HANDLER = ActorAddress("PartitionActor.20"), ActorAddress("RequestHandlerActor.4")
+KEEPER, READERS = ActorAddress("IsrKeeperActor.5"), ActorAddress("PartitionRequestsActor.6")
+DELETION, CHANNEL = ActorAddress("TopicDeletionActor.7"), ActorAddress("BrokerChannelActor.11")
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def _event(node: Node, name: str, ms: float, waited: float, requests: int) -> None:
+    labels = (("event", name),)
+    values = (
+        Sample(EVENT_TIME, ms, labels),
+        Sample(EVENT_WAIT, waited, labels),
+        Sample(EVENT_REQUESTS, requests, labels),
+    )
+    node.deliver(METRICS, Samples(values), CONTROLLER)
+
+
+def _moving(epoch: int, adding: tuple[int, ...], removing: tuple[int, ...]) -> LeaderAndIsrPartitionState:
+    return LeaderAndIsrPartitionState(SECOND, 1, 1, epoch, (1,), 0, (1, 2, 3), adding, removing)
+
+
+def _order(node: Node, *states: LeaderAndIsrPartitionState) -> None:
+    request = LeaderAndIsrRequest(4, 0, 1, 5, states, ())
+    node.deliver(CHANNEL, request, CONTROLLER)
+    node.transmit(1, request)
+
+
+def _append(node: Node, partition: TopicPartition, count: int, size: int) -> None:
+    header = BatchHeader(0, size - 12, 0, 2, 1, 0, count - 1, 0, 0, -1, -1, -1, count)
+    part = ProducePartition(partition, Records((header,), body(bytes(size), 1)))
+    node.deliver(PARTITION, AppendBatch(1, 0, part, -1, 8, 30.0), READERS)
+
+
+def record(folder: Path) -> int:
+    """The trace, below `folder`; how many deliveries it holds."""
+    node = Node(folder, 0)
+    # ZooKeeper: two reads, of 2 znodes and of 1, and a transaction; the second read is answered two seconds later
+    node.deliver(STORE, StoreRead(1, ("/a", "/b"), ()), BRIDGE)
+    node.deliver(BRIDGE, StoreReply(1), STORE)
+    node.deliver(STORE, StoreRead(2, (), ("/c",)), BRIDGE)
+    node.deliver(STORE, StoreArm(3, ("/a",), (), ()), BRIDGE)
+    node.deliver(BRIDGE, StoreReply(2), STORE)
+    node.deliver(BRIDGE, StoreReply(3), STORE)
+    # a client that uses its correlation id twice; a produce that is never answered
+    for _ in range(2):
+        node.deliver(HANDLER, ClientRequest(9, 1, "c", "PLAINTEXT", MetadataRequest(9, None)), LISTENER)
+        node.deliver(LISTENER, ClientResponse(9, 1, MetadataResponse((), None, 0, ())), HANDLER)
+    node.deliver(READERS, ClientRequest(9, 2, "c", "PLAINTEXT", ProduceRequest(8, None, 0, 1000, ())), LISTENER)
+    node.deliver(READERS, ClientRequest(9, 3, "c", "PLAINTEXT", ProduceRequest(8, None, 1, 1000, ())), LISTENER)
+    node.deliver(LISTENER, ClientResponse(9, 3, ProduceResponse(())), READERS)
+    # records: 10 in 1000 bytes and 20 in 2000 to t-0, 1 in 1000 to t-1; 500 bytes read
+    _append(node, FIRST, 10, 1000)
+    _append(node, FIRST, 20, 2000)
+    _append(node, SECOND, 1, 1000)
+    node.deliver(
+        READERS,
+        LogRead(1, FetchedPartition(FIRST, 0, body=body(bytes(500), 1)), LogState(0, True, 0, 30, 30)),
+        PARTITION,
+    )
+    # the ISR
+    node.deliver(KEEPER, ChangeIsr(FIRST, 1, 0, 0, 1, (0, 1), 0, grows=False), PARTITION)
+    node.deliver(KEEPER, ChangeIsr(FIRST, 2, 0, 0, 1, (0, 1, 2), 1), PARTITION)
+    # topic u is deleted, v is queued and stays
+    replica = PartitionReplica(TopicPartition("u", 0), 0)
+    asked = QueueDeletions((DeletingTopic("u", (replica,)), DeletingTopic("v", (replica,))), ())
+    node.deliver(DELETION, Ask(1, asked), CONTROLLER)
+    node.transmit(
+        1, StopReplicaRequest(3, 0, 1, 5, (StopReplicaPartitionState(TopicPartition("u", 0), delete_partition=True),))
+    )
+    removed = (WriteOp("delete", "/brokers/topics/u/partitions"), WriteOp("delete", "/brokers/topics/u"))
+    node.deliver(STORE, StoreWrite(4, removed), BRIDGE)
+    # t-1 moves, in two epochs
+    _order(node, _moving(3, (3,), (2,)))
+    _event(node, "ZkPartitionReassignment", 40.0, 1.0, 4)
+    _order(node, _moving(4, (), ()))
+    _event(node, "ZkPartitionReassignment", 20.0, 3.0, 2)
+    # broker 0 led t-0, and then 1, which was in its ISR
+    _order(node, leader("t", 0, 0, 5, 1), leader("w", 0, 0, 5, 1))
+    _event(node, "TopicChange", 10.0, 0.0, 1)
+    changed = LeaderAndIsrPartitionState(FIRST, 1, 1, 6, (1,), 0, (0, 1))
+    lost = LeaderAndIsrPartitionState(TopicPartition("w", 0), 1, 2, 6, (2,), 0, (0, 2))
+    _order(node, changed, lost)
+    _event(node, "BrokerChange", 30.0, 2.0, 3)
+    node.deliver(NETWORK, MetadataRequest(9, None), CONTROLLER, error="ValueError: what is this")
+    node.recorder.close()
+    return node.n
