@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from spark.plots import figures
-from spark.shown import shown
+from spark.shown import heads, rows, shown
 from spark.summary import QUESTIONS, Summary
 
 MOST_ROWS = 200
@@ -29,8 +28,8 @@ def page(summary: Summary, title: str) -> str:
             "name": name,
             "title": QUESTIONS[name].title,
             "figure": Markup(drawn[name].to_json().replace("</", "<\\/")) if name in drawn else None,
-            "columns": [column.removesuffix("_at").replace("_", " ") for column in summary[name].columns],
-            "rows": _rows(summary, name),
+            "columns": heads(summary[name]),
+            "rows": rows(summary[name], MOST_ROWS, UTC),
             "more": max(0, len(summary[name]) - MOST_ROWS),
         }
         for name in names
@@ -46,12 +45,6 @@ def page(summary: Summary, title: str) -> str:
         plotly=Markup(get_plotlyjs()),
         headline=_headline(summary),
     )
-
-
-def _rows(summary: Summary, name: str) -> list[list[Any]]:
-    answer = summary[name]
-    kinds = [shown(column, UTC) for column in answer.columns]
-    return [[kind(value) for kind, value in zip(kinds, row, strict=True)] for row in answer.rows[:MOST_ROWS]]
 
 
 def _headline(summary: Summary) -> list[str]:

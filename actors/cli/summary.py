@@ -17,7 +17,7 @@ from messages.trace.errors import TraceError
 from messages.trace.schema import FULL
 from spark.apart import Ended, apart
 from spark.session import MASTER, SparkUnavailable
-from spark.shown import shown
+from spark.shown import heads, rows
 from spark.summary import BRIEF, QUESTIONS, Summary, summarise
 
 MOST_ROWS = 60
@@ -94,14 +94,6 @@ def _show(summary: Summary, chosen: Sequence[str]) -> None:
 
 def _tables(summary: Summary, chosen: Sequence[str]) -> Iterable[Table]:
     for name, answer in summary.answers.items():
-        if name not in chosen and name != "runs":
-            continue
-        words = [column.removesuffix("_at").replace("_", " ") for column in answer.columns]
-        kinds = [shown(column) for column in answer.columns]
-        rows = [tuple(kind(value) for kind, value in zip(kinds, row, strict=True)) for row in answer.rows]
-        yield _limited(QUESTIONS[name].title, words, rows)
-
-
-def _limited(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    more = f" (the first {MOST_ROWS} of {len(rows)})" if len(rows) > MOST_ROWS else ""
-    return table(title + more, columns, rows[:MOST_ROWS])
+        if name in chosen or name == "runs":
+            more = f" (the first {MOST_ROWS} of {len(answer)})" if len(answer) > MOST_ROWS else ""
+            yield table(QUESTIONS[name].title + more, heads(answer), rows(answer, MOST_ROWS))
