@@ -140,7 +140,7 @@ class BridgeCore:
 
     def fired(self, event: WatchEvent) -> None:
         """A watch fired on the server."""
-        self._tell(self._watches.fired(event.path, event.kind, self.generation))
+        self._tell(self._watches.fired(event.path, event.kind, self.generation, bool(self._rearming)))
 
     def changed(self, state: SessionState) -> None:
         """The session's state changed."""

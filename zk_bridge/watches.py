@@ -8,6 +8,8 @@ Rule 2: a change that has no event in the table ends the watch: the node must be
 Rule 3: after an interruption every watch is armed again, and tells what has changed meanwhile, nothing else. Those that
         belong to no controller's term tell as if they had fired: whoever could not make up its mind about /controller
         for want of ZooKeeper looks at it again.
+Rule 4: a node that was there before an interruption, and is there after it with other data, may have been deleted and
+        created again: the server tells of the data alone. Whoever waits for its creation is told.
 """
 
 from __future__ import annotations
@@ -131,14 +133,19 @@ class WatchTable:
             if watch is not None:
                 watch.present = there
 
-    def fired(self, path: str, change: str, generation: int) -> Iterator[Told]:
-        """The server says that `path` changed. Yields the events for those who have not been told yet."""
+    def fired(self, path: str, change: str, generation: int, again: bool = False) -> Iterator[Told]:
+        """The server says that `path` changed. Yields the events for those who have not been told yet.
+
+        `again`: it says so while it is told anew what is watched, after an interruption (rule 4).
+        """
         for kind in (NODE, CHILD):
             watch = self._watches.get((path, kind))
             if watch is None or ((kind == CHILD) != (change == CHILDREN_CHANGED) and change != NODE_DELETED):
                 continue
             watch.present = change != NODE_DELETED
             event_class = watch.row.events.get(change)
+            if event_class is None and again and change == NODE_CHANGED:
+                event_class = watch.row.events.get(NODE_CREATED)
             if event_class is None:
                 del self._watches[path, kind]
             else:

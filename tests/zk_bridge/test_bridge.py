@@ -707,6 +707,29 @@ def test_a_node_that_may_come_and_go_is_told_as_it_was_last_heard_of(watching: B
     assert watching.events() == [PreferredReplicaLeaderElection(1)]
 
 
+@pytest.mark.parametrize(
+    ("question", "path", "event"),
+    [
+        (GetReassignments(), "/admin/reassign_partitions", ZkPartitionReassignment(1)),
+        (GetPreferredElections(), "/admin/preferred_replica_election", PreferredReplicaLeaderElection(1)),
+    ],
+)
+def test_a_request_that_takes_anothers_place_while_cut_off_is_told(
+    watching: Bridged, admin: Bridged, question: object, path: str, event: object
+) -> None:
+    """The server says that its data changed, which is nobody's event otherwise."""
+    admin.server.write((WriteOp(CREATE, path, b"one"),), 0)
+    watching.ask(question)
+    watching.store.disconnect()
+    admin.server.write((WriteOp(DELETE, path),), 0)
+    admin.server.write((WriteOp(CREATE, path, b"another"),), 0)
+    watching.store.reconnect()
+    assert watching.events() == [event]
+    watching.ask(question)
+    admin.server.write((WriteOp(SET, path, b"rewritten"),), 0)
+    assert watching.events() == []
+
+
 def test_every_watcher_is_told(watching: Bridged) -> None:
     watching.ask(GetTopics(), "one")
     watching.ask(GetTopics(), "two")
