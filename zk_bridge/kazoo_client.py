@@ -8,8 +8,9 @@ Rule 2: an answer that makes no sense (a wrong id, too short a frame, an unknown
         there, and nobody would hear of ZooKeeper again.
         The one thing that outlives a connection is the newest zxid seen: servers hang up on whoever claims to have seen
         a later one than theirs. Who has heard nothing for the session's time forgets it, for the session is over.
-Rule 3: a server that takes a connection and says nothing, as one that is just starting may do for ever, costs a third
-        of the session's time; kazoo, like Java's client, would wait for the whole of it, and the session be over.
+Rule 3: a server that does not take the connection, as a machine that is gone does not, or takes it and says nothing,
+        as one that is just starting may do for ever, costs a third of the session's time, or less where there are more
+        than three; kazoo would wait for the whole of it, and the session be over.
 Rule 4: what is said at every attempt to connect, is said every LINE_SECONDS: a server may be away for a night.
 Rule 5: should that thread end all the same, that is news too (StoreFailed): without it a node is a zombie.
 
@@ -60,8 +61,8 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """No answer to what we ask is as large: a frame that says so is none."""
 
 LINE_SECONDS = 10.0
-ANSWERS_TO_CONNECT = 1 / 3
-"""The part of a session's time in which a server must say whether it takes us (rule 3)."""
+SERVERS_TRIED = 3
+"""So many servers at least are tried within a session's time (rule 3)."""
 
 INT32 = 2**31 - 1
 
@@ -144,7 +145,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         if isinstance(request, Connect):
-            timeout = min(timeout, self.client._session_timeout / 1000 * ANSWERS_TO_CONNECT)
+            timeout = self.client.patience
         return super()._invoke(timeout, request, xid)
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
@@ -200,6 +201,15 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
             self.client.news(WatchEvent(self.client.unchroot(watch.path), kind))
 
 
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads and sockets, without its patience with who does not take a connection (rule 3)."""
+
+    patience = 0.0
+
+    def create_connection(self, *args: Any, **options: Any) -> Any:
+        return super().create_connection(*args, **{**options, "timeout": self.patience})
+
+
 @contextlib.contextmanager
 def _sense_expected() -> Iterator[None]:
     """Whatever is wrong with what was read is a ConnectionDropped, which kazoo knows how to bear (rule 2)."""
@@ -219,7 +229,7 @@ class Client(KazooClient):  # type: ignore[misc]
     """
 
     def __init__(self, hosts: str, session_timeout: float, news: Callable[[Any], None]) -> None:
-        handler = SequentialThreadingHandler()
+        handler = _Handler()
         retry = KazooRetry(
             max_tries=-1, delay=RECONNECT_DELAY, max_delay=RECONNECT_MAX_DELAY, sleep_func=handler.sleep_func
         )
@@ -233,6 +243,7 @@ class Client(KazooClient):  # type: ignore[misc]
             )
         except (ValueError, KazooException) as error:
             raise ZooKeeperUnavailable(hosts, f"that is no address: {error}") from error
+        handler.patience = self.patience = session_timeout / max(SERVERS_TRIED, len(self.hosts))
         self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger)
         self.news = news
         self.gate = threading.RLock()

@@ -301,6 +301,18 @@ def test_a_server_that_takes_the_connection_and_says_nothing_does_not_cost_the_s
     listener.store.stop()
 
 
+def test_a_machine_that_is_gone_does_not_cost_the_session(caplog: pytest.LogCaptureFixture) -> None:
+    """Whose queue is full answers no more than a machine without power: the first attempt ends within the session."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as gone, socket.create_connection(gone.getsockname()):
+        store = KazooStore(f"127.0.0.1:{gone.getsockname()[1]}", session_timeout=3.0, connection_timeout=2.0)
+        with pytest.raises(ZooKeeperUnavailable):
+            store.start(print)
+        assert caplog.messages == ["Connection dropped: socket connection error: None"], (
+            "once, as such lines are seldom"
+        )
+        store.stop()
+
+
 def test_the_end_of_kazoos_thread_is_news(world: KazooWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener(world.store())
     connection = listener.store._client._connection  # type: ignore[attr-defined]
