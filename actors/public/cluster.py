@@ -95,17 +95,16 @@ class KafkaCluster:
         except BaseException:
             process.end()
             raise
-        process.give_back()
-        if self.keep and self._named is None:
-            for data in self._directory.glob("node-*"):
-                shutil.rmtree(data, ignore_errors=True)
         else:
+            process.give_back()
+        finally:
             self._remove()
 
     def _remove(self) -> None:
-        """Leave nothing behind, unless the directory is the user's."""
+        """Leave nothing behind, unless the directory is the user's; of what is kept only the brokers' data goes."""
         if self._named is None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            for path in self._directory.glob("node-*") if self.keep else [self._directory]:
+                shutil.rmtree(path, ignore_errors=True)
 
     def __enter__(self) -> KafkaCluster:
         return self.start()

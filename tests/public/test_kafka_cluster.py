@@ -154,14 +154,15 @@ def test_wrong_settings_are_named_and_leave_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_dies_is_an_error_and_not_taken_again(tmp_path: Path) -> None:
-    cluster = KafkaCluster(directory=tmp_path).start()
+def test_a_process_that_dies_is_an_error_and_not_taken_again() -> None:
+    cluster = KafkaCluster().start()
     (process,) = [child for child in psutil.Process().children() if "fixture" in child.cmdline()]
     process.send_signal(signal.SIGKILL)
     with pytest.raises(ClusterError, match="the cluster's process has ended"):
         cluster.wait_for(lambda: cluster.controller_id is None)
     with pytest.raises(ClusterError):
         cluster.stop()
+    assert not cluster.trace_dir.parent.exists()
     with KafkaCluster() as another:
         assert another.live_brokers == [0, 1, 2]
 
