@@ -2,7 +2,8 @@
 
 Rule 1: the server is a process of its own, with its own log file, and never outlives ours (`guardian`).
 Rule 2: `start` returns when the server serves, or raises ZooKeeperStartFailed with the reason: Java is missing, the
-        port is taken, or the last lines of its log.
+        port is taken, or the last lines of its log. It waits as long as the log grows: a server with much to read, or
+        on a machine with much to do, is slow, and not ill.
 Rule 3: data directory and port stay the same over `stop` and `start`, so clients find it again.
 Rule 4: it runs in its directory and knows all its files by names relative to that: whatever letters the directory's
         path has, Java's properties files, which have escapes and an encoding of their own, never hold it.
@@ -138,8 +139,11 @@ class EmbeddedZooKeeper:
     def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
-    def start(self, timeout: float = 30.0) -> None:
-        """Start the server and wait until it serves, at most `timeout` seconds. Raises ZooKeeperStartFailed."""
+    def start(self, silence: float = 60.0) -> None:
+        """Start the server and wait until it serves; see rule 2.
+
+        Raises ZooKeeperStartFailed, for one that has not written into its log for `silence` seconds too.
+        """
         if self.pid is not None:
             return
         command = self._command_line()
@@ -150,7 +154,7 @@ class EmbeddedZooKeeper:
             self._configure(port)
             self._launch(command)
             try:
-                self._await_serving(port, timeout)
+                self._await_serving(port, silence)
             except ZooKeeperStartFailed as failure:
                 self.stop()
                 if attempt < attempts and "in use" in str(failure):  # somebody took the free port in between
@@ -248,15 +252,17 @@ class EmbeddedZooKeeper:
         if failed:
             raise ZooKeeperStartFailed(f"ZooKeeper cannot be started: {failed[0]}")
 
-    def _await_serving(self, port: int, timeout: float) -> None:
+    def _await_serving(self, port: int, silence: float) -> None:
         process = self._process
         assert process is not None
-        deadline = time.monotonic() + timeout
+        said, deadline = 0, time.monotonic() + silence
         while not serves("127.0.0.1", port):
+            if (size := self.log_file.stat().st_size) > said:
+                said, deadline = size, time.monotonic() + silence
             if process.poll() is not None:
                 reason = f"ended with code {process.returncode}"
             elif time.monotonic() >= deadline:
-                reason = f"does not serve after {timeout:g} s"
+                reason = f"does not serve, and has said nothing for {silence:g} s"
             else:
                 time.sleep(CHECK_INTERVAL)
                 continue

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -106,6 +107,45 @@ def test_missing_jars_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ZooKeeperStartFailed, match="pyspark"):
         EmbeddedZooKeeper(tmp_path).start()
+
+
+SLOW_JAVA = """\
+#!{python}
+import re, socket, time
+port = int(re.search(r"clientPort=(\\d+)", open("zoo.cfg").read())[1])
+for step in range({steps}):
+    print("reading", step, flush=True)
+    time.sleep(0.4)
+with socket.create_server(("127.0.0.1", port)) as server:
+    while {serves}:
+        link, _ = server.accept()
+        link.sendall(b"imok" if link.recv(4) == b"ruok" else b"Mode: standalone")
+        link.close()
+    time.sleep(600)
+"""
+
+
+def slow_java(place: Path, monkeypatch: pytest.MonkeyPatch, **how: object) -> EmbeddedZooKeeper:
+    """A server whose Java reads for a while before it serves, if it ever does."""
+    java_home = place / "java"
+    (java_home / "bin").mkdir(parents=True)
+    (java_home / "bin" / "java").write_text(SLOW_JAVA.format(python=sys.executable, **how))
+    (java_home / "bin" / "java").chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(java_home))
+    return EmbeddedZooKeeper(place / "zk")
+
+
+def test_a_server_that_goes_on_reading_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = slow_java(tmp_path, monkeypatch, steps=10, serves=True)
+    began = time.monotonic()
+    server.start(silence=3.0)
+    assert time.monotonic() - began > 3.0
+    server.stop()
+
+
+def test_a_server_that_says_nothing_any_more_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ZooKeeperStartFailed, match=r"(?s)has said nothing for 1 s; the end of"):
+        slow_java(tmp_path, monkeypatch, steps=1, serves=False).start(silence=1.0)
 
 
 @java
