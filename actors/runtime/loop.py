@@ -4,7 +4,8 @@ Rule 1: all handlers run on the loop's thread. `inject` from any thread schedule
 before that turn begins.
 Rule 2: a turn ends when it has taken TURN_SECONDS of CPU and the delivery that runs then is over. If more waits, the
         next is scheduled behind the loop's other work. CPU counts, not time: a busy machine makes turns no shorter.
-Rule 3: one call_later stands for the earliest timer.
+Rule 3: one call_later stands for the earliest timer. It schedules a turn like any mail: were it one itself, two turns
+        could stand in the loop's queue at once, and would from then on, as each schedules the next.
 Rule 4: each turn is measured, and what the loop's thread did between two: sockets, decoding, all that is no mail.
 """
 
@@ -140,4 +141,4 @@ class LoopDriver:
             self._alarm.cancel()
             self._alarm = None
         if due is not None and self._loop is not None and not isinstance(self._kernel.clock, VirtualClock):
-            self._alarm = self._loop.call_later(due, self._turn)
+            self._alarm = self._loop.call_later(due, self.wake)
