@@ -10,6 +10,8 @@ Rule 2 (being asked): a session rests when its reader was told that there is not
         nothing. Any other request of the session ends its rest, and so does whoever let it rest.
 Rule 3: a reader that does not poll any more is none that rests: after SILENCE its rest is over.
 Rule 4: with a rest's end comes what was held back: the session's epoch, when the last poll came, and a poll that waits.
+Rule 5: in a simulation, whose wires say when they change, a held poll may stand for all that would follow (`stand`):
+        it is held until something happens, and counts as if it had been made again each time that its wait was over.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ from messages.vocabulary import Message, changed
 SILENCE = 10.0
 """Seconds after an answer in which a reader that is there polls again."""
 
+TRUSTED = 4
+"""Polls in vain after which one may stand for the rest: what happens sooner may still meet a poll on its way."""
+
 
 def poll_again(transmit: Transmit, response: Message) -> Transmit | None:
     """What is asked next of a session in which nothing has happened; None where the answer is the caller's (rule 1)."""
@@ -41,7 +46,7 @@ def poll_again(transmit: Transmit, response: Message) -> Transmit | None:
 class _Rest:
     """A session that rests."""
 
-    __slots__ = "epoch", "held", "timer", "until", "used_at"
+    __slots__ = "epoch", "held", "polls", "stood", "timer", "used_at", "wait"
 
     def __init__(self, epoch: int, used_at: float) -> None:
         self.epoch = epoch
@@ -49,8 +54,12 @@ class _Rest:
         self.used_at = used_at
         """When the last poll came."""
         self.held: ClientRequest | None = None
-        self.until = 0.0
-        """When the time of the held poll is up."""
+        self.wait = 0.0
+        """For how many seconds it is held."""
+        self.polls = 0
+        """How many there were."""
+        self.stood: Callable[[], None] | None = None
+        """To be called when the held poll stands for others no longer, while it does (rule 5)."""
         self.timer: Any = None
 
 
@@ -89,12 +98,31 @@ class IdlePolls:
         if rest.held is not None or fetch.session_epoch != rest.epoch or not is_idle_poll(fetch):
             self.rouse(fetch.session_id)
             return False
-        wait = fetch.max_wait_ms / 1000 if fetch.min_bytes > 0 else 0.0
         rest.timer.cancel()
+        rest.polls += 1
         rest.used_at = self._now()
-        rest.held, rest.until = request, rest.used_at + wait
-        rest.timer = self._call_later(wait, partial(self._time_is_up, fetch.session_id, rest))
+        rest.held, rest.wait = request, fetch.max_wait_ms / 1000 if fetch.min_bytes > 0 else 0.0
+        rest.timer = self._call_later(rest.wait, partial(self._time_is_up, fetch.session_id, rest))
         return True
+
+    def stand(self, session_id: int, stood: Callable[[], None]) -> bool:
+        """Let the held poll stand for all that would follow (rule 5); False where it may not yet.
+
+        `stood` is called when that is over: by `part`, or because the rest is.
+        """
+        rest = self._resting[session_id]
+        if rest.polls < TRUSTED or not rest.wait:
+            return False
+        rest.timer.cancel()
+        rest.stood = stood
+        return True
+
+    def part(self, session_id: int) -> None:
+        """Hold the poll that stands for others until its time is up, and no longer."""
+        rest = self._resting[session_id]
+        self._come_to_date(rest)
+        left = rest.used_at + rest.wait - self._now()
+        rest.timer = self._call_later(left, partial(self._time_is_up, session_id, rest))
 
     def rouse(self, session_id: int) -> None:
         """End a session's rest, if it rests (rule 4)."""
@@ -102,9 +130,10 @@ class IdlePolls:
         if rest is None:
             return
         rest.timer.cancel()
+        self._come_to_date(rest)
         self._tell(Roused(session_id, rest.epoch, rest.used_at))
         if rest.held is not None:
-            left = round(1000 * max(rest.until - self._now(), 0.0))
+            left = round(1000 * max(rest.used_at + rest.wait - self._now(), 0.0))
             self._tell(changed(rest.held, request=changed(rest.held.request, max_wait_ms=left)))
 
     def gone(self, connection: int) -> None:
@@ -118,7 +147,15 @@ class IdlePolls:
         """Nobody is answered any more."""
         for rest in self._resting.values():
             rest.timer.cancel()
+            self._come_to_date(rest)
         self._resting.clear()
+
+    def _come_to_date(self, rest: _Rest) -> None:
+        """The held poll stands for itself again: as if it had been made when the last one would have been."""
+        stood, rest.stood = rest.stood, None
+        if stood is not None:
+            rest.used_at += (self._now() - rest.used_at) // rest.wait * rest.wait
+            stood()
 
     def _time_is_up(self, session_id: int, rest: _Rest) -> None:
         held, rest.held = rest.held, None

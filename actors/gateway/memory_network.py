@@ -7,6 +7,9 @@ Rule 2: requests and responses go over as values. When they arrive is the wire's
         does not answer in time.
 Rule 3: every request has a connection of its own. Who gives up waiting hears nothing more; what is on its way arrives
         all the same, perhaps after a later request, as it may between real machines.
+Rule 4: idle polls over a wire on which nothing is wrong are no events: the one that is held stands for those that would
+        follow (`idle_polls`, rule 5), until the wire is told to be `disturbed`, or anybody at its ends has something to
+        say.
 """
 
 from __future__ import annotations
@@ -55,6 +58,9 @@ class Wire(Protocol):
     def carry(self, source: str, target: str, deliver: Callable[[], None]) -> None:
         """Call `deliver` when what leaves `source` now arrives at `target`: perhaps never."""
 
+    def is_steady(self, one: str, other: str) -> bool:
+        """Is nothing wrong between the two, and will the network be told (`disturbed`) when something is?"""
+
 
 class Direct:
     """No distance at all."""
@@ -62,6 +68,10 @@ class Direct:
     def carry(self, source: str, target: str, deliver: Callable[[], None]) -> None:
         """See Wire.carry."""
         deliver()
+
+    def is_steady(self, one: str, other: str) -> bool:
+        """See Wire.is_steady."""
+        return False
 
 
 class MemoryNetwork:
@@ -83,6 +93,8 @@ class MemoryNetwork:
 
         self.under_way: dict[int, _Exchange] = {}
         """The requests that somebody waits for, by connection."""
+        self._standing: dict[tuple[str, str], dict[int, _Exchange]] = {}
+        """The polls that stand for others: by pair of hosts and connection."""
 
     def network(self, base: LocalBase, host: str = "") -> MemoryGateway:
         """The outgoing side of a node, on that host."""
@@ -99,7 +111,7 @@ class MemoryNetwork:
         self.connections += 1
         exchange = _Exchange(self, self.connections, host, transmit, parts, tell)
         self.under_way[exchange.connection] = exchange
-        exchange.timer = self.timers.call_later(transmit.timeout, lambda: exchange.failed("TimeoutError"))
+        exchange.wait()
         if self.heard is not None:
             self.heard(host, transmit.endpoint.host, joined(parts, transmit.request))
         exchange.carry(self._arrived, back=False)
@@ -111,6 +123,26 @@ class MemoryNetwork:
             if {exchange.host, exchange.transmit.endpoint.host} == {one, other}:
                 exchange.lost = True
                 exchange.failed("connection reset")
+
+    def disturbed(self, one: str, other: str) -> None:
+        """Something is otherwise on the wire between two hosts (rule 4)."""
+        for exchange in list(self._standing.get(_pair(one, other), {}).values()):
+            exchange.rouse()
+
+    def held(self, exchange: _Exchange, polls: IdlePolls) -> None:
+        """An idle poll has arrived, and is held."""
+        hosts = exchange.host, exchange.transmit.endpoint.host
+        if exchange.again and not exchange.over and self.wire.is_steady(*hosts):
+            standing = self._standing.setdefault(_pair(*hosts), {})
+
+            def stood() -> None:
+                del standing[exchange.connection]
+                exchange.stand(None)
+
+            session_id: int = exchange.transmit.request.session_id
+            if polls.stand(session_id, stood):
+                standing[exchange.connection] = exchange
+                exchange.stand(lambda: polls.part(session_id))
 
     def _arrived(self, exchange: _Exchange) -> None:
         endpoint = exchange.transmit.endpoint
@@ -137,13 +169,33 @@ class _Exchange:
         self.host = host
         self.transmit = transmit
         self.parts = parts
-        self.timer: Any = None
+        self.again = transmit.again
+        """Whether it is an idle poll that is made again."""
         self.over = False
         """Nobody waits any more."""
         self.lost = False
         """What has not arrived will not."""
         self._network = network
         self._tell = tell
+        self._timer: Any = None
+        self._part: Callable[[], None] | None = None
+
+    def wait(self) -> None:
+        """From now on for as long as a request may take."""
+        self._timer = self._network.timers.call_later(self.transmit.timeout, lambda: self.failed("TimeoutError"))
+
+    def stand(self, part: Callable[[], None] | None) -> None:
+        """Stand for the polls that would follow, until `part` is called; or, without it, for oneself again."""
+        self._part = part
+        if part is not None:
+            self._timer.cancel()
+        elif not self.over:
+            self.wait()
+
+    def rouse(self) -> None:
+        """Stand for oneself alone."""
+        if self._part is not None:
+            self._part()
 
     def carry(self, deliver: Callable[[_Exchange], None], back: bool = True) -> None:
         """Let something travel: `back` from the listener's host to the caller's, or there."""
@@ -165,8 +217,8 @@ class _Exchange:
         """Nobody waits any more."""
         self.over = True
         self._network.under_way.pop(self.connection, None)
-        if self.timer is not None:
-            self.timer.cancel()
+        self._timer.cancel()
+        self.rouse()
 
     def _end(self, *outcome: Message) -> None:
         if not self.over:
@@ -200,6 +252,9 @@ class MemoryGateway:
                 self._parts.setdefault(channel, []).append(part)
             case Interrupt(channel):
                 self._repeated.discard(channel)
+                if channel in self._under_way:
+                    self._under_way[channel].again = False
+                    self._under_way[channel].rouse()
             case CloseConnection(channel):
                 self._forget(channel)
             case _:
@@ -337,7 +392,12 @@ class MemoryListener:
             if self.figures is not None:
                 self.figures.asked(request)
             if self._idle.takes(request):
+                self._network.held(exchange, self._idle)
                 return
             for part in exchange.parts:
                 self._base.inject(to, ClientPart(connection, part), self.address)
             self._base.inject(to, request, self.address)
+
+
+def _pair(one: str, other: str) -> tuple[str, str]:
+    return (one, other) if one <= other else (other, one)

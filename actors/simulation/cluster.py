@@ -270,6 +270,12 @@ class Cluster:
         self.wires.mend(source, target)
         self._wire_changed(source, target)
 
+    def delay(self, one: str, other: str, seconds: float) -> None:
+        """Let everything between two hosts take so much longer; a negative number takes it back."""
+        self.wires.delay(one, other, seconds)
+        self.wires.delay(other, one, seconds)
+        self.network.disturbed(one, other)
+
     def reset(self, one: str, other: str) -> None:
         """Break every connection between two hosts."""
         if ZOOKEEPER in (one, other):
@@ -292,6 +298,7 @@ class Cluster:
                 machine.link.server_changed()
 
     def _wire_changed(self, source: str, target: str) -> None:
+        self.network.disturbed(source, target)
         if ZOOKEEPER in (source, target):
             for link in self._links(source, target):
                 link.wire_changed()

@@ -451,8 +451,7 @@ def _choose_delay(chance: random.Random, known: Known) -> Chosen:
 
 def _delay(cluster: Cluster, one: str, other: str, seconds: str) -> None:
     """Everything between two hosts takes longer."""
-    cluster.wires.delay(_host(one), _host(other), float(seconds))
-    cluster.wires.delay(_host(other), _host(one), float(seconds))
+    cluster.delay(_host(one), _host(other), float(seconds))
 
 
 def _hurry(cluster: Cluster, one: str, other: str, seconds: str) -> None:

@@ -52,6 +52,11 @@ class Wires:
         """Does nothing get through?"""
         return (source, target) in self._cuts
 
+    def is_steady(self, one: str, other: str) -> bool:
+        """Is nothing wrong with the wire, in neither direction?"""
+        faults = self._cuts, self._delays
+        return not any((one, other) in each or (other, one) in each for each in faults)
+
     def cut(self, source: str, target: str) -> None:
         """Let nothing through in this direction."""
         self._cuts[source, target] = self._cuts.get((source, target), 0) + 1

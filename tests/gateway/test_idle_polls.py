@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.gateway.idle_polls import IdlePolls
+from actors.gateway.idle_polls import SILENCE, TRUSTED, IdlePolls
 from actors.runtime import VirtualScheduler
 from messages.data_requests import FetchRequest, FetchResponse
 from messages.network import ClientRequest, ClientResponse, Roused
@@ -54,3 +54,38 @@ def test_a_poll_beside_one_that_is_held_ends_the_rest() -> None:
     world.time.run(0.1)
     assert not world.polls.takes(poll(3))
     assert world.told == [Roused(SESSION, 2, 0.0), poll(2, wait_ms=400)]
+
+
+def test_a_poll_that_stands_for_others_counts_as_those_until_something_happens() -> None:
+    world = World()
+    stood: list[float] = []
+    for epoch in range(2, 2 + TRUSTED):
+        assert world.polls.takes(poll(epoch))
+        stands = world.polls.stand(SESSION, lambda: stood.append(world.time.clock.now()))
+        assert stands == (epoch == 1 + TRUSTED), "what happens early may meet a poll on its way"
+        if not stands:
+            world.time.run(0.5)
+    answers, now = len(world.answers), world.time.clock.now()
+    world.time.run(100.2)
+    assert len(world.answers) == answers and world.told == [] and stood == []
+    world.polls.rouse(SESSION)
+    assert stood == [now + 100.2]
+    last = Roused(SESSION, 1 + TRUSTED, now + 100.0)
+    assert world.told == [last, poll(1 + TRUSTED, wait_ms=300)], "its reader was there a moment ago"
+
+
+def test_a_poll_that_stands_no_longer_ends_with_its_time() -> None:
+    world = World()
+    for epoch in range(2, 2 + TRUSTED):
+        world.time.run(0.5)
+        assert world.polls.takes(poll(epoch))
+    assert world.polls.stand(SESSION, lambda: None)
+    answers = len(world.answers)
+    world.time.run(7.3)
+    world.polls.part(SESSION)
+    world.time.run(0.19)
+    assert len(world.answers) == answers
+    world.time.run(0.02)
+    assert len(world.answers) == answers + 1, "as the poll that would have been made last"
+    world.time.run(SILENCE)
+    assert [type(each) for each in world.told] == [Roused], "nobody polls after it"

@@ -45,3 +45,23 @@ def test_an_idle_hour_adds_less_than_a_third_of_a_megabyte_to_each_trace_and_rep
         cluster.wait_for(lambda: len(cluster.isr_of("a")) == 2)
     runs = replay_directory(tmp_path, (NodeActor,)).runs
     assert len(runs) == 3 and [run.divergence or run.problem for run in runs if not run.ok] == []
+
+
+def test_idle_polls_are_no_events_and_a_follower_that_is_cut_off_is_missed_all_the_same() -> None:
+    with SimulatedCluster(3, settings={"replica.lag.time.max.ms": 10_000}) as cluster:
+        cluster.create_topic("a")
+        cluster.run(60.0)
+        network = cluster._cluster.network
+        before = network.connections
+        cluster.run(600.0)
+        assert network.connections - before < 10, "three nodes polled some seven thousand times"
+        leader = cluster.leader_of("a")
+        assert leader is not None
+        cut, left = (id for id in range(3) if id != leader)
+        cluster.partition_network(leader, cut)
+        cluster.run(1.0)
+        part = ProducePartition(TopicPartition("a", 0), read_records(batch(b"x")))
+        cluster.ask(leader, ProduceRequest(8, None, ACKS_ALL, 30_000, (part,)), 30.0)
+        assert cluster.isr_of("a") == sorted((leader, left))
+        cluster.heal_network()
+        cluster.wait_for(lambda: len(cluster.isr_of("a")) == 3)
