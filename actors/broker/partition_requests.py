@@ -9,7 +9,9 @@ Rule 3: a fetch goes by its session, which knows what its partitions have (`acto
 Rule 4: a produce with acks=0 is never answered. If it fails the connection is closed: the producer has no other way to
         hear of it.
 Rule 5: nobody but an admin client writes into internal topics, by its name (broker.md 3.6).
-Rule 6: what is counted is told once a second, if there was anything to count (`actors.core.broker.topic_figures`), and
+Rule 6: who is let go answers no more, and what it has answered to fetches since is not heard: whoever waits for a
+        partition that has gone or failed is told so (rule 2), whether or not it was asked before it went.
+Rule 7: what is counted is told once a second, if there was anything to count (`actors.core.broker.topic_figures`), and
         so is how fast throttled replicas are served, until they are served nothing.
 """
 
@@ -89,7 +91,7 @@ class _Pending:
     results: list[Any]
     outstanding: int
     lost: list[int]
-    """Places of partitions that nobody hosts here."""
+    """Places of partitions that nobody hosts here, of which the metadata cache was asked."""
 
 
 class PartitionRequestsActor(Dispatcher):
@@ -130,7 +132,18 @@ class PartitionRequestsActor(Dispatcher):
             else:
                 self._hosted[partition] = actor
             self._fetches.lost(partition, self.now)
+        self._refuse_lost({partition for partition, actor, _ in message.changes if actor is None})
         self._carry_out()
+
+    def _refuse_lost(self, gone: Collection[TopicPartition]) -> None:
+        """Rule 6."""
+        for number, pending in list(self._pending.items()) if gone else ():
+            unheard = [
+                (index, partition)
+                for index, partition in enumerate(_partitions(pending.forwarded.request.request))
+                if partition in gone and pending.results[index] is None and index not in pending.lost
+            ]
+            self._refuse(number, pending, unheard)
 
     def receiveMsg_AliveBrokers(self, message: AliveBrokers, sender: ActorAddress) -> None:
         """Which brokers are alive, by the metadata cache: others do not come into an ISR."""
@@ -195,19 +208,30 @@ class PartitionRequestsActor(Dispatcher):
         number, refusal = self._requests, _REFUSALS[type(forwarded.request.request)]
         pending = _Pending(forwarded, [None] * len(partitions), len(partitions), [])
         self._pending[number] = pending
+        unhosted = []
         for index, partition in enumerate(partitions):
             if partition.topic in barred:
                 pending.results[index] = refusal(partition, INVALID_TOPIC)
                 pending.outstanding -= 1
-            elif partition not in self._hosted:
-                pending.lost.append(index)
-            elif (actor := self._hosted[partition]) is None:
+            elif (actor := self._hosted.get(partition)) is not None:
+                self.send(actor, question(number, index))
+            else:
+                unhosted.append((index, partition))
+        self._refuse(number, pending, unhosted)
+
+    def _refuse(self, number: int, pending: _Pending, unhosted: Sequence[tuple[int, TopicPartition]]) -> None:
+        """Refuse those whose disk failed, and ask where the others are (rule 2)."""
+        nowhere = []
+        for index, partition in unhosted:
+            if partition in self._hosted:
+                refusal = _REFUSALS[type(pending.forwarded.request.request)]
                 pending.results[index] = refusal(partition, KAFKA_STORAGE_ERROR)
                 pending.outstanding -= 1
             else:
-                self.send(actor, question(number, index))
-        if pending.lost:
-            self.send(self._metadata_cache, AreKnown(number, tuple(partitions[index] for index in pending.lost)))
+                pending.lost.append(index)
+                nowhere.append(partition)
+        if nowhere:
+            self.send(self._metadata_cache, AreKnown(number, tuple(nowhere)))
         if not pending.outstanding:
             self._complete(number, pending)
 
@@ -225,9 +249,10 @@ class PartitionRequestsActor(Dispatcher):
             return
         request = pending.forwarded.request.request
         partitions, refusal = _partitions(request), _REFUSALS[type(request)]
-        lost, pending.lost = pending.lost, []
-        for index, known in zip(lost, message.known, strict=True):
-            code = NOT_LEADER_OR_FOLLOWER if known else UNKNOWN_TOPIC_OR_PARTITION
+        known = dict(zip(message.partitions, message.known, strict=True))
+        for index in [index for index in pending.lost if partitions[index] in known]:
+            pending.lost.remove(index)
+            code = NOT_LEADER_OR_FOLLOWER if known[partitions[index]] else UNKNOWN_TOPIC_OR_PARTITION
             self._answered(message.request, index, refusal(partitions[index], code))
 
     def receiveMsg_BatchAppended(self, message: BatchAppended, sender: ActorAddress) -> None:
@@ -248,7 +273,7 @@ class PartitionRequestsActor(Dispatcher):
 
     def _answered(self, number: int, index: int, result: Any) -> None:
         pending = self._pending.get(number)
-        if pending is None:
+        if pending is None or pending.results[index] is not None:
             return
         pending.results[index] = result
         pending.outstanding -= 1
@@ -280,7 +305,7 @@ class PartitionRequestsActor(Dispatcher):
         self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response, rest))
 
     def _tell_figures_later(self) -> None:
-        """Rule 6."""
+        """Rule 7."""
         news = self._figures or self._fetches.quota.replicas or self._rate
         if news and self._metrics is not None and not self._telling:
             self._telling = True
@@ -303,11 +328,15 @@ class PartitionRequestsActor(Dispatcher):
 
     def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
         """A partition has read."""
+        if sender != self._hosted.get(message.result.partition):
+            return  # rule 6
         self._fetches.read(message.request, message.result, message.state, self.now, message.in_sync)
         self._carry_out()
 
     def receiveMsg_LogMoved(self, message: LogMoved, sender: ActorAddress) -> None:
         """A partition that was read stands otherwise now."""
+        if sender != self._hosted.get(message.partition):
+            return  # rule 6
         self._fetches.moved(message.partition, message.state, self.now)
         self._carry_out()
 
@@ -330,7 +359,7 @@ class PartitionRequestsActor(Dispatcher):
         self._carry_out()
 
     def _tell_figures(self) -> None:
-        """Rule 6."""
+        """Rule 7."""
         assert self._metrics is not None
         if self._figures:
             self.send(self._metrics, Counts(self._figures.take()))

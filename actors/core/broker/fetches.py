@@ -147,15 +147,15 @@ class Fetches:
         """
         partition = result.partition
         session = self._under_way.get(number)
-        before = self._logs.pop(partition, None)
         if state is not None:
+            before = self._logs.get(partition)
             self._logs[partition] = state, state
             if before is not None and before[1] != state:
                 self._spread(partition, before[1], state, now, session)
-        if session is None or session.fetch is None:
+        if session is None or session.fetch is None or partition not in session.fetch.reading:
             return
         fetch = session.fetch
-        fetch.reading.pop(partition, None)
+        del fetch.reading[partition]
         place = session.partitions.get(partition)
         if place is not None:
             place.known_at = now
@@ -178,9 +178,11 @@ class Fetches:
             self._spread(partition, known[1], state, now)
 
     def lost(self, partition: TopicPartition, now: float) -> None:
-        """A partition has come, gone, or failed: whoever reads it looks again."""
+        """A partition has come, gone, or failed: whoever reads it looks again, also who has asked already."""
         self._logs.pop(partition, None)
         for session in list(self._readers.get(partition, {}).values()):
+            if session.fetch is not None:
+                session.fetch.reading.pop(partition, None)
             self._look_again(session, partition, now)
 
     def roused(self, session_id: int, epoch: int, used_at: float) -> None:

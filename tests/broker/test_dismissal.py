@@ -1,0 +1,104 @@
+"""A partition that goes, or whose disk fails, while requests are on their way to it: each of them is answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actors.broker.partition import PartitionActor
+from messages.broker import LogFailed
+from messages.data_requests import (
+    EARLIEST,
+    DeleteRecordsRequest,
+    EpochQuery,
+    FetchPartition,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    OffsetQuery,
+    ProducePartition,
+    ProduceRequest,
+    TrimmedPartition,
+)
+from messages.errors import (
+    KAFKA_STORAGE_ERROR,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.requests import StopReplicaPartitionState, StopReplicaRequest
+from messages.vocabulary import Message
+from messages.wire.record_batch import read_records
+from tests.broker.harness import CONTROLLER, Broker, alive, known
+from tests.broker.test_records import T0, answered, fetch_request, lead, produce, skip
+from tests.storage.batches import batch
+
+MOST = 20
+"""Deliveries that a dismissal takes, at most."""
+
+
+def requests() -> list[Message]:
+    """One of each kind; who waits, waits for long."""
+    part = ProducePartition(T0, read_records(batch(b"a")))
+    return [
+        ProduceRequest(8, None, 1, 30_000, (part,)),
+        ProduceRequest(8, None, -1, 30_000, (part,)),
+        fetch_request(FetchPartition(T0, 0, 1 << 20)),
+        fetch_request(FetchPartition(T0, 1, 1 << 20), max_wait_ms=30_000),
+        fetch_request(FetchPartition(T0, 1, 1 << 20), replica=1, max_wait_ms=30_000),
+        ListOffsetsRequest(5, -1, (OffsetQuery(T0, EARLIEST),), 0),
+        OffsetForLeaderEpochRequest(3, -1, (EpochQuery(T0, 0, -1),)),
+        DeleteRecordsRequest(1, (TrimmedPartition(T0, 0),), 30_000),
+    ]
+
+
+def all_answered(broker: Broker, deliveries: int) -> list[int]:
+    """Post one of each kind after so many deliveries, go on, and give the codes of their answers."""
+    broker.base.run(limit=deliveries)
+    ids = [broker.post(request) for request in requests()]
+    broker.run()
+    answers = [answered(broker, id) for id in ids]
+    assert None not in answers, f"{[type(r).__name__ for r, a in zip(requests(), answers, strict=True) if a is None]}"
+    return [answer.partitions[0].error_code for answer in answers]
+
+
+@pytest.mark.parametrize(("is_known", "code"), [(True, NOT_LEADER_OR_FOLLOWER), (False, UNKNOWN_TOPIC_OR_PARTITION)])
+def test_who_asks_a_partition_that_is_deleted_is_told_so(tmp_path: Path, is_known: bool, code: int) -> None:
+    seen: set[int] = set()
+    for deliveries in range(MOST):
+        broker = Broker(tmp_path / str(deliveries))
+        broker.run()
+        lead(broker, 1)
+        produce(broker, batch(b"a"))
+        if not is_known:
+            broker.update(known("t", leader=-2), live=(alive(0), alive(1, 1)))
+        broker.post(StopReplicaRequest(3, CONTROLLER, 1, -1, (StopReplicaPartitionState(T0, -2, True),)))
+        seen.update(all_answered(broker, deliveries))
+        broker.base.shutdown()
+    assert seen == {NOT_LEADER_OR_FOLLOWER, code}
+
+
+def test_who_asks_a_partition_whose_disk_fails_is_told_so(tmp_path: Path) -> None:
+    seen: set[int] = set()
+    for deliveries in range(MOST):
+        broker = Broker(tmp_path / f"{deliveries}a", tmp_path / f"{deliveries}b")
+        broker.run()
+        lead(broker, 1)
+        produce(broker, batch(b"a"))
+        [partition] = broker.base.actors(PartitionActor)
+        broker.base.inject(broker.manager, LogFailed(T0, "Input/output error"), partition.myAddress)
+        seen.update(all_answered(broker, deliveries))
+        broker.base.shutdown()
+    assert seen == {KAFKA_STORAGE_ERROR}
+
+
+def test_it_is_told_at_once(broker: Broker) -> None:
+    """That nobody waits for his time to be up, is seen by the clock."""
+    lead(broker, 1)
+    broker.post(StopReplicaRequest(3, CONTROLLER, 1, -1, (StopReplicaPartitionState(T0, -2, True),)))
+    before = broker.clock.now()
+    assert REQUEST_TIMED_OUT not in all_answered(broker, 5)
+    assert broker.clock.now() == before
+    answers = len(broker.answers)
+    skip(broker, 60)
+    assert len(broker.answers) == answers, "and not a second time"
