@@ -249,10 +249,10 @@ class PartitionRequestsActor(Dispatcher):
             return
         request = pending.forwarded.request.request
         partitions, refusal = _partitions(request), _REFUSALS[type(request)]
-        known = dict(zip(message.partitions, message.known, strict=True))
-        for index in [index for index in pending.lost if partitions[index] in known]:
+        somewhere = dict(zip(message.partitions, message.known, strict=True))
+        for index in [index for index in pending.lost if partitions[index] in somewhere]:
             pending.lost.remove(index)
-            code = NOT_LEADER_OR_FOLLOWER if known[partitions[index]] else UNKNOWN_TOPIC_OR_PARTITION
+            code = NOT_LEADER_OR_FOLLOWER if somewhere[partitions[index]] else UNKNOWN_TOPIC_OR_PARTITION
             self._answered(message.request, index, refusal(partitions[index], code))
 
     def receiveMsg_BatchAppended(self, message: BatchAppended, sender: ActorAddress) -> None:

@@ -3,7 +3,8 @@
 Rule 1: `min_bytes` and `max_bytes` are totals over a request. It is answered when there is enough, when a partition
         fails, when it asks for nothing, or when its time is up: with what is there then.
 Rule 2: of each log we hold how it stood when it was last read, and what it told since. It tells each figure once when
-        that moves on from there (`LogMoved`), so a figure that was not told stands as it was read.
+        that moves on from there (`LogMoved`), so a figure that was not told stands as it was read. One that was told,
+        and is told on to a reader, may have moved again: the reader's next poll reads it.
 Rule 3: a partition is read where there may be something for the reader: it is new to the session, its reader has moved,
         its log has grown beyond the reader, its role has changed, or it gave records or an error the last time. All
         others cost a poll nothing.
@@ -341,8 +342,12 @@ class Fetches:
             if place.must_tell(result) or not within:
                 told.append(result)
             known = self._logs.get(partition)
-            if result.error_code == NONE and known is not None and known[1].high_watermark != result.high_watermark:
+            if result.error_code != NONE or known is None:
+                continue
+            if known[1].high_watermark != result.high_watermark:
                 session.moved[partition] = None
+            if _figures(known[0]) != _figures(known[1]):
+                self._look_again(session, partition, now)  # rule 2
         if not self.sessions.holds(session):
             self._leave(session, session.partitions)
         elif within:
@@ -367,6 +372,11 @@ class Fetches:
 def _limit(session: Session, state: LogState) -> int:
     """Up to where a reader may read: a follower everything, a consumer what is committed."""
     return state.end if session.is_follower else state.high_watermark
+
+
+def _figures(state: LogState) -> tuple[int, int]:
+    """What a reader is told of a log without reading it."""
+    return state.high_watermark, state.start
 
 
 def _is_satisfied(session: Session, fetch: Fetch) -> bool:

@@ -91,6 +91,23 @@ def test_a_log_that_moves_rouses_it_once(end: int, high_watermark: int) -> None:
     assert answer.rest == 0 or end == 6
 
 
+def test_a_high_watermark_that_moves_twice_without_a_read_is_told() -> None:
+    """The partition tells of the first move alone: the reader's next poll asks it where it stands now."""
+    world = World()
+    world.logs = {partition: state(5, 3) for partition in T}
+    id = world.resting()
+    assert world.move(T[0], 5, 4, 1.0) == [WakeSession(id)]
+    world.fetches.roused(id, 3, 0.9)
+    world.logs[T[0]] = state(5, 5)  # of which it says nothing
+    told = [answer for epoch in (3, 4, 5) for answer in world.poll(id, epoch, now=1.0)]
+    assert [[(part.partition, part.high_watermark) for part in answer.response.partitions] for answer in told] == [
+        [(T[0], 4)],
+        [(T[0], 5)],
+        [],
+    ]
+    assert [answer.rest for answer in told] == [0, 0, 6]
+
+
 def test_a_follower_that_rests_is_caught_up_now_and_then_when_it_polled_last() -> None:
     world = World()
     id = world.resting()
