@@ -205,6 +205,14 @@ class LogFailed:
 
 
 @message
+class LogFileFailed:
+    """From the listener to the replica manager: the disk failed under a file of a log while that was sent."""
+
+    path: str
+    storage_error: str
+
+
+@message
 class RemoveDeletedLogs:
     """Payload of the wake-up that removes the log directories whose delay is over."""
 

@@ -325,10 +325,14 @@ class NodeReady:
 
 @message
 class ServeClients:
-    """To the listener gateway: start accepting; decoded requests go to `handler`, those with records to `records`."""
+    """To the listener gateway: start accepting; decoded requests go to `handler`, those with records to `records`.
+
+    `logs` is told of files that could not be read while they were sent.
+    """
 
     handler: ActorAddress
     records: ActorAddress | None = None
+    logs: ActorAddress | None = None
 
 
 @message

@@ -381,6 +381,7 @@ class PartitionActor(Answerer):
                     min(part.partition_max_bytes, message.max_bytes),
                     limit,
                     message.at_least_one,
+                    message.replica_id != self._known.broker_id,
                 )
             except OSError as error:
                 return FetchedPartition(tp, self._log_failed(error))

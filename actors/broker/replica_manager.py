@@ -56,6 +56,7 @@ from messages.broker import (
     InternalTopicLeadership,
     LedPartition,
     LogFailed,
+    LogFileFailed,
     LogPlace,
     MergeMetadata,
     PartitionsDeleted,
@@ -272,6 +273,11 @@ class ReplicaManagerActor(FlowActor):
             case LogFailed(partition, storage_error):
                 if self._directories is not None:
                     return self._handle_log_failure(partition, storage_error, self._directories)
+                return None
+            case LogFileFailed(path, storage_error):
+                if self._directories is not None:
+                    directory = path.rpartition("/")[0].rpartition("/")[0]
+                    return self._handle_failure_of(directory, storage_error, self._directories)
                 return None
         return super().flow(message)
 
@@ -805,7 +811,12 @@ class ReplicaManagerActor(FlowActor):
         """The disk failed under a partition that was reading or writing (rule 3)."""
         path = directories.find(partition)
         if path is not None:
-            yield from self._handle_log_dir_failure(path.rpartition("/")[0], storage_error, directories)
+            yield from self._handle_failure_of(path.rpartition("/")[0], storage_error, directories)
+
+    def _handle_failure_of(self, directory: str, storage_error: str, directories: LogDirectories) -> Flow[None]:
+        """A log directory has failed outside any order; nothing where that is known."""
+        if directory in directories.live:
+            yield from self._handle_log_dir_failure(directory, storage_error, directories)
             self._tell_news()
             self._publish()
 

@@ -59,6 +59,9 @@ class Gateway(Protocol):
     def closed(self, connection: Connection) -> None:
         """It ended."""
 
+    def disk_failed(self, error: OSError) -> None:
+        """A file that was sent from could not be read; the error names it."""
+
     def submit(self, request: ClientRequest | ClientPart) -> None:
         """Pass a request on to the actors, or a part that goes ahead of one."""
 
@@ -129,8 +132,10 @@ class Connection:
 
     # ------------------------------------------------------------------------------------------------ the stream calls
 
-    def connection_lost(self) -> None:
-        """The connection is gone, whoever closed it."""
+    def connection_lost(self, disk_error: OSError | None) -> None:
+        """The connection is gone, whoever closed it, or whatever disk failed under what was sent."""
+        if disk_error is not None:
+            self._gateway.disk_failed(disk_error)
         for steps in list(self._steps.values()):
             steps.close()
         if self._throttle is not None:

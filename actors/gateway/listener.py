@@ -33,6 +33,7 @@ from actors.gateway.request_figures import RequestFigures
 from actors.gateway.workbench import Workbench
 from actors.runtime import LocalBase
 from messages.apis import CARRIERS
+from messages.broker import LogFileFailed
 from messages.cluster import Endpoint
 from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, CloseClient, Rouse
 from messages.node import NodeSettings, ServeClients
@@ -73,6 +74,7 @@ class ListenerGateway:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
+        self._logs: ActorAddress | None = None
         self.figures: RequestFigures | None = None
         """Who counts requests, if anybody does."""
         self._idle = IdlePolls(_call_later, base.clock.now, self._respond, self._tell)
@@ -129,8 +131,8 @@ class ListenerGateway:
             case CloseClient(id, reason):
                 if id in self._connections:
                     self._connections[id].refuse(reason)
-            case ServeClients(handler, records):
-                self._handler, self._records = handler, records or handler
+            case ServeClients(handler, records, logs):
+                self._handler, self._records, self._logs = handler, records or handler, logs
                 self._serve()
             case _:
                 _log.error("the listeners know no %s (from %s)", type(message).__name__, sender)
@@ -217,6 +219,12 @@ class ListenerGateway:
         self._count.end(connection.address)
         if self._serving and self._full:
             self._serve()
+
+    def disk_failed(self, error: OSError) -> None:
+        """Tell who keeps the logs: nobody there has seen it."""
+        if self._logs is not None:
+            failed = LogFileFailed(error.filename, error.strerror or str(error))
+            self._base.inject(self._logs, failed, self.address)
 
     def _watch_idle(self) -> None:
         """Close the connections that were quiet for too long, and look again when the next may have been."""

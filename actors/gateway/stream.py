@@ -7,7 +7,7 @@ Rule 2: what is to be sent is a list of pieces. All that one turn of the loop ga
         pause. A region of a file is sent by the system, from where it lies; where it cannot be any more, what the peer
         has got is no answer, and the connection is aborted.
 Rule 3: `close` sends what waits first, `abort` does not. Either way, and when the peer has gone, the receiver is told
-        `connection_lost`, once, in a later turn.
+        `connection_lost`, once, in a later turn; and of the disk's error, if it was that.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ class Receiver(Protocol):
     def resume_writing(self) -> None:
         """It has taken it."""
 
-    def connection_lost(self) -> None:
-        """The connection is gone, whoever closed it."""
+    def connection_lost(self, disk_error: OSError | None) -> None:
+        """The connection is gone, whoever closed it; `disk_error` where a file could not be read, with its name."""
 
 
 class Stream:
@@ -159,6 +159,7 @@ class Stream:
         """Bytes in it."""
         self._flush_ahead = self._writing = self._paused = self._reading = False
         self._closing = self._gone = False
+        self._disk_error: OSError | None = None
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.resume_reading()
@@ -220,7 +221,8 @@ class Stream:
                 self._sent(self._send(self._out[0]))
         except (BlockingIOError, InterruptedError):
             pass
-        except OSError:
+        except OSError as error:
+            self._disk_error = error if error.filename else None
             self.abort()
         if self._gone:
             return
@@ -292,7 +294,7 @@ class Stream:
         self._socket.close()
         receiver = self._receiver
         del self._receiver  # it holds us: an old connection is freed by its last reference alone
-        receiver.connection_lost()
+        receiver.connection_lost(self._disk_error)
 
 
 def _is_data(piece: Piece) -> bool:

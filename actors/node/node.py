@@ -269,7 +269,7 @@ class NodeActor(FlowActor):
                 self._group_coordinator,
             ),
         )
-        self.send(start.listener, ServeClients(handler, self._partition_requests))
+        self.send(start.listener, ServeClients(handler, self._partition_requests, self._replica_manager))
         if self._controller is not None:
             self.send(self._controller, Startup())
         self._serving = True

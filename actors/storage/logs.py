@@ -276,10 +276,16 @@ class LogsPort:
             return CORRUPT_MESSAGE, log.end
         return NONE, log.end
 
-    def read(self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> tuple[int, Body]:
-        """Batches from the one with `offset` on, below the offset `limit`. (error code, their bytes)"""
+    def read(
+        self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool, to_be_sent: bool = True
+    ) -> tuple[int, Body]:
+        """Batches from the one with `offset` on, below the offset `limit`. (error code, their bytes)
+
+        `to_be_sent`: nobody here looks into them, so they may be regions of files.
+        """
+        region_from = self._region_from if to_be_sent else None
         try:
-            read = self._log(path).read(offset, max_bytes, limit, at_least_one, self._region_from)
+            read = self._log(path).read(offset, max_bytes, limit, at_least_one, region_from)
         except OffsetOutOfRange:
             return OFFSET_OUT_OF_RANGE, EMPTY
         if read.first_is_cut:

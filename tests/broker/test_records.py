@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from actors.broker.partition import PartitionActor
 from actors.broker.replica_fetcher import ReplicaFetcherActor
 from actors.runtime import VirtualClock
 from actors.runtime.recorder import Recorder
-from messages.broker import TopicsConfigured
+from messages.broker import LogFileFailed, TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.data_requests import (
     EARLIEST,
@@ -54,6 +55,8 @@ from messages.errors import (
     UNSUPPORTED_COMPRESSION_TYPE,
 )
 from messages.network import CloseClient, Received
+from messages.partition import LogRead, ReadLog
+from messages.records import Region
 from messages.trace.runs import Records, find_runs
 from messages.wire.record_batch import body_of, read_records, whole_batches
 from messages.zookeeper import NotifyLogDirFailure, TopicConfig, UpdatePartitionStates
@@ -585,6 +588,39 @@ def test_a_disk_that_fails_as_a_follower_asks_where_an_epoch_ends_costs_its_dire
     assert broker.gauges["offlinereplicacount"] == 1
     assert broker.base.failures == 0
     broker.base.shutdown()
+
+
+def test_a_disk_that_fails_under_a_file_that_is_sent_costs_its_directory_once(tmp_path: Path) -> None:
+    """The listener has seen it: no partition has."""
+    broker = Broker(tmp_path / "a", tmp_path / "b")
+    broker.run()
+    broker.update(known("t"), known("u"), live=(alive(0),))
+    broker.lead(order("t"), order("u"))
+    broken = next(path for path in (tmp_path / "a", tmp_path / "b") if (path / "t-0").exists())
+    produce(broker, batch(b"a"))
+    for _ in range(2):
+        broker.base.inject(broker.manager, LogFileFailed(f"{broken}/t-0/{0:020d}.log", "Input/output error"))
+    broker.run()
+    assert broker.gauges["offlinereplicacount"] == 1
+    assert broker.questions == [NotifyLogDirFailure(0)]
+    assert fetch(broker, 0).error_code == KAFKA_STORAGE_ERROR
+    assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
+    broker.base.shutdown()
+
+
+def test_the_broker_itself_reads_bytes_and_others_are_sent_files(broker: Broker) -> None:
+    """Its coordinator looks into what it reads: a disk that fails is an error of the read."""
+    lead(broker)
+    produce(broker, batch(b"a"))
+    broker.logs._region_from = 1
+    seen: list[LogRead] = []
+    reader = broker.base.outsider("reader", lambda message, sender: seen.append(message))
+    [partition] = broker.base.actors(PartitionActor)
+    for replica in (0, -1):
+        question = ReadLog(0, FetchPartition(T0, 0, 1 << 20), replica, 11, 0, 1 << 20, at_least_one=True)
+        broker.base.inject(partition.myAddress, question, reader)
+    broker.run()
+    assert [isinstance(read.result.body.piece, Region) for read in seen] == [False, True]
 
 
 def test_a_directory_that_takes_no_checkpoint_is_lost_and_the_others_get_theirs(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from actors.gateway.listener import ListenerGateway
 from actors.runtime import LocalBase
 from actors.storage.logs import LogsPort
+from messages.broker import LogFileFailed
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchedPartition, FetchRequest, FetchResponse
 from messages.network import ClientResponse
@@ -76,13 +78,37 @@ def test_a_region_holds_its_file_open(path: str) -> None:
 def test_a_region_that_was_cut_is_an_error(path: str) -> None:
     _, body = opened(path, 1).read(path, 0, 1 << 30, BATCHES, True)
     os.truncate(Path(path, f"{0:020d}.log"), 1_000)
-    with pytest.raises(OSError, match="shorter"):
+    with pytest.raises(OSError, match="was cut"):
         _ = body.data
 
 
-async def asked(gateway: ListenerGateway, base: LocalBase, handler: Any, seen: list[Any]) -> Client:
+def test_a_region_of_a_file_that_was_cut_and_has_grown_again_is_void(path: str) -> None:
+    """In its place lie other records, which nobody has asked for; who reads now gets them."""
+    port = opened(path, 1)
+    _, before = port.read(path, 0, 1 << 30, BATCHES, True)
+    rest = before.piece.after(before.size // 2)
+    port.truncate(path, 1)
+    for _ in range(BATCHES):
+        records = batch_of([(b"new", os.urandom(200_000))], 1_000)
+        port.append(path, records.body, records.batches[0], 1, False)
+    for region in (before.piece, rest):
+        with pytest.raises(OSError, match="was cut"):
+            region.read()
+        with pytest.raises(OSError, match="was cut"):
+            region.send(-1)
+    _, after = port.read(path, 0, 1 << 30, BATCHES, True)
+    assert after.size >= before.size
+    assert len(after.data) == after.size
+
+
+def test_who_looks_into_what_he_reads_is_given_bytes(path: str) -> None:
+    _, body = opened(path, 1).read(path, 0, 1 << 30, BATCHES, True, False)
+    assert isinstance(body.piece, bytes)
+
+
+async def asked(gateway: ListenerGateway, base: LocalBase, handler: Any, seen: list[Any], logs: Any = None) -> Client:
     """A client whose fetch is under way."""
-    base.inject(gateway.address, ServeClients(handler))
+    base.inject(gateway.address, ServeClients(handler, None, logs))
     client = await Client.of(gateway)
     client.writer.write(encode_request(FETCH, 1, "x"))
     await eventually(lambda: seen)
@@ -113,5 +139,31 @@ def test_a_region_that_shrinks_while_it_is_sent_closes_the_connection(path: str)
         os.truncate(Path(path, f"{0:020d}.log"), 1_000)
         assert len(await client.reader.read()) < body.size
         assert not gateway._connections
+
+    run_with_gateway(scenario)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(errno.EIO, True), (errno.EUCLEAN, True), (errno.ECONNRESET, False), (errno.ETIMEDOUT, False)]
+)
+def test_a_disk_that_fails_under_what_is_sent_is_told_of(
+    path: str, monkeypatch: pytest.MonkeyPatch, error: int, told: bool
+) -> None:
+    """The peer's own errors are not; either way the connection ends."""
+    _, body = opened(path, 1).read(path, 0, 1 << 30, BATCHES, True)
+
+    def fail(*args: object) -> int:
+        raise OSError(error, os.strerror(error))
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: Any, seen: list[Any]) -> None:
+        heard: list[Any] = []
+        logs = base.outsider("logs", lambda message, sender: heard.append(message))
+        client = await asked(gateway, base, handler, seen, logs)
+        monkeypatch.setattr(os, "sendfile", fail)
+        base.inject(gateway.address, ClientResponse(seen[0].connection, 1, response(body)))
+        assert len(await client.reader.read()) < body.size
+        await eventually(lambda: not gateway._connections)
+        await eventually(lambda: len(heard) == told)
+        assert heard == [LogFileFailed(f"{path}/{0:020d}.log", os.strerror(error))] * told
 
     run_with_gateway(scenario)

@@ -1,7 +1,9 @@
 """A stretch of a segment's file that is sent from there, without its bytes being read (`os.sendfile`).
 
-Rule: the file stays open until the last of its regions is gone, also where the log has closed or removed it. That it
-was cut meanwhile is an error to whoever sends: what the peer has got is no answer.
+Rule 1: the file stays open until the last of its regions is gone, also where the log has closed or removed it.
+Rule 2: where the file was cut meanwhile its regions are void, also when it has grown again: what lies there now is not
+        what was read. To whoever sends that is an error: what the peer has got is no answer.
+Rule 3: an error of the disk names the file; one of the peer's connection names none.
 """
 
 from __future__ import annotations
@@ -12,14 +14,28 @@ import os
 from actors.storage.log.handles import OpenFile
 from messages.records import Region
 
+DISK_ERRORS = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEIO, errno.ESTALE, errno.ENXIO})
+"""What a disk or its file system says, and no connection."""
+
+
+class Uncut:
+    """That a file was not cut since somebody looked: its regions share one, which the cut makes untrue."""
+
+    __slots__ = ("holds",)
+
+    def __init__(self) -> None:
+        self.holds = True
+
 
 class FileRegion(Region):
     """`size` bytes of an open file from `position` on."""
 
-    __slots__ = ("_file", "_position", "_size")
+    __slots__ = ("_file", "_path", "_position", "_size", "_uncut")
 
-    def __init__(self, file: OpenFile, position: int, size: int) -> None:
+    def __init__(self, file: OpenFile, path: str, position: int, size: int, uncut: Uncut) -> None:
         self._file = file
+        self._path = path
+        self._uncut = uncut
         self._position = position
         self._size = size
 
@@ -27,23 +43,28 @@ class FileRegion(Region):
         return self._size
 
     def read(self) -> bytes:
-        """The bytes. Raises OSError where the file has become shorter."""
-        data = os.pread(self._file.descriptor, self._size, self._position)
+        """The bytes. Raises OSError, also where the file was cut."""
+        data = os.pread(self._file.descriptor, self._size, self._position) if self._uncut.holds else b""
         if len(data) < self._size:
             raise _cut()
         return data
 
     def send(self, socket: int) -> int:
-        """Send what the socket takes. Raises OSError, also where the file has become shorter."""
-        sent = os.sendfile(socket, self._file.descriptor, self._position, self._size)
+        """Send what the socket takes. Raises OSError: the peer's, or with a file's name the disk's (rule 3)."""
+        try:
+            sent = os.sendfile(socket, self._file.descriptor, self._position, self._size) if self._uncut.holds else 0
+        except OSError as error:
+            if error.errno in DISK_ERRORS:
+                raise OSError(error.errno, error.strerror, self._path) from None
+            raise
         if not sent:
             raise _cut()
         return sent
 
     def after(self, count: int) -> FileRegion:
         """What comes after so many bytes."""
-        return FileRegion(self._file, self._position + count, self._size - count)
+        return FileRegion(self._file, self._path, self._position + count, self._size - count, self._uncut)
 
 
 def _cut() -> OSError:
-    return OSError(errno.ENODATA, "the file has become shorter")
+    return OSError(errno.ENODATA, "the file was cut")

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from actors.storage.log.handles import Handles
 from actors.storage.log.index import OffsetIndex, TimeIndex
-from actors.storage.log.region import FileRegion
+from actors.storage.log.region import FileRegion, Uncut
 from messages.records import NO_TIMESTAMP, BatchHeader
 from messages.wire import WireError
 from messages.wire.record_batch import HEADER, has_valid_crc, read_header
@@ -58,6 +58,8 @@ class Segment:
         self._since_entry = 0
         self._recent_offsets: list[int] = []
         self._recent_positions: list[int] = []
+        self._uncut: Uncut | None = None
+        """What regions share that were taken since the file was last cut."""
 
     @property
     def files(self) -> tuple[str, str, str]:
@@ -153,7 +155,8 @@ class Segment:
 
     def region(self, position: int, size: int) -> FileRegion:
         """As `read`, the bytes left where they are."""
-        return FileRegion(self._handles.hold(self.path), position, min(size, self.size - position))
+        uncut = self._uncut = self._uncut or Uncut()
+        return FileRegion(self._handles.hold(self.path), self.path, position, min(size, self.size - position), uncut)
 
     def _pread(self, position: int, size: int) -> bytes:
         return os.pread(self._handles.get(self.path), size, position)
@@ -239,6 +242,8 @@ class Segment:
         place = self.find(offset)
         if place is None:
             return
+        if self._uncut is not None:
+            self._uncut.holds, self._uncut = False, None
         os.ftruncate(self._handles.get(self.path), place.position)
         relative = place.header.base_offset - self.base_offset
         self.offsets.truncate(relative)
