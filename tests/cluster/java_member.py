@@ -16,7 +16,9 @@ SMALL_JAVA = ("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 class JavaMember(Running):
     """It reads `topic` and commits after each `max_poll_records`, until it is stopped; its words are in `directory`.
 
-    What it has read it says before it commits, and what is committed when it was told so.
+    What it has read it says before it commits, and what is committed when it was told so. A commit that fails, because
+    the group gathers anew or the coordinator is looked for too long, it tries again with the next records, and not
+    before: who waits for what is told has records written meanwhile.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""Coordinators are killed, one after the other, under groups of two makes of clients that read and commit.
+"""Coordinators are killed, one after the other, under groups of clients of several makes that read and commit.
 
 The law: what a group has committed is never less than what it was told is committed, and never more than what it read.
-A third of --soak-seconds is spent on it, and as much beside Apache, where one of three nodes is Apache's.
+A third of --soak-seconds is spent on it, and as much beside Apache, where one of three nodes is Apache's, and a third
+group has two static Java members.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kafka.errors import KafkaError
 
 from actors.core.topic_name import GROUP_METADATA
 from messages.group_requests import FindCoordinatorRequest
+from tests.cluster.java_member import JavaMember
 from tests.cluster.three import NODES, Three
 from tests.waiting import until
 from tests.wire_client import WireClient
@@ -37,11 +39,17 @@ Offsets = dict[int, int]
 
 
 class Reader(Protocol):
-    """One member of a group of its own: `read_to` is what it has read, `told` what it was told is committed."""
+    """The members of a group of its own."""
 
     group: str
-    read_to: Offsets
-    told: Offsets
+
+    @property
+    def read_to(self) -> Offsets:
+        """What it has read."""
+
+    @property
+    def told(self) -> Offsets:
+        """What it was told is committed."""
 
     def go_on(self, count: int) -> None:
         """Read some more, and commit it, whatever is tried for that; as much was written since the last time."""
@@ -136,6 +144,51 @@ class KafkaPython:
         self._consumer.close()
 
 
+class Java:
+    """Two members that read and commit by themselves, each of its static name; they may be given other partitions.
+
+    A commit that meets a rebalance is not tried again before the next records (`JavaMember`): it is not waited for.
+    """
+
+    group = "java"
+
+    def __init__(self, jars: Path, place: Path, bootstrap: str) -> None:
+        self.members = [
+            JavaMember(
+                *(jars, place / name, bootstrap, self.group, TOPIC),
+                assignor="CooperativeStickyAssignor",
+                instance=name,
+                max_poll_records=50,
+            )
+            for name in ("a", "b")
+        ]
+        self._goal = 0
+
+    @property
+    def read_to(self) -> Offsets:
+        return _furthest([member.read_to for member in self.members])
+
+    @property
+    def told(self) -> Offsets:
+        return _furthest([member.told for member in self.members])
+
+    def go_on(self, count: int) -> None:
+        self._goal += count
+        until(lambda: sum(self.read_to.values()), lambda read: read >= self._goal, "Java reads", timeout=90)
+
+    def close(self) -> None:
+        for member in self.members:
+            member.stop()
+
+
+def _furthest(offsets: list[Offsets]) -> Offsets:
+    found: Offsets = {}
+    for each in offsets:
+        for partition, offset in each.items():
+            _noted(found, partition, offset - 1)
+    return found
+
+
 def committed(cluster: Three, group: str) -> Offsets:
     """What the group has committed, as somebody else is told."""
     asking = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
@@ -228,5 +281,6 @@ def test_so_they_do_where_one_of_three_is_apaches(
     faulthandler.cancel_dump_traceback_later()
     with Three.running(tmp_path, {APACHE: apache_jars}, **SETTINGS) as cluster:
         cluster.create(TOPIC, PARTITIONS)
-        readers: list[Reader] = [Librdkafka(cluster.bootstrap), KafkaPython(cluster.bootstrap)]
+        java = Java(apache_jars, tmp_path / "java", cluster.bootstrap)
+        readers: list[Reader] = [Librdkafka(cluster.bootstrap), KafkaPython(cluster.bootstrap), java]
         wear(cluster, readers, pytestconfig.getoption("soak_seconds") / 3)
