@@ -5,11 +5,14 @@ Rule: an answer is lines, each with the place that shows it, or without one wher
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from actors.cli.trace_facts import Assigned, Facts, Place, Seen, Written
+from actors.cli.brokers import name_of
+from actors.cli.trace_facts import Assigned, Facts, Idle, Order, Place, Refused, Seen, Written
 from messages.cluster import NO_LEADER, TopicPartition
+from messages.errors import NONE
 
 LAST = 5
 """Of a history, so many entries are told."""
@@ -113,13 +116,107 @@ def reassignment(facts: Facts, partition: TopicPartition) -> Answer:
         )
     ]
     in_sync = history[-1].isr if history else ()
-    target = [broker for broker in assigned.replicas if broker not in assigned.removing]
-    for broker in target:
+    for broker in _target(assigned):
         if broker not in in_sync:
             gone = _alive(facts, broker)
             lines.append(Line(f"waits for broker {broker}, which is not in the ISR {_ids(in_sync)}"))
             lines += [gone] if gone is not None else []
     return lines
+
+
+def begun(facts: Facts, partition: TopicPartition) -> Answer:
+    """Why was its reassignment refused, taken back, or overtaken?"""
+    lines = [
+        Line(f"an admin's request was refused: {_why(each)}", each.place)
+        for each in facts.refused
+        if each.subject == partition
+    ]
+    assigned = [each for each in facts.assigned if each.partition == partition]
+    for each in facts.dropped:
+        now = next((one for one in reversed(assigned) if one.place <= each.place), None)
+        if each.partition == partition and (now is None or now.adding or now.removing or now.replicas != each.replicas):
+            taken = f"the request for {_ids(each.replicas)} was taken out of /admin/reassign_partitions"
+            lines.append(Line(f"{taken} during {each.event}", each.place))
+    for before, after in itertools.pairwise(assigned):
+        origin = [broker for broker in before.replicas if broker not in before.adding]
+        back = [broker for broker in before.adding if broker not in after.replicas]
+        if back and set(after.replicas) - set(after.adding) <= set(origin):
+            given_up = "it was taken back" if not after.adding else f"it was overtaken by one to {_ids(_target(after))}"
+            lines.append(Line(f"{given_up}, and {_ids(back)} not added, by {after.event or 'an admin'}", after.place))
+    return lines[-LAST:]
+
+
+def outages(facts: Facts, partition: TopicPartition) -> Answer:
+    """How long was nobody there to lead it, and what took that long?"""
+    lines: list[Line] = []
+    led = [state for state in _history(facts, partition) if state.leader != NO_LEADER]
+    for before, after in itertools.pairwise(led):
+        event, seen = after.event, [each for each in facts.seen if each.place <= after.place]
+        if event is None or before.leader == after.leader or not seen or before.leader in seen[-1].brokers:
+            continue
+        parts: list[tuple[float, str]] = []
+        heard = event.place.at
+        ends = [each.place for each in facts.lives if each.place.node == before.leader and each.place.at <= after.taken]
+        if ends:
+            parts.append((heard - ends[-1].at, f"until {event.kind} told the controller"))
+        waited = (event.waited or 0) / 1000
+        parts.append((waited, "until the controller had time for it"))
+        parts.append((after.place.at - heard - waited, "until it knew whom to elect"))
+        parts.append((after.taken - after.place.at, "until ZooKeeper had the state"))
+        order = next((each for each in facts.orders if _orders(each, after)), None)
+        if order is not None and order.sent:
+            parts.append((order.sent - after.taken, f"until broker {after.leader} was told"))
+            if order.outcome is not None:
+                parts.append((order.answered - order.sent, "until it led and had said so"))
+        since = f"the last record of broker {before.leader}" if ends else f"the controller heard of {event.kind}"
+        lines.append(
+            Line(
+                f"{sum(took for took, _ in parts):.3f} s without leader, from {since} to broker {after.leader}: "
+                + ", ".join(f"{took:.3f} s {what}" for took, what in parts),
+                after.place,
+            )
+        )
+    return lines[-LAST:]
+
+
+def heard(facts: Facts, partition: TopicPartition) -> Answer:
+    """Which of its brokers believe something else than ZooKeeper says?"""
+    history, assigned = _history(facts, partition), _assigned(facts, partition)
+    lines: list[Line] = []
+    for broker in assigned.replicas if history and assigned is not None else ():
+        told = [each for each in facts.orders if each.broker == broker and each.partition == partition]
+        obeyed = [each for each in told if each.outcome == NONE]
+        now = history[-1]
+        if obeyed and obeyed[-1].epoch >= now.epoch:
+            continue
+        knows = f"knows leader epoch {obeyed[-1].epoch} of {now.epoch}" if obeyed else "was never told who leads"
+        last = told[-1] if told and told[-1].outcome != NONE else None
+        if last is None:
+            why = "nothing newer was sent"
+        elif last.outcome is None:
+            how = "was sent and not answered" if last.sent else "waits in the channel's queue"
+            why = f"epoch {last.epoch} {how}" + (f": {last.why}" if last.why else "")
+        else:
+            why = f"epoch {last.epoch} was sent and refused: {name_of(last.outcome)}"
+        lines.append(Line(f"broker {broker} {knows}: {why}", last.place if last is not None else None))
+        gone = _alive(facts, broker, only_gone=True)
+        lines += [gone] if gone is not None else []
+    return lines
+
+
+def lost(facts: Facts, partition: TopicPartition) -> Answer:
+    """Why are records missing that were there?"""
+    lines = []
+    for cut in facts.cuts:
+        if cut.partition != partition or 0 <= cut.end <= cut.to:
+            continue
+        what = f"offsets {cut.to} to {cut.end - 1}" if cut.end >= 0 else f"what came from offset {cut.to} on"
+        lines.append(Line(f"broker {cut.place.node} cut {what} off, which its leader did not have", cut.place))
+    for before, after in itertools.pairwise(_history(facts, partition)) if lines else ():
+        if after.leader not in (NO_LEADER, *before.isr):
+            unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {_ids(before.isr)}: {_wrote(after)}"
+            lines.append(Line(unclean, after.place))
+    return sorted(lines, key=lambda line: line.place or Place(0.0, 0, "", 0))[-LAST:]
 
 
 # --------------------------------------------------------------------------------------------------------------- topic
@@ -141,6 +238,11 @@ def deletion(facts: Facts, topic: str) -> Answer:
     for fact in steps:
         last.setdefault(fact.step, Line(f"{words[fact.step]}, first during {fact.event or 'a request'}", fact.place))
     lines = list(last.values())
+    lines += [
+        Line(f"a request was refused: {_why(each)}", each.place)
+        for each in facts.refused
+        if each.subject == topic and each.request == "DeleteTopics"
+    ]
     if "deleted" not in last:
         lines.append(Line("not deleted at the end of the record"))
         brokers = {broker for fact in facts.assigned if fact.partition.topic == topic for broker in fact.replicas}
@@ -148,6 +250,20 @@ def deletion(facts: Facts, topic: str) -> Answer:
         moving = [fact for fact in _latest(facts, topic) if fact.adding or fact.removing]
         lines += [Line(f"{fact.partition} is being reassigned", fact.place) for fact in moving]
     return lines
+
+
+def made(facts: Facts, topic: str) -> Answer:
+    """Why has it fewer partitions or replicas than ordered, or was not made?"""
+    lines = [
+        Line(f"{each.request} was refused: {_why(each)}", each.place)
+        for each in facts.refused
+        if each.subject == topic and each.request in ("CreateTopics", "CreatePartitions")
+    ]
+    latest = _latest(facts, topic)
+    if lines and latest:
+        replicas = sorted({len(each.replicas) for each in latest})
+        lines.append(Line(f"it has {len(latest)} partitions of {' or '.join(map(str, replicas))} replicas"))
+    return lines[-LAST:]
 
 
 # -------------------------------------------------------------------------------------------------------------- broker
@@ -173,11 +289,28 @@ def alive(facts: Facts, broker: int) -> Answer:
 
 def unreachable(facts: Facts, broker: int) -> Answer:
     """Why does it not get requests?"""
-    refusals = [fact for fact in facts.refusals if fact.broker == broker]
-    if not refusals:
+    failures = [fact for fact in facts.failures if fact.broker == broker]
+    if not failures:
         return []
-    last = refusals[-1]
-    return [Line(f"requests to it failed {len(refusals)} times, the last time: {last.reason}", last.place)]
+    last = failures[-1]
+    return [Line(f"requests to it failed {len(failures)} times, the last time: {last.reason}", last.place)]
+
+
+def leaves(facts: Facts, broker: int) -> Answer:
+    """Why was its controlled shutdown refused?"""
+    lines = []
+    for each in facts.refused:
+        if each.subject != broker or each.request != "ControlledShutdown":
+            continue
+        if each.code:
+            lines.append(Line(f"refused: {_why(each)}", each.place))
+            continue
+        lines.append(Line(f"{len(each.left)} of its partitions could not be led elsewhere", each.place))
+        for partition in each.left[:LAST]:
+            states = [state for state in _history(facts, partition) if state.place <= each.place]
+            why = f": its ISR is {_ids(states[-1].isr)}" if states else ""
+            lines.append(Line(f"{partition} stays{why}", states[-1].place if states else None))
+    return lines[-2 * LAST :]
 
 
 # ---------------------------------------------------------------------------------------------------------- controller
@@ -185,31 +318,43 @@ def unreachable(facts: Facts, broker: int) -> Answer:
 
 def terms(facts: Facts, _: None) -> Answer:
     """Who was controller when, and why did it change?"""
-    lines, in_office = [], None
+    lines, in_office = [], set()
     for fact in facts.terms:
         if fact.epoch >= 0:
             lines.append(Line(f"broker {fact.broker} was elected, epoch {fact.epoch}", fact.place))
-            in_office = fact.broker
-        elif fact.broker == in_office:
-            lines.append(Line(f"broker {fact.broker} ended its term: {fact.why}", fact.place))
-            in_office = None
+            in_office.add(fact.broker)
+        elif fact.broker in in_office:
+            why = fact.why or f"it resigned during {fact.event}"
+            lines.append(Line(f"broker {fact.broker} ended its term: {why}", fact.place))
+            in_office.remove(fact.broker)
     return lines or [Line("nobody was elected in this record")]
 
 
 def busy(facts: Facts, _: None) -> Answer:
     """What is it doing at the end, and what waits behind it?"""
-    return [
-        Line(f"{'at work' if not number else 'waiting'} at the end of the record: {event}", place)
-        for number, (place, event) in enumerate(facts.waiting[:LAST])
-    ]
+    lines = []
+    for each in facts.waiting[:LAST]:
+        doing = f"at work, waiting for {each.waits_for}" if each.waits_for else "in the queue"
+        lines.append(Line(f"at the end of the record {doing}, {each.age:.3f} s old: {each.event}", each.place))
+    return lines
 
 
 def slow(facts: Facts, _: None) -> Answer:
     """Which events made everything slow?"""
-    slowest = sorted(facts.handled, key=lambda fact: (-fact.took, fact.place))[:LAST]
+    slowest = sorted(facts.handled, key=lambda event: (-(event.took or 0), event.place))[:LAST]
     return [
-        Line(f"{each.event} took {each.took:.1f} ms, after {each.waited:.1f} ms in the queue", each.place)
-        for each in slowest
+        Line(f"{each} took {each.took:.1f} ms, after {each.waited:.1f} ms in the queue", each.place) for each in slowest
+    ]
+
+
+def idle(facts: Facts, _: None) -> Answer:
+    """Which events did nothing, and why?"""
+    reasons: dict[str, list[Idle]] = {}
+    for each in facts.idle:
+        reasons.setdefault(each.why, []).append(each)
+    return [
+        Line(f"{len(events)} because {why}; the last: {events[-1].event}", events[-1].place)
+        for why, events in reasons.items()
     ]
 
 
@@ -219,14 +364,23 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
         ("Why not the preferred replica?", preferred),
         ("Who is not in the ISR, and why?", isr),
         ("Why does its reassignment not finish?", reassignment),
+        ("Why was a reassignment not begun, or taken back?", begun),
         ("Why did its epoch grow?", epoch),
+        ("When was nobody there to lead it, and what took so long?", outages),
+        ("Who has not heard what ZooKeeper says of it?", heard),
+        ("Why are records missing?", lost),
     ),
-    "topic": (("Why is it not deleted?", deletion),),
-    "broker": (("Why does it count as dead, or alive?", alive), ("Why does it not get requests?", unreachable)),
+    "topic": (("Why is it not deleted?", deletion), ("Why was it not made, or not as large?", made)),
+    "broker": (
+        ("Why does it count as dead, or alive?", alive),
+        ("Why does it not get requests?", unreachable),
+        ("Why was it not let go?", leaves),
+    ),
     "controller": (
         ("Who was controller when, and why did it change?", terms),
         ("What is it doing, and what waits?", busy),
         ("Which events were slowest?", slow),
+        ("Which events did nothing, and why?", idle),
     ),
 }
 """What is asked of each kind of subject, and the answer to it."""
@@ -272,6 +426,19 @@ def _alive(facts: Facts, broker: int, only_gone: bool = False) -> Line | None:
         since = seen
     state = "alive" if here else "gone"
     return Line(f"broker {broker} is {state} for controller {since.by}, since {since.event}", since.place)
+
+
+def _orders(order: Order, state: Written) -> bool:
+    """Whether it is the order to the leader to be the leader."""
+    return (order.broker, order.partition, order.epoch) == (state.leader, state.partition, state.epoch)
+
+
+def _target(assigned: Assigned) -> list[int]:
+    return [broker for broker in assigned.replicas if broker not in assigned.removing]
+
+
+def _why(refused: Refused) -> str:
+    return f"{refused.why} ({name_of(refused.code)})" if refused.why else name_of(refused.code)
 
 
 def _wrote(state: Written) -> str:

@@ -12,7 +12,7 @@ import click
 from actors.cli.app import Failed
 from actors.cli.display import printable
 from actors.cli.explanations import QUESTIONS, Line
-from actors.cli.trace_facts import gather
+from actors.cli.fact_gathering import gather
 from actors.cli.wrong_use import wrong_use
 from messages.cluster import TopicPartition
 from messages.trace.errors import TraceError
@@ -70,7 +70,7 @@ def command(about: str, name: str | None, directory: Path | None) -> int:
                     f"run {run.header.run} holds no payloads (trace.detail={run.header.detail}): "
                     "`kafka-actors trace expand` gives them back"
                 )
-        facts = gather(found.runs)
+        facts = gather(found.runs, subject if about == "partition" else None)
     except TraceError as error:
         raise Failed(str(error)) from error
     for question, answer in QUESTIONS[about]:

@@ -1,9 +1,11 @@
-"""`kafka-actors why` on the recorded life of two controllers: each answer, and that replay goes where it points."""
+"""`kafka-actors why` on two recorded lives, of two controllers and of three whole nodes: each answer, and that replay
+goes where it points. Questions are numbered as operators ask them."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,12 +13,15 @@ from click.testing import CliRunner
 from actors.cli import why
 from actors.cli.app import Failed
 from actors.cli.explanations import QUESTIONS
-from actors.cli.trace_facts import Facts, gather
+from actors.cli.fact_gathering import gather
+from actors.cli.trace_facts import Assigned, Event, Facts, Order, Place, Waiting, Written
+from actors.public.simulated import SimulatedCluster
 from actors.runtime.replayer import Replay
 from messages.cluster import TopicPartition
+from messages.errors import NONE, STALE_BROKER_EPOCH
 from messages.trace.runs import find_runs
 from messages.trace.schema import INPUTS
-from tests.trace import controller_life
+from tests.trace import cluster_life, controller_life
 from tests.trace.small_system import Small
 
 ORDERS = TopicPartition("orders", 0)
@@ -32,6 +37,18 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def facts(lived: Path) -> Facts:
     return gather(find_runs(lived).runs)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    folder = tmp_path_factory.mktemp("cluster")
+    cluster_life.live(folder)
+    return gather(find_runs(folder).runs)
+
+
+def told(facts: Facts, about: str, subject: object, question: str) -> list[str]:
+    """What is told about it in answer to a question, without numbers of deliveries."""
+    return without_numbers(answers(facts, about, subject).get(question, []))
 
 
 def answers(facts: Facts, about: str, subject: object) -> dict[str, list[str]]:
@@ -87,6 +104,130 @@ def test_terms_and_slow_events(facts: Facts) -> None:
     assert told["Who was controller when, and why did it change?"][0] == "broker 0 was elected, epoch 1"
     assert "broker 1 was elected, epoch 2" in told["Who was controller when, and why did it change?"]
     assert len(told["Which events were slowest?"]) == 5
+
+
+# ------------------------------------------------------------------------------------------------ three whole nodes
+
+PAIR, MOVED, UNCLEAN = (TopicPartition(name, 0) for name in ("pair", "moved", "unclean"))
+
+
+def test_4_each_part_of_an_outage_has_its_share(cluster: Facts) -> None:
+    _, last = told(cluster, "partition", PAIR, "When was nobody there to lead it, and what took so long?")
+    found = re.fullmatch(r"([\d.]+) s without leader, from the last record of broker 1 to broker 0: (.*)", last)
+    assert found is not None
+    shares = [share.split(" s ", 1) for share in found[2].split(", ")]
+    assert [what for _, what in shares] == [
+        "until BrokerChange told the controller",
+        "until the controller had time for it",
+        "until it knew whom to elect",
+        "until ZooKeeper had the state",
+    ], "it was never told"
+    assert 6.0 <= float(shares[0][0]) < 6.1, "its session"
+    assert sum(float(took) for took, _ in shares) == pytest.approx(float(found[1]), abs=0.003)
+    (other,) = told(cluster, "partition", UNCLEAN, "When was nobody there to lead it, and what took so long?")
+    assert other.endswith("until it led and had said so")
+
+
+def test_5_who_has_not_heard_is_named_with_the_order_that_did_not_reach_it(cluster: Facts) -> None:
+    lines = told(cluster, "partition", PAIR, "Who has not heard what ZooKeeper says of it?")
+    assert lines == [
+        "broker 0 knows leader epoch 2 of 3: epoch 3 waits in the channel's queue: TimeoutError",
+        "broker 1 knows leader epoch 2 of 3: nothing newer was sent",
+        "broker 1 is gone for controller 2, since BrokerChange",
+    ]
+    assert told(cluster, "partition", UNCLEAN, "Who has not heard what ZooKeeper says of it?") == []
+
+
+def test_5_orders_are_found_in_parts_too(tmp_path: Path) -> None:
+    with SimulatedCluster(1, directory=tmp_path) as one:
+        one.create_topic("wide", 1200)
+    wide = gather(find_runs(tmp_path).runs)
+    assert sorted(each.partition.partition for each in wide.orders if each.outcome == NONE) == list(range(1200))
+    only = gather(find_runs(tmp_path).runs, TopicPartition("wide", 7)).orders
+    assert [each.partition for each in only] == [TopicPartition("wide", 7)]
+
+
+@pytest.mark.parametrize(
+    ("order", "why"),
+    [
+        ({}, "epoch 3 waits in the channel's queue"),
+        ({"sent": 2.0, "why": "refused"}, "epoch 3 was sent and not answered: refused"),
+        ({"sent": 2.0, "outcome": STALE_BROKER_EPOCH}, "epoch 3 was sent and refused: STALE_BROKER_EPOCH"),
+    ],
+)
+def test_5_an_order_may_wait_get_lost_or_be_refused(order: dict[str, Any], why: str) -> None:
+    place = Place(1.0, 0, "r", 1)
+    facts = Facts(
+        written=[Written(place, PAIR, 1, 3, (1,), "controller 0", 1.5)],
+        assigned=[Assigned(place, PAIR, (1,), (), ())],
+        orders=[Order(place, 1, PAIR, 1, 2, 1.0, 1.1, NONE), Order(place, 1, PAIR, 1, 3, **order)],
+    )
+    question = "Who has not heard what ZooKeeper says of it?"
+    assert told(facts, "partition", PAIR, question) == [f"broker 1 knows leader epoch 2 of 3: {why}"]
+
+
+def test_7_records_that_were_cut_off_and_the_election_that_cost_them(cluster: Facts) -> None:
+    assert told(cluster, "partition", UNCLEAN, "Why are records missing?") == [
+        "broker 2 was elected uncleanly, out of the ISR [0]: controller 2 wrote it during BrokerChange",
+        "broker 0 cut offsets 1 to 2 off, which its leader did not have",
+    ]
+    assert told(cluster, "partition", PAIR, "Why are records missing?") == []
+
+
+def test_9_a_refused_creation_has_its_reason(cluster: Facts) -> None:
+    assert told(cluster, "topic", "large", "Why was it not made, or not as large?") == [
+        "CreateTopics was refused: NOT_CONTROLLER",
+        "CreateTopics was refused: Replication factor: 5 larger than available brokers: 3."
+        " (INVALID_REPLICATION_FACTOR)",
+    ]
+
+
+def test_11_a_reassignment_that_was_refused_and_one_that_was_taken_back(cluster: Facts) -> None:
+    assert told(cluster, "partition", MOVED, "Why was a reassignment not begun, or taken back?") == [
+        "an admin's request was refused: Replica assignment has brokers that are not alive. Replica list: [7],"
+        " live broker list: [0, 1, 2] (INVALID_REPLICA_ASSIGNMENT)",
+        "the request for [2, 2] was taken out of /admin/reassign_partitions during ZkPartitionReassignment",
+        "it was taken back, and [1] not added, by AlterPartitionReassignmentsRequest",
+    ]
+
+
+def test_13_what_a_broker_that_was_not_let_go_still_leads(cluster: Facts) -> None:
+    assert told(cluster, "broker", 1, "Why was it not let go?") == [
+        "1 of its partitions could not be led elsewhere",
+        "pair-0 stays: its ISR is [1]",
+    ]
+
+
+def test_15_who_lost_its_session_ended_its_term(cluster: Facts) -> None:
+    assert told(cluster, "controller", None, "Who was controller when, and why did it change?") == [
+        "broker 0 was elected, epoch 1",
+        "broker 2 was elected, epoch 2",
+        "broker 0 ended its term: its ZooKeeper session expired",
+    ]
+
+
+def test_16_what_is_at_work_when_the_record_ends_and_for_how_long() -> None:
+    at = [Place(float(n), 0, "r", n) for n in (1, 2)]
+    change, request = Event(at[0], "BrokerChange"), Event(at[1], "CreateTopicsRequest")
+    facts = Facts(waiting=[Waiting(at[0], change, 3.0, "GetBrokers"), Waiting(at[1], request, 2.0, "")])
+    assert told(facts, "controller", None, "What is it doing, and what waits?") == [
+        "at the end of the record at work, waiting for GetBrokers, 3.000 s old: BrokerChange",
+        "at the end of the record in the queue, 2.000 s old: CreateTopicsRequest",
+    ]
+
+
+def test_18_what_did_nothing_and_why(cluster: Facts) -> None:
+    lines = told(cluster, "controller", None, "Which events did nothing, and why?")
+    assert "1 because it was not the controller; the last: CreateTopicsRequest" in lines
+    assert any(re.fullmatch(r"\d+ because there was nothing to be done; the last: \w+", line) for line in lines)
+    assert cluster.waiting == [], "all controllers had done what they were sent"
+
+
+def test_nothing_is_blamed_on_a_request_that_was_refused_long_before(cluster: Facts) -> None:
+    """Broker 2 refused one before it was elected: of it no end is told."""
+    kinds = {each.event.kind for each in cluster.written if each.event is not None}
+    assert kinds == {"AlterPartitionReassignmentsRequest", "BrokerChange", "TopicChange"}
+    assert [each.event.kind for each in cluster.seen if each.by == 2 and each.event is not None][0] == "Reelect"
 
 
 def test_replay_goes_where_an_answer_points(lived: Path, facts: Facts) -> None:

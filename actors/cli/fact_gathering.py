@@ -1,0 +1,453 @@
+"""Facts (`trace_facts`) are read from a record, in one pass of each run.
+
+Rule 1: a controller is serial. What it learns and asks for belongs to the event whose end it tells the metrics next: it
+        says how long that took and had waited, so it is known when the event came. What came before it, and is not over
+        by such a report, is over without a word, and did nothing.
+Rule 2: an expired session ends all that a controller has before it.
+Rule 3: a state is a fact when ZooKeeper has taken it: the question tells which, the answer whether.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from actors.cli.trace_facts import (
+    Assigned,
+    Cut,
+    Deletion,
+    Dropped,
+    Event,
+    Facts,
+    Failed,
+    Idle,
+    Life,
+    Order,
+    Place,
+    Refused,
+    Seen,
+    Term,
+    Waiting,
+    Written,
+)
+from actors.core.controller.gauges import EVENT_TIME, EVENT_WAIT
+from messages import events
+from messages.cluster import TopicPartition
+from messages.errors import NONE
+from messages.store import OK
+from messages.trace.runs import Records, Run
+from messages.trace.schema import DELIVERIES, ENDED, Record
+
+CONTROLLER = "ControllerActor"
+PARTITION = "PartitionActor"
+WRITES = ("CreatePartitionStates", "UpdatePartitionStates")
+LOOKS = ("Get", "Watch", "StartWatching")
+"""How questions to ZooKeeper begin that change nothing there."""
+
+RESPONSES = {each.__name__ for each in events.ResponseReceived.__subclasses__()}
+"""Brokers' answers: that there is nothing to be done about one is the rule."""
+
+ENDS = {
+    "SessionExpired": "its ZooKeeper session expired",
+    "ControllerShutdown": "its node was stopped",
+    "ControllerMoved": "it was fenced: /controller_epoch had been raised by another",
+    "ConnectionLoss": "the outcome of a write could not be known",
+    "LostAnswer": "an answer did not come in time",
+}
+"""What ends a term, by the name of the message or failure, in words."""
+
+REFUSABLE = (
+    "AlterPartitionReassignmentsRequest",
+    "ControlledShutdownRequest",
+    "CreatePartitionsRequest",
+    "CreateTopicsRequest",
+    "DeleteTopicsRequest",
+)
+"""Requests of which it is told what was refused."""
+
+NOT_IN_OFFICE = "it was not the controller"
+CLOSE = 1e-4
+"""Two moments that are so many seconds apart are the same."""
+
+
+def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> Facts:
+    """The facts of these runs; orders to brokers only of `partition`, where one is named.
+
+    Raises TraceError for a run that is damaged.
+    """
+    facts = Facts()
+    for run in runs:
+        _Pass(run, facts, partition).go()
+    return facts.in_order()
+
+
+class _Mail(NamedTuple):
+    """An event as it came: of which session, and whether its controller was in office."""
+
+    event: Event
+    generation: int
+    in_office: bool
+
+
+class _Desk:
+    """What a controller has before it: mail that is not over, and what it learnt and asked since the last was."""
+
+    def __init__(self, broker: int) -> None:
+        self.broker = broker
+        self.mail: list[_Mail] = []
+        self.learnt: list[tuple[list[Any], Any]] = []
+        """Facts of the event that it is at, and where they go."""
+        self.open: dict[int, str] = {}
+        """Questions without an answer."""
+        self.last: Event | None = None
+        self.in_office = False
+        self.dead_generation = 0
+        self.busy = False
+        """Whether the event that it is at has done more than look."""
+
+    def reported(self, kind: str, came: float) -> int | None:
+        """Which of the mail is over: that of this kind, which came then."""
+        same = [(abs(each.event.place.at - came), n) for n, each in enumerate(self.mail) if each.event.kind == kind]
+        apart, nearest = min(same, default=(CLOSE, None))
+        return nearest if apart < CLOSE else None
+
+    def settle(self, event: Event | None) -> None:
+        """What was learnt was learnt during this event."""
+        for facts, fact in self.learnt:
+            facts.append(fact._replace(event=event))
+        self.learnt.clear()
+        self.busy = False
+
+    def why_idle(self, mail: _Mail) -> str:
+        """Why an event is over without a word."""
+        if 0 < mail.generation <= self.dead_generation:
+            return "it came from a session that was over"
+        if not (mail.in_office and self.in_office):
+            return NOT_IN_OFFICE
+        if mail.event.kind in RESPONSES:
+            return "it was the answer of a channel that had been closed"
+        return "the record does not tell why"
+
+
+class _Pass:
+    """One pass of one run."""
+
+    def __init__(self, run: Run, facts: Facts, partition: TopicPartition | None) -> None:
+        self.facts = facts
+        self.run = run
+        self.partition = partition
+        self.events = {name for name, _ in run.header.events} or {event.__name__ for event in events.EVENTS}
+        self.desks: dict[str, _Desk] = {}
+        """Controllers by address."""
+        self.asked: dict[tuple[str, int], tuple[Place, Any]] = {}
+        """Questions about states under way: by who asked, and its number."""
+        self.requests: dict[tuple[str, int, int], Any] = {}
+        """Requests that a controller may refuse: by listener, connection and number."""
+        self.channels: dict[str, int] = {}
+        """To which broker a channel leads, by its address."""
+        self.ahead: dict[tuple[str, str], list[Any]] = {}
+        """What came to a channel ahead of a LeaderAndIsr, or of an answer."""
+        self.orders: dict[str, list[list[Order]]] = {}
+        """By channel, what of each LeaderAndIsr in its queue is of interest."""
+        self.log_ends: dict[str, int] = {}
+
+    def go(self) -> None:
+        """Read all records."""
+        first = last = None
+        killed = True
+        for record in Records(self.run):
+            if record.kind in DELIVERIES:
+                last = self._place(record)
+                first = first or last
+                self._take(last, record)
+            elif record.kind == ENDED:
+                killed = False
+        if first is None or last is None:
+            return
+        self.facts.lives.append(Life(last, first.at, killed and not self.run.running))
+        for desk in self.desks.values():
+            self._at_the_end(desk, last)
+        for queue in self.orders.values():
+            self.facts.orders += [order for orders in queue for order in orders]
+
+    def _place(self, record: Record) -> Place:
+        header = self.run.header
+        return Place(record.taken_at + header.clock_offset, header.node, header.run, record.n)
+
+    def _at_the_end(self, desk: _Desk, last: Place) -> None:
+        """What a controller has before it at the end of the record; nothing, if it waits for no answer."""
+        desk.settle(desk.mail[0].event if desk.mail else None)
+        if not desk.open:
+            self._idle(desk, len(desk.mail))
+        for number, (event, *_) in enumerate(desk.mail):
+            waits_for = ", ".join(dict.fromkeys(desk.open.values())) if number == 0 else ""
+            self.facts.waiting.append(Waiting(event.place, event, last.at - event.place.at, waits_for))
+
+    def _take(self, place: Place, record: Record) -> None:
+        if record.actor == CONTROLLER:
+            self._to_controller(place, record)
+        elif record.actor == PARTITION and record.effects:
+            self._on_disk(place, record)
+        take = _TAKEN.get(record.type)
+        if take is not None:
+            mark, of = take
+            payload = bytes(record.payload)
+            if mark.search(payload):
+                of(self, place, record, json.loads(payload))
+
+    # ------------------------------------------------------------------------------------------------ controllers
+
+    def _to_controller(self, place: Place, record: Record) -> None:
+        """Mail of a controller: an event, an answer, its end."""
+        kind, payload = record.type, {}
+        if kind in ("Forwarded", "WakeupMessage", "StartController", "Answer") or kind in self.events or kind in ENDS:
+            payload = json.loads(bytes(record.payload))
+        if kind == "StartController":
+            self.desks[record.receiver] = _Desk(payload["settings"]["node_id"])
+        desk = self.desks.get(record.receiver)
+        if desk is None:
+            desk = self.desks[record.receiver] = _Desk(place.node)
+        if kind == "SessionExpired":
+            self._expired(desk, place, payload["generation"])
+        failed = kind
+        if kind == "Answer":
+            desk.open.pop(payload["id"], None)
+            name, result = payload["result"]
+            failed = result.get("name", "") if name == "Failure" else ""
+        elif kind == "Forwarded":
+            request = payload["request"]
+            if request["request"][0] in REFUSABLE:
+                key = payload["client"], request["connection"], request["correlation_id"]
+                self.requests[key] = request["request"]
+            self._came(desk, place, request["request"][0])
+        elif kind == "WakeupMessage" and payload["payload"][0] in self.events:
+            self._came(desk, place, payload["payload"][0])
+        elif kind in self.events:
+            fields = [value for name, value in payload.items() if name != "generation" and type(value) in (int, str)]
+            about = map(str, sorted(fields, key=lambda value: type(value) is int))  # a topic, then its partition
+            self._came(desk, place, kind, " ".join(about), payload.get("generation", 0))
+        if failed in ENDS:
+            self.facts.terms.append(Term(place, desk.broker, -1, ENDS[failed]))
+
+    def _came(self, desk: _Desk, place: Place, kind: str, about: str = "", generation: int = 0) -> None:
+        desk.mail.append(_Mail(Event(place, kind, about), generation, desk.in_office))
+
+    def _expired(self, desk: _Desk, place: Place, generation: int) -> None:
+        """Rule 2."""
+        desk.settle(desk.mail[0].event if desk.mail else None)
+        if desk.open:
+            why = "the ZooKeeper session expired before it was done"
+            self.facts.idle += [Idle(each.event.place, each.event, why) for each in desk.mail]
+            desk.mail.clear()
+        self._idle(desk, len(desk.mail))
+        desk.open.clear()
+        desk.in_office, desk.dead_generation = False, generation
+
+    def _idle(self, desk: _Desk, count: int) -> None:
+        """So much of the mail is over without a word."""
+        over, desk.mail = desk.mail[:count], desk.mail[count:]
+        self.facts.idle += [Idle(each.event.place, each.event, desk.why_idle(each)) for each in over]
+
+    def samples(self, place: Place, record: Record, payload: Any) -> None:
+        """A controller says that an event is over (rule 1)."""
+        desk = self.desks.get(record.sender)
+        values = {name: (value, dict(labels).get("event")) for name, value, labels in payload["values"]}
+        took, kind = values.get(EVENT_TIME, (0.0, None))
+        if desk is None or kind is None:
+            return
+        waited = values[EVENT_WAIT][0]
+        over = desk.reported(kind, record.queued_at + self.run.header.clock_offset - (took + waited) / 1000)
+        if over is not None:
+            self._idle(desk, over)
+            event = desk.last = desk.mail.pop(0).event._replace(waited=waited, took=took)
+            self.facts.handled.append(event)
+            if not desk.busy and kind not in RESPONSES:
+                self.facts.idle.append(Idle(event.place, event, "there was nothing to be done"))
+        elif desk.last is not None and desk.last.kind != kind:
+            desk.last = None  # it came before the record begins
+        desk.settle(desk.last)  # of the event before, if it failed, and this is the end of what followed
+
+    def ask(self, place: Place, record: Record, payload: Any) -> None:
+        """A question to ZooKeeper's bridge, or to the deletion."""
+        name, question = payload["question"]
+        desk = self.desks.get(record.sender)
+        if desk is not None:
+            begun = next((n for n, each in enumerate(desk.mail) if each.event.place.n == record.cause), 0)
+            self._idle(desk, begun)
+            desk.open[payload["id"]] = name
+            desk.busy = desk.busy or (record.actor == "ZkBridgeActor" and not name.startswith(LOOKS))
+        if name in WRITES:
+            self.asked[record.sender, payload["id"]] = place, question["states"]
+        elif name in ("SetAssignments", "CreateTopic"):
+            self._assigned(desk, place, question["topics"] if name == "SetAssignments" else [question["topic"]])
+        elif name == "RequestTopicDeletion":
+            self._learn(desk, self.facts.deletions, Deletion(place, "asked", (question["topic"],)))
+        elif name == "DeleteTopics":
+            self._learn(desk, self.facts.deletions, Deletion(place, "deleted", tuple(question["topics"])))
+        elif name == "QueueDeletions":
+            topics = tuple(each["topic"] for each in question["topics"])
+            self._learn(desk, self.facts.deletions, Deletion(place, "queued", topics))
+        elif name == "ForgetReassignments":
+            for (topic, number), replicas in question["requests"]:
+                dropped = Dropped(place, TopicPartition(topic, number), tuple(replicas))
+                self._learn(desk, self.facts.dropped, dropped)
+        elif desk is not None and name == "StopWatching" and events.BrokerChange.__name__ in question["events"]:
+            desk.in_office = False
+            self._learn(desk, self.facts.terms, Term(place, desk.broker, -1, ""))
+
+    def answer(self, place: Place, record: Record, payload: Any) -> None:
+        """An answer, of ZooKeeper's bridge or of the deletion."""
+        name, result = payload["result"]
+        desk = self.desks.get(record.receiver)
+        if name == "Elected" and desk is not None:
+            desk.in_office = True
+            self._learn(desk, self.facts.terms, Term(place, desk.broker, result["epoch"], ""))
+        elif name == "Brokers" and desk is not None:
+            found = {each["id"]: each["epoch"] for each in result["brokers"]}
+            self._learn(desk, self.facts.seen, Seen(place, desk.broker, found))
+        elif name == "Assignments":
+            self._assigned(desk, place, result["topics"])
+        elif name == "DeletionPlan":
+            for kind, step in result["steps"]:
+                if kind == "DeletionSets" and step["ineligible"]:
+                    ineligible = Deletion(place, "ineligible", tuple(step["ineligible"]))
+                    self._learn(desk, self.facts.deletions, ineligible)
+        elif name == "WriteResults":
+            asked, states = self.asked.pop((record.receiver, payload["id"]), (place, []))
+            by = f"controller {desk.broker}" if desk is not None else f"broker {place.node}, which leads it,"
+            for (tp, state), (_, code, _) in zip(states, result["results"], strict=False):
+                if code == OK:
+                    which = TopicPartition(*tp), state["leader"], state["leader_epoch"], tuple(state["isr"])
+                    self._learn(desk, self.facts.written, Written(asked, *which, by, place.at))
+
+    def _assigned(self, desk: _Desk | None, place: Place, topics: Any) -> None:
+        for topic, partitions in topics:
+            for number, each in partitions:
+                replicas, adding, removing = (tuple(each[name]) for name in ("replicas", "adding", "removing"))
+                assigned = Assigned(place, TopicPartition(topic, number), replicas, adding, removing)
+                self._learn(desk, self.facts.assigned, assigned)
+
+    def _learn(self, desk: _Desk | None, facts: list[Any], fact: Any) -> None:
+        """A fact; of a controller's, which event it belongs to is told later."""
+        if desk is None:
+            facts.append(fact)
+        else:
+            desk.learnt.append((facts, fact))
+
+    # ------------------------------------------------------------------------------------------------ refusals
+
+    def response(self, place: Place, record: Record, payload: Any) -> None:
+        """What a client, or a broker, was answered."""
+        desk = self.desks.get(record.sender)
+        if desk is not None:
+            desk.busy = True
+        key = record.receiver, payload["connection"], payload["correlation_id"]
+        request = self.requests.pop(key, None)
+        if request is not None:
+            kind = request[0].removesuffix("Request")
+            self.facts.refused += [
+                Refused(place, kind, *each) for each in _refusals(request[1], payload["response"][1])
+            ]
+
+    # ------------------------------------------------------------------------------------------------ orders
+
+    def channel(self, place: Place, record: Record, payload: Any) -> None:
+        """A channel to a broker is opened."""
+        self.channels[record.receiver] = payload["broker_id"]
+
+    def part(self, place: Place, record: Record, payload: Any) -> None:
+        """A part of a LeaderAndIsr comes to a channel ahead of it, or one of the answer to it."""
+        part = payload["part"][1] if record.type == "ChannelPart" else payload
+        if record.receiver in self.channels:
+            self.ahead.setdefault((record.receiver, record.type), []).extend(part["entries"])
+
+    def ordered(self, place: Place, record: Record, payload: Any) -> None:
+        """A LeaderAndIsr is put into a channel's queue."""
+        broker = self.channels.get(record.receiver)
+        states = [*self.ahead.pop((record.receiver, "LeaderAndIsrPart"), ()), *payload["partition_states"]]
+        if broker is not None:
+            orders = [
+                Order(place, broker, TopicPartition(*each["partition"]), each["leader"], each["leader_epoch"])
+                for each in states
+                if self.partition in (None, tuple(each["partition"]))
+            ]
+            self.orders.setdefault(record.receiver, []).append(orders)
+
+    def transmit(self, place: Place, record: Record, payload: Any) -> None:
+        """A LeaderAndIsr is sent, not for the first time perhaps."""
+        queue = self.orders.get(record.sender)
+        if queue:
+            queue[0] = [order._replace(sent=order.sent or place.at) for order in queue[0]]
+
+    def received(self, place: Place, record: Record, payload: Any) -> None:
+        """The answer to a channel's request: to the first LeaderAndIsr in the queue, if that is one."""
+        answered = self.ahead.pop((record.receiver, "ChannelPart"), [])
+        name, response = payload["response"]
+        queue = self.orders.get(record.receiver)
+        if name != "LeaderAndIsrResponse" or not queue:
+            return
+        codes = {tuple(each["partition"]): each["error_code"] for each in (*answered, *response["partition_errors"])}
+        for order in queue.pop(0):
+            code = response["error_code"] or codes.get(order.partition, NONE)
+            self.facts.orders.append(order._replace(answered=place.at, outcome=code))
+
+    def failed(self, place: Place, record: Record, payload: Any) -> None:
+        """A connection to a broker failed."""
+        broker, reason = self.channels.get(record.receiver), payload["reason"]
+        if broker is not None:
+            self.facts.failures.append(Failed(place, broker, reason))
+            queue = self.orders.get(record.receiver, [])
+            queue[:] = [[order._replace(why=reason) for order in orders] for orders in queue]
+
+    # ------------------------------------------------------------------------------------------------ logs
+
+    def _on_disk(self, place: Place, record: Record) -> None:
+        """What a replica did to its log."""
+        for effect in record.effects:
+            end = _LOG_END.get(effect.method)
+            if effect.port != "logs" or effect.error or end is None:
+                continue
+            path = effect.args[0]
+            if effect.method in ("truncate", "restart"):
+                topic, _, number = path.rpartition("/")[2].rpartition("-")
+                partition = TopicPartition(topic, int(number))
+                self.facts.cuts.append(Cut(place, partition, self.log_ends.get(path, -1), effect.result[end]))
+            self.log_ends[path] = effect.result[end]
+
+
+def _refusals(asked: Any, answer: Any) -> Iterator[tuple[Any, ...]]:
+    """Of an answer to one of REFUSABLE: what it refuses, with which code, and why."""
+    if "remaining_partitions" in answer:
+        left = tuple(TopicPartition(*each) for each in answer["remaining_partitions"])
+        if answer["error_code"] or left:
+            yield asked["broker_id"], answer["error_code"], "", left
+    for each in answer.get("responses", ()):
+        for one in each["partitions"]:
+            if one["error_code"]:
+                partition = TopicPartition(each["name"], one["partition_index"])
+                yield partition, one["error_code"], one["error_message"] or ""
+    for each in answer.get("topics", ()):
+        if each["error_code"]:
+            yield each["name"], each["error_code"], each.get("error_message") or ""
+
+
+_LOG_END = {"open": 1, "append": 4, "replicate": 1, "truncate": 1, "restart": 1}
+"""Where the result of a call of the port "logs" says where the log ends now."""
+
+_ANY = re.compile(b"")
+_TAKEN: dict[str, tuple[re.Pattern[bytes], Callable[[_Pass, Place, Record, Any], None]]] = {
+    "Samples": (re.compile(EVENT_TIME.encode()), _Pass.samples),
+    "Ask": (_ANY, _Pass.ask),
+    "Answer": (_ANY, _Pass.answer),
+    "ClientResponse": (_ANY, _Pass.response),
+    "StartChannel": (_ANY, _Pass.channel),
+    "LeaderAndIsrPart": (_ANY, _Pass.part),
+    "LeaderAndIsrRequest": (_ANY, _Pass.ordered),
+    "Transmit": (re.compile(b'"LeaderAndIsrRequest"'), _Pass.transmit),
+    "ChannelPart": (re.compile(b'"PartitionErrorsPart"'), _Pass.part),
+    "Received": (re.compile(b'"(LeaderAndIsr|StopReplica)Response"'), _Pass.received),
+    "TransmitFailed": (_ANY, _Pass.failed),
+}
+"""What is taken out of whose payload, where it holds such bytes."""

@@ -1,0 +1,116 @@
+"""The life of three whole nodes, recorded: what goes wrong in clusters, on virtual time, for those who ask why.
+
+Broker 2 is the controller when broker 0 has lost its session. What is refused, what is taken back, who is not reached,
+which records are lost.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from actors.public.simulated import SimulatedCluster
+from messages.admin_requests import (
+    AlterPartitionReassignmentsRequest,
+    CreatableAssignment,
+    CreatableConfig,
+    CreatableTopic,
+    CreateTopicsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from messages.cluster import TopicPartition
+from messages.data_requests import ProducePartition, ProduceRequest
+from messages.errors import INVALID_REPLICATION_FACTOR, NONE, NOT_CONTROLLER
+from messages.requests import ControlledShutdownRequest
+from messages.wire.record_batch import read_records
+from messages.zookeeper import RequestedReassignment, RequestReassignments
+from tests.storage.batches import batch
+from zk_bridge.client import Client
+from zk_bridge.memory_store import MemoryStore
+
+CONTROLLER, FIRST, SECOND = 2, 0, 1
+
+
+def live(folder: Path) -> None:
+    """Live it, and record it below `folder`."""
+    with SimulatedCluster(3, directory=folder, settings={"replica.lag.time.max.ms": 1000}) as cluster:
+        too_many = CreateTopicsRequest(5, (CreatableTopic("large", 1, 5),), 1000)
+        assert cluster.ask(CONTROLLER, too_many).topics[0].error_code == NOT_CONTROLLER
+        cluster.expire_session(0)
+        cluster.wait_for(lambda: cluster.controller_id == CONTROLLER)
+        cluster.run(1.0)
+        _topic(cluster, "pair", FIRST, SECOND)
+        _topic(cluster, "moved", CONTROLLER)
+        _topic(cluster, "unclean", FIRST, CONTROLLER, config=("unclean.leader.election.enable", "true"))
+        assert cluster.ask(CONTROLLER, too_many).topics[0].error_code == INVALID_REPLICATION_FACTOR
+        _reassign(cluster, (CONTROLLER, 7))
+        hopeless = RequestReassignments((RequestedReassignment(TopicPartition("moved", 0), (CONTROLLER, CONTROLLER)),))
+        with Client(MemoryStore(cluster._cluster.zookeeper)) as admin:
+            admin.ask(hopeless)
+        cluster.run(1.0)
+        _take_back_a_reassignment(cluster)
+        _lose_records(cluster)
+        _stand_alone(cluster)
+        _die(cluster)
+
+
+def _topic(cluster: SimulatedCluster, name: str, *replicas: int, config: tuple[str, str] | None = None) -> None:
+    configs = (CreatableConfig(*config),) if config is not None else ()
+    topic = CreatableTopic(name, assignments=(CreatableAssignment(0, replicas),), configs=configs)
+    assert cluster.ask(CONTROLLER, CreateTopicsRequest(5, (topic,), 30_000)).topics[0].error_code == NONE
+    cluster.wait_for(lambda: cluster.leader_of(name) == replicas[0])
+
+
+def _reassign(cluster: SimulatedCluster, replicas: tuple[int, ...] | None) -> None:
+    """Ask for other replicas of "moved"."""
+    wanted = ReassignableTopic("moved", (ReassignablePartition(0, replicas),))
+    cluster.ask(CONTROLLER, AlterPartitionReassignmentsRequest(0, 30_000, (wanted,)))
+
+
+def _take_back_a_reassignment(cluster: SimulatedCluster) -> None:
+    """The new replica cannot reach the leader."""
+    cluster.partition_network(CONTROLLER, SECOND)
+    _reassign(cluster, (CONTROLLER, SECOND))
+    cluster.run(2.0)
+    _reassign(cluster, None)
+    cluster.heal_network()
+    cluster.run(2.0)
+
+
+def _lose_records(cluster: SimulatedCluster) -> None:
+    """A leader that nobody could follow dies; who is elected has nothing of what only it had acknowledged."""
+    cluster.partition_network(CONTROLLER, FIRST)
+    _produce(cluster, FIRST, 3)
+    cluster.wait_for(lambda: cluster.isr_of("unclean") == [FIRST])
+    cluster.run(1.0)
+    cluster.kill(FIRST)
+    cluster.wait_for(lambda: cluster.leader_of("unclean") == CONTROLLER)
+    cluster.heal_network()
+    cluster.run(1.0)
+    _produce(cluster, CONTROLLER, 1)
+    cluster.start_broker(FIRST)
+    cluster.wait_for(lambda: len(cluster.isr_of("unclean")) == 2)
+
+
+def _produce(cluster: SimulatedCluster, leader: int, records: int) -> None:
+    for _ in range(records):
+        part = ProducePartition(TopicPartition("unclean", 0), read_records(batch(b"x")))
+        assert cluster.ask(leader, ProduceRequest(8, None, 1, 5000, (part,))).partitions[0].error_code == NONE
+
+
+def _stand_alone(cluster: SimulatedCluster) -> None:
+    """Who leads "pair" alone may not leave, and is not let go."""
+    cluster.kill(FIRST)
+    cluster.wait_for(lambda: cluster.isr_of("pair") == [SECOND])
+    refused = cluster.ask(CONTROLLER, ControlledShutdownRequest(3, SECOND, -1))
+    assert TopicPartition("pair", 0) in refused.remaining_partitions
+    cluster.start_broker(FIRST)
+    cluster.wait_for(lambda: len(cluster.isr_of("pair")) == 2)
+
+
+def _die(cluster: SimulatedCluster) -> None:
+    """Broker 1 dies while the controller cannot reach the only one left to lead "pair"."""
+    cluster.partition_network(CONTROLLER, FIRST)
+    cluster.kill(SECOND)
+    cluster.wait_for(lambda: cluster.leader_of("pair") == FIRST)
+    cluster.run(35.0)
