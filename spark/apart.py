@@ -2,7 +2,8 @@
 
 Spark starts a JVM and workers, and where it is interrupted in the middle it leaves them behind, or prints what py4j
 thinks of it. So the work is done by a child that leads a process group: a Ctrl-C at the terminal reaches only us, and
-we kill the group and remove its temporary folder.
+we kill the group and remove its temporary folder. Should we be killed, the child hears that a pipe of ours has ended,
+and kills the group itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
@@ -33,27 +35,32 @@ def apart(work: Callable[[], _T]) -> _T:
     For the main thread. An interrupt, SIGTERM or SIGHUP ends the child and all that it started. Raises Ended.
     """
     reader, writer = Pipe(duplex=False)
+    lifeline, ours = Pipe(duplex=False)
     with tempfile.TemporaryDirectory(prefix="kafka-actors-", ignore_cleanup_errors=True) as temporary, _ending():
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         child = os.fork()
         if child == 0:
-            _be_the_child(work, writer, temporary)
+            ours.close()
+            _be_the_child(work, writer, lifeline, temporary)
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             writer.close()
+            lifeline.close()
             succeeded, result = reader.recv()
         except EOFError:
             raise Ended("the process that did the work ended without a result") from None
         finally:
             _kill(child)
             reader.close()
+            ours.close()
     if succeeded:
         return result  # type: ignore[no-any-return]
     raise result
 
 
-def _be_the_child(work: Callable[[], Any], writer: Connection, temporary: str) -> NoReturn:
+def _be_the_child(work: Callable[[], Any], writer: Connection, lifeline: Connection, temporary: str) -> NoReturn:
     os.setsid()
+    threading.Thread(target=_die_with_the_parent, args=(lifeline,), daemon=True).start()
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
@@ -68,6 +75,12 @@ def _be_the_child(work: Callable[[], Any], writer: Connection, temporary: str) -
         writer.send((False, RuntimeError(f"{type(outcome[1]).__name__}: {outcome[1]}")))
     finally:
         os._exit(0)
+
+
+def _die_with_the_parent(lifeline: Connection) -> None:
+    with suppress(EOFError):
+        lifeline.recv()
+    os.killpg(0, signal.SIGKILL)
 
 
 def _kill(child: int) -> None:

@@ -70,9 +70,7 @@ class Packing:
         rows += sum(each.result() for each in self._begun)
         if self._pool is not None:
             self._pool.shutdown()
-        part = self._target / (TOLD + ".part")
-        part.write_bytes(msgspec.json.encode(self.told))
-        part.replace(self._target / TOLD)
+        keep(self.told, self._target)
         return rows
 
 
@@ -97,6 +95,13 @@ def pack_slice(slice: Slice, target: Path) -> int:
 def is_packed(folder: Path) -> bool:
     """Whether the folder holds what `Packing` writes."""
     return (folder / TOLD).exists()
+
+
+def keep(told: Told, folder: Path) -> None:
+    """Write what stands beside the rows."""
+    part = folder / (TOLD + ".part")
+    part.write_bytes(msgspec.json.encode(told))
+    part.replace(folder / TOLD)
 
 
 def told(folder: Path) -> Told:

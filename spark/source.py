@@ -3,7 +3,8 @@
 Rule 1: tasks read slices of frames, not files: any number of workers can share one large run.
 Rule 2: what is planned is what was there when it was planned. What cannot be read is left out; `messages.trace.runs`
         says what that is, and how each run ended. A run that is there twice is read once.
-Rule 3: workers read the files at the paths that the planner found: a folder that all of them see.
+Rule 3: a folder that still grows can be read as a stream, too: `spark.growing`.
+Rule 4: workers read the files at the paths that the planner found: a folder that all of them see.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyspark.sql.types import StructType
 from messages.trace.errors import NotATrace
 from messages.trace.runs import Slice, find_runs
 from spark.columns import DDL, batches, planned
+from spark.growing import GrowingTraces
 
 
 class TraceSource(DataSource):
@@ -35,9 +37,16 @@ class TraceSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the folder that `load` names. Raises NotATrace where there is none."""
+        return TraceReader(self._folder())
+
+    def streamReader(self, schema: StructType) -> GrowingTraces:
+        """A reader of what grows in the folder that `load` names. Raises NotATrace where there is none."""
+        return GrowingTraces(self._folder())
+
+    def _folder(self) -> Path:
         if "path" not in self.options:
             raise NotATrace('which folder? spark.read.format("kafka-actors").load(DIR)')
-        return TraceReader(Path(self.options["path"].removeprefix("file://")))
+        return Path(self.options["path"].removeprefix("file://"))
 
 
 class _SliceOfTrace(InputPartition):

@@ -1,10 +1,14 @@
-"""`kafka-actors summary DIR [--json FILE] [--html FILE] [--only QUESTION]...`: what Spark finds in all traces."""
+"""`kafka-actors summary DIR [--json FILE] [--html FILE] [--only QUESTION]...`: what Spark finds in all traces.
+
+With `--follow` it goes on, and says it again whenever more has been recorded.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from actors.cli.display import console, table
 from messages.trace.errors import TraceError
 from messages.trace.schema import FULL
 from spark.apart import Ended, apart
+from spark.follow import follow as followed
 from spark.session import MASTER, SparkUnavailable
 from spark.shown import heads, rows
 from spark.summary import BRIEF, QUESTIONS, Summary, summarise
@@ -44,28 +49,70 @@ MOST_ROWS = 60
     "--master", default=MASTER, show_default=True, help="Spark's master; DIR must be where its workers see it, too."
 )
 @click.option("--only", multiple=True, type=click.Choice(list(QUESTIONS)), help="Ask this question. May be repeated.")
-def command(directory: Path, json_file: Path | None, html_file: Path | None, master: str, only: tuple[str, ...]) -> int:
+@click.option("--follow", is_flag=True, help="Go on: ask again whenever more has been recorded, until Ctrl-C.")
+@click.option(
+    "--keep",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With --follow: land what is read here, and go on from there the next time.",
+)
+def command(
+    directory: Path,
+    json_file: Path | None,
+    html_file: Path | None,
+    master: str,
+    only: tuple[str, ...],
+    follow: bool,
+    keep: Path | None,
+) -> int:
     """Summarise all traces below DIR with Spark.
 
     Who died, who saw it when, which partitions had no leader for how long; messages and handling time by actor and
     message type, controller events, requests per broker, elections, and who led every partition over time.
     """
+    if keep and not follow:
+        raise click.UsageError("--keep is for --follow; `trace pack` keeps what is asked once")
+    asked = tuple(QUESTIONS) if html_file else only or BRIEF
+    publish = partial(_publish, directory, json_file, html_file, only or BRIEF)
     try:
-        asked = QUESTIONS if html_file else only or BRIEF
+        if follow:
+            apart(partial(_follow, directory, keep, publish, asked, master))
         summary = apart(partial(summarise, directory, say=_say, only=asked, master=master))
     except (TraceError, SparkUnavailable, Ended) as error:
         raise Failed(str(error)) from error
-    if json_file is not None:
-        json_file.write_text(json.dumps(summary.as_dict(), indent=1) + "\n")
-    if html_file is not None:
-        from spark.report import page  # the figures' library takes its time
-
-        html_file.write_text(page(summary, f"What happened in {directory.resolve().name}"), "utf-8", "replace")
-    _show(summary, only or BRIEF)
+    publish(summary)
     if not summary["runs"]:
         what = "run that can be read" if summary.unreadable else "recorded run"
         raise Failed(f"{directory} holds no {what}")
     return FAILED if summary.damage or summary.unreadable else 0
+
+
+def _follow(
+    directory: Path, keep: Path | None, publish: Callable[[Summary], None], asked: Collection[str], master: str
+) -> None:
+    """Publish one summary after the other, from within the child that makes them."""
+    for summary in followed(directory, keep or Path(tempfile.mkdtemp()), _say, asked, master):
+        publish(summary)
+        sys.stdout.flush()
+
+
+def _publish(
+    directory: Path, json_file: Path | None, html_file: Path | None, chosen: Sequence[str], summary: Summary
+) -> None:
+    if json_file is not None:
+        _write(json_file, json.dumps(summary.as_dict(), indent=1) + "\n")
+    if html_file is not None:
+        from spark.report import page  # the figures' library takes its time
+
+        _write(html_file, page(summary, f"What happened in {directory.resolve().name}"))
+    _show(summary, chosen)
+
+
+def _write(file: Path, text: str) -> None:
+    """All of it or nothing: whoever reads a file that is written again and again finds a whole one."""
+    part = file.with_name(f".{file.name}.part")
+    part.write_text(text, "utf-8", "replace")
+    part.replace(file)
 
 
 def _say(words: str) -> None:

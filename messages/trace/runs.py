@@ -418,20 +418,31 @@ def slices(run: Run, most: int) -> Iterator[Slice]:
     What follows damage in a segment is left out, whatever comes before and after it in the run: `survey` tells of it.
     """
     for path in run.paths:
-        start = end = 0
-        try:
-            with path.open("rb") as stream:
-                header, _ = _read_header(stream, path)
-                stream.seek(0)
-                for frame in read_frames(stream, path):
-                    end = frame.end
-                    if end - start >= most:
-                        yield Slice(header, path, start, end)
-                        start = end
-        except TraceError:
-            pass
-        if end > start:
-            yield Slice(header, path, start, end)
+        yield from grown(path, most=most)
+
+
+def grown(path: Path, start: int = 0, upto: int | None = None, most: int | None = None) -> Iterator[Slice]:
+    """The whole frames of a segment from byte `start` to `upto`, in slices of about `most` bytes; None: no limit.
+
+    They end where the file is torn or damaged; a file without a readable header has none, nor one that was removed.
+    Raises OSError.
+    """
+    begin = end = start
+    try:
+        with path.open("rb") as stream:
+            header, _ = _read_header(stream, path)
+            stream.seek(begin)
+            for frame in read_frames(stream, path):
+                if upto is not None and begin + frame.end > upto:
+                    break
+                end = begin + frame.end
+                if most is not None and end - start >= most:
+                    yield Slice(header, path, start, end)
+                    start = end
+    except (TraceError, FileNotFoundError):
+        pass
+    if end > start:
+        yield Slice(header, path, start, end)
 
 
 def slice_lines(slice: Slice) -> Iterator[bytes]:

@@ -1,0 +1,82 @@
+"""A cluster's traces while it runs: what grows is landed as Parquet, exactly once, and the questions are asked of that.
+
+    KEPT/part-*.parquet      rows of `spark.columns`
+    KEPT/_spark_metadata     which of these files count: Spark's, written when a batch is whole
+    KEPT/_checkpoint         how far the traces have been read (Spark's offsets: `spark.growing`)
+    KEPT/_runs.json          how each run ended, and what could not be read, as `spark.pack` writes it
+
+Rule: only the landing goes on from where it was; every question is asked of all that has landed, as if that were all.
+      So there is one definition of each figure, and none that is only nearly right while it grows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from messages.trace.runs import ending, find_runs
+from spark.pack import keep, tell
+from spark.session import MASTER, open_session
+from spark.source import TraceSource
+from spark.summary import BRIEF, Summary, ask
+
+EVERY_S = 5.0
+"""So often a folder is looked at."""
+
+
+def land(session: SparkSession, folder: Path, kept: Path) -> None:
+    """Land all that can be read below `folder` by now and has not been landed, whoever did that."""
+    session.dataSource.register(TraceSource)
+    checkpoint = kept / "_checkpoint"
+    again = True
+    while again:
+        again = _broken_off(checkpoint)  # Spark ends such a batch, and looks no further
+        stream = session.readStream.format(TraceSource.name()).load(str(folder.resolve())).writeStream
+        stream = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        stream.start(str(kept), format="parquet").awaitTermination()
+
+
+def _broken_off(checkpoint: Path) -> bool:
+    """Whether a batch was begun that did not come to its end."""
+    begun, ended = ({file.name for file in (checkpoint / log).glob("[0-9]*")} for log in ("offsets", "commits"))
+    return not begun <= ended
+
+
+def follow(
+    folder: Path,
+    kept: Path,
+    say: Callable[[str], None] = lambda words: None,
+    only: Collection[str] = BRIEF,
+    master: str = MASTER,
+) -> Iterator[Summary]:
+    """A summary of all that has been recorded below `folder`, and another whenever more has; without an end.
+
+    `kept` is a folder of its own, where another process may have landed the beginning; one at a time may. Raises
+    NotATrace, SparkUnavailable.
+    """
+    seen = _seen(folder)
+    say("starting Spark")
+    session = open_session(master)
+    while True:
+        land(session, folder, kept)
+        keep(tell(find_runs(folder)), kept)
+        yield ask(session, kept, say, only)
+        say("waiting for more")
+        while seen == (seen := _seen(folder)):
+            time.sleep(EVERY_S)
+
+
+def _seen(folder: Path) -> object:
+    """What is another when there is something new: how large the segments are, and how the runs ended."""
+    runs = find_runs(folder).runs
+    return [(run.header.run, ending(run), run.faults, [_size(path) for path in run.paths]) for run in runs]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # a node keeps within its bounds
+        return 0

@@ -1,0 +1,60 @@
+"""Traces that still grow, as a stream of Spark's: `spark.readStream.format("kafka-actors").load(DIR)`.
+
+Rule 1: an offset is how many bytes of each segment have been read, by its file's name: {"RUN-000000.trace.zst": 4711}.
+        It ends behind a whole frame; what a node is still writing waits for the next look.
+Rule 2: between two offsets there is always the same: bytes that were written never change. So whoever starts again
+        from a checkpoint reads what he would have read. A segment that is there twice is read once.
+Rule 3: what is damaged ends its segment, as it does for `spark.source`. A segment that was removed before it was read
+        (a node keeps within `trace.max.bytes`) is in no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from messages.trace.runs import find_runs, grown
+from spark.columns import SLICE_BYTES, batches
+
+Offset = dict[str, int]
+
+
+class GrowingTraces(DataSourceStreamReader):
+    """Reads all runs below a folder, and what is added to them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def initialOffset(self) -> Offset:
+        """Nothing has been read."""
+        return {}
+
+    def latestOffset(self, start: Offset | None = None, limit: object = None) -> Offset:
+        """What can be read now; Spark before 4.2 does not say what has been, and all is looked through again."""
+        read = start or {}
+        slices = {name: list(grown(path, read.get(name, 0))) for name, path in self._segments().items()}
+        return read | {name: found[-1].end for name, found in slices.items() if found}
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """A task for each slice of frames between two offsets."""
+        paths = self._segments()
+        return [
+            InputPartition(each)
+            for name, upto in end.items()
+            if name in paths
+            for each in grown(paths[name], start.get(name, 0), upto, SLICE_BYTES)
+        ]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The batches of a slice; runs in Spark's workers."""
+        with suppress(FileNotFoundError):
+            yield from batches(partition.value)
+
+    def _segments(self) -> dict[str, Path]:
+        """The segments' files by name."""
+        return {path.name: path for run in reversed(find_runs(self._folder).runs) for path in run.paths}
