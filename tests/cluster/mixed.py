@@ -75,10 +75,11 @@ class Mixed:
 
     # ------------------------------------------------------------------------------------------------ topics
 
-    def create(self, topic: str, partitions: dict[str, list[int]]) -> None:
-        """Assign a new topic, as kafka-topics did over ZooKeeper."""
+    def create(self, topic: str, partitions: dict[str, list[int]], **config: str) -> None:
+        """Assign a new topic, as kafka-topics did over ZooKeeper; `__` in the names of its `config` is a dot."""
         data = {"version": 2, "partitions": partitions, "adding_replicas": {}, "removing_replicas": {}}
-        self.zk.create(f"/config/topics/{topic}", b'{"version":1,"config":{}}')
+        overrides = {name.replace("__", "."): value for name, value in config.items()}
+        self.zk.create(f"/config/topics/{topic}", json.dumps({"version": 1, "config": overrides}).encode())
         self.zk.create(f"/brokers/topics/{topic}", json.dumps(data).encode())
         until(lambda: len(self.states(topic)), lambda seen: seen == len(partitions), "created", 30, (NoNodeError,))
 

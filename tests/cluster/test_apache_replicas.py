@@ -92,6 +92,46 @@ def test_who_diverged_is_cut_to_the_new_leaders_log(cluster: Mixed) -> None:
         assert alone.acknowledged[-1] not in values
 
 
+def test_an_unclean_election_loses_only_what_it_must(cluster: Mixed) -> None:
+    """What the last leader alone had is lost where the topic allows that, whichever kind it is, and nothing else.
+
+    Where it does not, nobody leads until the last leader is back, and nothing is lost.
+    """
+    for leader, follower in ((OURS, APACHE), (APACHE, OURS)):
+        topics = {f"lossy-{leader}": {"unclean__leader__election__enable": "true"}, f"safe-{leader}": {}}
+        loads: dict[str, list[Load]] = {}
+        for topic, config in topics.items():
+            cluster.create(topic, {"0": [leader, follower]}, **config)
+            until(lambda t=topic: cluster.in_sync(t, BOTH), what="both are in sync", timeout=60)
+            loads[topic] = [Load(cluster.bootstrap, topic)]
+            loads[topic][0].until_acknowledged(20)
+            loads[topic][0].settle()
+        cluster.nodes[follower].kill()
+        for topic in topics:
+            until(lambda t=topic, n=leader: cluster.in_sync(t, {n}), what="one is alone", timeout=60)
+            loads[topic].append(Load(f"127.0.0.1:{cluster.ports[leader]}", topic))
+            loads[topic][1].until_acknowledged(40)
+            loads[topic][1].settle()
+        cluster.nodes[leader].kill()
+        cluster.start(follower)
+        lossy, safe = topics
+        until(lambda t=lossy: cluster.leaders(t), lambda seen, n=follower: seen == {"0": n}, "an unclean leader", 60)
+        until(lambda t=safe: cluster.leaders(t), lambda seen: seen == {"0": -1}, "no leader", 60)
+        loads[lossy].append(Load(cluster.bootstrap, lossy))
+        loads[lossy][2].until_acknowledged(10)
+        loads[lossy][2].settle()
+        cluster.start(leader)
+        for topic in topics:
+            until(lambda t=topic: cluster.in_sync(t, BOTH), what="in sync again", timeout=60)
+            until(lambda t=topic: len(cluster.logs(t, "0")), lambda kinds: kinds == 1, "the logs are equal")
+        assert cluster.leaders(safe) == {"0": leader}
+        kept = {topic: [value for _, _, value in records(cluster.bootstrap, topic)] for topic in topics}
+        before, alone, after = (load.acknowledged for load in loads[lossy])
+        assert sorted(kept[lossy]) == sorted(before + after)
+        assert not {*alone} & {*kept[lossy]}
+        assert sorted(kept[safe]) == sorted(value for load in loads[safe] for value in load.acknowledged)
+
+
 @pytest.fixture(params=["clean", "killed"])
 def how(request: pytest.FixtureRequest) -> str:
     return str(request.param)

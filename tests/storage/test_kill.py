@@ -1,0 +1,174 @@
+"""A process that is killed at any byte of anything it writes: what was acknowledged is there at the next start.
+
+The walk takes one log's life as often as there are places to die in it: each call that changes a file or a folder, and
+within each write some of its bytes. What was done before the kill is on the disk, what would follow is not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.storage.logs import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, NONE, RECOVERY_POINTS
+from tests.storage.test_damage import CONFIG, append, offsets, port
+
+BATCHES, CUT = 9, 14
+"""Batches of two records, as many as fill three segments; and the offset from which on they are dropped."""
+PLACES = 4
+"""Bytes of one write after which the process is killed: none, one, all but one, and places between."""
+
+
+class Killed(BaseException):
+    """The process is no more: nobody catches it."""
+
+
+class Reaper:
+    """Kills at the step after `steps`: each call that changes the disk is one, and each of some places in a write."""
+
+    WRITES = ("write", "pwrite", "pwritev")
+    CHANGES = ("replace", "unlink", "truncate", "ftruncate", "mkdir", "fsync")
+
+    def __init__(self, patch: pytest.MonkeyPatch, steps: int) -> None:
+        self.left = steps
+        self.died_in = ""
+        for name in self.CHANGES:
+            patch.setattr(os, name, self._changing(name, getattr(os, name)))
+        for name in self.WRITES:
+            patch.setattr(os, name, self._writing(name, getattr(os, name)))
+        patch.setattr(os, "open", self._opening(os.open))
+
+    def _step(self, what: object) -> None:
+        if not self.left:
+            self.died_in = Path(str(what)).name
+            raise Killed
+        self.left -= 1
+
+    def _changing(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def changing(path: Any, *args: Any, **kwargs: Any) -> Any:
+            self._step(self._name(path))
+            return call(path, *args, **kwargs)
+
+        return changing
+
+    def _opening(self, call: Callable[..., int]) -> Callable[..., int]:
+        def opening(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+            if flags & os.O_CREAT and not os.path.exists(path):  # noqa: PTH110  (as the calls around it)
+                self._step(path)
+            return call(path, flags, *args, **kwargs)
+
+        return opening
+
+    def _writing(self, name: str, call: Callable[..., int]) -> Callable[..., int]:
+        def writing(descriptor: int, data: Any, *place: int) -> int:
+            whole = b"".join(data) if name == "pwritev" else bytes(data)
+            places = sorted({len(whole) * part // PLACES for part in range(PLACES)} | {1, len(whole) - 1})
+            if self.left < len(places):
+                part = whole[: places[self.left]]
+                call(descriptor, [part] if name == "pwritev" else part, *place)
+                self.left = 0
+                self._step(self._name(descriptor))
+            self.left -= len(places)
+            return call(descriptor, data, *place)
+
+        return writing
+
+    @staticmethod
+    def _name(file: Any) -> str:
+        return str(Path(f"/proc/self/fd/{file}").readlink()) if isinstance(file, int) else str(file)
+
+
+class Life:
+    """A log that is led in two epochs, rolled, cut, led on and closed; it notes what it was told is done."""
+
+    def __init__(self, path: Path) -> None:
+        self.logs, self.path = port(), str(path)
+        self.ends = {0}
+        """Where the log may end after a kill: where it ended, or where what was under way would end it."""
+        self.repeated: int | None = None
+        """The producer's last batch that was acknowledged."""
+        self.starts = {0}
+        self.high_watermarks = {0}
+
+    def live(self) -> None:
+        """Everything that writes to one of the files."""
+        logs, path = self.logs, self.path
+        logs.open(path, True, CONFIG)
+        for number in range(BATCHES):
+            self._append(number)
+            if number == 4:
+                logs.advance_start(path, 2)
+                self.starts = {0, 2}
+            if number % 3 == 2:
+                logs.checkpoint()
+                self.starts = {max(self.starts)}
+                logs.checkpoint_high_watermarks()
+                self.high_watermarks = {2 * number + 2}
+        self.ends, self.repeated = set(range(CUT, 2 * BATCHES + 1, 2)), None
+        logs.truncate(path, CUT)
+        self.ends = {CUT}
+        self._append(CUT // 2)
+        logs.close_all()
+
+    def _append(self, number: int) -> None:
+        self.ends.add(2 * number + 2)
+        if number % 5 == 0:
+            self.logs.begin_epoch(self.path, 1 + number // 5)
+        assert append(self.logs, self.path, number) == NONE
+        self.ends, self.repeated = {2 * number + 2}, number
+        self.logs.note_high_watermark(self.path, 2 * number + 2)
+        self.high_watermarks.add(2 * number + 2)
+
+    def look(self) -> None:
+        """Another process opens it: nothing acknowledged is lost, nothing is there twice, and it goes on."""
+        logs = port()
+        exists = Path(self.path).exists()
+        start, end, epoch, high_watermark = logs.open(self.path, not exists, CONFIG)
+        assert end in self.ends
+        assert start in self.starts
+        assert high_watermark in self.high_watermarks
+        assert offsets(logs, self.path, start, end) == list(range(start, end, 2))
+        if end > 10:
+            assert epoch == 2
+            assert logs.epoch_end(self.path, 1) == (1, 10)
+        elif end:
+            assert epoch in (1, 2)
+        if self.repeated is not None:
+            assert append(logs, self.path, self.repeated) == NONE
+            assert logs.open(self.path, False, CONFIG)[1] == end, "the producer's last batch is there already"
+        assert append(logs, self.path, end // 2) == NONE
+        assert logs.open(self.path, False, CONFIG)[1] == end + 2
+        logs.close_all()
+        again = port()
+        assert again.open(self.path, False, CONFIG)[1] == end + 2
+        again.abandon()
+
+
+def test_a_process_that_is_killed_at_any_step_finds_its_log_again(tmp_path: Path) -> None:
+    died_in: set[str] = set()
+    for steps in itertools.count():
+        folder = tmp_path / f"{steps}"
+        folder.mkdir()
+        life = Life(folder / "t-0")
+        with pytest.MonkeyPatch.context() as patch:
+            reaper = Reaper(patch, steps)
+            try:
+                life.live()
+            except Killed:
+                life.logs.abandon()
+        try:
+            life.look()
+        except AssertionError as error:
+            raise AssertionError(f"killed in {reaper.died_in} (step {steps})") from error
+        shutil.rmtree(folder)
+        died_in.add(re.sub("^[0-9]{20}", "", reaper.died_in.removesuffix(".tmp")))
+        if not reaper.died_in:
+            break
+    files = {".log", ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"}
+    assert died_in >= files | {RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEAN_MARKER}, "each of them was written"
