@@ -151,13 +151,15 @@ class ReadLog:
 class LogRead:
     """What ReadLog found, and how the log stands now: who asked is told when that changes, once for each figure.
 
-    `in_sync`: False where the reader is a follower that is not in the ISR, or not for certain.
+    `in_sync`: False where the reader is a follower that is not in the ISR, or not for certain. `adding`: one that a
+    reassignment adds.
     """
 
     request: int
     result: FetchedPartition
     state: LogState
     in_sync: bool = True
+    adding: bool = False
 
 
 @message
@@ -403,10 +405,14 @@ class StartFetcher:
     max_bytes: int
     partition_max_bytes: int
     backoff: float
+    metrics: ActorAddress | None = None
 
 
 class FollowedPartition(NamedTuple):
-    """A partition to follow: its actor, and how its log stands. `epoch` is the newest in the log, -1 for none."""
+    """A partition to follow: its actor, and how its log stands. `epoch` is the newest in the log, -1 for none.
+
+    `adding`: a reassignment adds the replica.
+    """
 
     partition: TopicPartition
     actor: ActorAddress
@@ -414,6 +420,7 @@ class FollowedPartition(NamedTuple):
     log_end: int
     high_watermark: int
     epoch: int
+    adding: bool = False
 
 
 @message

@@ -117,6 +117,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
                 settings.replica_fetch_response_max_bytes,
                 settings.replica_fetch_max_bytes,
                 settings.replica_fetch_backoff_ms / 1000,
+                self._metrics,
             ),
         )
         if self._quota.replicas:

@@ -347,7 +347,8 @@ class PartitionActor(Answerer):
         state = self._state()
         self._read = sender, state, state
         in_sync = message.replica_id == CONSUMER or leader is None or leader.is_settled(message.replica_id)
-        self.send(sender, LogRead(message.request, result, state, in_sync))
+        adding = leader is not None and message.replica_id in self._known.adding_replicas
+        self.send(sender, LogRead(message.request, result, state, in_sync, adding))
 
     def _fetched(self, message: ReadLog) -> FetchedPartition:
         part, leader = message.part, self._leader

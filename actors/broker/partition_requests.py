@@ -26,7 +26,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.core.broker.fetch_sessions import FetchSessions
 from actors.core.broker.fetches import Fetches, Read, Respond, WakeSession
 from actors.core.broker.replication_quota import LEADER, metric
-from actors.core.broker.topic_figures import TopicFigures
+from actors.core.broker.topic_figures import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicFigures
 from actors.core.topic_name import INTERNAL_TOPICS
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
@@ -76,8 +76,6 @@ from messages.partition import (
 from messages.vocabulary import Message
 
 ADMIN_CLIENT = "__admin_client"
-
-FIGURES, FIGURES_SECONDS = "figures", 1.0
 
 MOST_SESSIONS = 1 << 30
 """In a node's life: no clock gives a first id that leaves room for fewer."""
@@ -330,6 +328,8 @@ class PartitionRequestsActor(Dispatcher):
         """A partition has read."""
         if sender != self._hosted.get(message.result.partition):
             return  # rule 6
+        if message.adding and message.result.body.size:
+            self._figures.count(REASSIGNMENT_OUT, message.result.partition.topic, message.result.body.size)
         self._fetches.read(message.request, message.result, message.state, self.now, message.in_sync)
         self._carry_out()
 

@@ -2,6 +2,7 @@
 
 One request is under way at a time, and the next goes out when its answer has been dealt with: by that the connection
 waits at the leader where there is nothing to be had. The network repeats what brings nothing, until we interrupt it.
+What is counted of records that came is told once a second, if any came.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import logging
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
 from actors.core.broker.fetcher import Fetcher, FetchSettings, Order
+from actors.core.broker.topic_figures import FIGURES, FIGURES_SECONDS, TopicFigures
 from actors.runtime import Dispatcher
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
+from messages.metrics import Counts, TellFigures
 from messages.network import CloseConnection, Interrupt, Received, Transmit, TransmitFailed
 from messages.partition import (
     Follow,
     HoldBack,
+    Replicate,
     Replicated,
     StartFetcher,
     ThrottledBytes,
@@ -37,6 +41,8 @@ class ReplicaFetcherActor(Dispatcher):
         self._manager: ActorAddress
         self._fetcher: Fetcher
         self._actors: dict[TopicPartition, ActorAddress] = {}
+        self._figures = TopicFigures()
+        self._telling = False
         self._correlation_id = 0
         self._awaited: int | None = None
         self._repeats = False
@@ -58,9 +64,9 @@ class ReplicaFetcherActor(Dispatcher):
 
     def receiveMsg_Follow(self, message: Follow, sender: ActorAddress) -> None:
         """Follow these partitions from now on."""
-        for partition, actor, leader_epoch, log_end, high_watermark, epoch in message.partitions:
+        for partition, actor, leader_epoch, log_end, high_watermark, epoch, adding in message.partitions:
             self._actors[partition] = actor
-            self._fetcher.follow(partition, leader_epoch, log_end, high_watermark, epoch)
+            self._fetcher.follow(partition, leader_epoch, log_end, high_watermark, epoch, adding)
         self._interrupt()
         self._go_on()
 
@@ -79,7 +85,9 @@ class ReplicaFetcherActor(Dispatcher):
         fetcher = self._fetcher
         match message.response:
             case FetchResponse() as fetched:
-                self._send(fetcher.fetched(fetched, self.now))
+                orders = fetcher.fetched(fetched, self.now)
+                self._send(orders)
+                self._count(orders)
                 size = fetcher.take_throttled_bytes()
                 if size:
                     self.send(self._manager, ThrottledBytes(size))
@@ -120,12 +128,32 @@ class ReplicaFetcherActor(Dispatcher):
         self._go_on()
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """A backoff is over."""
-        self._go_on()
+        """A backoff is over; or tell what was counted."""
+        if isinstance(message.payload, TellFigures):
+            self._telling = False
+            self._tell_figures()
+        else:
+            self._go_on()
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         """Nothing is followed from this leader any more."""
+        self._tell_figures()
         self.send(self._start.network, CloseConnection(self._start.channel))
+
+    def _count(self, orders: list[Order]) -> None:
+        if self._start.metrics is None:
+            return
+        for partition, message in orders:
+            if isinstance(message, Replicate) and message.body.size:
+                adding = self._fetcher.partitions[partition].adding
+                self._figures.followed(partition.topic, message.body.size, adding)
+        if self._figures and not self._telling:
+            self._telling = True
+            self.set_timer(FIGURES, FIGURES_SECONDS, TellFigures())
+
+    def _tell_figures(self) -> None:
+        if self._figures and self._start.metrics is not None:
+            self.send(self._start.metrics, Counts(self._figures.take()))
 
     def _is_awaited(self, correlation_id: int) -> bool:
         """Whether this is the end of what is under way; how often it was repeated is in its number."""

@@ -534,6 +534,7 @@ class ReplicaManagerActor(FlowActor):
                         result.log_end,
                         result.high_watermark,
                         result.latest_epoch,
+                        self._settings.node_id in order.adding_replicas,
                     )
                 )
         for leader, partitions in by_leader.items():

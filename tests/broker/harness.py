@@ -232,12 +232,10 @@ class Broker:
         self.fetcher_manager = self.system.createActor(ReplicaFetcherManagerActor)
         self.base.inject(self.cache, StartMetadataCache(self.settings, CLUSTER_ID, self.partition_requests))
         rack_aware = bool(self.settings.replica_selector_class)
-        self.base.inject(
-            self.partition_requests,
-            StartPartitionRequests(self.cache, 1000, rack_aware, self._metrics if counted else None),
-        )
+        figures = self._metrics if counted else None
+        self.base.inject(self.partition_requests, StartPartitionRequests(self.cache, 1000, rack_aware, figures))
         self.base.inject(self.isr_keeper, StartIsrKeeper(self._bridge, self._metrics))
-        self.base.inject(self.fetcher_manager, StartFetcherManager(self.settings, self.network))
+        self.base.inject(self.fetcher_manager, StartFetcherManager(self.settings, self.network, figures))
         self.base.inject(
             self.handler,
             StartRequestHandler(self.settings, self.cache, self.manager, None, self.partition_requests),

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from actors.broker.replica_fetcher import ReplicaFetcherActor
 from messages.cluster import ConfigEntry
+from messages.data_requests import (
+    EpochEnd,
+    FetchedPartition,
+    FetchResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from messages.network import Received
 from messages.partition import ThrottledTopic, ThrottleReplicas, ThrottleReplication
+from messages.vocabulary import Message
+from messages.wire.record_batch import body_of
 from tests.broker.harness import Broker, alive, known, order
-from tests.broker.test_records import configure, fetch, lead, produce, skip
+from tests.broker.test_records import U0, configure, fetch, lead, produce, skip
 from tests.storage.batches import batch
 
 
@@ -54,6 +65,44 @@ def test_a_throttled_follower_that_is_behind_waits_one_in_sync_does_not_and_both
     skip(broker, 20.0)
     assert broker.gauges[rate] == 0
     assert not [timer for timer in broker.base.timers if timer.receiver == broker.partition_requests]
+    broker.base.shutdown()
+
+
+def test_bytes_of_a_replica_that_is_added_are_counted_by_who_sends_and_by_who_gets_them(tmp_path: Path) -> None:
+    """When it has been added its bytes are of replication alone."""
+    broker = Broker(tmp_path, counted=True)
+    broker.run()
+    lead(broker, 1, 2, isr=(0, 1), adding_replicas=(2,))
+    size = len(batch(b"a"))
+    produce(broker, batch(b"a"))
+    for replica in (1, 2):
+        fetch(broker, 0, replica=replica)
+    lead(broker, 1, 2, epoch=1)
+    fetch(broker, 0, replica=2)
+    skip(broker, 1.0)
+    assert (broker.counts[("replicationbytesout", "")], broker.counts[("reassignmentbytesout", "")]) == (3 * size, size)
+    for epoch, adding in enumerate(((0,), ())):
+        broker.update(known("u", leader=1, epoch=epoch), live=(alive(0), alive(1, 1)))
+        broker.lead(order("u", leader=1, epoch=epoch, replicas=(1, 0), isr=(1,), adding_replicas=adding))
+        [fetcher] = broker.base.actors(ReplicaFetcherActor)
+        for _ in range(3):  # what was under way, where the epoch ends, and the records
+            sent = broker.transmitted[-1]
+            answer: Message = FetchResponse(())
+            if isinstance(sent.request, OffsetForLeaderEpochRequest):
+                answer = OffsetForLeaderEpochResponse((EpochEnd(U0, 0, 0, epoch),))
+            elif any(part.fetch_offset == epoch for part in sent.request.partitions):
+                answer = FetchResponse(
+                    (
+                        FetchedPartition(
+                            U0, 0, 0, 0, 0, body=body_of(batch(b"a", base_offset=epoch, leader_epoch=epoch))
+                        ),
+                    )
+                )
+            broker.base.inject(fetcher.myAddress, Received(sent.channel, sent.correlation_id, answer), broker.network)
+            broker.run()
+    skip(broker, 1.0)
+    assert (broker.counts[("replicationbytesin", "")], broker.counts[("reassignmentbytesin", "")]) == (2 * size, size)
+    assert ("reassignmentbytesin", "u") not in broker.counts
     broker.base.shutdown()
 
 

@@ -86,6 +86,8 @@ class Followed:
     told: tuple[int, int] = (-1, -1)
     """High watermark and log start that the partition last heard of."""
     busy: bool = False
+    adding: bool = False
+    """Whether a reassignment adds the replica."""
     """Whether the partition is dealing with what it was sent."""
 
 
@@ -138,13 +140,19 @@ class Fetcher:
     # ------------------------------------------------------------------------------------------------ orders
 
     def follow(
-        self, partition: TopicPartition, leader_epoch: int, log_end: int, high_watermark: int, epoch: int
+        self,
+        partition: TopicPartition,
+        leader_epoch: int,
+        log_end: int,
+        high_watermark: int,
+        epoch: int,
+        adding: bool = False,
     ) -> None:
         """Begin, or begin anew in another epoch. `epoch` is the newest in the log, -1 where there is none."""
         known = self.partitions.get(partition)
         if known is None or known.leader_epoch != leader_epoch:
             self.unfollow((partition,))
-            self.partitions[partition] = Followed(leader_epoch, log_end, high_watermark, epoch)
+            self.partitions[partition] = Followed(leader_epoch, log_end, high_watermark, epoch, adding=adding)
             self._is_due(partition)
 
     def unfollow(self, partitions: Iterable[TopicPartition]) -> None:

@@ -1,7 +1,8 @@
 """What is counted of a broker's requests for records, by topic (Kafka's BrokerTopicStats; conventions.md 7).
 
 Rule 1: counts are gathered here, and told as what has been added since they were last told: by topic, and of all topics
-        together. Bytes between brokers are counted of all topics only.
+        together. Bytes between brokers are counted of all topics only; those of replicas that a reassignment adds also
+        for themselves, by their leader and by who follows.
 Rule 2: a produce that is refused for what Kafka foresees is no failed one. A batch that is too large counts by its
         bytes as rejected.
 Rule 3: a topic that is followed here, and led nowhere here, has no figures of leaders any more. Those of followers are
@@ -25,17 +26,21 @@ from messages.errors import (
 )
 from messages.metrics import Count, DropMetrics
 
+FIGURES, FIGURES_SECONDS = "figures", 1.0
+"""The timer by which they are told, and how often."""
+
 PREFIX = "kafka_server_brokertopicmetrics_"
 
 MESSAGES_IN, BYTES_IN, BYTES_OUT, BYTES_REJECTED = "messagesin", "bytesin", "bytesout", "bytesrejected"
 PRODUCES, FAILED_PRODUCES = "totalproducerequests", "failedproducerequests"
 FETCHES, FAILED_FETCHES = "totalfetchrequests", "failedfetchrequests"
 REPLICATION_IN, REPLICATION_OUT = "replicationbytesin", "replicationbytesout"
+REASSIGNMENT_IN, REASSIGNMENT_OUT = "reassignmentbytesin", "reassignmentbytesout"
 
-OF_ALL_TOPICS_ONLY = (REPLICATION_IN, REPLICATION_OUT)
+OF_ALL_TOPICS_ONLY = (REPLICATION_IN, REPLICATION_OUT, REASSIGNMENT_IN, REASSIGNMENT_OUT)
 
 OF_LEADERS = (MESSAGES_IN, BYTES_IN, BYTES_REJECTED, PRODUCES, FAILED_PRODUCES)
-"""Figures that a topic has only where it is led (rule 3). Conversions and reassignments are not counted."""
+"""Figures that a topic has only where it is led (rule 3). Conversions are not counted: there are none."""
 
 FORESEEN = frozenset(
     {
@@ -89,6 +94,12 @@ class TopicFigures:
             self.count(FETCHES, topic)
             if size:
                 self.count(BYTES_OUT if request.replica_id == CONSUMER else REPLICATION_OUT, topic, size)
+
+    def followed(self, topic: str, size: int, adding: bool) -> None:
+        """So many bytes have come from a leader; `adding`: a reassignment adds our replica."""
+        self.count(REPLICATION_IN, topic, size)
+        if adding:
+            self.count(REASSIGNMENT_IN, topic, size)
 
     def take(self) -> tuple[Count, ...]:
         """What has been added since it was last asked (rule 1)."""
