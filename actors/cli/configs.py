@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from actors.cli import overrides
 from actors.cli.app import Failed
 from actors.cli.display import printable
 from actors.cli.wrong_use import check_options, only_action, wrong_use
@@ -26,16 +27,7 @@ from actors.core.config_admin import (
 )
 from actors.core.configs import check_broker, check_topic
 from actors.core.refusal import Refused
-from messages.cluster import ConfigEntry
-from messages.zookeeper import (
-    ALL_BROKERS,
-    GetBrokerConfigs,
-    GetBrokers,
-    GetTopicConfigs,
-    GetTopics,
-    SetBrokerConfig,
-    SetTopicConfig,
-)
+from messages.zookeeper import ALL_BROKERS, GetBrokers, GetTopics
 
 ACTIONS = ("describe", "alter")
 SHORT = {"topic": (TOPICS, None), "broker": (BROKERS, None), "broker-defaults": (BROKERS, ALL_BROKERS)}
@@ -128,8 +120,9 @@ def _describe(ask: Callable[[Any], Any], entity: Entity) -> None:
         ids = sorted(broker.id for broker in ask(GetBrokers(watch=False)).brokers)
         entities = [Entity(BROKERS, name) for name in (*map(str, ids), ALL_BROKERS)]
     for each in entities:
-        lines = [headline(each.kind, each.shown), *described(each.kind, each.shown, _overrides(ask, each))]
-        for line in lines:
+        entries = _overrides(ask, each)
+        of_all = overrides.read(ask, BROKERS, ALL_BROKERS) if each.kind == BROKERS else ()
+        for line in (headline(each.kind, each.shown), *described(each.kind, each.shown, entries, of_all)):
             click.echo(printable(line))
 
 
@@ -139,23 +132,15 @@ def _alter(ask: Callable[[Any], Any], entity: Entity, add: str, delete: str) -> 
     assert entity.name is not None
     if entity.kind == TOPICS:
         check_topic(entity.name, new)
-        ask(SetTopicConfig(entity.name, new))
     else:
         check_broker(old, new)
-        ask(SetBrokerConfig(entity.name, new))
+    overrides.write(ask, entity.kind, entity.name, new)
     click.echo(printable(updated(entity.kind, entity.shown)))
 
 
-def _overrides(ask: Callable[[Any], Any], entity: Entity) -> tuple[ConfigEntry, ...]:
+def _overrides(ask: Callable[[Any], Any], entity: Entity) -> overrides.Overrides:
     """The overrides of one topic or broker. Failed where there is no such topic, or nobody can read them."""
     assert entity.name is not None
-    if entity.kind == TOPICS:
-        if entity.name not in ask(GetTopics(watch=False)).topics:
-            raise Failed(f"The topic '{entity.name}' does not exist.")
-        (config,) = ask(GetTopicConfigs((entity.name,))).topics
-    else:
-        (config,) = ask(GetBrokerConfigs((entity.name,))).brokers
-    if not config.readable:
-        raise Failed(f"the overrides of {entity.kind[:-1]} {entity.name} cannot be read: what stands there is no JSON")
-    entries: tuple[ConfigEntry, ...] = config.entries
-    return entries
+    if entity.kind == TOPICS and entity.name not in ask(GetTopics(watch=False)).topics:
+        raise Failed(f"The topic '{entity.name}' does not exist.")
+    return overrides.read(ask, entity.kind, entity.name)

@@ -13,7 +13,9 @@ import random
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from actors.cli import overrides
 from actors.cli.app import Failed
+from actors.core.config_admin import BROKERS, TOPICS
 from actors.core.reassignment_plan import (
     FOLLOWER_THROTTLED,
     LEADER_THROTTLED,
@@ -41,16 +43,12 @@ from messages.errors import NONE
 from messages.vocabulary import Message
 from messages.zookeeper import (
     GetAssignments,
-    GetBrokerConfigs,
     GetBrokers,
     GetReassignments,
-    GetTopicConfigs,
     GetTopics,
     Reassignments,
     RequestedReassignment,
     RequestReassignments,
-    SetBrokerConfig,
-    SetTopicConfig,
 )
 
 ALTER_VERSION, ALTER_MS = 0, 30_000
@@ -111,10 +109,10 @@ class ReassignmentAdmin:
         if throttle is not None:
             self._say(RUN_VERIFY)
             moved = moves(everything, plan)
-            for topic, overrides in topic_throttles(moved).items():
-                self._set_topic(topic, overrides)
+            for topic, throttles in topic_throttles(moved).items():
+                self._override(TOPICS, topic, throttles)
             for broker in moving_brokers(moved):
-                self._set_broker(broker, dict.fromkeys(RATES, str(throttle)))
+                self._override(BROKERS, str(broker), dict.fromkeys(RATES, str(throttle)))
             self._say(f"The inter-broker throttle limit was set to {throttle} B/s")
         if additional:
             self._alter(plan, "Error reassigning partition(s):")
@@ -205,30 +203,16 @@ class ReassignmentAdmin:
         plural, ids = ("" if len(brokers) == 1 else "s"), ",".join(map(str, sorted(brokers)))
         self._say(f"Clearing broker-level throttles on broker{plural} {ids}")
         for broker in sorted(brokers):
-            self._set_broker(broker, dict.fromkeys(RATES))
+            self._override(BROKERS, str(broker), dict.fromkeys(RATES))
         topics = sorted({tp.topic for tp in plan})
         self._say(f"Clearing topic-level throttles on topic{'' if len(topics) == 1 else 's'} {','.join(topics)}")
         for topic in topics:
-            self._set_topic(topic, dict.fromkeys((LEADER_THROTTLED, FOLLOWER_THROTTLED)))
+            self._override(TOPICS, topic, dict.fromkeys((LEADER_THROTTLED, FOLLOWER_THROTTLED)))
 
-    def _set_topic(self, topic: str, overrides: Mapping[str, str | None]) -> None:
-        (config,) = self._ask(GetTopicConfigs((topic,))).topics
-        if not config.readable:
-            raise Failed(f"the configuration of topic {topic} in ZooKeeper cannot be read: nothing is put over it")
-        new = _overridden(config.entries, overrides)
-        if new != config.entries:
-            self._ask(SetTopicConfig(topic, new))
-
-    def _set_broker(self, broker: int, overrides: Mapping[str, str | None]) -> None:
-        (config,) = self._ask(GetBrokerConfigs((str(broker),))).brokers
-        if not config.readable:
-            raise Failed(f"the configuration of broker {broker} in ZooKeeper cannot be read: nothing is put over it")
-        new = _overridden(config.entries, overrides)
-        if new != config.entries:
-            self._ask(SetBrokerConfig(str(broker), new))
-
-
-def _overridden(entries: tuple[ConfigEntry, ...], overrides: Mapping[str, str | None]) -> tuple[ConfigEntry, ...]:
-    """The overrides with these; None takes one away."""
-    values = {**dict(entries), **overrides}
-    return tuple(ConfigEntry(name, value) for name, value in sorted(values.items()) if value is not None)
+    def _override(self, kind: str, name: str, values: Mapping[str, str | None]) -> None:
+        """Give a topic or a broker these overrides; None takes one away. Nothing is written that changes nothing."""
+        old = overrides.read(self._ask, kind, name)
+        both = sorted({**dict(old), **values}.items())
+        new = tuple(ConfigEntry(key, value) for key, value in both if value is not None)
+        if new != old:
+            overrides.write(self._ask, kind, name, new)

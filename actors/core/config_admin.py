@@ -67,15 +67,18 @@ def updated(kind: str, name: str | None) -> str:
     return f"Completed updating config for {kind[:-1]} {name}."
 
 
-def described(kind: str, name: str | None, entries: Iterable[ConfigEntry]) -> list[str]:
-    """A line for each override, by name (rule 2)."""
+def described(
+    kind: str, name: str | None, entries: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry] = ()
+) -> list[str]:
+    """A line for each override, by name (rule 2). `of_all` are a broker's that all brokers have."""
     source = {TOPICS: "DYNAMIC_TOPIC_CONFIG", BROKERS: "DYNAMIC_BROKER_CONFIG"}[kind]
-    if name is None:
-        source = "DYNAMIC_DEFAULT_BROKER_CONFIG"
+    said_of_all = dict(of_all)
     lines = []
     for key, value in sorted(entries):
-        places = [f"{source}:{key}={value}"]
-        server, default = FROM_SERVER.get(key, ("", "")) if kind == TOPICS else ("", "")
+        places = [f"{source}:{key}={value}"] if name is not None else []
+        if key in said_of_all:
+            places.append(f"DYNAMIC_DEFAULT_BROKER_CONFIG:{key}={said_of_all[key]}")
+        server, default = FROM_SERVER.get(key, ("", "")) if name is not None else ("", "")
         if server and key not in UNSAID:
             places.append(f"DEFAULT_CONFIG:{server}={default}")
         lines.append(f"  {key}={value} sensitive=false synonyms={{{', '.join(places)}}}")

@@ -65,7 +65,11 @@ def test_brokers_overrides_their_own_and_those_of_all(shell: Shell) -> None:
         "Default configs for brokers in the cluster are:\n"
         f"  {unclean}=true sensitive=false synonyms={{DYNAMIC_DEFAULT_BROKER_CONFIG:{unclean}=true}}\n",
     )
-    assert shell.run(f"--alter {own} --delete-config {rate}")[0] == 0
+    assert shell.run(f"--alter {own} --add-config {unclean}=false")[0] == 0
+    places = f"DYNAMIC_BROKER_CONFIG:{unclean}=false, DYNAMIC_DEFAULT_BROKER_CONFIG:{unclean}=true, DEFAULT_CONFIG:{unclean}=false"
+    told = shell.run("--describe --broker 0")[1].splitlines()
+    assert told[2] == f"  {unclean}=false sensitive=false synonyms={{{places}}}"
+    assert shell.run(f"--alter {own} --delete-config {rate},{unclean}")[0] == 0
     assert shell.run("--describe --broker 0") == (0, "Dynamic configs for broker 0 are:\n")
     assert shell.run("--describe --entity-type brokers --entity-default")[1].startswith("Default configs for brokers")
 

@@ -250,6 +250,8 @@ def test_our_commands_say_what_kafkas_tools_say(both: Both, tmp_path: Path) -> N
     topics = ("--topics-to-move-json-file", f"{files['topics']}.TOPIC")
     elected = ("--path-to-json-file", f"{files['elected']}.TOPIC")
     of_topic = ("--entity-type", "topics", "--entity-name", "TOPIC")
+    of_broker = ("--entity-type", "brokers", "--entity-name", "0")
+    of_all = ("--entity-type", "brokers", "--entity-default")
     for tool, command, *arguments in (
         (REASSIGN, "reassign-partitions", "--generate", "--broker-list", "0", *topics),
         (REASSIGN, "reassign-partitions", "--execute", *plan, "--throttle", "5000"),
@@ -257,6 +259,10 @@ def test_our_commands_say_what_kafkas_tools_say(both: Both, tmp_path: Path) -> N
         (ELECT, "leader-election", "--election-type", "preferred", *elected),
         (CONFIGS, "configs", "--alter", *of_topic, "--add-config", "cleanup.policy=[compact,delete],flush.ms=5"),
         (CONFIGS, "configs", "--describe", *of_topic),
+        (CONFIGS, "configs", "--alter", *of_all, "--add-config", f"{UNCLEAN}=true,{THROTTLE}=7000"),
+        (CONFIGS, "configs", "--alter", *of_broker, "--add-config", f"{UNCLEAN}=false,{THROTTLE}=5000"),
+        (CONFIGS, "configs", "--describe", *of_broker),
+        (CONFIGS, "configs", "--describe", *of_all),
     ):
         said = both.theirs(tool, *(each.replace("TOPIC", "kafkas") for each in arguments))
         for zookeeper in both.zookeepers:

@@ -1,0 +1,30 @@
+"""Overrides of topics and brokers as the commands read and write them in ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.cli.app import Failed
+from actors.core.config_admin import BROKERS, TOPICS
+from messages.cluster import ConfigEntry
+from messages.zookeeper import GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig, SetTopicConfig
+
+Overrides = tuple[ConfigEntry, ...]
+
+
+def read(ask: Callable[[Any], Any], kind: str, name: str) -> Overrides:
+    """The overrides of a topic or a broker (TOPICS, BROKERS). Failed where nobody can read them."""
+    if kind == TOPICS:
+        (config,) = ask(GetTopicConfigs((name,))).topics
+    else:
+        (config,) = ask(GetBrokerConfigs((name,))).brokers
+    if not config.readable:
+        raise Failed(f"the overrides of {kind[:-1]} {name} cannot be read: what stands there is no JSON")
+    entries: Overrides = config.entries
+    return entries
+
+
+def write(ask: Callable[[Any], Any], kind: str, name: str, overrides: Overrides) -> None:
+    """Put these in the place of what there is; every node is notified."""
+    ask({TOPICS: SetTopicConfig, BROKERS: SetBrokerConfig}[kind](name, overrides))
