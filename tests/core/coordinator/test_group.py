@@ -560,6 +560,15 @@ def test_a_static_member_that_comes_back_takes_its_part_without_a_rebalance(inst
     assert life.group.leader == ("m3" if instance == "a" else "m1")
 
 
+@pytest.mark.parametrize(("state", "code"), [(EMPTY, UNKNOWN_MEMBER_ID), (DEAD, COORDINATOR_NOT_AVAILABLE)])
+def test_a_static_member_takes_no_place_where_nobody_may_have_one(state: GroupState, code: int) -> None:
+    """No life leads there, for such a group knows nobody: the cells are what its tables say all the same."""
+    life = static()
+    life.group.state = state
+    assert life.joined(life.join(instance="a", version=5)).error_code == code
+    assert (list(life.group.members), life.stores) == (["m1", "m2"], [])
+
+
 def test_a_static_member_that_the_log_does_not_take_is_who_it_was() -> None:
     life = static()
     life.log = NOT_ENOUGH_REPLICAS
