@@ -309,14 +309,14 @@ def _metadata_is_zookeepers(law: Checker, change: Answered) -> Iterator[str]:
 
 
 def _roles_are_zookeepers(law: Checker, change: Rested) -> Iterator[str]:
+    roles: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+    for tp, state in law.states.items():
+        for replica in law.assigned.get(tp, Assigned(())).replicas:
+            roles.setdefault(replica, {})[tp] = state.leader, state.leader_epoch
     for node in _up(law):
         machine = law.cluster.machines[node].node
         hosted = [] if machine is None else machine.base.actors(PartitionActor)
-        true = {
-            tp: (state.leader, state.leader_epoch)
-            for tp, state in law.states.items()
-            if node in law.assigned.get(tp, Assigned(())).replicas
-        }
+        true = roles.get(node, {})
         known = {actor.known.partition: (actor.known.leader, actor.known.leader_epoch) for actor in hosted}
         # Who has a replica of what was moved elsewhere may still think so (`_disks_hold_what_they_should`).
         said = {tp: role for tp, role in known.items() if tp in true}
@@ -324,8 +324,12 @@ def _roles_are_zookeepers(law: Checker, change: Rested) -> Iterator[str]:
 
 
 def _disks_hold_what_they_should(law: Checker, change: Rested) -> Iterator[str]:
+    assigned: dict[int, set[TopicPartition]] = {}
+    for tp, each in law.assigned.items():
+        for replica in each.replicas:
+            assigned.setdefault(replica, set()).add(tp)
     for node in _up(law):
-        wanted = {tp for tp, assigned in law.assigned.items() if node in assigned.replicas}
+        wanted = assigned.get(node, set())
         held = set()
         for name in law.cluster.machines[node].disks.logs():
             topic, number, renamed = parse_name(name)
