@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from actors.cli.app import FAILED, Failed
 from actors.cli.display import console
-from actors.simulation.deeds import ADMIN, FAULTS, invent, unfit
+from actors.simulation.deeds import ADMIN, FAULTS, GROUPS, invent, unfit
 from actors.simulation.explore import explore
 from actors.simulation.run import Outcome, run
 from actors.simulation.schedule import BadSchedule, Schedule, parse
@@ -23,9 +23,9 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     if value == "none":
         return ()
     parts = tuple(part.strip() for part in value.split(","))
-    unknown = [part for part in parts if part not in (*FAULTS, ADMIN, "all")]
+    unknown = [part for part in parts if part not in (*FAULTS, ADMIN, GROUPS, "all")]
     if unknown:
-        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join((*FAULTS, ADMIN))}; all; none")
+        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join((*FAULTS, ADMIN, GROUPS))}; all; none")
     return (*(FAULTS if "all" in parts else ()), *(part for part in parts if part != "all"))
 
 
@@ -42,7 +42,8 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     default="all",
     show_default=True,
     callback=_faults,
-    help=f"Beside the operators' work: some of {','.join(FAULTS)}; all; none; {ADMIN} (what newer tools do).",
+    help=f"Beside the operators' work: some of {','.join(FAULTS)}; all; none; {ADMIN} (what newer tools do);"
+    f" {GROUPS} (who takes part in them).",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Producers write, readers read back.")
 @click.option("--validate/--no-validate", default=True, show_default=True, help="Actors look at their own state, too.")

@@ -19,6 +19,7 @@ from actors.controller.controller import ControllerActor
 from actors.node.assembly import Node
 from actors.runtime import DEAD_LETTER, Delivery, Effect
 from actors.simulation.cluster import Cluster
+from actors.simulation.members import Dealt
 from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
 from messages.partition import Replicate
@@ -150,10 +151,14 @@ class Rested:
 
 @attrs.frozen
 class Answered:
-    """As it rested, every node was asked for its metadata and every leader for its records: `metadata` and `read`."""
+    """As it rested, every node was asked for its metadata, every leader for its records, and every coordinator for its
+    groups: `metadata`, `read` and the groups of the cluster's `members`.
+    """
 
 
-Change = StateWritten | EpochWritten | Ordered | ControllerDeleted | Handled | Failed | Marked | Rested | Answered
+Change = (
+    StateWritten | EpochWritten | Ordered | ControllerDeleted | Handled | Failed | Marked | Dealt | Rested | Answered
+)
 
 
 @attrs.frozen
@@ -276,6 +281,10 @@ class Checker:
                     self.lapsed[broker] = self.cluster.machines[broker].node
                 elif op.kind == CREATE_EPHEMERAL:
                     self.registered[int(path.rpartition("/")[2])] = self.cluster.zookeeper.zxid
+
+    def dealt(self, change: Dealt) -> None:
+        """A member of a group was told its part."""
+        self._look(change)
 
     def at_rest(self, asked: bool = False) -> list[Violation]:
         """What is wrong with a cluster that should be at rest, and with what it answers where it was `asked`."""

@@ -27,6 +27,7 @@ from actors.runtime import Delivery, VirtualScheduler
 from actors.runtime.flight_recorder import FlightRecorder
 from actors.runtime.recorder import Recorder, Unrecorded
 from actors.simulation.disk import Disks
+from actors.simulation.members import Members
 from actors.simulation.wire import Wires
 from actors.simulation.zookeeper_link import ZOOKEEPER, ZooKeeperLink
 from messages.cluster import Endpoint
@@ -83,7 +84,8 @@ class Cluster:
     """`brokers` nodes, none of them started. `root` is a folder for their disks and traces.
 
     `settings` go to every node. `recorded`: each keeps a trace in `<root>/node-N/trace`. For reading: `machines`,
-    `zookeeper`, `wires`, `network`, `scheduler`. `observe` is called with a node's id and each of its deliveries.
+    `zookeeper`, `wires`, `network`, `scheduler`, `members`. `observe` is called with a node's id and each of its
+    deliveries.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Cluster:
         self._root = root
         self._observe = observe
         self._clients = 0
+        self.members = Members(self.ask, self.scheduler.call_later, range(brokers), seed + 2)
         for node_id in range(brokers):
             there = root / host_of(node_id)
             kept = Disks(there, disks, self.wall_ms, partial(self._hold_up, node_id))

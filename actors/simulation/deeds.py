@@ -49,6 +49,9 @@ WORK = "work"
 ADMIN = "admin"
 """Operators' work too, that newer tools ask of a node; done where one asks for it by name."""
 
+GROUPS = "groups"
+"""What members of consumer groups do; done where one asks for it by name."""
+
 Replicas = tuple[tuple[int, ...], ...]
 """Of each partition of a topic."""
 
@@ -314,6 +317,25 @@ def _configure_brokers(cluster: Cluster, entry: str) -> None:
     _alter(cluster, BROKER, "", entry)
 
 
+def _choose_member(chance: random.Random, known: Known) -> Chosen:
+    return f"g{chance.randrange(2)}", str(chance.randrange(4))
+
+
+def _join(cluster: Cluster, group: str, number: str) -> None:
+    """Somebody takes part in a consumer group from now on: beats, and commits."""
+    cluster.members.join(group, number)
+
+
+def _leave_group(cluster: Cluster, group: str, number: str) -> None:
+    """A member leaves its group."""
+    cluster.members.leave(group, number)
+
+
+def _fall_silent(cluster: Cluster, group: str, number: str) -> None:
+    """A member is heard of no more."""
+    cluster.members.leave(group, number, silently=True)
+
+
 def _nothing(chance: random.Random, known: Known) -> Chosen:
     return ()
 
@@ -544,6 +566,9 @@ KINDS: tuple[Kind, ...] = (
     Kind("ask-elect", ADMIN, 2, _choose_election, _ask_elect),
     Kind("ask-configure", ADMIN, 2, _choose_config, _ask_configure),
     Kind("configure-brokers", ADMIN, 2, _choose_broker_config, _configure_brokers),
+    Kind("join", GROUPS, 6, _choose_member, _join),
+    Kind("leave", GROUPS, 2, _choose_member, _leave_group),
+    Kind("fall-silent", GROUPS, 2, _choose_member, _fall_silent),
     Kind("put", WORK, 0, _never, _put),
     Kind("remove", WORK, 0, _never, _remove),
     Kind("roll", WORK, 2, _one, _leave, _start, (1.0, 10.0)),
@@ -615,7 +640,7 @@ def unfit(deed: Deed, brokers: int) -> str | None:
     return None
 
 
-FAULTS: tuple[str, ...] = tuple(dict.fromkeys(kind.part for kind in KINDS if kind.part not in (WORK, ADMIN)))
+FAULTS: tuple[str, ...] = tuple(dict.fromkeys(kind.part for kind in KINDS if kind.part not in (WORK, ADMIN, GROUPS)))
 """What goes wrong: the parts of the deeds that one asks for."""
 
 EVERY = 2.5

@@ -29,6 +29,7 @@ from actors.simulation.checker import (
     StateWritten,
 )
 from actors.simulation.cluster import UP
+from actors.simulation.members import PARTS, Dealt
 from actors.storage.log_directories import parse_name
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange
@@ -191,6 +192,17 @@ def _the_preferred_lead(law: Checker, change: Handled) -> Iterator[str]:
 def _no_handler_fails(law: Checker, change: Failed) -> Iterator[str]:
     if not change.error.startswith(FORESEEN):
         yield f"node {change.node}: {change.message}: {change.error}"
+
+
+def _one_generation_at_a_time(law: Checker, change: Dealt) -> Iterator[str]:
+    group, generation = change.group, change.generation
+    leader = group.leaders.setdefault(generation, change.leader)
+    if leader != change.leader:
+        yield f"generation {generation} of {group.name} was dealt out by {leader}, and by {change.leader}"
+    for part in change.parts:
+        owner = group.owners.setdefault((generation, part), change.member)
+        if owner != change.member:
+            yield f"part {part} of {group.name} is {owner}'s and {change.member}'s in generation {generation}"
 
 
 def _high_watermarks_only_rise(law: Checker, change: Marked) -> Iterator[str]:
@@ -361,6 +373,31 @@ def _nothing_acknowledged_is_lost(law: Checker, change: Answered) -> Iterator[st
                 )
 
 
+def _no_commit_is_lost(law: Checker, change: Answered) -> Iterator[str]:
+    for group in law.cluster.members.groups.values():
+        if group.fetched is None:
+            yield f"what {group.name} has committed cannot be read"
+        elif not law.power_failed:
+            for part, number in group.committed.items():
+                found = group.fetched.get(part)
+                if found != number and found not in group.unsure:
+                    yield f"{group.name} has committed {number} of part {part}, and {found} is read back"
+
+
+def _groups_hold_who_lives(law: Checker, change: Answered) -> Iterator[str]:
+    for group in law.cluster.members.groups.values():
+        said = group.described
+        living = sorted(member.id for member in group.living.values())
+        if said is None:
+            yield f"nobody says how {group.name} stands"
+        elif said.group_state not in (("Stable",) if living else ("Empty", "Dead")):
+            yield f"{group.name} is {said.group_state}; its living members are {living}"
+        elif sorted(member.member_id for member in said.members) != living:
+            yield f"{group.name} has members {[each.member_id for each in said.members]}; living are {living}"
+        elif living and sorted(part for member in group.living.values() for part in member.parts) != [*range(PARTS)]:
+            yield f"{group.name} is divided into { {each.id: each.parts for each in group.living.values()} }"
+
+
 def _replicas_are_equal(law: Checker, change: Rested) -> Iterator[str]:
     up = set(_up(law))
     for partition, state in law.states.items():
@@ -408,6 +445,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         _no_handler_fails,
     ),
     Invariant("high watermarks only rise", "broker.md 3.5", Marked, _high_watermarks_only_rise),
+    Invariant("one generation at a time", "broker.md 6.5", Dealt, _one_generation_at_a_time),
     Invariant("everybody is there", "controller.md 7.1, broker.md 7.2", Rested, _everybody_is_there),
     Invariant("the deleted is gone", "controller.md 6.1", Rested, _the_deleted_is_gone),
     Invariant("what can be led is led", "controller.md 3.2, 7.5", Rested, _what_can_be_led_is_led),
@@ -417,6 +455,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("the controller knows", "controller.md 7.2, trap T12", Rested, _the_controller_knows),
     Invariant("metadata are ZooKeeper's", "broker.md 3.9", Answered, _metadata_is_zookeepers),
     Invariant("nothing acknowledged is lost", "broker.md 3.5, 3.6", Answered, _nothing_acknowledged_is_lost),
+    Invariant("no commit is lost", "broker.md 6.5", Answered, _no_commit_is_lost),
+    Invariant("groups hold who lives", "broker.md 6.5", Answered, _groups_hold_who_lives),
     Invariant("replicas are equal", "broker.md 4.4, 4.5", Rested, _replicas_are_equal),
     Invariant("disks hold what they should", "broker.md 2.2, 5.1", Rested, _disks_hold_what_they_should),
 )

@@ -43,6 +43,8 @@ SETTINGS = {
     "request_timeout_ms": 10_000,
     "replica_socket_timeout_ms": 4_000_000,
     "log_segment_delete_delay_ms": 10_000,
+    "offsets_topic_num_partitions": 4,
+    "group_initial_rebalance_delay_ms": 500,
 }
 """What makes more happen in a second than Kafka's defaults, and nothing that is not allowed to."""
 
@@ -107,6 +109,7 @@ class _Run:
             steady=schedule.steady,
         )
         self.story = None if story is None else Story(checker, story)
+        self.cluster.members.tell = checker.dealt
         self.cluster.zookeeper.observers.append(checker.transaction)
         if self.story is not None:
             self.cluster.zookeeper.observers.append(self.story.transaction)
@@ -181,6 +184,7 @@ class _Run:
     def _rest(self) -> None:
         """End every fault, leave the cluster alone, and look at it (rule 2)."""
         cluster, checker, clients = self.cluster, self.checker, self._clients
+        cluster.members.committing = False
         if clients is not None:
             clients.rest()
         while self._undo:
@@ -197,6 +201,7 @@ class _Run:
             asking = cluster.now + LOOKS > ends or not checker.at_rest()
             if asking:
                 self._ask_for_metadata()
+                cluster.members.read_back()
                 if clients is not None:
                     clients.read_back()
             if cluster.run_until(lambda: checker.violations, LOOKS):
@@ -204,6 +209,7 @@ class _Run:
             found = checker.at_rest(asking)
             wrong = found or wrong
             if asking and not found:
+                cluster.members.committing = True
                 if clients is not None:
                     clients.go()
                 return

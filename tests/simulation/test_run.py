@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,9 @@ import pytest
 from actors.node.node import NodeActor
 from actors.runtime.replayer import replay_directory
 from actors.simulation.checker import Acknowledged, Answered, Checker
-from actors.simulation.deeds import FAULTS, invent
+from actors.simulation.deeds import FAULTS, GROUPS, invent
 from actors.simulation.invariants import INVARIANTS, Invariant
+from actors.simulation.members import Dealt, Group
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 
@@ -158,7 +159,50 @@ def test_what_was_acknowledged_and_is_not_there_is_told() -> None:
     assert outcome.violation is not None and outcome.violation.invariant == "nothing acknowledged is lost"
 
 
+GROUP = parse("""
+    brokers 3
+    duration 20
+    1 join g 0
+    1 join g 1
+    9 kill 0 for 5
+    12 leave g 0
+    """)
+"""A group that is two, and then one, of whose commits the checker asks at the end."""
+
+
+def seen_groups(forge: Callable[[Group], None]) -> str | None:
+    """What the group breaks when its members remember it otherwise, just before they are looked at."""
+
+    def look(law: Checker, change: Answered) -> Iterator[str]:
+        forge(law.cluster.members.groups["g"])
+        yield from ()
+
+    outcome = run(GROUP, invariants=(Invariant("forged", "this test", Answered, look), *INVARIANTS))
+    return None if outcome.violation is None else outcome.violation.invariant
+
+
+def test_groups_live_through_a_coordinators_death_and_what_is_wrong_with_one_is_told() -> None:
+    def lose_a_commit(group: Group) -> None:
+        assert sorted(group.committed) == [0, 1, 2, 3] and group.last > 5
+        group.committed[0] += 1000
+
+    def lose_a_member(group: Group) -> None:
+        group.living["1"].id = "somebody"
+
+    assert seen_groups(lambda group: None) is None
+    assert seen_groups(lose_a_commit) == "no commit is lost"
+    assert seen_groups(lose_a_member) == "groups hold who lives"
+
+
+def test_a_part_that_two_members_have_and_a_generation_that_is_dealt_out_twice_are_told() -> None:
+    [row] = [row for row in INVARIANTS if row.on is Dealt]
+    law, group = Checker(INVARIANTS), Group("g")
+    assert not [*row.check(law, Dealt(group, 1, "a", "a", (0, 1))), *row.check(law, Dealt(group, 1, "a", "b", (2,)))]
+    assert list(row.check(law, Dealt(group, 1, "a", "b", (1,)))) == ["part 1 of g is a's and b's in generation 1"]
+    assert list(row.check(law, Dealt(group, 1, "b", "b", (2,)))) == ["generation 1 of g was dealt out by a, and by b"]
+
+
 def test_every_fault_has_a_run_of_its_own() -> None:
-    for fault in FAULTS:
+    for fault in (*FAULTS, GROUPS):
         outcome = run(invent(11, duration=30.0, faults=(fault,)))
         assert outcome.violation is None, f"{outcome.violation}\n{outcome.schedule.text()}"

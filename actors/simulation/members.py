@@ -1,0 +1,270 @@
+"""Members of consumer groups: they join, deal out, beat, commit and leave while everything goes on.
+
+Rule 1: a member asks as Kafka's clients do: who coordinates, to join, for its part; then it beats and commits in turns.
+        What it is refused sends it back as far as a client goes.
+Rule 2: what a group divides are partitions of the groups' own topic, for nobody deletes that; its leader deals them out
+        in the order of the members' ids.
+Rule 3: what a group commits is a number larger than all before: so what is read back says when it was committed. A
+        commit that nobody has acknowledged may be there or not, and may arrive after a later one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+
+from actors.core.topic_name import GROUP_METADATA
+from messages.cluster import TopicPartition
+from messages.errors import (
+    ILLEGAL_GENERATION,
+    MEMBER_ID_REQUIRED,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
+from messages.group_requests import (
+    NO_GENERATION,
+    NO_MEMBER,
+    CommittedPartition,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinProtocol,
+    LeaveGroupRequest,
+    LeavingMember,
+    MemberAssignment,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from messages.vocabulary import Message
+
+PARTS = 4
+"""What a group divides: the first partitions of its topic."""
+
+EVERY = 1.0
+"""Seconds between two beats, and from a refusal to the next try."""
+
+SESSION_MS, REBALANCE_MS = 6_000, 10_000
+
+PATIENCE = 12.0
+"""Seconds that a member waits for an answer: a rebalance may take its time."""
+
+NO_ANSWER = -1
+"""In the place of an error."""
+
+Tell = Callable[[Message | None], None]
+Ask = Callable[[int, Message, Tell, float], None]
+"""Ask a node, with so many seconds for the answer (`Cluster.ask`)."""
+
+
+@attrs.frozen
+class Dealt:
+    """A member was told its part of a generation, of which the coordinator had told it the leader."""
+
+    group: Group
+    generation: int
+    leader: str
+    member: str
+    parts: tuple[int, ...]
+
+
+@attrs.define(eq=False)
+class Group:
+    """A group as its members have seen it, and as its coordinator last told it."""
+
+    name: str
+    living: dict[str, Member] = attrs.field(factory=dict)
+    committed: dict[int, int] = attrs.field(factory=dict)
+    """Part -> the last number that was acknowledged."""
+    unsure: set[int] = attrs.field(factory=set)
+    """Numbers that may have been committed."""
+    last: int = 0
+    """The last number."""
+    leaders: dict[int, str] = attrs.field(factory=dict)
+    """By generation."""
+    owners: dict[tuple[int, int], str] = attrs.field(factory=dict)
+    """By generation and part."""
+    fetched: dict[int, int] | None = None
+    described: DescribedGroup | None = None
+
+
+class Members:
+    """All who take part in groups of a cluster. `tell` is called with each Dealt."""
+
+    def __init__(
+        self, ask: Ask, call_later: Callable[[float, Callable[[], None]], Any], nodes: Sequence[int], seed: int
+    ) -> None:
+        self.tell: Callable[[Dealt], None] = lambda dealt: None
+        self.groups: dict[str, Group] = {}
+        self.committing = True
+        """Whether members commit, beside their beats."""
+        self.ask = ask
+        self.call_later = call_later
+        self._chance = random.Random(seed)
+        self._nodes = nodes
+
+    def join(self, group: str, number: str) -> None:
+        """A member of this number takes part from now on, where it does not."""
+        there = self.groups.setdefault(group, Group(group))
+        if number not in there.living:
+            there.living[number] = member = Member(self, there)
+            member.find()
+
+    def leave(self, group: str, number: str, silently: bool = False) -> None:
+        """It takes part no longer, and says so, or does not."""
+        there = self.groups.get(group)
+        member = None if there is None else there.living.pop(number, None)
+        if member is not None:
+            member.end(silently)
+
+    def read_back(self) -> None:
+        """Ask the coordinators how their groups stand, and what they have committed."""
+        for group in self.groups.values():
+            group.fetched = group.described = None
+            self.coordinator(group, partial(self._read_from, group))
+
+    def coordinator(self, group: Group, tell: Tell) -> None:
+        """Ask some node who coordinates a group."""
+        self.ask(self._chance.choice(self._nodes), FindCoordinatorRequest(2, group.name), tell, PATIENCE)
+
+    def _read_from(self, group: Group, response: Message | None) -> None:
+        if isinstance(response, FindCoordinatorResponse) and response.error_code == NONE:
+            node = response.node_id
+            self.ask(node, OffsetFetchRequest(5, group.name, None), partial(_fetched, group), PATIENCE)
+            self.ask(node, DescribeGroupsRequest(4, (group.name,)), partial(_described, group), PATIENCE)
+
+
+def _fetched(group: Group, response: Message | None) -> None:
+    if isinstance(response, OffsetFetchResponse) and response.error_code == NONE:
+        group.fetched = {each.partition.partition: each.committed_offset for each in response.partitions}
+
+
+def _described(group: Group, response: Message | None) -> None:
+    if isinstance(response, DescribeGroupsResponse) and response.groups[0].error_code == NONE:
+        group.described = response.groups[0]
+
+
+class Member:
+    """One member: what it is to ask next depends on the last answer."""
+
+    def __init__(self, members: Members, group: Group) -> None:
+        self.id = NO_MEMBER
+        self.parts: tuple[int, ...] = ()
+        """What it was told to be its part, while it takes that for true."""
+        self._members = members
+        self._group = group
+        self._generation = NO_GENERATION
+        self._leader = NO_MEMBER
+        self._coordinator = -1
+        self._over = False
+
+    def find(self) -> None:
+        """Begin: who coordinates?"""
+        self._members.coordinator(self._group, self._unless_over(self._found))
+
+    def end(self, silently: bool) -> None:
+        """Take part no longer."""
+        self._over = True
+        if not silently and self.id != NO_MEMBER:
+            leaving = LeaveGroupRequest(3, self._group.name, (LeavingMember(self.id),))
+            self._members.ask(self._coordinator, leaving, lambda response: None, PATIENCE)
+
+    def _found(self, response: Message | None) -> None:
+        if isinstance(response, FindCoordinatorResponse) and response.error_code == NONE:
+            self._coordinator = response.node_id
+            self._join()
+        else:
+            self._refused(NO_ANSWER)
+
+    def _join(self) -> None:
+        self.parts = ()
+        protocols = (JoinProtocol("range", b""),)
+        group = self._group.name
+        self._ask(JoinGroupRequest(5, group, SESSION_MS, self.id, "consumer", protocols, REBALANCE_MS), self._joined)
+
+    def _joined(self, response: Message | None) -> None:
+        if not isinstance(response, JoinGroupResponse):
+            self._refused(NO_ANSWER)
+        elif response.error_code == MEMBER_ID_REQUIRED:
+            self.id = response.member_id
+            self._join()
+        elif response.error_code != NONE:
+            self._refused(response.error_code)
+        else:
+            self.id, self._generation, self._leader = response.member_id, response.generation_id, response.leader
+            ids = sorted(each.member_id for each in response.members)
+            dealt = tuple(MemberAssignment(id, bytes(range(place, PARTS, len(ids)))) for place, id in enumerate(ids))
+            self._ask(SyncGroupRequest(3, self._group.name, self._generation, self.id, dealt), self._synced)
+
+    def _synced(self, response: Any) -> None:
+        if isinstance(response, SyncGroupResponse) and response.error_code == NONE:
+            self.parts = tuple(response.assignment)
+            self._members.tell(Dealt(self._group, self._generation, self._leader, self.id, self.parts))
+            self._later(self._beat)
+        else:
+            self._refused(NO_ANSWER if response is None else response.error_code)
+
+    def _beat(self) -> None:
+        self._ask(HeartbeatRequest(3, self._group.name, self._generation, self.id), self._beaten)
+
+    def _beaten(self, response: Any) -> None:
+        if response is None or response.error_code != NONE:
+            self._refused(NO_ANSWER if response is None else response.error_code)
+        elif self._members.committing and self.parts:
+            self._commit()
+        else:
+            self._later(self._beat)
+
+    def _commit(self) -> None:
+        group = self._group
+        group.last += 1
+        group.unsure.add(group.last)
+        parts = tuple(CommittedPartition(TopicPartition(GROUP_METADATA, part), group.last) for part in self.parts)
+        request = OffsetCommitRequest(7, group.name, self._generation, self.id, parts)
+        self._ask(request, partial(self._committed, group.last))
+
+    def _committed(self, number: int, response: Message | None) -> None:
+        if not isinstance(response, OffsetCommitResponse):
+            self._refused(NO_ANSWER)
+            return
+        committed, refused = self._group.committed, NONE
+        for each in response.partitions:
+            part = each.partition.partition
+            if each.error_code == NONE:
+                committed[part] = max(number, committed.get(part, 0))
+            else:
+                refused = each.error_code
+        if refused != NONE:
+            self._refused(refused)
+        else:
+            self._group.unsure.discard(number)
+            self._later(self._beat)
+
+    def _refused(self, error: int) -> None:
+        """Back to where a client goes back to (rule 1)."""
+        if error == UNKNOWN_MEMBER_ID:
+            self.id = NO_MEMBER
+        stays = error in (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS)
+        self._later(self._join if stays else self.find)
+
+    def _ask(self, request: Message, tell: Tell) -> None:
+        self._members.ask(self._coordinator, request, self._unless_over(tell), PATIENCE)
+
+    def _later(self, step: Callable[[], None]) -> None:
+        self._members.call_later(EVERY, lambda: None if self._over else step())
+
+    def _unless_over(self, tell: Tell) -> Tell:
+        return lambda response: None if self._over else tell(response)
