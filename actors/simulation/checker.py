@@ -20,6 +20,7 @@ from actors.node.assembly import Node
 from actors.runtime import DEAD_LETTER, Delivery, Effect
 from actors.simulation.cluster import Cluster
 from actors.simulation.members import Dealt
+from actors.simulation.moves import Moved, Moves
 from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
 from messages.partition import Replicate
@@ -157,7 +158,17 @@ class Answered:
 
 
 Change = (
-    StateWritten | EpochWritten | Ordered | ControllerDeleted | Handled | Failed | Marked | Dealt | Rested | Answered
+    StateWritten
+    | EpochWritten
+    | Ordered
+    | ControllerDeleted
+    | Handled
+    | Failed
+    | Marked
+    | Moved
+    | Dealt
+    | Rested
+    | Answered
 )
 
 
@@ -214,6 +225,7 @@ class Checker:
         self.announced: dict[tuple[int, int], tuple[int, ...]] = {}
         """Which brokers live, as each node's controller last told each broker, by the broker's epoch."""
         self._begun: dict[int, Handled] = {}
+        self._moves = Moves()
         self.power_failed = False
         """Whether a machine has lost what was not durable."""
         self.filled: dict[str, None] = {}
@@ -300,6 +312,10 @@ class Checker:
     def _controlled(self, node: int, delivery: Delivery) -> None:
         """A controller got an event, or one of its channels a request."""
         message = delivery.message
+        controller = getattr(delivery.receiver, "actor", None)
+        if isinstance(controller, ControllerActor):
+            for moved in self._moves.made(node, controller, self.born):
+                self._look(moved)
         if isinstance(message, UpdateMetadataRequest):
             self.announced[node, message.broker_epoch] = tuple(broker.id for broker in message.live_brokers)
         event = message.payload if isinstance(message, WakeupMessage) else message

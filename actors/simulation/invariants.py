@@ -30,6 +30,7 @@ from actors.simulation.checker import (
 )
 from actors.simulation.cluster import UP
 from actors.simulation.members import PARTS, Dealt
+from actors.simulation.moves import LEGAL, Moved
 from actors.storage.log_directories import parse_name
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange
@@ -187,6 +188,13 @@ def _the_preferred_lead(law: Checker, change: Handled) -> Iterator[str]:
                 could = broker in state.isr and written is not None and broker in written.isr
                 if untouched and could and context.is_online(broker, partition):
                     yield f"controller {change.node} left {partition} to {state.leader}, though {broker} could lead it"
+
+
+def _legal_moves_only(law: Checker, change: Moved) -> Iterator[str]:
+    for partition, before in change.before.items():
+        if before not in LEGAL[change.target]:
+            what = partition if change.broker is None else f"replica {change.broker} of {partition}"
+            yield f"controller {change.node} moved {what} from {before.value} to {change.target.value}"
 
 
 def _no_handler_fails(law: Checker, change: Failed) -> Iterator[str]:
@@ -435,6 +443,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         ControllerDeleted,
         _nobody_deletes_anothers_controller,
     ),
+    Invariant("legal moves only", "controller.md 3.1, 3.3", Moved, _legal_moves_only),
     Invariant("who lives is known", "controller.md 7.5, KAFKA-13225", Handled, _who_lives_is_known),
     Invariant("the preferred lead", "controller.md 7.6, KAFKA-10149", Handled, _the_preferred_lead),
     Invariant("what is told never goes back", "controller.md 5, KAFKA-9212", Ordered, _what_is_told_never_goes_back),

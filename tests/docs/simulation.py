@@ -20,6 +20,7 @@ WHEN = {
     "Handled": "a controller has dealt with it",
     "Failed": "a handler fails",
     "Marked": "a high watermark moves",
+    "Moved": "a controller moves partitions or replicas",
     "Dealt": "a member of a group is told its part",
     "Rested": "the cluster was left alone",
     "Answered": "the cluster was left alone, and asked",

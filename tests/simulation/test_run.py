@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from actors.core.controller.states import State, Table
 from actors.node.node import NodeActor
 from actors.runtime.replayer import replay_directory
 from actors.simulation.checker import Acknowledged, Answered, Checker
@@ -206,3 +208,20 @@ def test_every_fault_has_a_run_of_its_own() -> None:
     for fault in (*FAULTS, GROUPS):
         outcome = run(invent(11, duration=30.0, faults=(fault,)))
         assert outcome.violation is None, f"{outcome.violation}\n{outcome.schedule.text()}"
+
+
+def test_an_illegal_move_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no row of a table moves is moved all the same: so what was deleted goes online when a disk fails."""
+    right = Table.sort
+
+    def sort(self: Table, target: State, subjects: Any, states: Any, illegal: Any) -> list[Any]:
+        refused: dict[Any, State] = {}
+        rows = right(self, target, subjects, states, refused)
+        return [*rows, (self.into(target)[-1], list(refused))] if refused else rows
+
+    schedule = parse("brokers 3\nduration 10\nsteady yes\n2 create a 2 1,2\n4 break 2 0 for 3\n4 delete a")
+    assert run(schedule).violation is None
+    monkeypatch.setattr(Table, "sort", sort)
+    violation = run(schedule).violation
+    assert violation is not None and violation.invariant == "legal moves only"
+    assert "from ReplicaDeletionSuccessful to OnlineReplica" in violation.text

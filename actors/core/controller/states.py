@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -111,13 +111,18 @@ class Table:
         return tuple(state for row in self.into(target) for state in row.previous)
 
 
-class _Call(NamedTuple):
-    """Partitions that were to move, or their replicas on a broker, and which of them did not."""
+class Call(NamedTuple):
+    """Partitions that were to move, or their replicas on a broker, and which of them did not; `n` counts the calls."""
 
+    n: int
     target: State
     broker_id: int | None
     partitions: Sequence[TopicPartition]
     unmoved: tuple[Collection[TopicPartition], ...]
+
+    def moved(self) -> Iterator[TopicPartition]:
+        """Those that did."""
+        return (each for each in self.partitions if not any(each in unmoved for unmoved in self.unmoved))
 
 
 class History:
@@ -132,7 +137,9 @@ class History:
     """So many illegal moves of a call are told one by one."""
 
     def __init__(self) -> None:
-        self._calls: deque[_Call] = deque(maxlen=self.CALLS)
+        self.last = 0
+        """How many calls there were."""
+        self._calls: deque[Call] = deque(maxlen=self.CALLS)
 
     def moved(
         self,
@@ -143,7 +150,12 @@ class History:
     ) -> None:
         """These partitions, or their replicas on a broker, moved to `target`, but for those unmoved."""
         if partitions:
-            self._calls.append(_Call(target, broker_id, partitions, unmoved))
+            self.last += 1
+            self._calls.append(Call(self.last, target, broker_id, partitions, unmoved))
+
+    def since(self, n: int) -> Iterator[Call]:
+        """The calls after the n-th, as far as they are known."""
+        return (call for call in self._calls if call.n > n)
 
     def of(self, partition: TopicPartition, broker_id: int | None = None) -> str:
         """The last moves of a partition, or of its replica on a broker, oldest first."""
