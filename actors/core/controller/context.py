@@ -5,13 +5,15 @@ Rule 2: collections that are iterated are dicts, in the order in which things we
         would differ between two runs. Sets here answer "is it in?" only.
 Rule 3: a removed topic leaves nothing behind, no states either (trap T12: Kafka's linger, and meet a re-created topic).
 Rule 4: the number of offline partitions is counted at the moves, except for topics whose deletion has started.
-Rule 5: which partitions are led by another than their preferred replica is kept where leaderships and assignments are.
+Rule 5: which partitions are led by another than their preferred replica, and of which topics they are, is kept where
+        leaderships and assignments are: what of them counts is asked before and after every event.
 Rule 6: what brokers were last told of a partition is kept with the leadership and assignment that it says, which are
         replaced and never changed: whoever finds the same two has found what to tell (`batch`, rule 5).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -53,6 +55,12 @@ class BrokerEndpointNotAvailable(Exception):
 def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
     """The replicas after the reassignment under way; all where there is none (controller.md 7.7)."""
     return tuple(r for r in assignment.replicas if r not in assignment.removing)
+
+
+def without(assignment: ReplicaAssignment, broker_id: int) -> ReplicaAssignment:
+    """The assignment less one replica, wherever it stands."""
+    parts = (assignment.replicas, assignment.adding, assignment.removing)
+    return ReplicaAssignment(*[tuple([r for r in part if r != broker_id]) for part in parts])
 
 
 def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
@@ -109,6 +117,7 @@ class ControllerContext:
         self.hosted: dict[int, dict[TopicPartition, None]] = {}
         self.leadership: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self.astray: dict[TopicPartition, None] = {}
+        self.astray_of: Counter[str] = Counter()
         self.last_roles: dict[
             TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment, bool, LeaderAndIsrPartitionState]
         ] = {}
@@ -289,7 +298,7 @@ class ControllerContext:
             for offline in self.offline_dirs.values():
                 offline.pop(partition, None)
             self.leadership.pop(partition, None)
-            self.astray.pop(partition, None)
+            self._stray(partition, False)
             self.last_roles.pop(partition, None)
             self.last_metadata.pop(partition, None)
             self.leaderless.pop(partition, None)
@@ -307,6 +316,7 @@ class ControllerContext:
                 self.remove_partitions(part)
                 yield from pauses.after(len(part))
             self.topics.pop(topic, None)
+            self.astray_of.pop(topic, None)
 
     # ------------------------------------------------------------------------------------------------------- states
 
@@ -344,16 +354,19 @@ class ControllerContext:
     def _compare(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
         """Keep rule 5."""
         assignment = self.assignments.get(partition, NO_ASSIGNMENT)
-        if is_astray(assignment, state):
-            self.astray[partition] = None
-        else:
-            self.astray.pop(partition, None)
+        self._stray(partition, is_astray(assignment, state))
+
+    def _stray(self, partition: TopicPartition, astray: bool) -> None:
+        if astray is not (partition in self.astray):
+            self.astray_of[partition.topic] += 1 if astray else -1
+            if astray:
+                self.astray[partition] = None
+            else:
+                del self.astray[partition]
 
     def imbalance(self) -> int:
         """How many partitions are led by another than their preferred replica; topics that are queued do not count."""
-        if not self.queued:
-            return len(self.astray)
-        return sum(partition.topic not in self.queued for partition in self.astray)
+        return len(self.astray) - sum(self.astray_of[topic] for topic in self.deletions.queued)
 
     # ------------------------------------------------------------------------------------------------------- deletions
 

@@ -179,7 +179,8 @@ def _move_replicas(context: ControllerContext, step: MoveReplicas, astray: dict[
     target = ReplicaState(step.state)
     moving: ReplicasByBroker = {}
     yield from in_slices(lambda part: by_broker(part, moving), step.replicas)
-    yield from move_replicas(context, moving, target)
+    if (yield from move_replicas(context, moving, target)) == sum(map(len, moving.values())):
+        return
     for broker_id, partitions in moving.items():
         states = context.replica_states[broker_id]
         there = partial(_stands_in, states, (target,))

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from actors.core.controller.batch import RequestBatch
-from actors.core.controller.context import ControllerContext, ReplicasByBroker
+from actors.core.controller.context import ControllerContext, ReplicasByBroker, without
 from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
 from actors.core.controller.slicing import MOVES, Pauses, sliced
 from actors.core.controller.states import ReplicaState, Row, State, Table
@@ -204,15 +204,7 @@ def forget(step: Step) -> Flow[None]:
     """Take it out of the assignment in memory and forget it."""
     context, broker_id = step.context, step.broker_id
     for partition in step.partitions:
-        assignment = context.assignment(partition)
-        context.set_assignment(
-            partition,
-            ReplicaAssignment(
-                tuple(r for r in assignment.replicas if r != broker_id),
-                tuple(r for r in assignment.adding if r != broker_id),
-                tuple(r for r in assignment.removing if r != broker_id),
-            ),
-        )
+        context.set_assignment(partition, without(context.assignment(partition), broker_id))
         step.states.pop(partition, None)
     yield from ()
 

@@ -70,7 +70,7 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
     deletion with it (trap T6). The broker may have come back meanwhile, which another request has heeded.
     """
     broker_id = event.broker_id
-    codes = {error.partition: error.error_code for error in event.response.partition_errors}
+    wrong = {error.partition for error in event.response.partition_errors if error.error_code != NONE}
     states = context.replica_states.get(broker_id, {})
     concerned = yield from chosen(
         lambda tp: (
@@ -78,11 +78,11 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
         ),
         event.deleted,
     )
-    failed = yield from chosen(lambda tp: (event.error_code or codes.get(tp, NONE)) != NONE, concerned)
+    failed = concerned if event.error_code else [tp for tp in concerned if tp in wrong]
     if failed:
         log.error("%s broker %d could not delete its replicas of %d partitions", context.tag, broker_id, len(failed))
         yield from deletion_plan.fail(context, {broker_id: failed})
-    deleted = yield from chosen(lambda tp: (event.error_code or codes.get(tp, NONE)) == NONE, concerned)
+    deleted = [] if event.error_code else [tp for tp in concerned if tp not in wrong]
     if deleted:
         yield from deletion_plan.complete(context, {broker_id: deleted})
 

@@ -6,6 +6,8 @@ an event was dropped that nobody foresaw to fail.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from actors.core.controller.context import ControllerContext, is_astray
 from actors.core.controller.states import PartitionState
 from messages.conversation import Flow, ask
@@ -43,7 +45,7 @@ def inconsistencies(context: ControllerContext) -> list[str]:
         found.append("the index of leaderless partitions is wrong")
     led = context.leadership.items()
     astray = {tp for tp, state in led if is_astray(context.assignment(tp), state)}
-    if astray != set(context.astray):
+    if astray != set(context.astray) or Counter(tp.topic for tp in astray) != +context.astray_of:
         found.append("the index of partitions that are led by another than their preferred replica is wrong")
     offline = [
         tp
