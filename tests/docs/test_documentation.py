@@ -40,6 +40,24 @@ def test_the_catalogue_is_that_of_the_code() -> None:
     assert catalogue.FILE.read_text(encoding="utf-8") == catalogue.document(), "run `make docs`"
 
 
+def drawn(text: str) -> set[str]:
+    """What the drawings of actors.md 2 name like a class."""
+    drawings = text.partition("\n## 2. ")[2].partition("\n## 3. ")[0]
+    return {name for line in re.findall(r"(?m)^    .*$", drawings) for name in re.findall(r"\b[A-Z][A-Za-z]+\b", line)}
+
+
+def test_the_drawings_of_who_sends_what_name_what_there_is() -> None:
+    """Actors and messages by their classes, clients' requests as their APIs are called."""
+    classes = {name for file in sources() for name in re.findall(r"(?m)^class (\w+)", file.read_text(encoding="utf-8"))}
+    names = drawn(TEXTS["actors.md"])
+    assert len(names) > 40
+    assert {name for name in names if not {name, f"{name}Request"} & classes} == {"ZooKeeper"}
+    assert drawn("\n## 2. X\n\n    PartitionActor <- WatchLog\n\n## 3. Y\n\n    Other") == {
+        "PartitionActor",
+        "WatchLog",
+    }
+
+
 def test_pages_have_names_of_their_own() -> None:
     assert len(TEXTS) == len(PAGES)
 
