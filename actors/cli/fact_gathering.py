@@ -32,6 +32,7 @@ from actors.cli.trace_facts import (
     Waiting,
     Written,
 )
+from actors.core.controller.events import REQUESTS
 from actors.core.controller.gauges import EVENT_TIME, EVENT_WAIT
 from messages import events
 from messages.cluster import TopicPartition
@@ -437,11 +438,12 @@ _LOG_END = {"open": 1, "append": 4, "replicate": 1, "truncate": 1, "restart": 1}
 """Where the result of a call of the port "logs" says where the log ends now."""
 
 _ANY = re.compile(b"")
+_ANSWERED = "|".join(f'"{request.__name__.removesuffix("Request")}Response"' for request in REQUESTS)
 _TAKEN: dict[str, tuple[re.Pattern[bytes], Callable[[_Pass, Place, Record, Any], None]]] = {
     "Samples": (re.compile(EVENT_TIME.encode()), _Pass.samples),
     "Ask": (_ANY, _Pass.ask),
     "Answer": (_ANY, _Pass.answer),
-    "ClientResponse": (_ANY, _Pass.response),
+    "ClientResponse": (re.compile(_ANSWERED.encode()), _Pass.response),
     "StartChannel": (_ANY, _Pass.channel),
     "LeaderAndIsrPart": (_ANY, _Pass.part),
     "LeaderAndIsrRequest": (_ANY, _Pass.ordered),
