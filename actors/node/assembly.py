@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from thespian.actors import ActorAddress
@@ -132,7 +133,8 @@ class Node:
         self._process = base.outsider("process", self._told)
         self._store_gateway = StoreGateway(base, store, self._process)
         self._actor: ActorAddress | None = None
-        self._disk, self._logs = DiskPort(), LogsPort(TimePort().wall_ms, self.listener.region_from)
+        flusher = ThreadPoolExecutor(1, "fsync")
+        self._disk, self._logs = DiskPort(), LogsPort(TimePort().wall_ms, self.listener.region_from, flusher)
         self._watch_metrics()
 
     async def start(self) -> None:

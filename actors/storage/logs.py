@@ -11,7 +11,9 @@ Rule 2: checkpoints are written when they are due and something changed, never f
 Rule 3: the marker of a clean stop is taken away at the start. It is written when every log of the directory was closed
         in order: those that were opened now, and those that nobody opened by the marker that was there.
 Rule 4: files of segments that were dropped are removed at the next look for old ones.
-Rule 5: a directory that failed is written to no more: it gets no checkpoint, and no marker of a clean stop. What one
+Rule 5: complete segments are made durable by a flusher, which may have a thread: the disk takes a second for a large
+        one. The recovery point moves at the first checkpoint that finds it done.
+Rule 6: a directory that failed is written to no more: it gets no checkpoint, and no marker of a clean stop. What one
         directory's disk does costs the others nothing.
 """
 
@@ -35,6 +37,7 @@ from actors.storage.log import (
 )
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
+from actors.storage.log.flushing import AtOnce, Flusher
 from actors.storage.log_directories import parse_name
 from messages.records import EMPTY, BatchHeader, Body, body
 from messages.wire.compression import records
@@ -127,12 +130,16 @@ class _Directory:
 class LogsPort:
     """The logs in the log directories of this process. `wall_ms` tells the time (ms).
 
-    What is read are bytes; from `region_from` of them on, if that is given, regions of files.
+    What is read are bytes; from `region_from` of them on, if that is given, regions of files. Complete segments
+    are made durable by `flusher`; without one, at once.
     """
 
-    def __init__(self, wall_ms: Callable[[], int], region_from: int | None = None) -> None:
+    def __init__(
+        self, wall_ms: Callable[[], int], region_from: int | None = None, flusher: Flusher | None = None
+    ) -> None:
         self._wall_ms = wall_ms
         self._region_from = region_from
+        self._flusher = flusher or AtOnce()
         self._handles = Handles()
         self._logs: dict[str, Log | LogConfig] = {}
         """By their folders; the configuration alone where a log is blank (rule 1)."""
@@ -202,16 +209,17 @@ class LogsPort:
                 points.forget(partition)
 
     def lose(self, directory: str) -> None:
-        """The directory has failed (rule 5)."""
+        """The directory has failed (rule 6)."""
         if directory in self._directories:  # else nothing was ever read or written there
             self._directories[directory].lost = True
 
     def close_all(self) -> None:
-        """Close every log in order, write the checkpoints and the markers of a clean stop (rules 3, 5).
+        """Close every log in order, write the checkpoints and the markers of a clean stop (rules 3, 6).
 
         A directory that fails, or has logs that are still in doubt, gets no marker: they are recovered when it is
         opened next.
         """
+        self._flusher.shutdown()
         for path, log in self._logs.items():
             if isinstance(log, LogConfig):
                 continue
@@ -227,6 +235,7 @@ class LogsPort:
 
     def abandon(self) -> None:
         """Let go of every file as it is, as the system does with those of a process that was killed."""
+        self._flusher.shutdown(wait=False)
         self._logs.clear()
         self._handles.close_all()
 
@@ -402,7 +411,7 @@ class LogsPort:
         return self._in_each(lambda directory: directory.high_watermarks.write())
 
     def checkpoint(self) -> Failures:
-        """Make segments durable that are complete, and write recovery points and log starts."""
+        """Have segments made durable that are complete, and write recovery points and log starts (rule 5)."""
         return self._in_each(self._checkpoint)
 
     def _checkpoint(self, directory: _Directory) -> None:
@@ -411,7 +420,7 @@ class LogsPort:
         directory.log_starts.write()
 
     def _in_each(self, write: Callable[[_Directory], None]) -> Failures:
-        """Write in every directory that has not failed (rule 5)."""
+        """Write in every directory that has not failed (rule 6)."""
         failures = []
         for directory in self._directories.values():
             if not directory.lost:
@@ -453,8 +462,8 @@ class LogsPort:
         """Take over what the directory's logs that have changed say of themselves."""
         for path in [path for path in self._changed if self._place(path)[0] is directory]:
             log, (_, partition) = self._log(path), self._place(path)
-            log.flush_complete()
-            del self._changed[path]
+            if log.flush_complete(self._flusher):
+                del self._changed[path]
             directory.recovery_points.set(partition, log.recovery_point)
             if log.start > log.first_base:
                 directory.log_starts.set(partition, log.start)

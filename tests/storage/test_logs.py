@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,9 +17,10 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from actors.storage.log import LogConfig
-from actors.storage.logs import CLEAN_MARKER, LogsPort, _Points
+from actors.storage.logs import CLEAN_MARKER, RECOVERY_POINTS, LogsPort, _Points
 from messages.wire.record_batch import body_of
 from tests.storage.batches import batch, header_of
+from tests.waiting import until
 
 SMALL = attrs.astuple(LogConfig(segment_bytes=200, retention_ms=-1, retention_bytes=0))
 NEVER = attrs.astuple(LogConfig(retention_ms=-1))
@@ -179,6 +185,71 @@ def test_row_100_every_log_stands_in_the_checkpoint_and_a_truncation_in_the_next
     port.truncate(f"{tmp_path}/t-1", 1)
     assert port.checkpoint() == ()
     assert points()["t-1"] == 1
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Nothing is made durable by threads before this is set."""
+    event, fsync = threading.Event(), os.fsync
+
+    def waiting(descriptor: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            event.wait(10)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", waiting)
+    yield event
+    event.set()
+
+
+def recovery_points(port: LogsPort, folder: Path) -> str:
+    """Of t-0, as of another checkpoint."""
+    assert port.checkpoint() == ()
+    file = folder / RECOVERY_POINTS
+    return file.read_text().split("\n", 2)[2].strip() if file.exists() else ""
+
+
+def test_who_writes_checkpoints_waits_for_no_disk(tmp_path: Path, held: threading.Event) -> None:
+    """The recovery point moves when the segments before it are durable, not before; what came meanwhile, too."""
+    port = LogsPort(lambda: 1_000, None, ThreadPoolExecutor(1))
+    filled(port, f"{tmp_path}/t-0", 3)
+    assert [recovery_points(port, tmp_path) for _ in range(2)] == ["t 0 0"] * 2
+    filled_up = port.open(f"{tmp_path}/t-0", False, SMALL)[1]
+    for _ in range(2):
+        append(port, f"{tmp_path}/t-0")
+    held.set()
+    until(lambda: recovery_points(port, tmp_path), lambda seen: seen == f"t 0 {filled_up + 1}", "all but the last")
+    port.close_all()
+    assert (tmp_path / CLEAN_MARKER).exists()
+
+
+def test_what_is_cut_while_it_is_made_durable_is_not(tmp_path: Path, held: threading.Event) -> None:
+    """What is written in its place is other records: the recovery point does not pass them unseen."""
+    executor = ThreadPoolExecutor(1)
+    port = LogsPort(lambda: 1_000, None, executor)
+    filled(port, f"{tmp_path}/t-0", 3)
+    assert recovery_points(port, tmp_path) == "t 0 0"
+    port.truncate(f"{tmp_path}/t-0", 1)
+    for _ in range(3):
+        append(port, f"{tmp_path}/t-0")
+    held.set()
+    executor.submit(lambda: None).result(10)
+    held.clear()
+    assert recovery_points(port, tmp_path) == "t 0 0"
+
+
+def test_a_disk_that_fails_on_the_thread_costs_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = ThreadPoolExecutor(1)
+    port = LogsPort(lambda: 1_000, None, executor)
+    filled(port, f"{tmp_path}/t-0", 3)
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    first = port.checkpoint()
+    executor.submit(lambda: None).result(10)
+    assert (*first, *port.checkpoint()) == ((str(tmp_path), "Input/output error"),)
 
 
 def test_a_time_is_looked_for_from_the_logs_start_on(port: LogsPort, tmp_path: Path) -> None:

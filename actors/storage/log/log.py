@@ -23,6 +23,7 @@ import attrs
 
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import EpochStart, LeaderEpochs
+from actors.storage.log.flushing import Flush, Flusher, make_durable
 from actors.storage.log.handles import Handles
 from actors.storage.log.producers import Batch, Producers
 from actors.storage.log.region import FileRegion
@@ -78,7 +79,7 @@ class Log:
     """The log in `folder`. Open it with `load`. Every method may raise OSError."""
 
     __slots__ = (
-        *("_dropped", "_handles", "_segments", "config", "end"),
+        *("_dropped", "_flushing", "_handles", "_segments", "config", "end"),
         *("epochs", "folder", "producers", "recovery_point", "start"),
     )
 
@@ -94,6 +95,8 @@ class Log:
         self._segments: list[Segment] = []
         self._dropped: list[str] = []
         """Files of dropped segments, to be removed."""
+        self._flushing: tuple[Flush, int] | None = None
+        """What is being made durable, and where the recovery point goes when it is."""
 
     @property
     def size(self) -> int:
@@ -161,13 +164,25 @@ class Log:
         """Close the files as they are: the directory is lost, or about to be renamed."""
         self._handles.close_below(self.folder)
 
-    def flush_complete(self) -> None:
-        """Make durable the segments that are appended to no more: the recovery point moves to the active one."""
-        if len(self._segments) > 1 and self.recovery_point < self.active.base_offset:
-            for segment in self._segments[:-1]:
-                if self._end_of(segment) > self.recovery_point:
-                    segment.flush()
-            self.recovery_point = self.active.base_offset
+    def flush_complete(self, flusher: Flusher) -> bool:
+        """Have those segments made durable that are appended to no more: the recovery point moves to the active one.
+
+        Where the flusher takes its time a later call finds that it is done, and raises what the disk said. Whether
+        nothing is under way.
+        """
+        self._take_flushed()
+        if self._flushing is None and len(self._segments) > 1 and self.recovery_point < self.active.base_offset:
+            doubtful = [part for part in self._segments[:-1] if part.size and self._end_of(part) > self.recovery_point]
+            paths = [segment.path for segment in doubtful]
+            self._flushing = flusher.submit(make_durable, paths), self.active.base_offset
+            self._take_flushed()
+        return self._flushing is None
+
+    def _take_flushed(self) -> None:
+        if self._flushing is not None and self._flushing[0].done():
+            (done, offset), self._flushing = self._flushing, None
+            done.result()
+            self.recovery_point = max(self.recovery_point, offset)
 
     def flush(self) -> None:
         """Make durable what was appended since the recovery point, which moves to the end."""
@@ -176,6 +191,7 @@ class Log:
                 if segment is self.active or self._end_of(segment) > self.recovery_point:
                     segment.flush()
             self.recovery_point = self.end
+        self._flushing = None
 
     def _load_segments(self) -> int:
         end = 0
@@ -394,6 +410,7 @@ class Log:
         self.end = offset
         self.start = min(self.start, self.end)
         self.recovery_point = min(self.recovery_point, self.end)
+        self._flushing = None  # what is written in its place is not durable
         self.epochs.truncate_from_end(self.end)
         self.epochs.save()
         self._rewind_producers()
@@ -404,6 +421,7 @@ class Log:
         self._segments = [self._segment(offset)]
         self.active.create()
         self.start = self.end = self.recovery_point = offset
+        self._flushing = None
         self.epochs.truncate_from_end(0)
         self.epochs.save()
         self._rewind_producers()

@@ -1,0 +1,67 @@
+"""Who makes files durable for a log: at once, or on threads of somebody else's, as those of `concurrent.futures`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+class Flush(Protocol):
+    """One flush that was asked for."""
+
+    def done(self) -> bool:
+        """Whether it is over."""
+
+    def result(self) -> None:
+        """How it ended, when it is over. Raises OSError."""
+
+
+class Flusher(Protocol):
+    """Takes flushes on."""
+
+    def submit(self, flush: Callable[[Sequence[str]], None], paths: Sequence[str], /) -> Flush:
+        """Have this done for these files."""
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Take no more on; `wait` for what is under way."""
+
+
+class AtOnce:
+    """Does it in the caller's thread."""
+
+    def submit(self, flush: Callable[[Sequence[str]], None], paths: Sequence[str], /) -> Flush:
+        """Do it."""
+        try:
+            flush(paths)
+        except OSError as error:
+            return _Over(error)
+        return _Over(None)
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Nothing is ever under way."""
+
+
+class _Over:
+    def __init__(self, error: OSError | None) -> None:
+        self._error = error
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def make_durable(paths: Sequence[str]) -> None:
+    """On any thread: what is written of these files is on the disk, but for those dropped meanwhile. Raises OSError."""
+    for path in paths:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
