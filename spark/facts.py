@@ -39,6 +39,11 @@ class Facts:
         return grouped.select("*", ending, detail).orderBy("node", "first_at")
 
     @cached_property
+    def lives(self) -> DataFrame:
+        """`runs`, as far as they say when a broker died: its process did nothing after `last_at`."""
+        return self.runs
+
+    @cached_property
     def leaderships(self) -> DataFrame:
         """`failovers.told`."""
         return failovers.told(self.delivered)
@@ -51,7 +56,7 @@ class Facts:
     @cached_property
     def deaths(self) -> DataFrame:
         """`failovers.deaths`, kept: there are few."""
-        return self._keep(f.broadcast(failovers.deaths(self.delivered, self.runs)))
+        return self._keep(f.broadcast(failovers.deaths(self.delivered, self.lives)))
 
     @cached_property
     def outages(self) -> DataFrame:

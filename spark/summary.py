@@ -19,9 +19,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from messages.trace.errors import NotATrace
 from messages.trace.runs import find_runs
 from spark.columns import DDL, MALFORMED
 from spark.facts import Facts
+from spark.logs import LOGGED, LogFacts, read
 from spark.pack import Packing, is_packed, tell, told
 from spark.questions import controller, failovers, handling, partitions, traffic
 from spark.session import LOCAL_MASTER, MASTER, fit, open_session
@@ -29,6 +31,10 @@ from spark.source import TraceSource
 
 AT_ONCE = 3
 """So many questions are asked at the same time: while one is planned, another is answered."""
+
+
+BYTES_OF_LOG = 10
+"""So many are as much work as one of Parquet."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,31 @@ def summarise(
         finally:
             if session is None:
                 opened.stop()
+
+
+def summarise_logs(
+    path: str | Path,
+    session: SparkSession | None = None,
+    say: Callable[[str], None] = lambda words: None,
+    only: Collection[str] = LOGGED,
+    master: str = MASTER,
+    zone: str = "UTC",
+) -> Summary:
+    """The summary of what the logs of Apache's brokers below `path` tell (`spark.logs`); `zone` is that of their times.
+
+    Asked are those questions of `only` that logs can answer. Raises NotATrace where there is no such folder.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise NotATrace(f"{folder}: no such folder")
+    say("starting Spark")
+    opened = session or open_session(master)
+    try:
+        fit(opened, sum(file.stat().st_size for file in folder.rglob("*.log*")) // BYTES_OF_LOG)
+        return _summary(LogFacts(read(opened, folder, zone)), say, set(LOGGED).intersection(only))
+    finally:
+        if session is None:
+            opened.stop()
 
 
 def ask(

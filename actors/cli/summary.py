@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 from rich.table import Table
@@ -18,12 +19,13 @@ from rich.table import Table
 from actors.cli.app import FAILED, Failed
 from actors.cli.display import console, table
 from messages.trace.errors import TraceError
-from messages.trace.schema import FULL
+from messages.trace.schema import INPUTS
 from spark.apart import Ended, apart
 from spark.follow import follow as followed
+from spark.logs import LOGGED
 from spark.session import MASTER, SparkUnavailable
 from spark.shown import heads, rows
-from spark.summary import BRIEF, QUESTIONS, Summary, summarise
+from spark.summary import BRIEF, QUESTIONS, Summary, summarise, summarise_logs
 
 MOST_ROWS = 60
 """So many rows of a table are shown; the JSON has all."""
@@ -56,6 +58,8 @@ MOST_ROWS = 60
     type=click.Path(file_okay=False, path_type=Path),
     help="With --follow: land what is read here, and go on from there the next time.",
 )
+@click.option("--logs", is_flag=True, help="Read the logs of Apache's brokers instead, a folder below DIR for each.")
+@click.option("--zone", default="UTC", show_default=True, help="The time zone of the logs.")
 def command(
     directory: Path,
     json_file: Path | None,
@@ -64,6 +68,8 @@ def command(
     only: tuple[str, ...],
     follow: bool,
     keep: Path | None,
+    logs: bool,
+    zone: str,
 ) -> int:
     """Summarise all traces below DIR with Spark.
 
@@ -72,19 +78,29 @@ def command(
     """
     if keep and not follow:
         raise click.UsageError("--keep is for --follow; `trace pack` keeps what is asked once")
-    asked = tuple(QUESTIONS) if html_file else only or BRIEF
-    publish = partial(_publish, directory, json_file, html_file, only or BRIEF)
+    if logs and (follow or not set(only) <= set(LOGGED)):
+        raise click.UsageError(f"logs are read once, and can be asked: {', '.join(LOGGED)}")
+    asked = tuple(QUESTIONS) if html_file else only or (LOGGED if logs else BRIEF)
+    publish = partial(_publish, directory, json_file, html_file, only or (LOGGED if logs else BRIEF))
     try:
         if follow:
             apart(partial(_follow, directory, keep, publish, asked, master))
-        summary = apart(partial(summarise, directory, say=_say, only=asked, master=master))
+        reading = partial(summarise_logs, zone=_known(zone)) if logs else summarise
+        summary = apart(partial(reading, directory, say=_say, only=asked, master=master))
     except (TraceError, SparkUnavailable, Ended) as error:
         raise Failed(str(error)) from error
     publish(summary)
     if not summary["runs"]:
-        what = "run that can be read" if summary.unreadable else "recorded run"
+        what = "run that can be read" if summary.unreadable else "log that tells anything" if logs else "recorded run"
         raise Failed(f"{directory} holds no {what}")
     return FAILED if summary.damage or summary.unreadable else 0
+
+
+def _known(zone: str) -> str:
+    try:
+        return ZoneInfo(zone).key
+    except (ValueError, ZoneInfoNotFoundError) as error:
+        raise click.UsageError(f"--zone: {zone} is no time zone, as Europe/Paris is") from error
 
 
 def _follow(
@@ -127,7 +143,7 @@ def _show(summary: Summary, chosen: Sequence[str]) -> None:
         if each.row_count:
             out.print(each)
     for run in summary["runs"]:
-        if run.detail != FULL:
+        if run.detail == INPUTS:
             out.print(
                 f"run {run.run} holds no payloads (trace.detail={run.detail}): what is read in them is not counted"
             )

@@ -21,6 +21,11 @@ REQUESTS = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest"
 """What a controller sends to brokers, by message type."""
 
 
+def sent(delivered: DataFrame, *requests: str) -> DataFrame:
+    """The deliveries in which these requests of a controller were handed to the network, whole or in parts."""
+    return delivered.where(f.col("type").isin("Transmit", "ChannelPart") & f.col("request").isin(*requests))
+
+
 def elections(delivered: DataFrame) -> DataFrame:
     """The elections that were won, in order of time: at, node, epoch."""
     won = delivered.where((f.col("actor") == CONTROLLER) & (f.col("request") == "Elected"))
@@ -79,12 +84,15 @@ def requests(delivered: DataFrame) -> DataFrame:
     mail = delivered.where(f.col("broker").isNotNull() & f.col("channel").isNotNull()).withColumn(
         "again", f.coalesce(f.last(outcome, ignorenulls=True).over(channel) == "TransmitFailed", f.lit(False))
     )
-    sent = mail.where(f.col("type").isin("Transmit", "ChannelPart") & f.col("request").isin(*REQUESTS))
     whole, first = (f.col("type") == "Transmit").cast("int"), (~f.col("again")).cast("int")
-    grouped = sent.groupBy("node", "broker", f.col("request").alias("type")).agg(
-        f.sum(whole * first).alias("count"),
-        f.sum(first * f.size("states")).alias("partitions"),
-        f.sum(whole * (1 - first)).alias("retransmissions"),
+    grouped = (
+        sent(mail, *REQUESTS)
+        .groupBy("node", "broker", f.col("request").alias("type"))
+        .agg(
+            f.sum(whole * first).alias("count"),
+            f.sum(first * f.size("states")).alias("partitions"),
+            f.sum(whole * (1 - first)).alias("retransmissions"),
+        )
     )
     return grouped.orderBy("node", "broker", "type")
 
@@ -92,12 +100,12 @@ def requests(delivered: DataFrame) -> DataFrame:
 def flights(delivered: DataFrame) -> DataFrame:
     """Each of a controller's requests that was answered: run, node, broker, request, ms (from the network's to its
     answer)."""
-    sent = delivered.where((f.col("type") == "Transmit") & f.col("request").isin(*REQUESTS))
     back = delivered.where((f.col("type") == "Received") & f.col("broker").isNotNull())
-    sent = sent.select("run", "node", "broker", "channel", "correlation", "request", f.col("at").alias("sent_at"))
+    gone = sent(delivered, *REQUESTS).where(f.col("type") == "Transmit")
+    gone = gone.select("run", "node", "broker", "channel", "correlation", "request", f.col("at").alias("sent_at"))
     back = back.select("run", "channel", "correlation", (f.col("at") - f.col("waited")).alias("back_at"))
     flight = ((f.col("back_at") - f.col("sent_at")) * 1000).alias("ms")
-    return sent.join(back, ["run", "channel", "correlation"]).select("run", "node", "broker", "request", flight)
+    return gone.join(back, ["run", "channel", "correlation"]).select("run", "node", "broker", "request", flight)
 
 
 def round_trips(flights: DataFrame, answers: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from spark.questions.controller import CONTROLLER, elections
+from spark.questions.controller import CONTROLLER, elections, sent
 
 
 def told(delivered: DataFrame) -> DataFrame:
@@ -22,12 +22,9 @@ def told(delivered: DataFrame) -> DataFrame:
 
     From LeaderAndIsr and UpdateMetadata requests: of a partition without any live replica only the latter speaks.
     """
-    sent = delivered.where(
-        f.col("type").isin("Transmit", "ChannelPart")
-        & f.col("request").isin("LeaderAndIsrRequest", "UpdateMetadataRequest")
-    )
+    requests = sent(delivered, "LeaderAndIsrRequest", "UpdateMetadataRequest")
     key = ("topic", "partition", "leader", "leader_epoch", "controller_epoch")
-    each = sent.select("at", "node", f.explode("states").alias("state")).select("at", "node", "state.*")
+    each = requests.select("at", "node", f.explode("states").alias("state")).select("at", "node", "state.*")
     first = each.groupBy(*key).agg(f.min(f.struct("at", "node", "isr")).alias("first"))
     return first.select("first.at", "first.node", *key, "first.isr")
 
@@ -42,9 +39,10 @@ def changes(told: DataFrame) -> DataFrame:
     return changed.withColumn("led_at", f.min(f.when(f.col("leader") >= 0, f.col("at"))).over(onwards))
 
 
-def deaths(delivered: DataFrame, runs: DataFrame) -> DataFrame:
+def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
     """Who was gone (rule 1): broker, seen_at, seen_by (node), after (the event that led to it: BrokerChange, or
-    Elected), until (it was back; null: never), died_at, run (its last; null: none that ended), was_controller."""
+    Elected), until (it was back; null: never), died_at, run (its last; null: none that ended), was_controller.
+    `lives` are the brokers' runs: node, run, first_at, last_at (null: that is not known)."""
     controllers = delivered.where(f.col("actor") == CONTROLLER)
     marks = controllers.where((f.col("type") == "BrokerChange") | f.col("request").isin("Elected", "Brokers"))
     mine, everybody = Window.partitionBy("run").orderBy("n"), Window.partitionBy(f.lit(0)).orderBy("at")
@@ -58,11 +56,11 @@ def deaths(delivered: DataFrame, runs: DataFrame) -> DataFrame:
         "broker", f.col("at").alias("seen_at"), f.col("node").alias("seen_by"), "after", "until"
     )
 
-    lives = runs.select(f.col("node").alias("broker"), "run", "first_at", "last_at")
+    before = f.when(f.col("first_at") < f.col("seen_at"), f.col("first_at"))
     last = (
-        seen.join(lives, "broker", "left")
+        seen.join(lives.select(f.col("node").alias("broker"), "run", "first_at", "last_at"), "broker", "left")
         .groupBy(*seen.columns)
-        .agg(f.max(f.when(f.col("first_at") < f.col("seen_at"), f.struct("last_at", "run"))).alias("life"))
+        .agg(f.max_by(f.struct("last_at", "run"), before).alias("life"))
     )
     ended = f.col("until").isNull() | (f.col("life.last_at") < f.col("until"))
     found = last.select(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from spark.questions.controller import CHANNEL
+from spark.questions.controller import CHANNEL, sent
 
 
 def isr_churn(delivered: DataFrame) -> DataFrame:
@@ -50,8 +50,8 @@ def _orders(delivered: DataFrame) -> DataFrame:
     ours = delivered.where((f.col("actor") == CHANNEL) & f.col("type").isin(*ORDERS) | f.col("event_ms").isNotNull())
     after = Window.partitionBy("run").orderBy("cause", "n").rowsBetween(Window.currentRow, Window.unboundedFollowing)
     event = f.first(f.when(f.col("event_ms").isNotNull(), f.col("subject")), ignorenulls=True).over(after)
-    sent = ours.withColumn("event", event).where(f.col("actor") == CHANNEL)
-    each = sent.select("n", "event", f.explode("states").alias("state")).select("n", "event", "state.*")
+    given = ours.withColumn("event", event).where(f.col("actor") == CHANNEL)
+    each = given.select("n", "event", f.explode("states").alias("state")).select("n", "event", "state.*")
     return each.groupBy("topic", "partition", "leader", "leader_epoch").agg(f.min_by("event", "n").alias("event"))
 
 
@@ -65,10 +65,8 @@ def deletions(delivered: DataFrame) -> DataFrame:
     asked = delivered.where(f.col("topics").isNotNull()).select("at", "type", f.explode("topics").alias("topic"))
     queued = asked.where(f.col("type") == "Ask").groupBy("topic").agg(f.min("at").alias("queued_at"))
     gone = asked.where(f.col("type") == "StoreWrite").groupBy("topic").agg(f.max("at").alias("gone_at"))
-    sent = delivered.where(
-        f.col("type").isin("Transmit", "ChannelPart") & (f.col("request") == "StopReplicaRequest")
-    ).select("at", f.explode("states.topic").alias("topic"))
-    stops = sent.groupBy("topic").agg(f.max("at").alias("stopped_at"), f.count("*").alias("stops"))
+    ordered = sent(delivered, "StopReplicaRequest").select("at", f.explode("states.topic").alias("topic"))
+    stops = ordered.groupBy("topic").agg(f.max("at").alias("stopped_at"), f.count("*").alias("stops"))
     joined = queued.join(stops, "topic", "left").join(gone, "topic", "left")
     seconds = (f.col("gone_at") - f.col("queued_at")).alias("seconds")
     shown = joined.select(
@@ -81,10 +79,8 @@ def reassignments(delivered: DataFrame) -> DataFrame:
     """Partitions that were moved, in order of time: topic, partition, began_at (brokers were first told of replicas to
     be added or removed), adding, removing, ended_at (first told of none; null: not here), seconds, epochs (how many
     leader epochs that took)."""
-    sent = delivered.where(
-        f.col("type").isin("Transmit", "ChannelPart") & (f.col("request") == "LeaderAndIsrRequest")
-    ).select("at", f.explode("states").alias("state"))
-    each = sent.select("at", "state.*")
+    orders = sent(delivered, "LeaderAndIsrRequest").select("at", f.explode("states").alias("state"))
+    each = orders.select("at", "state.*")
     moving = (f.size("adding") > 0) | (f.size("removing") > 0)
     key = ("topic", "partition")
     began = (

@@ -119,6 +119,15 @@ class OurNode(Running):
 SMALL_JAVA = ("java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
+ON_THE_CONSOLE = """
+log4j.rootLogger=INFO, A
+log4j.appender.A=org.apache.log4j.ConsoleAppender
+log4j.appender.A.layout=org.apache.log4j.PatternLayout
+log4j.appender.A.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+"""Where Apache's broker writes its log: its log4j.properties."""
+
+
 class ApacheBroker(Running):
     """Apache Kafka 3.9.1's own broker at inter.broker.protocol.version 2.6; `java` is the machine it runs on."""
 
@@ -130,6 +139,7 @@ class ApacheBroker(Running):
         port: int,
         zookeeper: str,
         java: tuple[str, ...] = SMALL_JAVA,
+        logging: str = ON_THE_CONSOLE,
         **settings: object,
     ) -> None:
         defaults: dict[str, object] = {
@@ -147,10 +157,6 @@ class ApacheBroker(Running):
         }
         file = properties(directory / "server.properties", **{**defaults, **settings})
         log4j = directory / "log4j.properties"
-        log4j.write_text(
-            "log4j.rootLogger=INFO, A\nlog4j.appender.A=org.apache.log4j.ConsoleAppender\n"
-            "log4j.appender.A.layout=org.apache.log4j.PatternLayout\n"
-            "log4j.appender.A.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
-        )
+        log4j.write_text(logging)
         command = [*java, f"-Dlog4j.configuration=file:{log4j}", "-cp", f"{jars}/*", "kafka.Kafka", str(file)]
         super().__init__(command, directory / "out.log")

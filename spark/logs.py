@@ -1,0 +1,281 @@
+"""What the logs of Apache's brokers tell, in the columns of `spark.columns`, so that the same questions can be asked.
+
+    DIR/.../server.log, controller.log, state-change.log, with what Kafka renamed daily (controller.log.2024-05-01-10)
+    and what somebody compressed since (.gz); a folder for each broker
+
+Rule 1: a line is read in the form of Kafka's log4j.properties: [time] LEVEL message (logger). What a line means stands
+        in a table (`LINES`), a pattern and columns; patterns hold for 2.0 to 3.9. Other lines tell nothing.
+Rule 2: a partition's state is told when the controller writes it down as changed, which is just before brokers are
+        told: its line stands for the request.
+Rule 3: a run is a broker's life, from its start on; what a log holds before is one, too. It ended when the log says so.
+        A broker that was killed says nothing, and a quiet log ends early: it counts as gone when a controller saw it.
+Rule 4: at INFO there is no trace of what was asked of whom; from Kafka 2.7 on ISRs that grow are not told, and no
+        reassignment is told of but at TRACE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from messages.trace.schema import SENT, STOPPED
+from spark.columns import DDL
+from spark.facts import Facts
+from spark.pack import Told
+from spark.questions.controller import CONTROLLER
+
+FILES = "{server,controller,state-change}.log*"
+LOGGED = (
+    *("runs", "episodes", "unavailable", "events", "elections", "leadership", "leader_elections", "isr_churn"),
+    *("deletions", "reassignments", "failures"),
+)
+"""What logs can be asked."""
+
+STARTED, SERVING, ENDED = "Started", "Serving", "ShutDown"
+"""Types of lines that tell of a broker's life."""
+_HEAD = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] ([A-Z]+) (.*) \(([^()\s]+)\)$"
+_NODE = r"(?:Controller id=|Broker id=|KafkaServer id=|broker=|controllerId=|Topic Deletion Manager )(\d+)"
+_WRONG = ("ERROR", "FATAL")
+
+Take = Callable[[str], Column]
+"""A column, of a line that the pattern matches."""
+
+
+def _word(word: str | int) -> Take:
+    return lambda pattern: f.lit(word)
+
+
+def _text(group: int) -> Take:
+    return lambda pattern: f.regexp_extract("message", pattern, group)
+
+
+def _number(group: int) -> Take:
+    return lambda pattern: _text(group)(pattern).try_cast("int")
+
+
+def _field(name: str) -> Take:
+    """A number that stands in the line as name=number."""
+    return lambda pattern: f.regexp_extract("message", rf"\b{name}=(-?\d+)", 1).try_cast("int")
+
+
+def _numbers(take: Take) -> Take:
+    """All numbers of a list, whatever it is called: 1,2 or List(1, 2) or brokers with the epochs they had."""
+    return lambda pattern: f.regexp_extract_all(
+        f.regexp_replace(take(pattern), r"brokerEpoch=-?\d+", ""), f.lit(r"(\d+)")
+    ).cast("array<int>")
+
+
+def _list(name: str) -> Take:
+    """The numbers of a list that stands in the line as name=[1, 2] or, before Kafka 2.4, name=1,2."""
+    return _numbers(lambda pattern: f.regexp_extract("message", rf"\b{name}=\[?((?:\d+(?:, ?)?)*)", 1))
+
+
+def _names(group: int) -> Take:
+    return lambda pattern: f.split(_text(group)(pattern), ", ?")
+
+
+_STATE = dict.fromkeys(("topic", "partition", "leader", "leader_epoch", "controller_epoch"), "int")
+_STATE |= {"topic": "string"} | dict.fromkeys(("isr", "adding", "removing"), "array<int>")
+
+
+def _one_state(**fields: Take) -> Take:
+    """The one partition state that a line tells; what it does not tell of it is null."""
+
+    def take(pattern: str) -> Column:
+        told = {name: field(pattern) for name, field in fields.items()}
+        return f.array(f.struct(*(told.get(name, f.lit(None)).cast(kind).alias(name) for name, kind in _STATE.items())))
+
+    return take
+
+
+@dataclass(frozen=True)
+class Line:
+    """A kind of line: the pattern of its message, and what it tells, by column."""
+
+    pattern: str
+    told: Mapping[str, Take]
+
+
+def _event(type_: str) -> dict[str, Take]:
+    return {"actor": _word(CONTROLLER), "type": _word(type_)}
+
+
+_ORDER = {"type": _word("Transmit"), "request": _word("LeaderAndIsrRequest")}
+_PARTITION = {"topic": _text(1), "partition": _number(2)}
+
+LINES: tuple[Line, ...] = (
+    Line(
+        r"successfully elected as the controller(?:\. Epoch incremented to (\d+))?",
+        _event("Answer") | {"request": _word("Elected"), "epoch": _number(1)},
+    ),
+    Line(
+        r"Newly added brokers: .*all live brokers: ([\d,]*)$",
+        _event("BrokerChange") | {"request": _word("Brokers"), "brokers": _numbers(_text(1))},
+    ),
+    Line(
+        r"Currently active brokers in the cluster: \w+\((.*)\)$",
+        _event("Answer") | {"request": _word("Brokers"), "brokers": _numbers(_text(1))},
+    ),
+    Line(r"New topics: \[", _event("TopicChange")),
+    Line(r"New partitions to be added ", _event("PartitionModifications")),
+    Line(r"Delete topics listener fired for topics \S+ to be deleted", _event("TopicDeletion")),
+    Line(r"Processing automatic preferred replica leader election", _event("AutoPreferredReplicaLeaderElection")),
+    Line(r"Starting (?:preferred )?replica leader election .*for partitions ", _event("ReplicaLeaderElection")),
+    Line(r"Shutting down broker \d+$", _event("ControlledShutdown")),
+    Line(r"Handling log directory failure for brokers", _event("LogDirEventNotification")),
+    Line(r"Starting topic deletion for topics (.+)$", {"type": _word("Ask"), "topics": _names(1)}),
+    Line(r"Deletion of topic (.+) successfully completed", {"type": _word("StoreWrite"), "topics": _names(1)}),
+    Line(
+        r"Changed partition (.+)-(\d+) from \w+ to OnlinePartition with state "
+        r"LeaderAndIsr\(leader=(-?\d+), ?leaderEpoch=(\d+), ?isr\w*=(.*), ?(?:zkVersion|leaderRecoveryState)=",
+        _ORDER
+        | {
+            "states": _one_state(
+                **_PARTITION,
+                leader=_number(3),
+                leader_epoch=_number(4),
+                controller_epoch=_field("epoch"),
+                isr=_numbers(_text(5)),
+            )
+        },
+    ),
+    Line(
+        r"Partition (.+)-(\d+) state changed to "
+        r"\(Leader:(-?\d+),ISR:([\d,]*),.*LeaderEpoch:(\d+),.*ControllerEpoch:(\d+)\)",
+        _ORDER
+        | {
+            "states": _one_state(
+                **_PARTITION,
+                leader=_number(3),
+                isr=_numbers(_text(4)),
+                leader_epoch=_number(5),
+                controller_epoch=_number(6),
+            )
+        },
+    ),
+    Line(
+        r"Sending become-\w+ LeaderAndIsr request .* to broker (\d+) for partition (.+)-(\d+)$",
+        _ORDER
+        | {
+            "broker": _number(1),
+            "states": _one_state(
+                topic=_text(2),
+                partition=_number(3),
+                leader=_field("leader"),
+                leader_epoch=_field("leaderEpoch"),
+                controller_epoch=_field("controllerEpoch"),
+                isr=_list("isr"),
+                adding=_list("addingReplicas"),
+                removing=_list("removingReplicas"),
+            ),
+        },
+    ),
+    *(
+        Line(
+            rf"\[Partition (.+)-(\d+) broker=\d+\] {word} ISR from ",
+            {"type": _word("ChangeIsr"), "items": _word(items), "states": _one_state(**_PARTITION)},
+        )
+        for word, items in (("Shrinking", -1), ("Expanding", 1))
+    ),
+    Line(r"^starting$", {"type": _word(STARTED)}),
+    Line(r"^\[KafkaServer id=\d+\] started$", {"type": _word(SERVING)}),
+    Line(r"^\[KafkaServer id=\d+\] shut down completed$", {"type": _word(ENDED)}),
+)
+"""What lines tell; a line is of the first kind that it matches."""
+
+EVENTS = (
+    *("BrokerChange", "TopicChange", "PartitionModifications", "TopicDeletion", "LogDirEventNotification"),
+    *("AutoPreferredReplicaLeaderElection", "ReplicaLeaderElection", "ControlledShutdown"),
+)
+"""The controller's events among them."""
+
+_TOLD = ("actor", "type", "error", "request", "epoch", "broker", "brokers", "states", "topics", "items")
+"""The columns that a line may fill."""
+
+
+def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
+    """The lines below a folder that tell something, with the columns of `spark.columns`; `zone` is that of their times.
+
+    `run` is a broker's life: the folder its logs lie in, and when it began.
+    """
+    schema = StructType.fromDDL(DDL)
+    lines = session.read.option("recursiveFileLookup", True).option("pathGlobFilter", FILES)
+    lines = lines.text(folder.resolve().as_uri())
+    path = f.regexp_replace(f.col("_metadata.file_path"), "^file:/+", "/")
+    place = f.replace(f.regexp_replace(path, "/[^/]*$", ""), f.lit(f"{folder.resolve()}/"), f.lit(""))
+    part = [
+        f.regexp_extract("value", _HEAD, group).alias(name)
+        for group, name in enumerate(("time", "level", "message", "logger"), 1)
+    ]
+    # The order in a file is that of its blocks, and in a block that of Spark's numbers.
+    order = (f.col("_metadata.file_block_start").alias("block"), f.monotonically_increasing_id().alias("line"))
+    parted = lines.select(place.alias("place"), *order, *part).where(f.col("time") != "")
+    local = f.to_timestamp("time", "yyyy-MM-dd HH:mm:ss,SSS")
+    at = f.to_utc_timestamp(local, zone).cast("double").alias("at")
+    who = f.regexp_extract("message", _NODE, 1).try_cast("int").alias("who")
+    told = parted.select("place", "block", "line", at, who, _told(schema).alias("told")).where(
+        f.col("told").isNotNull()
+    )
+    in_time = Window.partitionBy("place").orderBy("at", "block", "line")
+    began = f.last(f.when(f.col("told.type") == STARTED, f.col("at")), ignorenulls=True).over(in_time)
+    found = told.select(
+        f.concat_ws(" since ", "place", began.cast("timestamp").cast("string")).alias("run"),
+        f.first("who", ignorenulls=True).over(Window.partitionBy("place")).alias("node"),
+        f.row_number().over(in_time).alias("n"),
+        f.lit(SENT).alias("kind"),
+        "at",
+        "told.*",
+    )
+    given = set(found.columns)
+    return found.select(
+        *(
+            (f.col(field.name) if field.name in given else f.lit(None)).cast(field.dataType).alias(field.name)
+            for field in schema
+        )
+    )
+
+
+def _told(schema: StructType) -> Column:
+    """What a line tells, as one struct; null for one that tells nothing."""
+
+    def struct(told: Mapping[str, Column]) -> Column:
+        return f.struct(*(told.get(name, f.lit(None)).cast(schema[name].dataType).alias(name) for name in _TOLD))
+
+    wrong = struct({"actor": f.col("logger"), "type": f.col("level"), "error": f.col("message")})
+    told = f.when(f.col("level").isin(*_WRONG), wrong)
+    for line in reversed(LINES):
+        columns = struct({name: take(line.pattern) for name, take in line.told.items()})
+        told = f.when(f.col("message").rlike(line.pattern), columns).otherwise(told)
+    return told
+
+
+class LogFacts(Facts):
+    """What the questions build on, of logs. The lines that tell something are kept: each is looked for once."""
+
+    def __init__(self, records: DataFrame) -> None:
+        super().__init__(records, Told((), ()))
+        self.records = self.delivered = self._keep(records)
+        self.events = EVENTS
+
+    @cached_property
+    def runs(self) -> DataFrame:
+        """Each broker's life: node, run, lines (that tell something), first_at, last_at, ending (null: it is not told),
+        detail."""
+        grouped = self.records.groupBy("node", "run").agg(
+            f.count("*").alias("lines"),
+            f.min("at").alias("first_at"),
+            f.max("at").alias("last_at"),
+            f.max(f.when(f.col("type") == ENDED, STOPPED)).alias("ending"),
+        )
+        return grouped.withColumn("detail", f.lit("log")).orderBy("node", "first_at")
+
+    @cached_property
+    def lives(self) -> DataFrame:
+        """`runs`, where they ended when the log says so."""
+        return self.runs.withColumn("last_at", f.when(f.col("ending").isNotNull(), f.col("last_at")))

@@ -1,0 +1,153 @@
+# ruff: noqa: E501 (the lines of logs are as long as they are)
+"""What lines of Apache's logs tell, in the forms of 2.0 to 3.9: each sample in our own values."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from actors.cli.app import run
+from spark.logs import read
+from spark.summary import Summary, summarise_logs
+
+OLD = """
+[2018-07-01 10:00:00,000] INFO starting (kafka.server.KafkaServer)
+[2018-07-01 10:00:01,000] INFO [KafkaServer id=7] started (kafka.server.KafkaServer)
+[2018-07-01 10:00:02,000] INFO [Controller id=7] 7 successfully elected as the controller (kafka.controller.KafkaController)
+[2018-07-01 10:00:03,000] INFO [Controller id=7] Currently active brokers in the cluster: Set(7, 8) (kafka.controller.KafkaController)
+[2018-07-01 10:00:04,000] TRACE [Controller id=7 epoch=3] Changed partition a-b-1 from NewPartition to OnlinePartition with state LeaderAndIsr(leader=8, leaderEpoch=0, isr=List(8, 7), zkVersion=0) (state.change.logger)
+[2018-07-01 10:00:04,001] TRACE [Controller id=7 epoch=3] Sending become-leader LeaderAndIsr request PartitionState(controllerEpoch=3, leader=8, leaderEpoch=0, isr=8,7, zkVersion=0, replicas=8,7, isNew=true) to broker 8 for partition a-b-1 (state.change.logger)
+[2018-07-01 10:00:09,500] INFO [Controller id=7] Newly added brokers: , deleted brokers: 8, all live brokers: 7 (kafka.controller.KafkaController)
+[2018-07-01 10:00:09,700] TRACE [Controller id=7 epoch=3] Changed partition a-b-1 from OfflinePartition to OnlinePartition with state LeaderAndIsr(leader=7, leaderEpoch=1, isr=List(7), zkVersion=1) (state.change.logger)
+[2018-07-01 10:00:09,800] INFO [Partition c-0 broker=7] Shrinking ISR from 7,8 to 7 (kafka.cluster.Partition)
+[2018-07-01 10:00:20,000] INFO [Partition c-0 broker=7] Expanding ISR from 7 to 7,8 (kafka.cluster.Partition)
+[2018-07-01 10:00:21,000] ERROR [ReplicaManager broker=7] Error while making broker the follower (kafka.server.ReplicaManager)
+java.io.IOException: as it happens
+	at kafka.server.Nowhere(Nowhere.scala:1)
+[2018-07-01 10:00:22,000] INFO [Controller id=7] Starting preferred replica leader election for partitions a-b-1 (kafka.controller.KafkaController)
+"""
+"""Kafka 2.0's, all in one file."""
+
+SERVER = """
+[2024-05-01 23:59:58,000] INFO starting (kafka.server.KafkaServer)
+[2024-05-01 23:59:59,000] INFO [KafkaServer id=1] started (kafka.server.KafkaServer)
+[2024-05-02 00:00:30,000] INFO [KafkaServer id=1] shut down completed (kafka.server.KafkaServer)
+[2024-05-02 00:00:40,000] INFO starting (kafka.server.KafkaServer)
+[2024-05-02 00:00:41,000] INFO [KafkaServer id=1] started (kafka.server.KafkaServer)
+"""
+FIRST_HOUR = """
+[2024-05-02 00:00:01,000] INFO [Controller id=1] 1 successfully elected as the controller. Epoch incremented to 4 and epoch zk version is now 4 (kafka.controller.KafkaController)
+[2024-05-02 00:00:02,000] INFO [Controller id=1] Currently active brokers in the cluster: Set(1, 2) (kafka.controller.KafkaController)
+[2024-05-02 00:00:03,000] INFO [Controller id=1] New topics: [Set(t)], deleted topics: [HashSet()], new partition replica assignment [Set()] (kafka.controller.KafkaController)
+[2024-05-02 00:00:10,000] INFO [Controller id=1] Newly added brokers: , deleted brokers: 2, bounced brokers: , all live brokers: 1 (kafka.controller.KafkaController)
+[2024-05-02 00:00:20,000] DEBUG [Controller id=1] Delete topics listener fired for topics u,v to be deleted (kafka.controller.KafkaController)
+[2024-05-02 00:00:20,001] INFO [Controller id=1] Starting topic deletion for topics u,v (kafka.controller.KafkaController)
+[2024-05-02 00:00:22,001] INFO [Topic Deletion Manager 1] Deletion of topic u successfully completed (kafka.controller.TopicDeletionManager)
+"""
+CHANGES = """
+[2024-05-02 00:00:03,500] INFO [Controller id=1 epoch=4] Changed partition t-0 from NewPartition to OnlinePartition with state LeaderAndIsr(leader=2, leaderEpoch=0, isrWithBrokerEpoch=List(BrokerState(brokerId=2, brokerEpoch=-1), BrokerState(brokerId=1, brokerEpoch=25)), leaderRecoveryState=RECOVERED, partitionEpoch=0) (state.change.logger)
+[2024-05-02 00:00:03,600] INFO [Controller id=1 epoch=4] Changed partition t-1 from NewPartition to OnlinePartition with state LeaderAndIsr(leader=2, leaderEpoch=0, isrWithBrokerEpoch=List(BrokerState(brokerId=2, brokerEpoch=-1)), leaderRecoveryState=RECOVERED, partitionEpoch=0) (state.change.logger)
+[2024-05-02 00:00:12,000] INFO [Controller id=1 epoch=4] Changed partition t-0 from OfflinePartition to OnlinePartition with state LeaderAndIsr(leader=1, leaderEpoch=1, isrWithBrokerEpoch=List(BrokerState(brokerId=1, brokerEpoch=-1)), leaderRecoveryState=RECOVERED, partitionEpoch=1) (state.change.logger)
+[2024-05-02 00:00:12,100] INFO [Controller id=1 epoch=4] Partition t-1 state changed to (Leader:-1,ISR:2,LeaderRecoveryState:RECOVERED,LeaderEpoch:1,ZkVersion:1,ControllerEpoch:4) after removing replica 2 from the ISR as part of transition to OfflineReplica (state.change.logger)
+[2024-05-02 00:00:15,000] TRACE [Controller id=1 epoch=4] Sending become-follower LeaderAndIsr request LeaderAndIsrPartitionState(topicName='t', partitionIndex=0, controllerEpoch=4, leader=1, leaderEpoch=2, isr=[1], partitionEpoch=2, replicas=[1, 2, 3], addingReplicas=[3], removingReplicas=[2], isNew=false, leaderRecoveryState=0) to broker 3 for partition t-0 (state.change.logger)
+[2024-05-02 00:00:19,000] TRACE [Controller id=1 epoch=4] Sending become-follower LeaderAndIsr request LeaderAndIsrPartitionState(topicName='t', partitionIndex=0, controllerEpoch=4, leader=1, leaderEpoch=3, isr=[1, 3], partitionEpoch=3, replicas=[1, 3], addingReplicas=[], removingReplicas=[], isNew=false, leaderRecoveryState=0) to broker 3 for partition t-0 (state.change.logger)
+"""
+"""Kafka 3.9's."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Brokers 1 and 2 of 3.9, one whose hour is over and compressed."""
+    folder = tmp_path_factory.mktemp("logs")
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+    (folder / "one" / "server.log").write_text(SERVER)
+    with gzip.open(folder / "one" / "controller.log.2024-05-02-00.gz", "wt") as file:
+        file.write(FIRST_HOUR)
+    (folder / "one" / "state-change.log").write_text(CHANGES)
+    (folder / "one" / "kafka-request.log").write_text(FIRST_HOUR)
+    (folder / "two" / "server.log").write_text(SERVER.replace("id=1]", "id=2]").partition("[2024-05-02 00:00:30")[0])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def summary(session: SparkSession, folder: Path) -> Summary:
+    return summarise_logs(folder, session)
+
+
+def test_lives_of_brokers(summary: Summary) -> None:
+    found = [(row.node, row.run, row.lines, row.ending) for row in summary["runs"]]
+    assert found == [
+        (1, "one since 2024-05-01 23:59:58", 16, "stopped"),
+        (1, "one since 2024-05-02 00:00:40", 2, None),
+        (2, "two since 2024-05-01 23:59:58", 2, None),
+    ]
+
+
+def test_a_failover(summary: Summary) -> None:
+    """Broker 2 was killed, says nothing of it, and counts as gone when it was missed, at 10 seconds."""
+    [gone] = summary["episodes"]
+    assert (gone.broker, gone.seen_by, gone.after, gone.ending, gone.seen_s) == (2, 1, "BrokerChange", None, 0)
+    assert (gone.partitions, gone.left, round(gone.led_again_s, 3), gone.was_controller) == (2, 1, 2.0, False)
+    assert [(row.topic, row.partition, round(row.seconds, 3), row.left) for row in summary["unavailable"]] == [
+        ("t", 1, 0, True),
+        ("t", 0, 2, False),
+    ]
+    assert [(row.node, row.epoch) for row in summary["elections"]] == [(1, 4)]
+    assert [(row.partition, row.before, row.leader, row.leader_epoch) for row in summary["leadership"]] == [
+        (0, None, 2, 0),
+        (1, None, 2, 0),
+        (0, 2, 1, 1),
+        (1, 2, -1, 1),
+    ]
+    assert [(row.count, row.clean, row.unclean) for row in summary["leader_elections"]] == [(1, 1, 0)]
+
+
+def test_events_deletions_and_reassignments(summary: Summary) -> None:
+    assert [(row.type, row.count) for row in summary["events"]] == [
+        ("BrokerChange", 1),
+        ("TopicChange", 1),
+        ("TopicDeletion", 1),
+    ]
+    assert [(row.topic, row.seconds and round(row.seconds, 3)) for row in summary["deletions"]] == [
+        ("u", 2.0),
+        ("v", None),
+    ]
+    [moved] = summary["reassignments"]
+    assert (moved.topic, moved.partition, moved.adding, moved.removing) == ("t", 0, "3", "2")
+    assert (round(moved.seconds, 3), moved.epochs) == (4, 2)
+
+
+def test_lines_of_kafka_2(session: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text(OLD)
+    rows = read(session, tmp_path, "America/New_York").orderBy("n").collect()
+    assert {row.node for row in rows} == {7} and rows[0].at == 1530453600, "ten in the morning is 14 o'clock UTC"
+    assert [row.type for row in rows][:2] == ["Started", "Serving"]
+
+    def told(place: int, *columns: str) -> tuple[Any, ...]:
+        return tuple(rows[place][column] for column in columns)
+
+    assert told(2, "request", "epoch") == ("Elected", None)
+    assert told(3, "request", "brokers") == ("Brokers", [7, 8])
+    [state] = rows[4].states
+    assert state[:6] == ("a-b", 1, 8, 0, 3, [8, 7])
+    [state], broker = told(5, "states", "broker")
+    assert state[:6] == ("a-b", 1, 8, 0, 3, [8, 7]) and broker == 8
+    assert told(6, "type", "brokers") == ("BrokerChange", [7])
+    assert [(row.type, row["items"], row.states[0][:2]) for row in rows[8:10]] == [
+        ("ChangeIsr", -1, ("c", 0)),
+        ("ChangeIsr", 1, ("c", 0)),
+    ]
+    assert told(10, "actor", "type")[0] == "kafka.server.ReplicaManager" and "making broker" in rows[10].error
+    assert told(11, "type") == ("ReplicaLeaderElection",) and len(rows) == 12
+
+
+def test_as_a_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["summary", str(folder), "--logs", "--only", "queue"]) == 2
+    assert "can be asked: runs, episodes" in capsys.readouterr().err
+    assert run(["summary", str(folder), "--logs", "--zone", "Nowhere/At_All"]) == 2
+    assert "Nowhere/At_All is no time zone" in capsys.readouterr().err
