@@ -9,14 +9,16 @@ from pyspark.sql import functions as f
 
 from spark.columns import DELIVERIES, MALFORMED
 from spark.pack import Told
-from spark.questions import controller, failovers, traffic
+from spark.questions import comparison, controller, failovers, traffic
 
 
 class Facts:
     """The records of a folder (columns: spark.columns), and what stands beside them. `close` frees what is kept."""
 
-    def __init__(self, records: DataFrame, told: Told) -> None:
+    def __init__(self, records: DataFrame, told: Told, before: Facts | None = None) -> None:
         self.records = records
+        self.before = before
+        """Of another folder, which is compared."""
         self.told = told
         self.delivered = records.where(records.kind.isin(*DELIVERIES))
         self.events = tuple(dict.fromkeys(event for run in told.runs for event in run.events))
@@ -83,8 +85,28 @@ class Facts:
         """`traffic.replies`."""
         return traffic.replies(self.delivered)
 
+    @cached_property
+    def samples(self) -> DataFrame:
+        """`comparison.samples`."""
+        without = (f.col("led_at") - f.col("died_at")) * 1000
+        kinds = {
+            "controller events": (self.handled, "event"),
+            "requests to brokers": (self.flights, "request"),
+            "requests to ZooKeeper": (self.replies, "type"),
+            "requests of clients": (self.answers, "request"),
+            "without a leader": (self.outages.select(f.lit("partitions").alias("name"), without.alias("ms")), "name"),
+        }
+        return comparison.samples(kinds, self.delivered)
+
+    @cached_property
+    def compared(self) -> DataFrame:
+        """`comparison.compared` with the folder before; where there is none, with itself."""
+        return comparison.compared((self.before or self).samples, self.samples)
+
     def close(self) -> None:
         """Free what was kept."""
+        if self.before is not None:
+            self.before.close()
         for frame in self._kept:
             frame.unpersist()
 

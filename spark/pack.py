@@ -51,7 +51,7 @@ class Packing:
     """Packs all traces below a folder into `target`; begins at once, `finish` waits for the end. Raises NotATrace."""
 
     def __init__(self, folder: Path, target: Path) -> None:
-        self._target = target
+        self.target = target
         found = find_runs(folder)
         self.told = tell(found)
         target.mkdir(parents=True, exist_ok=True)
@@ -66,11 +66,11 @@ class Packing:
 
     def finish(self) -> int:
         """How many rows were written now; those of slices that were there already are not among them."""
-        rows = sum(pack_slice(each, self._target) for each in self._rest)
+        rows = sum(pack_slice(each, self.target) for each in self._rest)
         rows += sum(each.result() for each in self._begun)
         if self._pool is not None:
             self._pool.shutdown()
-        keep(self.told, self._target)
+        keep(self.told, self.target)
         return rows
 
 

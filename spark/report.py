@@ -11,11 +11,23 @@ from plotly.offline import get_plotlyjs
 
 from spark.plots import figures
 from spark.shown import heads, rows, shown
-from spark.summary import QUESTIONS, Summary
+from spark.summary import COMPARED, QUESTIONS, Summary
 
 MOST_ROWS = 200
 """So many rows of a table are on the page; the JSON has all."""
-ORDER = ("episodes", "handled", "unavailable", "leadership", "leader_elections", "isr_churn", "events", "elections")
+MOST_CHANGES = 5
+"""So many are said in words."""
+ORDER = (
+    COMPARED,
+    "episodes",
+    "handled",
+    "unavailable",
+    "leadership",
+    "leader_elections",
+    "isr_churn",
+    "events",
+    "elections",
+)
 """What comes first; all else follows in the order in which it is asked."""
 
 
@@ -66,6 +78,14 @@ def _headline(summary: Summary) -> list[str]:
         said.append(
             f"{len(summary['unavailable'])} partitions had no leader for {seconds:.3f} partition-seconds in all."
         )
+    changed = [row for row in summary[COMPARED] if row.verdict]
+    for row in changed[:MOST_CHANGES]:
+        now, was = row.after_p50_ms, row.before_p50_ms
+        said.append(
+            f"Against before, {row.name} ({row.kind}) is {row.verdict}: {now:.1f} ms in the median, was {was:.1f} ms."
+        )
+    if summary[COMPARED] and not changed:
+        said.append("Against before, nothing is clearly slower or faster.")
     if not said and len(summary["runs"]):
         said.append("No broker was gone, and every partition kept a leader.")
     return said

@@ -25,7 +25,7 @@ from spark.columns import DDL, MALFORMED
 from spark.facts import Facts
 from spark.logs import LOGGED, LogFacts, read
 from spark.pack import Packing, is_packed, tell, told
-from spark.questions import controller, failovers, handling, partitions, traffic
+from spark.questions import chains, controller, failovers, handling, partitions, traffic
 from spark.session import LOCAL_MASTER, MASTER, fit, open_session
 from spark.source import TraceSource
 
@@ -44,6 +44,8 @@ class Question:
     title: str
     ask: Callable[[Facts], DataFrame]
 
+
+COMPARED = "compared"
 
 QUESTIONS: dict[str, Question] = {
     "runs": Question("Runs", lambda facts: facts.runs),
@@ -83,9 +85,14 @@ QUESTIONS: dict[str, Question] = {
             }
         ),
     ),
+    "fan_out": Question("What deliveries cause", lambda facts: chains.fan_out(facts.delivered)),
+    "chains": Question(
+        "From an event to its last LeaderAndIsr", lambda facts: chains.chains(facts.delivered, facts.answers)
+    ),
     "actors": Question("Who writes to whom", lambda facts: handling.actors(facts.delivered)),
+    COMPARED: Question("Against the other folder", lambda facts: facts.compared),
 }
-"""All that can be asked, by name."""
+"""All that can be asked, by name; COMPARED where there is another folder."""
 
 BRIEF = ("runs", "episodes", "unavailable", "messages", "events", "requests", "elections", "leadership")
 """What is asked where nothing is chosen."""
@@ -139,30 +146,33 @@ def summarise(
     say: Callable[[str], None] = lambda words: None,
     only: Collection[str] = BRIEF,
     master: str = MASTER,
+    against: str | Path | None = None,
 ) -> Summary:
     """The summary of all traces below `path`, or of what `spark.pack` made of them.
 
     Without a session, one is started at `master`, and stopped. `say` is told what is being done. Asked are the
-    questions of `only`, and always "runs". On this machine traces are packed first, while Spark starts; a cluster's
-    workers read them where they lie. Raises NotATrace where there is no such folder.
+    questions of `only`, always "runs", and "compared" where there is another folder, `against` which to compare. On
+    this machine traces are packed first, while Spark starts; a cluster's workers read them where they lie. Raises
+    NotATrace where there is no such folder.
     """
-    folder = Path(path)
-    if is_packed(folder) or not master.startswith(LOCAL_MASTER):
-        opened = session or open_session(master)
-        try:
-            return ask(opened, folder, say, only)
-        finally:
-            if session is None:
-                opened.stop()
+    folders = [Path(each) for each in (path, against) if each is not None]
+    here = master.startswith(LOCAL_MASTER)
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
-        packing = Packing(folder, Path(place))  # its processes begin before there are threads
-        say(f"reading {len(packing.told.runs)} runs, and starting Spark")
+        packings = {  # their processes begin before there are threads
+            folder: Packing(folder, Path(place) / str(number))
+            for number, folder in enumerate(folders)
+            if here and not is_packed(folder)
+        }
+        if packings:
+            say(f"reading {sum(len(each.told.runs) for each in packings.values())} runs, and starting Spark")
         with ThreadPoolExecutor(1) as starter:
             starting = starter.submit(lambda: session or open_session(master))
-            packing.finish()
+            for packing in packings.values():
+                packing.finish()
             opened = starting.result()
         try:
-            return ask(opened, Path(place), say, only)
+            asked = [packings[folder].target if folder in packings else folder for folder in folders]
+            return ask(opened, asked[0], say, only, *asked[1:])
         finally:
             if session is None:
                 opened.stop()
@@ -198,22 +208,28 @@ def ask(
     folder: Path,
     say: Callable[[str], None] = lambda words: None,
     only: Collection[str] = BRIEF,
+    against: Path | None = None,
 ) -> Summary:
     """The answers of a session that is there, from what is packed or, slower, from traces where they lie. Raises
     NotATrace."""
     say("asking")
+    before = None if against is None else _facts(session, against)
+    return _summary(_facts(session, folder, before), say, only)
+
+
+def _facts(session: SparkSession, folder: Path, before: Facts | None = None) -> Facts:
     if is_packed(folder):
         fit(session, sum(file.stat().st_size for file in folder.glob("*.parquet")))
-        return _summary(Facts(session.read.schema(DDL).parquet(str(folder)), told(folder)), say, only)
+        return Facts(session.read.schema(DDL).parquet(str(folder)), told(folder), before)
     found = find_runs(folder)
     fit(session, sum(path.stat().st_size for run in found.runs for path in run.paths))
     session.dataSource.register(TraceSource)
-    records = session.read.format(TraceSource.name()).load(str(folder.resolve()))
-    return _summary(Facts(records, tell(found)), say, only)
+    return Facts(session.read.format(TraceSource.name()).load(str(folder.resolve())), tell(found), before)
 
 
 def _summary(facts: Facts, say: Callable[[str], None], only: Collection[str]) -> Summary:
-    asked = [name for name in QUESTIONS if name in only or name == "runs"]
+    asked = ["runs", *(name for name in QUESTIONS if name in only and name not in ("runs", COMPARED))]
+    asked += [COMPARED] if facts.before is not None else []
     answers = {}
     with ThreadPoolExecutor(AT_ONCE) as askers:
         malformed = askers.submit(lambda: facts.records.where(facts.records.kind == MALFORMED).count())

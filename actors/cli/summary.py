@@ -25,7 +25,7 @@ from spark.follow import follow as followed
 from spark.logs import LOGGED
 from spark.session import MASTER, SparkUnavailable
 from spark.shown import heads, rows
-from spark.summary import BRIEF, QUESTIONS, Summary, summarise, summarise_logs
+from spark.summary import BRIEF, COMPARED, QUESTIONS, Summary, summarise, summarise_logs
 
 MOST_ROWS = 60
 """So many rows of a table are shown; the JSON has all."""
@@ -58,6 +58,12 @@ MOST_ROWS = 60
     type=click.Path(file_okay=False, path_type=Path),
     help="With --follow: land what is read here, and go on from there the next time.",
 )
+@click.option(
+    "--against",
+    metavar="DIR2",
+    type=click.Path(exists=True, path_type=Path),
+    help="Compare with the traces below DIR2, which are from before: what is slower now, what is faster.",
+)
 @click.option("--logs", is_flag=True, help="Read the logs of Apache's brokers instead, a folder below DIR for each.")
 @click.option("--zone", default="UTC", show_default=True, help="The time zone of the logs.")
 def command(
@@ -68,6 +74,7 @@ def command(
     only: tuple[str, ...],
     follow: bool,
     keep: Path | None,
+    against: Path | None,
     logs: bool,
     zone: str,
 ) -> int:
@@ -80,12 +87,14 @@ def command(
         raise click.UsageError("--keep is for --follow; `trace pack` keeps what is asked once")
     if logs and (follow or not set(only) <= set(LOGGED)):
         raise click.UsageError(f"logs are read once, and can be asked: {', '.join(LOGGED)}")
+    if (against and (logs or follow)) or (COMPARED in only and not against):
+        raise click.UsageError("--against compares what was recorded with what was recorded before, once")
     asked = tuple(QUESTIONS) if html_file else only or (LOGGED if logs else BRIEF)
     publish = partial(_publish, directory, json_file, html_file, only or (LOGGED if logs else BRIEF))
     try:
         if follow:
             apart(partial(_follow, directory, keep, publish, asked, master))
-        reading = partial(summarise_logs, zone=_known(zone)) if logs else summarise
+        reading = partial(summarise_logs, zone=_known(zone)) if logs else partial(summarise, against=against)
         summary = apart(partial(reading, directory, say=_say, only=asked, master=master))
     except (TraceError, SparkUnavailable, Ended) as error:
         raise Failed(str(error)) from error
@@ -157,6 +166,6 @@ def _show(summary: Summary, chosen: Sequence[str]) -> None:
 
 def _tables(summary: Summary, chosen: Sequence[str]) -> Iterable[Table]:
     for name, answer in summary.answers.items():
-        if name in chosen or name == "runs":
+        if name in chosen or name in ("runs", COMPARED):
             more = f" (the first {MOST_ROWS} of {len(answer)})" if len(answer) > MOST_ROWS else ""
             yield table(QUESTIONS[name].title + more, heads(answer), rows(answer, MOST_ROWS))

@@ -126,7 +126,8 @@ def round_trips(flights: DataFrame, answers: DataFrame) -> DataFrame:
 
 
 def answers(delivered: DataFrame) -> DataFrame:
-    """Each request that a node was asked and answered: run, node, request, at, ms (from its arrival to its answer)."""
+    """Each request that a node was asked and answered: run, node, request, correlation, at, ms (from its arrival to its
+    answer)."""
     # A client may use a correlation id again: a request is answered by the next response under its id.
     mail = delivered.where(f.col("type").isin("ClientRequest", "ClientResponse"))
     following = Window.partitionBy("run", "connection", "correlation").orderBy("n")
@@ -135,4 +136,6 @@ def answers(delivered: DataFrame) -> DataFrame:
     )
     both = paired.where((f.col("type") == "ClientRequest") & f.col("answered_at").isNotNull())
     came = f.col("at") - f.col("waited")
-    return both.select("run", "node", "request", came.alias("at"), ((f.col("answered_at") - came) * 1000).alias("ms"))
+    return both.select(
+        "run", "node", "request", "correlation", came.alias("at"), ((f.col("answered_at") - came) * 1000).alias("ms")
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from spark.questions.controller import CHANNEL, sent
+from spark.questions.chains import given
+from spark.questions.controller import sent
 
 
 def isr_churn(delivered: DataFrame) -> DataFrame:
@@ -43,20 +44,9 @@ def leader_elections(changes: DataFrame, told: DataFrame, delivered: DataFrame) 
 
 
 def _orders(delivered: DataFrame) -> DataFrame:
-    """Each leadership that a controller ordered, and the event in which it did: what the same flow said at its end.
-
-    A controller handles one event at a time: of what it sent, all until the end of an event belongs to that.
-    """
-    ours = delivered.where((f.col("actor") == CHANNEL) & f.col("type").isin(*ORDERS) | f.col("event_ms").isNotNull())
-    after = Window.partitionBy("run").orderBy("cause", "n").rowsBetween(Window.currentRow, Window.unboundedFollowing)
-    event = f.first(f.when(f.col("event_ms").isNotNull(), f.col("subject")), ignorenulls=True).over(after)
-    given = ours.withColumn("event", event).where(f.col("actor") == CHANNEL)
-    each = given.select("n", "event", f.explode("states").alias("state")).select("n", "event", "state.*")
+    """Each leadership that a controller ordered, and the event in which it did."""
+    each = given(delivered).select("n", "event", f.explode("states").alias("state")).select("n", "event", "state.*")
     return each.groupBy("topic", "partition", "leader", "leader_epoch").agg(f.min_by("event", "n").alias("event"))
-
-
-ORDERS = ("LeaderAndIsrRequest", "LeaderAndIsrPart")
-"""What a controller's channel is given that makes leaders."""
 
 
 def deletions(delivered: DataFrame) -> DataFrame:

@@ -38,7 +38,8 @@ DELETION, CHANNEL = ActorAddress("TopicDeletionActor.7"), ActorAddress("BrokerCh
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def _event(node: Node, name: str, ms: float, waited: float, requests: int) -> None:
+def event(node: Node, name: str, ms: float, waited: float, requests: int) -> None:
+    """The controller tells that an event is over: what it took, had waited, and asked of ZooKeeper."""
     labels = (("event", name),)
     values = (
         Sample(EVENT_TIME, ms, labels),
@@ -104,16 +105,16 @@ def record(folder: Path) -> int:
     node.deliver(STORE, StoreWrite(4, removed), BRIDGE)
     # t-1 moves, in two epochs
     _order(node, _moving(3, (3,), (2,)))
-    _event(node, "ZkPartitionReassignment", 40.0, 1.0, 4)
+    event(node, "ZkPartitionReassignment", 40.0, 1.0, 4)
     _order(node, _moving(4, (), ()))
-    _event(node, "ZkPartitionReassignment", 20.0, 3.0, 2)
+    event(node, "ZkPartitionReassignment", 20.0, 3.0, 2)
     # broker 0 led t-0, and then 1, which was in its ISR
     _order(node, leader("t", 0, 0, 5, 1), leader("w", 0, 0, 5, 1))
-    _event(node, "TopicChange", 10.0, 0.0, 1)
+    event(node, "TopicChange", 10.0, 0.0, 1)
     changed = LeaderAndIsrPartitionState(FIRST, 1, 1, 6, (1,), 0, (0, 1))
     lost = LeaderAndIsrPartitionState(TopicPartition("w", 0), 1, 2, 6, (2,), 0, (0, 2))
     _order(node, changed, lost)
-    _event(node, "BrokerChange", 30.0, 2.0, 3)
+    event(node, "BrokerChange", 30.0, 2.0, 3)
     node.deliver(NETWORK, MetadataRequest(9, None), CONTROLLER, error="ValueError: what is this")
     node.recorder.close()
     return node.n

@@ -1,0 +1,105 @@
+"""Questions about what follows from what: how much one delivery causes, and the way from an event to its last order.
+
+Rule 1: a delivery has its cause in the trace: the delivery in which its message was sent.
+Rule 2: across what is no actor, and across nodes, causes end. There the channel's order holds: a channel hands over
+        what it was given one by one, so its first answered LeaderAndIsr is the first that it was given.
+Rule 3: a controller handles one event at a time: of what it sent, all until the end of an event belongs to that.
+Rule 4: a LeaderAndIsr is applied when the broker has answered it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from spark.questions.controller import CHANNEL, sent
+from spark.questions.handling import who
+
+ORDER = "LeaderAndIsrRequest"
+APART_S = 1.0
+"""So far clocks of nodes may be apart."""
+
+
+def fan_out(delivered: DataFrame) -> DataFrame:
+    """What deliveries cause, by actor class and type: actor, type, count, caused (deliveries, in all), most (of one),
+    idle (of these deliveries: caused none); most first."""
+    children = delivered.where(f.col("cause") > 0).groupBy("run", f.col("cause").alias("n"))
+    joined = delivered.join(children.agg(f.count("*").alias("children")), ["run", "n"], "left").fillna(0, ["children"])
+    grouped = joined.groupBy(who().alias("actor"), "type").agg(
+        f.count("*").alias("count"),
+        f.sum("children").alias("caused"),
+        f.max("children").alias("most"),
+        f.sum((f.col("children") == 0).cast("int")).alias("idle"),
+    )
+    return grouped.orderBy(f.desc("caused"), "actor", "type")
+
+
+def given(delivered: DataFrame) -> DataFrame:
+    """What a controller's channels were given that makes leaders, and the event in which that was (rule 3; null: not
+    known): run, n, cause, receiver, type, states, given_at, event, event_n (of the delivery that tells its end)."""
+    orders = ("LeaderAndIsrRequest", "LeaderAndIsrPart")
+    ours = delivered.where((f.col("actor") == CHANNEL) & f.col("type").isin(*orders) | f.col("event_ms").isNotNull())
+    after = Window.partitionBy("run").orderBy("cause", "n").rowsBetween(Window.currentRow, Window.unboundedFollowing)
+
+    def next_event(column: str) -> Column:
+        return f.first(f.when(f.col("event_ms").isNotNull(), f.col(column)), ignorenulls=True).over(after)
+
+    told = ours.withColumn("event", next_event("subject")).withColumn("event_n", next_event("n"))
+    given_at = (f.col("at") - f.col("waited")).alias("given_at")
+    columns = ("run", "n", "cause", "receiver", "type", "states")
+    return told.where(f.col("actor") == CHANNEL).select(*columns, given_at, "event", "event_n")
+
+
+def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
+    """From each event of a controller to the LeaderAndIsrs that it ordered, as far as brokers answered them: at (the
+    event came: its znode had changed), node, event, broker, queue_ms (until the event began), decide_ms (until the
+    channel was given the order), channel_ms (until it was handed to the network), network_ms (there and back), apply_ms
+    (in the broker, by its own trace; null: that is not here, and in network_ms), total_ms (of all), last (this is the
+    one that the event's end waited for: its critical path). `answers` are `controller.answers`."""
+    numbered = Window.partitionBy("run", "receiver").orderBy("n")
+    orders = given(delivered).where(f.col("type") == ORDER).withColumn("number", f.row_number().over(numbered))
+    handed = sent(delivered, ORDER).where(f.col("type") == "Transmit")
+    back = delivered.where((f.col("type") == "Received") & f.col("broker").isNotNull())
+    flown = handed.select(
+        *("run", "n", "channel", "correlation", "broker"),
+        f.col("sender").alias("receiver"),
+        f.col("at").alias("sent_at"),
+    ).join(
+        back.select("run", "channel", "correlation", (f.col("at") - f.col("waited")).alias("back_at")),
+        ["run", "channel", "correlation"],
+    )
+    flown = flown.withColumn("number", f.row_number().over(numbered)).drop("n")
+    applied = answers.where(f.col("request") == ORDER).select(
+        f.col("node").alias("broker"), "correlation", f.col("at").alias("came_at"), f.col("ms").alias("apply_ms")
+    )
+    near = (f.col("came_at") >= f.col("sent_at") - APART_S) & (f.col("came_at") <= f.col("back_at") + APART_S)
+    answered = (
+        flown.alias("flown")
+        .join(
+            applied.alias("applied"),
+            (f.col("flown.broker") == f.col("applied.broker"))
+            & (f.col("flown.correlation") == f.col("applied.correlation"))
+            & near,
+            "left",
+        )
+        .select("flown.*", "apply_ms")
+    )
+    over = delivered.where(f.col("event_ms").isNotNull())
+    began = f.col("at") - f.col("waited") - f.col("event_ms") / 1000
+    events = over.select("run", "node", f.col("n").alias("event_n"), began.alias("began_at"), "event_queue_ms")
+    joined = orders.join(answered, ["run", "receiver", "number"]).join(events, ["run", "event_n"])
+    came = f.col("began_at") - f.col("event_queue_ms") / 1000
+    total = (f.col("back_at") - came) * 1000
+    flight = (f.col("back_at") - f.col("sent_at")) * 1000
+    shown = joined.select(
+        came.alias("at"),
+        *("node", "event", "broker"),
+        f.col("event_queue_ms").alias("queue_ms"),
+        ((f.col("given_at") - f.col("began_at")) * 1000).alias("decide_ms"),
+        ((f.col("sent_at") - f.col("given_at")) * 1000).alias("channel_ms"),
+        (flight - f.coalesce("apply_ms", f.lit(0.0))).alias("network_ms"),
+        "apply_ms",
+        total.alias("total_ms"),
+        (total == f.max(total).over(Window.partitionBy("run", "event_n"))).alias("last"),
+    )
+    return shown.orderBy("at", "node", f.desc("total_ms"), "broker")

@@ -1,0 +1,74 @@
+"""What is another in one run than in another, before and after: how long things took.
+
+Rule: what has a name is compared where it was measured at least ENOUGH times in both. It changed if that is no chance
+      (the rank-sum test of Mann and Whitney, in its normal approximation, corrected for ties: |z| over SURE, as chance
+      has it once in a thousand comparisons) and matters (the medians are apart by a factor of NOTABLE or more).
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from spark.questions.handling import percentile, who
+
+ENOUGH = 20
+SURE = 3.29
+NOTABLE = 1.25
+
+
+def samples(kinds: dict[str, tuple[DataFrame, str]], delivered: DataFrame) -> DataFrame:
+    """All that was measured: kind, name, ms. `kinds` are frames with `ms`, each with the column that names a row;
+    handling by actor and type is added."""
+    each = [
+        frame.select(f.lit(kind).alias("kind"), f.col(name).alias("name"), "ms")
+        for kind, (frame, name) in kinds.items()
+    ]
+    named = f.concat_ws(" ", who(), "type").alias("name")
+    each.append(delivered.select(f.lit("handling").alias("kind"), named, (f.col("took") * 1000).alias("ms")))
+    return reduce(DataFrame.unionAll, each).where(f.col("ms").isNotNull())
+
+
+def compared(before: DataFrame, after: DataFrame) -> DataFrame:
+    """What was measured in both, those that changed first: kind, name, verdict (slower, faster; null: no change),
+    before_count, after_count, before_p50_ms, after_p50_ms, before_p99_ms, after_p99_ms, ratio (of the medians), z (how
+    sure; null where there are not enough). `before` and `after` are `samples`."""
+    both = before.withColumn("later", f.lit(0)).unionAll(after.withColumn("later", f.lit(1)))
+    of = Window.partitionBy("kind", "name")
+    ties = f.count("*").over(Window.partitionBy("kind", "name", "ms"))
+    ranked = both.withColumn("ties", ties).withColumn("rank", f.rank().over(of.orderBy("ms")) + (f.col("ties") - 1) / 2)
+    later = f.col("later")
+    grouped = ranked.groupBy("kind", "name").agg(
+        f.sum(1 - later).alias("before_count"),
+        f.sum(later).alias("after_count"),
+        *(
+            percentile(f.when(later == at, f.col("ms")), share).alias(f"{when}_{name}_ms")
+            for name, share in (("p50", 0.5), ("p99", 0.99))
+            for at, when in enumerate(("before", "after"))
+        ),
+        f.sum(later * f.col("rank")).alias("ranks"),
+        f.sum(f.col("ties") * f.col("ties") - 1).alias("tied"),
+    )
+    met = grouped.where((f.col("before_count") > 0) & (f.col("after_count") > 0))
+    enough = f.least("before_count", "after_count") >= ENOUGH
+    judged = met.withColumn("z", f.when(enough, _z())).withColumn(
+        "ratio", f.when(f.col("before_p50_ms") > 0, f.col("after_p50_ms") / f.col("before_p50_ms"))
+    )
+    sure = f.abs("z") > SURE
+    verdict = f.when(sure & (f.col("ratio") >= NOTABLE), "slower").when(
+        sure & (f.col("ratio") <= 1 / NOTABLE), "faster"
+    )
+    figures = ("before_count", "after_count", "before_p50_ms", "after_p50_ms", "before_p99_ms", "after_p99_ms")
+    shown = judged.select("kind", "name", verdict.alias("verdict"), *figures, "ratio", "z")
+    return shown.orderBy(f.col("verdict").isNull(), f.desc(f.abs("z")), "kind", "name")
+
+
+def _z() -> Column:
+    """By how many standard deviations the ranks of what came after are more than chance would have them."""
+    one, two = f.col("before_count").cast("double"), f.col("after_count").cast("double")
+    both = one + two
+    more = f.col("ranks") - two * (two + 1) / 2 - one * two / 2
+    variance = one * two / 12 * (both + 1 - f.col("tied") / (both * (both - 1)))
+    return f.when(variance > 0, more / f.sqrt(variance))
