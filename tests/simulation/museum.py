@@ -279,15 +279,15 @@ def _haunted(patch: pytest.MonkeyPatch) -> None:
 
 INCIDENTS: tuple[Incident, ...] = (
     Incident(
-        *("zombie writes", "KAFKA-6082", _unfenced, "only the controller elects", 54),
+        *("zombie writes", "KAFKA-6082", _unfenced, "only the controller elects", 19),
         "2 create a 0 0\n3 reassign a 1 0\n3 move-controller",
     ),
     Incident(
-        *("unseen bounce", "KAFKA-7235", _unseen, "the controller knows", 8),
+        *("unseen bounce", "KAFKA-7235", _unseen, "the controller knows", 6),
         "2 create a 0,1 2,0\n4 slow 1 zk 1 for 3\n4.5 expire 0",
     ),
     Incident(
-        *("controller in name only", "KAFKA-13407", _in_name_only, "everybody is there", 163),
+        *("controller in name only", "KAFKA-13407", _in_name_only, "everybody is there", 204),
         "2 put /controller_epoch 2\n4 create a 0,1",
     ),
     Incident(
@@ -299,7 +299,7 @@ INCIDENTS: tuple[Incident, ...] = (
         "2 create a 0,1\n4 reassign a 0 2,1",
     ),
     Incident(
-        *("deletion stuck by a broker's death", "KAFKA-10548", _stuck, "the deleted is gone", 4),
+        *("deletion stuck by a broker's death", "KAFKA-10548", _stuck, "the deleted is gone", 1),
         "2 create a 0,1,2\n3.9 pause 0 for 20\n4 delete a",
     ),
     Incident(

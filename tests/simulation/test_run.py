@@ -201,7 +201,10 @@ def test_a_part_that_two_members_have_and_a_generation_that_is_dealt_out_twice_a
     law, group = Checker(INVARIANTS), Group("g")
     assert not [*row.check(law, Dealt(group, 1, "a", "a", (0, 1))), *row.check(law, Dealt(group, 1, "a", "b", (2,)))]
     assert list(row.check(law, Dealt(group, 1, "a", "b", (1,)))) == ["part 1 of g is a's and b's in generation 1"]
-    assert list(row.check(law, Dealt(group, 1, "b", "b", (2,)))) == ["generation 1 of g was dealt out by a, and by b"]
+    again = Dealt(group, 1, "b", "b", (2,))
+    assert list(row.check(law, again)) == ["generation 1 of g was dealt out by a, and by b"]
+    law.power_failed = True
+    assert not list(row.check(law, again)), "a log may have lost its end: seed 5011, with all faults and groups"
 
 
 def test_every_fault_has_a_run_of_its_own() -> None:
