@@ -206,6 +206,9 @@ def _one_generation_at_a_time(law: Checker, change: Dealt) -> Iterator[str]:
     group, generation = change.group, change.generation
     if law.power_failed:
         return  # what a group was may be gone with the log that lost its end: it begins anew
+    if generation == 1 and group.leaders.get(1) != change.leader:  # Kafka forgets a group that is empty
+        group.leaders.clear()
+        group.owners.clear()
     leader = group.leaders.setdefault(generation, change.leader)
     if leader != change.leader:
         yield f"generation {generation} of {group.name} was dealt out by {leader}, and by {change.leader}"

@@ -303,7 +303,7 @@ INCIDENTS: tuple[Incident, ...] = (
         "2 create a 0,1,2\n3.9 pause 0 for 20\n4 delete a",
     ),
     Incident(
-        *("deletion and reassignment meet", "KAFKA-8249", _meeting, "the deleted is gone", 32),
+        *("deletion and reassignment meet", "KAFKA-8249", _meeting, "the deleted is gone", 75),
         "1 create a 1 1 1\n2 reassign a 2 0,1,2\n2.1 kill 1 for 0.001\n2.1 delete a",
     ),
     Incident(
@@ -311,7 +311,7 @@ INCIDENTS: tuple[Incident, ...] = (
         "records yes\n2 create a 0,1,2\n6 cut 0 2 for 22\n22 roll 0 for 5",
     ),
     Incident(
-        *("deadlock with expiry", "KAFKA-8532", _deadlocked, "everybody is there", 2),
+        *("deadlock with expiry", "KAFKA-8532", _deadlocked, "everybody is there", 1),
         "4 slow 1 zk 1 for 8\n4.2 create a 0,1\n6 expire 1",
     ),
     Incident(

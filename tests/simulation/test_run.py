@@ -199,12 +199,15 @@ def test_groups_live_through_a_coordinators_death_and_what_is_wrong_with_one_is_
 def test_a_part_that_two_members_have_and_a_generation_that_is_dealt_out_twice_are_told() -> None:
     [row] = [row for row in INVARIANTS if row.on is Dealt]
     law, group = Checker(INVARIANTS), Group("g")
-    assert not [*row.check(law, Dealt(group, 1, "a", "a", (0, 1))), *row.check(law, Dealt(group, 1, "a", "b", (2,)))]
-    assert list(row.check(law, Dealt(group, 1, "a", "b", (1,)))) == ["part 1 of g is a's and b's in generation 1"]
-    again = Dealt(group, 1, "b", "b", (2,))
-    assert list(row.check(law, again)) == ["generation 1 of g was dealt out by a, and by b"]
+    assert not [*row.check(law, Dealt(group, 2, "a", "a", (0, 1))), *row.check(law, Dealt(group, 2, "a", "b", (2,)))]
+    assert list(row.check(law, Dealt(group, 2, "a", "b", (1,)))) == ["part 1 of g is a's and b's in generation 2"]
+    again = Dealt(group, 2, "b", "b", (2,))
+    assert list(row.check(law, again)) == ["generation 2 of g was dealt out by a, and by b"]
     law.power_failed = True
     assert not list(row.check(law, again)), "a log may have lost its end: seed 5011, with all faults and groups"
+    law.power_failed = False
+    for leader in ("a", "b"):
+        assert not list(row.check(law, Dealt(group, 1, leader, leader, (0,)))), "an empty group is forgotten: seed 5117"
 
 
 def test_every_fault_has_a_run_of_its_own() -> None:
