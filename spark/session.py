@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,32 +13,37 @@ from pathlib import Path
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-import messages.trace
+from spark.bundle import HOUSE, house
 from spark.shared_classes import archive
 
 MASTER = "local[*]"
 LOCAL_MASTER = "local["
 """So begin masters whose workers are this machine's, in the driver's own process."""
+SUBMITTED = "spark-submit's"
+"""The master that spark-submit was given, where that has started us."""
 _JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto -Xlog:disable"
 SMALL_BYTES = 4 << 20
 """Some 200,000 records."""
 _LOG4J = Path(__file__).with_name("log4j2.properties").resolve()
-_HOUSE = Path(messages.trace.__file__).resolve().parents[2]
-_TAKEN_ALONG = ("messages", "spark")
-"""What workers import of the house."""
 
 
 class SparkUnavailable(Exception):
     """Spark cannot be started; the text says why."""
 
 
+def default_master() -> str:
+    """The master where none is named."""
+    return SUBMITTED if "PYSPARK_GATEWAY_PORT" in os.environ else MASTER
+
+
 def open_session(master: str = MASTER, java: str | None = None) -> SparkSession:
     """A session (or the one there is), a few seconds to start. The caller stops it.
 
-    Its workers can import the trace's schema, and nothing from the current folder. Where they are on this machine they
-    run this very Python, unless PYSPARK_PYTHON says otherwise: PySpark's own default is whichever `python3` comes
-    first; those of a cluster get our code as an archive. What Spark keeps on disk goes where this process keeps its
-    temporary files. `java` are options for the JVM, instead of those that make use of `spark.shared_classes`.
+    Its workers can import the trace's schema, and nothing from the current folder; those of a cluster get our code as
+    an archive. They run the Python of this very path, unless PYSPARK_PYTHON names another (PySpark's own default is
+    whichever `python3` comes first); what Spark plans in Python, it plans in this one. What Spark keeps on disk goes
+    where this process keeps its temporary files. `java` are options for the JVM, instead of those that make use of
+    `spark.shared_classes`.
 
     Raises SparkUnavailable.
     """
@@ -59,13 +63,13 @@ def open_session(master: str = MASTER, java: str | None = None) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    workers = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if local:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        settings["spark.executorEnv.PYTHONPATH"] = str(_HOUSE)
+        settings["spark.executorEnv.PYTHONPATH"] = str(HOUSE)
         settings |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
-    else:  # what Spark plans in Python, it plans here
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_HOUSE), os.environ.get("PYTHONPATH"))))
-    builder = SparkSession.builder.master(master).appName("kafka-actors")
+    builder = SparkSession.builder.appName("kafka-actors")
+    if master != SUBMITTED:
+        builder = builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
@@ -74,18 +78,10 @@ def open_session(master: str = MASTER, java: str | None = None) -> SparkSession:
     except PySparkRuntimeError as error:
         raise SparkUnavailable(f"Spark does not start; it needs Java 17 or newer: {error}") from error
     if not local:
+        session.conf.set("spark.sql.execution.pyspark.python", workers)
+        session.sparkContext.pythonExec = sys.executable
         session.sparkContext.addPyFile(str(house(Path(temporary) / "kafka_actors_house.zip")))
     return session
-
-
-def house(file: Path) -> Path:
-    """Write what workers of a cluster import of ours into a zip archive."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as zipped:
-        for room in _TAKEN_ALONG:
-            for source in sorted((_HOUSE / room).rglob("*")):
-                if source.is_file() and source.suffix != ".pyc":
-                    zipped.write(source, source.relative_to(_HOUSE))
-    return file
 
 
 def fit(session: SparkSession, size: int) -> None:

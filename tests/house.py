@@ -32,7 +32,7 @@ KINDS: dict[str, str] = {
     "log": "logging",
     "durations": "datetime.timedelta",
     "clocks": "calendar datetime sched time zoneinfo",
-    "files": "fcntl fileinput glob io mmap os pathlib shutil stat tempfile zipfile",
+    "files": "fcntl fileinput glob io mmap os pathlib shutil stat tarfile tempfile zipfile",
     "sockets": "asyncio http select selectors socket socketserver ssl urllib wsgiref",
     "chance": "random secrets uuid",
     "threads": "_thread concurrent multiprocessing queue threading",
@@ -112,7 +112,7 @@ ROOMS: dict[str, Room] = {
     "spark": Room(
         "messages.trace spark.questions",
         others="jinja2 markupsafe msgspec plotly pyarrow pyspark",
-        touches="files processes threads clocks",
+        touches="files processes threads clocks code",
     ),
     "spark.questions": Room("", others="pyspark"),
 }

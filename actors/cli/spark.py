@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from actors.cli.app import Failed
@@ -31,4 +33,20 @@ def prepared() -> int:
         click.echo(f"Spark is ready: {apart(prepare)}")
     except (SparkUnavailable, Ended, OSError) as error:
         raise Failed(str(error)) from error
+    return 0
+
+
+@command.command("bundle", epilog="Exit codes: 0 done, 1 the file cannot be written, 2 wrong use.")
+@click.argument("file", metavar="FILE.tar.gz", type=click.Path(dir_okay=False, path_type=Path))
+def bundled(file: Path) -> int:
+    """Pack what Spark's workers need to read traces, our code and its libraries, for `spark-submit --archives`.
+
+    Their Python must be of this one's version, on machines of this one's kind.
+    """
+    from spark.bundle import bundle
+
+    try:
+        click.echo(f"{bundle(file)}: {file.stat().st_size >> 20} MB")
+    except OSError as error:
+        raise Failed(f"{file}: {error.strerror}") from error
     return 0

@@ -23,7 +23,7 @@ from messages.trace.schema import INPUTS
 from spark.apart import Ended, apart
 from spark.follow import follow as followed
 from spark.logs import LOGGED
-from spark.session import MASTER, SparkUnavailable
+from spark.session import MASTER, SUBMITTED, SparkUnavailable, default_master
 from spark.shown import heads, rows
 from spark.summary import BRIEF, COMPARED, QUESTIONS, Summary, summarise, summarise_logs
 
@@ -48,7 +48,10 @@ MOST_ROWS = 60
     help="Write a page with figures: all questions are asked.",
 )
 @click.option(
-    "--master", default=MASTER, show_default=True, help="Spark's master; DIR must be where its workers see it, too."
+    "--master",
+    default=default_master,
+    show_default=f"{MASTER}, or {SUBMITTED}",
+    help="Spark's master; DIR must be where its workers see it, too.",
 )
 @click.option("--only", multiple=True, type=click.Choice(list(QUESTIONS)), help="Ask this question. May be repeated.")
 @click.option("--follow", is_flag=True, help="Go on: ask again whenever more has been recorded, until Ctrl-C.")

@@ -1,30 +1,106 @@
-"""The same questions on executors that are processes of their own."""
+"""The same questions on executors that are processes of their own: Spark's local cluster, and a master with workers."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyspark
 import pytest
 
-from tests.cluster.processes import OURS, Running
+from tests.cluster.processes import DOOR, OURS, Running
 from tests.spark import failover
+from tests.waiting import until
 
 pytestmark = pytest.mark.spark_cluster
 
+_SPARK = Path(pyspark.__path__[0])
+_SPARKS = {"SPARK_HOME": str(_SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+_DEPLOY = "org.apache.spark.deploy"
 
-def _asked(folder: Path, at: Path, *options: str) -> object:
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("traces")
+    failover.record(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one process says."""
+    return _asked([*OURS, "summary"], traces, tmp_path_factory.mktemp("alone"))
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a master with two workers."""
+    folder = tmp_path_factory.mktemp("standalone")
+
+    def start(name: str, *arguments: str) -> Running:
+        command = [str(_SPARK / "bin" / "spark-class"), f"{_DEPLOY}.{name}", "--host", "127.0.0.1", "--webui-port", "0"]
+        return Running([*command, *arguments], folder / f"{len(running)}.log", _SPARKS)
+
+    running: list[Running] = []
+    try:
+        running.append(start("master.Master", "--port", "0"))
+        [address] = until(
+            lambda: re.findall(r"Starting Spark master at (spark://\S+)", running[0].output),
+            what="the master's address",
+            timeout=60,
+        )
+        for number in range(2):
+            place = ("-d", str(folder / f"worker{number}"))
+            running.append(start("worker.Worker", "--cores", "1", "--memory", "1g", *place, address))
+        until(
+            lambda: running[0].output.count("Registering worker"), lambda count: count == 2, "both workers", timeout=60
+        )
+        yield address
+    finally:
+        for process in reversed(running):
+            process.kill()
+
+
+def _asked(command: list[str], traces: Path, at: Path, *options: str, **environment: str) -> dict[str, Any]:
     """What the command says, as JSON."""
-    command = [*OURS, "summary", str(folder), "--json", str(at / "out.json"), *options]
-    summary = Running(command, at / "out", {"PYSPARK_PYTHON": sys.executable})
-    assert summary.process.wait(200) == 0, summary.output
-    return json.loads((at / "out.json").read_text())
+    summary = Running([*command, str(traces), "--json", str(at / "out.json"), *options], at / "out", environment)
+    try:
+        assert summary.process.wait(220) == 0, summary.output
+    finally:
+        summary.kill()
+    said: dict[str, Any] = json.loads((at / "out.json").read_text())
+    return said
 
 
-def test_executors_in_processes_of_their_own(tmp_path: Path) -> None:
-    failover.record(tmp_path / "traces")
-    for place in ("one", "two"):
-        (tmp_path / place).mkdir()
-    alone = _asked(tmp_path / "traces", tmp_path / "one")
-    assert _asked(tmp_path / "traces", tmp_path / "two", "--master", "local-cluster[2,1,1024]") == alone
+def test_a_local_cluster(traces: Path, alone: dict[str, Any], tmp_path: Path) -> None:
+    assert _asked([*OURS, "summary"], traces, tmp_path, "--master", "local-cluster[2,1,1024]") == alone
+
+
+def test_a_master_with_two_workers(traces: Path, alone: dict[str, Any], master: str, tmp_path: Path) -> None:
+    """From another folder, whose modules nobody takes for ours."""
+    assert _asked([*OURS, "summary"], traces, tmp_path, "--master", master) == alone
+
+
+def test_submitted_with_a_bundle_for_workers_whose_python_has_nothing(
+    traces: Path, alone: dict[str, Any], master: str, tmp_path: Path
+) -> None:
+    bundle = Running([*OURS, "spark", "bundle", str(tmp_path / "bundle.tar.gz")], tmp_path / "bundled")
+    assert bundle.process.wait(120) == 0, bundle.output
+    submit = [str(_SPARK / "bin" / "spark-submit"), "--master", master]
+    sent = ["--archives", f"{tmp_path / 'bundle.tar.gz'}#kafka-actors"]
+    found = ["--conf", "spark.executorEnv.PYTHONPATH=./kafka-actors"]
+    said = _asked(
+        [*submit, *sent, *found, str(DOOR), "summary"],
+        traces,
+        tmp_path,
+        *("--only", "episodes", "--only", "requests"),
+        PYSPARK_DRIVER_PYTHON=sys.executable,
+        PYSPARK_PYTHON=os.path.realpath(sys.executable),  # what the virtual environment was made of
+        **_SPARKS,
+    )
+    assert len(said) == 6 and said == {name: alone[name] for name in said}
