@@ -1,0 +1,264 @@
+"""Questions asked of large traces: `python -m tests.benchmarks.spark [--records N]... [--alone]` (a million).
+
+The trace is an ordinary day of a node (tests/spark/working_day.py), again and again until there are N records. The same
+records are written as JSON lines, for those who have nothing else.
+
+* pack: traces to Parquet, in rows per second of CPU; the peer is the bound.
+* json_lines: three questions from what is packed, by Spark; the peer is Spark reading the JSON lines.
+* duckdb_json_lines, duckdb_parquet: the same; the peer is DuckDB reading the JSON lines, and the same Parquet.
+* brief: what `summary` asks where nothing is chosen; the peer, from the second size on, is the size before: times as
+  many records should take at most times as long.
+* memory: the peak of the driver's JVM, beside the 2 GB that it may have.
+
+All but `pack` by the clock, medians of ROUNDS in turns, after a first time that does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import duckdb
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from messages.trace.runs import Records, find_runs
+from messages.trace.schema import Header
+from messages.trace.text import compress
+from messages.trace.writer import RunWriter
+from spark.columns import DDL, planned
+from spark.pack import TOLD, pack_slice, tell
+from spark.session import MASTER, fit, open_session
+from spark.summary import ask
+from tests.benchmarks.report import report, seconds
+from tests.spark import working_day
+
+BENCH = "spark"
+MILLION = 1_000_000
+NODES = 2
+ROUNDS = 3
+FRAME = 8000
+"""Records of a frame, about."""
+PACKING = 60_000
+"""Rows a second of a core."""
+DRIVER_MB = 2048
+JSON_DDL = """run string, node int, n long, kind string, cause long, sender string, receiver string, actor string,
+type string, queued_at double, taken_at double, finished_at double, payload string, effects string, error string"""
+JSON_COLUMNS = dict(re.findall(r"(\w+) (\w+)", JSON_DDL)) | {"payload": "JSON", "effects": "JSON"}
+_SECOND = 1_000_000.0
+"""Where a day's times begin; each day is moved on by its length."""
+
+
+def generate(folder: Path, lines: Path, records: int) -> None:
+    """So many records, half of them of each node, as traces and, where there is a folder `lines`, as JSON lines."""
+    day = folder / "day"
+    working_day.record(day)
+    [run] = find_runs(day).runs
+    rows = [msgspec.structs.asdict(record) for record in Records(run) if record.kind != "ended"]
+    shutil.rmtree(day)
+    begin = min(row["taken_at"] for row in rows) - 1
+    length = max(row["taken_at"] for row in rows) - begin
+    for node in range(NODES):
+        header = msgspec.structs.replace(run.header, run=f"node{node}-{records}", node=node, clock_offset=0.0)
+        array, whole = _templates(rows, begin, header)
+        writer = RunWriter(folder / f"node-{node}", header)
+        with (lines / f"node-{node}.jsonl" if lines.is_dir() else Path(os.devnull)).open("wb") as out:
+            days = records // NODES // len(rows)
+            at_once = max(1, FRAME // len(rows))
+            for first in range(0, days, at_once):
+                values = tuple(_values(rows, begin, length, range(first, min(first + at_once, days))))
+                count = min(at_once, days - first)
+                writer.write(compress([array * count % values]), count * len(rows), first * len(rows))
+                out.write(whole * count % values)
+        writer.close()
+
+
+def _templates(rows: list[dict[str, Any]], begin: float, header: Header) -> tuple[bytes, bytes]:
+    """A day's records as lines of a trace and as JSON lines, with places for numbers and times."""
+    moving = {"n": -1, "cause": -2, "queued_at": -3, "taken_at": -4, "finished_at": -5}
+    array, whole = [], []
+    for row in rows:
+        values = row | moving
+        for lines, value in (
+            (array, list(values.values())),
+            (whole, {"run": header.run, "node": header.node, **values}),
+        ):
+            text = msgspec.json.encode(value).replace(b"%", b"%%")
+            for number, place in zip(moving.values(), (b"%d", b"%d", b"%.6f", b"%.6f", b"%.6f"), strict=True):
+                text = re.sub(rb"([\[,:])%d(?=,)" % number, rb"\g<1>" + place, text, count=1)
+            lines.append(text + b"\n")
+    return b"".join(array), b"".join(whole)
+
+
+def _values(rows: list[dict[str, Any]], begin: float, length: float, days: range) -> Iterator[float]:
+    for day in days:
+        moved = day * length - begin
+        for place, row in enumerate(rows):
+            n = day * len(rows) + place + 1
+            yield from (n, n - 1, row["queued_at"] + moved, row["taken_at"] + moved, row["finished_at"] + moved)
+
+
+# ------------------------------------------------------------------------------------------------ three questions
+
+
+def from_parquet(session: SparkSession, packed: Path) -> list[DataFrame]:
+    """Messages by actor and type; requests by channel; deliveries and failures by node and minute."""
+    return _asked(session.read.schema(DDL).parquet(str(packed)).withColumn("taken_at", f.col("at")))
+
+
+def from_lines(session: SparkSession, lines: Path) -> list[DataFrame]:
+    """The same of JSON lines: what `spark.columns` takes out of a payload is taken out here."""
+    read = session.read.schema(JSON_DDL).json(str(lines))
+    return _asked(
+        read.withColumn("took", f.col("finished_at") - f.col("taken_at"))
+        .withColumn("request", f.get_json_object("payload", "$.request[0]"))
+        .withColumn("channel", f.get_json_object("payload", "$.channel"))
+        .withColumn("failed", f.col("error").isNotNull())
+    )
+
+
+def _asked(rows: DataFrame) -> list[DataFrame]:
+    return [
+        rows.groupBy("actor", "type").agg(f.count("*"), f.round(f.sum("took"), 3), f.round(f.max("took"), 3)),
+        rows.where("type = 'Transmit'").groupBy("channel", "request").agg(f.count("*")),
+        rows.groupBy("node", f.floor(f.col("taken_at") / 3600)).agg(f.count("*"), f.sum(f.col("failed").cast("int"))),
+    ]
+
+
+_DUCK = (
+    "SELECT actor, type, count(*), round(sum({took}), 3), round(max({took}), 3) FROM {rows} GROUP BY ALL",
+    "SELECT {channel}, {request}, count(*) FROM {rows} WHERE type = 'Transmit' GROUP BY ALL",
+    "SELECT node, floor({at} / 3600), count(*), sum({failed}::int) FROM {rows} GROUP BY ALL",
+)
+
+
+def duck_on_parquet(packed: Path) -> list[str]:
+    """The same in SQL."""
+    return [
+        each.format(
+            rows=f"'{packed}/*.parquet'", took="took", channel="channel", request="request", at='"at"', failed="failed"
+        )
+        for each in _DUCK
+    ]
+
+
+def duck_on_lines(lines: Path) -> list[str]:
+    """The same in SQL, of JSON lines."""
+    types = {"string": "VARCHAR", "long": "BIGINT"}
+    columns = {name: types.get(kind, kind.upper()) for name, kind in JSON_COLUMNS.items()}
+    return [
+        each.format(
+            rows=f"read_json('{lines}/*.jsonl', format='newline_delimited', columns={columns})",
+            took="(finished_at - taken_at)",
+            channel="json_extract_string(payload, '$.channel')",
+            request="json_extract_string(payload, '$.request[0]')",
+            at="taken_at",
+            failed="(error IS NOT NULL)",
+        )
+        for each in _DUCK
+    ]
+
+
+def by_spark(frames: list[DataFrame]) -> list[list[tuple[Any, ...]]]:
+    """The answers."""
+    return [sorted((tuple(row) for row in frame.collect()), key=repr) for frame in frames]
+
+
+def by_duck(questions: list[str]) -> list[list[tuple[Any, ...]]]:
+    """The answers."""
+    with duckdb.connect() as duck:
+        return [sorted(duck.execute(each).fetchall(), key=repr) for each in questions]
+
+
+# ------------------------------------------------------------------------------------------------ measuring
+
+
+def pack(traces: Path, packed: Path) -> tuple[int, float]:
+    """Pack in this process; (rows, CPU seconds)."""
+    found = find_runs(traces)
+    packed.mkdir()
+    started = time.process_time()
+    rows = sum(pack_slice(each, packed) for each in planned(found.runs))
+    took = time.process_time() - started
+    (packed / TOLD).write_bytes(msgspec.json.encode(tell(found)))
+    return rows, took
+
+
+def turns(kinds: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Median seconds of each, in turns, when all have been done once; they must answer alike."""
+    first, *others = [_close(work()) for work in kinds.values()]
+    assert all(other == first for other in others), "the answers differ"
+    rounds = [{name: seconds(work) for name, work in kinds.items()} for _ in range(ROUNDS)]
+    return {name: median(each[name] for each in rounds) for name in kinds}
+
+
+def _close(answers: Any) -> Any:
+    """Sums of floats, as far as their order plays no part."""
+    return [[tuple(float(f"{v:.6g}") if isinstance(v, float) else v for v in row) for row in rows] for rows in answers]
+
+
+def beside_peers(session: SparkSession, lines: Path, packed: Path, case: str) -> None:
+    """The three questions, asked by all; prints the rows."""
+    found = turns(
+        {
+            "ours": lambda: by_spark(from_parquet(session, packed)),
+            "Spark, JSON lines": lambda: by_spark(from_lines(session, lines)),
+            "DuckDB, JSON lines": lambda: by_duck(duck_on_lines(lines)),
+            "DuckDB, Parquet": lambda: by_duck(duck_on_parquet(packed)),
+        }
+    )
+    ours = found.pop("ours")
+    for name, (peer, theirs) in zip(("json_lines", "duckdb_json_lines", "duckdb_parquet"), found.items(), strict=True):
+        report(BENCH, f"{name}{case}", ours, theirs, peer, "s", less_is_better=True)
+
+
+def measure(records: int, here: Path, before: tuple[int, float] | None, alone: bool) -> tuple[int, float]:
+    """All cases of one size; prints the rows. (rows, seconds of `brief`)."""
+    traces, lines, packed = here / "traces", here / "lines", here / "packed"
+    if not alone:
+        lines.mkdir()
+    generate(traces, lines, records)
+    rows, took = pack(traces, packed)
+    case = f"_{records / MILLION:g}m"
+    report(BENCH, f"pack{case}", rows / took, PACKING, "the bound", "rows/s of CPU")
+    session = open_session(MASTER)
+    try:
+        fit(session, sum(file.stat().st_size for file in packed.glob("*.parquet")))
+        if not alone:
+            beside_peers(session, lines, packed, case)
+        ask(session, packed)
+        brief = median(seconds(lambda: ask(session, packed)) for _ in range(ROUNDS))
+        if before is None:
+            report(BENCH, f"brief{case}", rows / brief, rows / brief, "itself", "rows/s")
+        else:
+            report(BENCH, f"brief{case}", rows / brief, before[0] / before[1], f"{before[0]} rows", "rows/s")
+        status = Path(f"/proc/{session.sparkContext._gateway.proc.pid}/status").read_text()
+    finally:
+        session.stop()
+    peak = int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024
+    report(BENCH, f"memory{case}", peak, DRIVER_MB, "the bound", "MB", less_is_better=True)
+    return rows, brief
+
+
+def main() -> None:
+    """All sizes, on the disk that temporary files are on (0.6 GB a million, and a tenth of that alone)."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--records", type=int, action="append", help="again for further sizes, the smallest first")
+    parser.add_argument("--alone", action="store_true", help="without the peers, and without the JSON lines")
+    options, before = parser.parse_args(), None
+    for records in options.records or [MILLION]:
+        with tempfile.TemporaryDirectory(prefix="kafka-actors-spark-") as here:
+            before = measure(records, Path(here), before, options.alone)
+
+
+if __name__ == "__main__":
+    main()
