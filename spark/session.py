@@ -22,8 +22,8 @@ LOCAL_MASTER = "local["
 SUBMITTED = "spark-submit's"
 """The master that spark-submit was given, where that has started us."""
 _JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto -Xlog:disable"
-SMALL_BYTES = 4 << 20
-"""Some 200,000 records."""
+SMALL_BYTES = 1 << 20
+"""Some 20,000 records; 100,000 of those that are much alike."""
 _LOG4J = Path(__file__).with_name("log4j2.properties").resolve()
 
 
@@ -84,12 +84,16 @@ def open_session(master: str = MASTER, java: str | None = None) -> SparkSession:
     return session
 
 
-def fit(session: SparkSession, size: int) -> None:
-    """Set up for questions about so many bytes of Parquet: of a few, compiling the questions costs more than asking."""
+def fit(session: SparkSession, size: int) -> bool:
+    """Set up for questions about so many bytes of Parquet; whether these are few.
+
+    Of a few, compiling the questions costs more than asking them, and so does dealing rows out to tasks.
+    """
     small = size < SMALL_BYTES
     session.conf.set("spark.sql.shuffle.partitions", "1" if small else str(2 * session.sparkContext.defaultParallelism))
     session.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
+    return small
 
 
 @contextmanager

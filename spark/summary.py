@@ -219,8 +219,9 @@ def ask(
 
 def _facts(session: SparkSession, folder: Path, before: Facts | None = None) -> Facts:
     if is_packed(folder):
-        fit(session, sum(file.stat().st_size for file in folder.glob("*.parquet")))
-        return Facts(session.read.schema(DDL).parquet(str(folder)), told(folder), before)
+        few = fit(session, sum(file.stat().st_size for file in folder.glob("*.parquet")))
+        records = session.read.schema(DDL).parquet(str(folder))
+        return Facts(records.coalesce(1) if few else records, told(folder), before)
     found = find_runs(folder)
     fit(session, sum(path.stat().st_size for run in found.runs for path in run.paths))
     session.dataSource.register(TraceSource)
