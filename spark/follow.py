@@ -63,7 +63,7 @@ def follow(
     while True:
         land(session, folder, kept)
         keep(tell(find_runs(folder)), kept)
-        yield ask(session, kept, say, only)
+        yield ask(session, kept, say, only, partial=True)
         say("waiting for more")
         while seen == (seen := _seen(folder)):
             time.sleep(EVERY_S)

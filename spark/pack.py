@@ -11,7 +11,7 @@ Rule 2: what a trace holds beyond what can be read is left out, and named.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 
@@ -19,11 +19,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from messages.trace.errors import NotATrace
 from messages.trace.files import parse_name
 from messages.trace.runs import Found, Slice, find_runs, survey
 from spark.columns import ARROW, batches, planned
 
 TOLD = "_runs.json"
+_LANDED = "_spark_metadata"
+"""Where this is, Spark has landed the files (spark.follow), and says itself which of them count."""
 END = b"kafka_actors_end"
 PARALLEL = 2
 """From so many slices on, several processes pack."""
@@ -48,12 +51,14 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Packing:
-    """Packs all traces below a folder into `target`; begins at once, `finish` waits for the end. Raises NotATrace."""
+    """Packs all traces below a folder into `target`; begins at once, `finish` waits for the end. Raises NotATrace, and
+    what `check` raises of what is told of them."""
 
-    def __init__(self, folder: Path, target: Path) -> None:
+    def __init__(self, folder: Path, target: Path, check: Callable[[Told], None] = lambda told: None) -> None:
         self.target = target
         found = find_runs(folder)
         self.told = tell(found)
+        check(self.told)
         target.mkdir(parents=True, exist_ok=True)
         self.slices = planned(found.runs)
         self._pool: ProcessPoolExecutor | None = None
@@ -105,8 +110,31 @@ def keep(told: Told, folder: Path) -> None:
 
 
 def told(folder: Path) -> Told:
-    """What stands beside the rows in a packed folder."""
-    return msgspec.json.decode((folder / TOLD).read_bytes(), type=Told)
+    """What stands beside the rows in a packed folder, and what is wrong with its files. Raises NotATrace."""
+    try:
+        beside = msgspec.json.decode((folder / TOLD).read_bytes(), type=Told)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise NotATrace(f"{folder / TOLD} does not say which runs are packed here: pack again ({error})") from error
+    files = () if (folder / _LANDED).exists() else sorted(folder.glob("*.parquet"))
+    gaps = tuple(filter(None, map(_gap, files)))
+    return Told(beside.runs, (*beside.unreadable, *gaps))
+
+
+def _gap(file: Path) -> str:
+    """What a file of the folder lacks; "" for nothing."""
+    try:
+        schema = pq.read_schema(file)
+    except FileNotFoundError:  # packed again meanwhile
+        return ""
+    except (OSError, pa.ArrowException) as error:
+        return f"{file} is no Parquet: {str(error).splitlines()[0]}"
+    missing = [name for name in ARROW.names if name not in schema.names]
+    other = [
+        field.name for field in ARROW if field.name in schema.names and schema.field(field.name).type != field.type
+    ]
+    if other:
+        return f"{file} has other types in {', '.join(other)}: packed by another version"
+    return f"{file} has no column {', '.join(missing)}: packed by another version" if missing else ""
 
 
 def tell(found: Found) -> Told:

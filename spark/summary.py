@@ -2,13 +2,15 @@
 
 Rule 1: a figure counts deliveries, and nothing that is not one; what could not be read is counted beside.
 Rule 2: a trace that breaks off (a killed node) is as good as any other up to its last frame. How each run ended is
-        told, and what is damaged.
+        told. Where something is damaged or cannot be read there is no answer, unless a partial one is asked for: of
+        what comes before the damage, with what is missing beside it.
 Rule 3: a column's name says its unit: `at` and `*_at` are seconds since 1970, `seconds` and `*_s` seconds, `*_ms`
         milliseconds; all others are counts, shares or names.
 """
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,16 +21,18 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from messages.trace.errors import NotATrace
+from messages.trace.errors import NotATrace, TraceError
 from messages.trace.runs import find_runs
 from spark.columns import DDL, MALFORMED
 from spark.facts import Facts
 from spark.logs import LOGGED, LogFacts, read
-from spark.pack import Packing, is_packed, tell, told
+from spark.pack import Packing, Told, is_packed, tell, told
 from spark.questions import chains, controller, failovers, handling, partitions, traffic
 from spark.session import LOCAL_MASTER, MASTER, fit, open_session
 from spark.source import TraceSource
 
+MOST_NAMED = 10
+"""So many things that cannot be read are named in an error."""
 AT_ONCE = 3
 """So many questions are asked at the same time: while one is planned, another is answered."""
 
@@ -120,6 +124,10 @@ class Answer:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
+class Incomplete(TraceError):
+    """Not everything can be read, and a partial answer was not asked for; the text names what is missing."""
+
+
 @dataclass(frozen=True)
 class Summary:
     """The answers by question. `malformed` lines and `unreadable` files are in none, nor what follows `damage`."""
@@ -146,6 +154,7 @@ def summarise(
     say: Callable[[str], None] = lambda words: None,
     only: Collection[str] = BRIEF,
     master: str = MASTER,
+    partial: bool = False,
     against: str | Path | None = None,
 ) -> Summary:
     """The summary of all traces below `path`, or of what `spark.pack` made of them.
@@ -153,13 +162,15 @@ def summarise(
     Without a session, one is started at `master`, and stopped. `say` is told what is being done. Asked are the
     questions of `only`, always "runs", and "compared" where there is another folder, `against` which to compare. On
     this machine traces are packed first, while Spark starts; a cluster's workers read them where they lie. Raises
-    NotATrace where there is no such folder.
+    NotATrace where there is no such folder, Incomplete where something below one cannot be read, unless the answer may
+    be `partial`.
     """
     folders = [Path(each) for each in (path, against) if each is not None]
     here = master.startswith(LOCAL_MASTER)
+    check = functools.partial(_demand, partial=partial)
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
         packings = {  # their processes begin before there are threads
-            folder: Packing(folder, Path(place) / str(number))
+            folder: Packing(folder, Path(place) / str(number), check)
             for number, folder in enumerate(folders)
             if here and not is_packed(folder)
         }
@@ -172,7 +183,7 @@ def summarise(
             opened = starting.result()
         try:
             asked = [packings[folder].target if folder in packings else folder for folder in folders]
-            return ask(opened, asked[0], say, only, *asked[1:])
+            return ask(opened, asked[0], say, only, partial, *asked[1:])
         finally:
             if session is None:
                 opened.stop()
@@ -197,7 +208,7 @@ def summarise_logs(
     opened = session or open_session(master)
     try:
         fit(opened, sum(file.stat().st_size for file in folder.rglob("*.log*")) // BYTES_OF_LOG)
-        return _summary(LogFacts(read(opened, folder, zone)), say, set(LOGGED).intersection(only))
+        return _summary(LogFacts(read(opened, folder, zone)), say, set(LOGGED).intersection(only), partial=True)
     finally:
         if session is None:
             opened.stop()
@@ -208,27 +219,42 @@ def ask(
     folder: Path,
     say: Callable[[str], None] = lambda words: None,
     only: Collection[str] = BRIEF,
+    partial: bool = False,
     against: Path | None = None,
 ) -> Summary:
     """The answers of a session that is there, from what is packed or, slower, from traces where they lie. Raises
-    NotATrace."""
+    NotATrace, Incomplete."""
     say("asking")
-    before = None if against is None else _facts(session, against)
-    return _summary(_facts(session, folder, before), say, only)
+    before = None if against is None else _facts(session, against, partial)
+    return _summary(_facts(session, folder, partial, before), say, only, partial)
 
 
-def _facts(session: SparkSession, folder: Path, before: Facts | None = None) -> Facts:
+def _facts(session: SparkSession, folder: Path, partial: bool, before: Facts | None = None) -> Facts:
     if is_packed(folder):
+        beside = told(folder)
+        _demand(beside, partial)
         few = fit(session, sum(file.stat().st_size for file in folder.glob("*.parquet")))
-        records = session.read.schema(DDL).parquet(str(folder))
-        return Facts(records.coalesce(1) if few else records, told(folder), before)
+        reader = session.read.schema(DDL).options(pathGlobFilter="*.parquet", ignoreCorruptFiles=partial)
+        records = reader.parquet(str(folder))
+        return Facts(records.coalesce(1) if few else records, beside, before)
     found = find_runs(folder)
+    beside = tell(found)
+    _demand(beside, partial)
     fit(session, sum(path.stat().st_size for run in found.runs for path in run.paths))
     session.dataSource.register(TraceSource)
-    return Facts(session.read.format(TraceSource.name()).load(str(folder.resolve())), tell(found), before)
+    return Facts(session.read.format(TraceSource.name()).load(str(folder.resolve())), beside, before)
 
 
-def _summary(facts: Facts, say: Callable[[str], None], only: Collection[str]) -> Summary:
+def _demand(told: Told, partial: bool, malformed: int = 0) -> None:
+    missing = [*(fault for run in told.runs for fault in run.faults), *told.unreadable]
+    if malformed:
+        missing.append(f"{malformed} lines are no records")
+    if missing and not partial:
+        more = f"\n... and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+        raise Incomplete("\n".join(missing[:MOST_NAMED]) + more)
+
+
+def _summary(facts: Facts, say: Callable[[str], None], only: Collection[str], partial: bool) -> Summary:
     asked = ["runs", *(name for name in QUESTIONS if name in only and name not in ("runs", COMPARED))]
     asked += [COMPARED] if facts.before is not None else []
     answers = {}
@@ -240,6 +266,7 @@ def _summary(facts: Facts, say: Callable[[str], None], only: Collection[str]) ->
             answers[name] = answer.result()
             say(f"{count} of {len(waiting)} questions answered: {name}")
     facts.close()
+    _demand(facts.told, partial, malformed.result())
     damage = tuple(fault for run in facts.told.runs for fault in run.faults)
     return Summary(answers, malformed.result(), facts.told.unreadable, damage)
 

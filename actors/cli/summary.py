@@ -25,7 +25,7 @@ from spark.follow import follow as followed
 from spark.logs import LOGGED
 from spark.session import MASTER, SUBMITTED, SparkUnavailable, default_master
 from spark.shown import heads, rows
-from spark.summary import BRIEF, COMPARED, QUESTIONS, Summary, summarise, summarise_logs
+from spark.summary import BRIEF, COMPARED, QUESTIONS, Incomplete, Summary, summarise, summarise_logs
 
 MOST_ROWS = 60
 """So many rows of a table are shown; the JSON has all."""
@@ -69,6 +69,9 @@ MOST_ROWS = 60
 )
 @click.option("--logs", is_flag=True, help="Read the logs of Apache's brokers instead, a folder below DIR for each.")
 @click.option("--zone", default="UTC", show_default=True, help="The time zone of the logs.")
+@click.option(
+    "--partial", "in_part", is_flag=True, help="Where something is damaged or cannot be read, answer from the rest."
+)
 def command(
     directory: Path,
     json_file: Path | None,
@@ -80,6 +83,7 @@ def command(
     against: Path | None,
     logs: bool,
     zone: str,
+    in_part: bool,
 ) -> int:
     """Summarise all traces below DIR with Spark.
 
@@ -97,8 +101,13 @@ def command(
     try:
         if follow:
             apart(partial(_follow, directory, keep, publish, asked, master))
-        reading = partial(summarise_logs, zone=_known(zone)) if logs else partial(summarise, against=against)
+        within = partial(summarise, partial=in_part, against=against)
+        reading = partial(summarise_logs, zone=_known(zone)) if logs else within
         summary = apart(partial(reading, directory, say=_say, only=asked, master=master))
+    except Incomplete as error:
+        raise Failed(
+            f"not everything below {directory} can be read (--partial answers from the rest):\n{error}"
+        ) from error
     except (TraceError, SparkUnavailable, Ended) as error:
         raise Failed(str(error)) from error
     publish(summary)

@@ -147,7 +147,7 @@ def test_a_summary_in_tables_and_json(
         unreadable=("a/b.zst: torn",),
         damage=("a/c.zst, byte 9: torn",),
     )
-    monkeypatch.setattr(summary, "summarise", lambda path, say, only, master: found)
+    monkeypatch.setattr(summary, "summarise", lambda path, say, only, master, partial, against: found)
     assert run(["summary", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 1
     out = capsys.readouterr().out
     assert "Leaderships (the first 60 of 100)" in out

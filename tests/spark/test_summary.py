@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def summary(session: SparkSession, folder: Path) -> Summary:
-    return summarise(folder, session)
+    return summarise(folder, session, partial=True)
 
 
 def test_runs(summary: Summary) -> None:
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_told_and_nothing_else(summary: Summary) -> None:
 def test_a_run_that_is_there_twice_is_told_and_counted_once(session: SparkSession, tmp_path: Path) -> None:
     failover.record(tmp_path)
     shutil.copytree(tmp_path / "b", tmp_path / "b-again")
-    twice = summarise(tmp_path, session)
+    twice = summarise(tmp_path, session, partial=True)
     assert sum(row.count for row in twice["messages"]) == 37
     assert len(twice.damage) == 2 and all("2 times" in damage for damage in twice.damage)
 
@@ -178,7 +178,7 @@ def test_what_is_packed_has_the_same_summary(
     assert not is_packed(packed)
     assert Packing(folder, packed).finish() == 39
     assert is_packed(packed)
-    assert summarise(packed, session) == summary
+    assert summarise(packed, session, partial=True) == summary
 
 
 def test_pack_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +207,7 @@ def test_packing_again_writes_what_has_grown(tmp_path: Path) -> None:
 
 
 def test_one_question_alone(session: SparkSession, summary: Summary, folder: Path) -> None:
-    alone = summarise(folder, session, only=("episodes",))
+    alone = summarise(folder, session, only=("episodes",), partial=True)
     assert alone["episodes"] == summary["episodes"] and alone["runs"] == summary["runs"]
     assert (alone.malformed, alone.unreadable, alone.damage) == (1, summary.unreadable, summary.damage)
     assert not alone["messages"] and not alone["leadership"]
@@ -228,7 +228,7 @@ def test_a_run_of_another_schema_is_refused_by_its_version(
 ) -> None:
     monkeypatch.setattr("actors.runtime.recorder.SCHEMA_VERSION", 99)
     Recorder(tmp_path, node=0).close()
-    refused = summarise(tmp_path, session)
+    refused = summarise(tmp_path, session, partial=True)
     assert not refused["runs"] and not refused.damage
     [why] = refused.unreadable
     assert "schema version 99" in why
