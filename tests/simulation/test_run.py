@@ -90,6 +90,18 @@ SEEDS = {
         0.200 kill 1 for 0.001
         0.200 delete t2
         """,
+    "a controller that comes too late knows what its deletion waits for": """
+        brokers 3
+        seed 4
+        duration 18.076
+        0.000 create t2 0,1
+        0.100 delete t2
+        0.100 kill 1 for 15.783
+        8.100 kill 0 for 10.222
+        9.100 slow 1 zk 0.05 for 9.908
+        11.614 kill 2 for 0.001
+        18.076 move-controller
+        """,
     "the end of a session is told, though the next connection breaks as well": """
         brokers 3
         seed 118

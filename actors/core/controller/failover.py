@@ -173,7 +173,8 @@ def _begin(context: ControllerContext) -> Flow[None]:
     yield from _begin_deletions(context, requested.topics)
     # Before any LeaderAndIsr: the brokers must know one another before they follow one another.
     yield from announce(context)
-    yield from replica_state_machine.start(context)
+    if not (yield from replica_state_machine.start(context)):
+        yield from deletion_plan.correct(context, context.deletions.queued)
     yield from partition_state_machine.start(context)
     yield from reassignment.begin(context)
     log.info("%s Ready to serve as the new controller", context.tag)

@@ -103,10 +103,11 @@ def _move(
     return moved
 
 
-def start(context: ControllerContext) -> Flow[None]:
+def start(context: ControllerContext) -> Flow[bool]:
     """Every replica is Online or, where it cannot be reached, goes to Offline by way of Ineligible (3.4).
 
-    This sends LeaderAndIsr of all partitions to all live brokers, and takes the dead out of the ISRs.
+    This sends LeaderAndIsr of all partitions to all live brokers, and takes the dead out of the ISRs. False where some
+    could not be moved, and stay Ineligible: another controller has written their partitions' states meanwhile, say.
     """
     batch, pauses = RequestBatch(context), Pauses()
     offline: ReplicasByBroker = {}
@@ -122,7 +123,8 @@ def start(context: ControllerContext) -> Flow[None]:
             yield from stay_online(Step(context, broker_id, reached, states, batch, {}, {}))
             yield from pauses.after(2 * len(part))
     yield from batch.send()
-    yield from move_replicas(context, offline, ReplicaState.OFFLINE)
+    moved = yield from move_replicas(context, offline, ReplicaState.OFFLINE)
+    return moved == sum(map(len, offline.values()))
 
 
 def enter_new(step: Step) -> Flow[None]:
