@@ -225,6 +225,7 @@ class LogsPort:
                 continue
             directory, _ = self._place(path)
             if not directory.lost:
+                self._changed[path] = None  # its recovery point moves to its end, whatever the last checkpoint said
                 try:
                     log.close()
                 except OSError:

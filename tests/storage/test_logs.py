@@ -52,6 +52,13 @@ def test_a_clean_stop_is_marked_and_the_mark_is_taken_away_at_the_start(port: Lo
     assert not (tmp_path / CLEAN_MARKER).exists()
 
 
+def test_row_100_a_clean_stop_leaves_every_recovery_point_at_the_logs_end(port: LogsPort, tmp_path: Path) -> None:
+    filled(port, f"{tmp_path}/t-0")
+    assert recovery_points(port, tmp_path) == "t 0 2", "a checkpoint came before the stop"
+    port.close_all()
+    assert (tmp_path / RECOVERY_POINTS).read_text().splitlines()[2:] == ["t 0 3"]
+
+
 @pytest.mark.parametrize("was_clean", [True, False])
 def test_a_log_that_nobody_opened_is_as_sound_as_it_was(port: LogsPort, tmp_path: Path, was_clean: bool) -> None:
     """After a kill, a short life that opens one log of two must not vouch for the other."""
