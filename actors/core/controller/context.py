@@ -13,7 +13,6 @@ Rule 6: what brokers were last told of a partition is kept with the leadership a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -117,7 +116,7 @@ class ControllerContext:
         self.hosted: dict[int, dict[TopicPartition, None]] = {}
         self.leadership: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self.astray: dict[TopicPartition, None] = {}
-        self.astray_of: Counter[str] = Counter()
+        self.astray_of: dict[str, int] = {}
         self.last_roles: dict[
             TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment, bool, LeaderAndIsrPartitionState]
         ] = {}
@@ -316,7 +315,6 @@ class ControllerContext:
                 self.remove_partitions(part)
                 yield from pauses.after(len(part))
             self.topics.pop(topic, None)
-            self.astray_of.pop(topic, None)
 
     # ------------------------------------------------------------------------------------------------------- states
 
@@ -357,16 +355,21 @@ class ControllerContext:
         self._stray(partition, is_astray(assignment, state))
 
     def _stray(self, partition: TopicPartition, astray: bool) -> None:
-        if astray is not (partition in self.astray):
-            self.astray_of[partition.topic] += 1 if astray else -1
-            if astray:
-                self.astray[partition] = None
-            else:
-                del self.astray[partition]
+        if astray is (partition in self.astray):
+            return
+        topic = partition.topic
+        if astray:
+            self.astray[partition] = None
+            self.astray_of[topic] = self.astray_of.get(topic, 0) + 1
+        else:
+            del self.astray[partition]
+            self.astray_of[topic] -= 1
+            if not self.astray_of[topic]:
+                del self.astray_of[topic]
 
     def imbalance(self) -> int:
         """How many partitions are led by another than their preferred replica; topics that are queued do not count."""
-        return len(self.astray) - sum(self.astray_of[topic] for topic in self.deletions.queued)
+        return len(self.astray) - sum(self.astray_of.get(topic, 0) for topic in self.deletions.queued)
 
     # ------------------------------------------------------------------------------------------------------- deletions
 

@@ -45,7 +45,7 @@ def inconsistencies(context: ControllerContext) -> list[str]:
         found.append("the index of leaderless partitions is wrong")
     led = context.leadership.items()
     astray = {tp for tp, state in led if is_astray(context.assignment(tp), state)}
-    if astray != set(context.astray) or Counter(tp.topic for tp in astray) != +context.astray_of:
+    if astray != set(context.astray) or dict(Counter(tp.topic for tp in astray)) != context.astray_of:
         found.append("the index of partitions that are led by another than their preferred replica is wrong")
     offline = [
         tp
