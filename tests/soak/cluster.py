@@ -135,13 +135,17 @@ class Soak:
             "removing_replicas": {},
         }
         text = json.dumps(data).encode()
-        if new:
+
+        def create() -> None:
             write = self.zk.transaction()
             write.create(f"/config/topics/{topic}", json.dumps({"version": 1, "config": config or {}}).encode())
             write.create(f"/brokers/topics/{topic}", text)
             write.commit()
+
+        if new:  # the server may keep the outsider waiting too long: what was done the first time is there the second
+            self.zk.retry(create)
         else:
-            self.zk.set(f"/brokers/topics/{topic}", text)
+            self.zk.retry(self.zk.set, f"/brokers/topics/{topic}", text)
 
     # ---------------------------------------------------------------------------------------------- records
 
