@@ -5,13 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from messages.trace.schema import SENT
 from spark.columns import ARROW
-from spark.pack import TOLD, RunTold, Told
+from spark.pack import RunTold, Told, keep
 from spark.session import open_session
 from spark.shared_classes import archive
 from spark.summary import summarise
@@ -43,5 +42,4 @@ def _smallest(folder: Path) -> None:
     """What `spark.pack` would make of a trace with one message."""
     row = dict.fromkeys(ARROW.names) | {"run": "none", "node": 0, "n": 1, "kind": SENT, "at": 0.0, "failed": False}
     pq.write_table(pa.Table.from_pylist([row], ARROW), folder / "none-000000-0.parquet", compression="zstd")
-    told = Told((RunTold("none", 0, "stopped", (), "full", ()),), ())
-    (folder / TOLD).write_bytes(msgspec.json.encode(told))
+    keep(Told((RunTold("none", 0, "stopped", (), "full", ()),), ()), folder)

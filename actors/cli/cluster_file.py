@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.cli.app import Failed
+from actors.cli.whole_file import write_whole
 
 NAME = "cluster.json"
 IN_MEMORY = "memory"
@@ -23,9 +24,7 @@ IN_MEMORY = "memory"
 
 def write_cluster(directory: Path, description: dict[str, Any]) -> None:
     """Put the description in place of the earlier one; who reads meanwhile sees one of the two."""
-    part = directory / f"{NAME}.part"
-    part.write_text(json.dumps(description) + "\n")
-    part.replace(directory / NAME)
+    write_whole(directory / NAME, json.dumps(description) + "\n")
 
 
 def read_cluster(directory: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from actors.cli.app import FAILED, Failed
 from actors.cli.display import console, table
+from actors.cli.whole_file import write_whole
 from messages.trace.errors import TraceError
 from messages.trace.schema import INPUTS
 from spark.apart import Ended, apart
@@ -96,13 +97,16 @@ def command(
         raise click.UsageError(f"logs are read once, and can be asked: {', '.join(LOGGED)}")
     if (against and (logs or follow)) or (COMPARED in only and not against):
         raise click.UsageError("--against compares what was recorded with what was recorded before, once")
-    asked = tuple(QUESTIONS) if html_file else only or (LOGGED if logs else BRIEF)
-    publish = partial(_publish, directory, json_file, html_file, only or (LOGGED if logs else BRIEF))
+    chosen = only or (LOGGED if logs else BRIEF)
+    asked = tuple(QUESTIONS) if html_file else chosen
+    publish = partial(_publish, directory, json_file, html_file, chosen)
     try:
         if follow:
             apart(partial(_follow, directory, keep, publish, asked, master))
-        within = partial(summarise, partial=in_part, against=against)
-        reading = partial(summarise_logs, zone=_known(zone)) if logs else within
+        if logs:
+            reading = partial(summarise_logs, zone=_known(zone))
+        else:
+            reading = partial(summarise, partial=in_part, against=against)
         summary = apart(partial(reading, directory, say=_say, only=asked, master=master))
     except Incomplete as error:
         raise Failed(
@@ -137,19 +141,12 @@ def _publish(
     directory: Path, json_file: Path | None, html_file: Path | None, chosen: Sequence[str], summary: Summary
 ) -> None:
     if json_file is not None:
-        _write(json_file, json.dumps(summary.as_dict(), indent=1) + "\n")
+        write_whole(json_file, json.dumps(summary.as_dict(), indent=1) + "\n")
     if html_file is not None:
         from spark.report import page  # the figures' library takes its time
 
-        _write(html_file, page(summary, f"What happened in {directory.resolve().name}"))
+        write_whole(html_file, page(summary, f"What happened in {directory.resolve().name}"))
     _show(summary, chosen)
-
-
-def _write(file: Path, text: str) -> None:
-    """All of it or nothing: whoever reads a file that is written again and again finds a whole one."""
-    part = file.with_name(f".{file.name}.part")
-    part.write_text(text, "utf-8", "replace")
-    part.replace(file)
 
 
 def _say(words: str) -> None:
