@@ -99,7 +99,7 @@ class Processes:
         place.mkdir(parents=True, exist_ok=True)
         self._place, self._kind, self._jars = place, kind, jars
         self._settings = {name.replace("_", "__"): value for name, value in {**SETTINGS, **dict(settings)}.items()}
-        self._server = EmbeddedZooKeeper(place / "zookeeper")
+        self._server = EmbeddedZooKeeper(place / "zookeeper", force_sync=False)
         self._server.start()
         self.connect_string = f"127.0.0.1:{self._server.port}"
         self.zookeeper = RealZooKeeper(self.connect_string)

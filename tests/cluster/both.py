@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from kazoo.client import KazooClient
 
 from messages.admin_requests import CreateTopicsResponse, ElectLeadersResponse
 from messages.config_requests import (
@@ -19,6 +18,7 @@ from messages.config_requests import (
     DescribeConfigsResponse,
 )
 from tests.cluster.processes import ApacheBroker, OurNode, free_ports
+from tests.outsider import Outsider
 from tests.waiting import until
 from tests.wire_client import WireClient
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -93,7 +93,7 @@ def _by_name(configs: tuple[Any, ...] | None) -> tuple[Any, ...]:
 @contextmanager
 def both_running(place: Path, apache_jars: Path, **settings: object) -> Iterator[Both]:
     """Both, with these settings, as long as the context."""
-    servers = [EmbeddedZooKeeper(place / f"zookeeper-{name}") for name in ("apache", "ours")]
+    servers = [EmbeddedZooKeeper(place / f"zookeeper-{name}", force_sync=False) for name in ("apache", "ours")]
     for server in servers:
         server.start()
     theirs, ours = (f"127.0.0.1:{server.port}" for server in servers)
@@ -104,7 +104,7 @@ def both_running(place: Path, apache_jars: Path, **settings: object) -> Iterator
     ]
     try:
         for connect in (theirs, ours):
-            zk = KazooClient(connect)
+            zk = Outsider(connect)
             zk.start(20)
             until(lambda zk=zk: zk.exists("/brokers/ids/0") and zk.exists("/controller"), what="up", timeout=90)
             zk.stop()

@@ -13,7 +13,7 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 @pytest.fixture
 def zookeeper(tmp_path: Path) -> Iterator[EmbeddedZooKeeper]:
     """A running server; it may be stopped and started."""
-    server = EmbeddedZooKeeper(tmp_path / "zookeeper")
+    server = EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False)
     server.start()
     yield server
     server.stop()

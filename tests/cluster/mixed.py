@@ -10,10 +10,10 @@ from typing import Any
 
 import attrs
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports
+from tests.outsider import Outsider
 from tests.waiting import until
 
 OURS, APACHE = 0, 1
@@ -36,7 +36,7 @@ class Mixed:
 
     def connect(self) -> None:
         """Begin to look into ZooKeeper."""
-        self.zk = KazooClient(self.zookeeper)
+        self.zk = Outsider(self.zookeeper)
         self.zk.start(20)
 
     @property

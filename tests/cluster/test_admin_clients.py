@@ -25,11 +25,11 @@ from kafka import TopicPartition
 from kafka.admin import ConfigResource as PythonResource
 from kafka.admin import ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import InvalidReplicationFactorError, NoReassignmentInProgressError, TopicAlreadyExistsError
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from actors.cli.app import commands
 from tests.cluster.processes import OurNode, free_ports
+from tests.outsider import Outsider
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -41,7 +41,7 @@ class Cluster:
     """Three nodes, and their ZooKeeper."""
 
     ports: list[int]
-    zk: KazooClient
+    zk: Outsider
     connect: str
 
     @property
@@ -71,10 +71,10 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     place = tmp_path_factory.mktemp("admin")
-    server = EmbeddedZooKeeper(place / "zookeeper")
+    server = EmbeddedZooKeeper(place / "zookeeper", force_sync=False)
     server.start()
     connect = f"127.0.0.1:{server.port}"
-    zk = KazooClient(connect)
+    zk = Outsider(connect)
     zk.start(20)
     ports = free_ports(len(NODES))
     nodes: list[OurNode] = []

@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 import pytest
 from click.testing import CliRunner
-from kazoo.client import KazooClient
 
 from actors.cli.app import commands
 from messages.admin_requests import (
@@ -40,6 +39,7 @@ from messages.config_requests import (
     IncrementalAlterConfigsRequest,
 )
 from tests.cluster.both import Both, both_running
+from tests.outsider import Outsider
 from tests.waiting import until
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -279,7 +279,7 @@ def test_t4_who_is_deposed_in_mid_deletion_and_elected_again_finishes_it_here_an
 
     An epoch that somebody raised makes the controller's next write fail; then it loses /controller, and gets it again.
     """
-    theirs, ours = (KazooClient(connect) for connect in both.zookeepers)
+    theirs, ours = (Outsider(connect) for connect in both.zookeepers)
     for zk in (theirs, ours):
         zk.start(20)
         until(lambda zk=zk: zk.exists("/controller"), what="a controller", timeout=20)

@@ -8,9 +8,9 @@ import threading
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kazoo.client import KazooClient
 
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
+from tests.outsider import Outsider
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -78,7 +78,7 @@ def test_two_apache_brokers_are_led_by_our_controller(
     connect = f"127.0.0.1:{zookeeper.port}"
     ports = free_ports(3)
     children: list[Running] = []
-    zk = KazooClient(connect)
+    zk = Outsider(connect)
     zk.start(20)
 
     def state(partition: int) -> dict[str, object]:

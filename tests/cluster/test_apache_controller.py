@@ -11,10 +11,10 @@ from typing import Any
 
 import attrs
 import pytest
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import ApacheBroker, OurNode, free_ports, run_ours
+from tests.outsider import Outsider
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -29,7 +29,7 @@ class Cluster:
 
     directory: Path
     connect: str
-    zk: KazooClient
+    zk: Outsider
     ports: dict[int, int]
     nodes: dict[int, OurNode] = attrs.field(factory=dict)
 
@@ -75,7 +75,7 @@ class Cluster:
 def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path, kcat: str) -> Iterator[Cluster]:
     connect = f"127.0.0.1:{zookeeper.port}"
     *ours, apache_port = free_ports(len(OURS) + 1)
-    zk = KazooClient(connect)
+    zk = Outsider(connect)
     seen = Cluster(tmp_path, connect, zk, dict(zip(OURS, ours, strict=True)))
     place = tmp_path / "apache"
     place.mkdir()

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kazoo.client import KazooClient
 
 from spark.session import open_session
 from spark.summary import summarise_logs
 from tests.cluster.processes import ApacheBroker, free_ports, run_ours
+from tests.outsider import Outsider
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -39,7 +39,7 @@ def test_a_killed_broker_and_what_followed_are_in_the_logs(
     tmp_path: Path, apache_jars: Path, zookeeper: EmbeddedZooKeeper, states: str
 ) -> None:
     connect = zookeeper.connect_string
-    zk = KazooClient(connect)
+    zk = Outsider(connect)
     zk.start()
     brokers: dict[int, ApacheBroker] = {}
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import attrs
 import pytest
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import OurNode, free_ports
+from tests.outsider import Outsider
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -24,7 +24,7 @@ class Cluster:
     """Two nodes, each with the log directories a and b."""
 
     directory: Path
-    zk: KazooClient
+    zk: Outsider
 
     def logs(self, node: int, name: str) -> set[str]:
         return {path.name for path in (self.directory / f"{node}" / name).iterdir() if path.is_dir()}
@@ -50,7 +50,7 @@ class Cluster:
 def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Cluster]:
     connect = f"127.0.0.1:{zookeeper.port}"
     nodes: list[OurNode] = []
-    zk = KazooClient(connect)
+    zk = Outsider(connect)
     try:
         zk.start(20)
         for node, port in enumerate(free_ports(2)):

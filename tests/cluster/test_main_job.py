@@ -16,11 +16,11 @@ import attrs
 import pytest
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
-from kazoo.client import KazooClient
 
 from messages.trace.runs import find_runs
 from messages.trace.schema import OUTSIDE
 from tests.cluster.processes import OURS, Running, free_ports, run_ours, start_up
+from tests.outsider import Outsider
 from tests.trace.altering import rows_of, write
 from tests.waiting import until
 
@@ -50,7 +50,7 @@ class Job:
     processes_left: list[int] = attrs.field(factory=list)
 
 
-def states(zk: KazooClient) -> dict[str, bytes]:
+def states(zk: Outsider) -> dict[str, bytes]:
     """Every partition's state znode, by "topic-partition"."""
     found = {}
     for topic in zk.get_children("/brokers/topics"):
@@ -59,11 +59,11 @@ def states(zk: KazooClient) -> dict[str, bytes]:
     return found
 
 
-def controller(zk: KazooClient) -> int:
+def controller(zk: Outsider) -> int:
     return int(json.loads(zk.get("/controller")[0])["brokerid"])
 
 
-def live_has_leader(zk: KazooClient, dead: int) -> dict[str, bytes] | None:
+def live_has_leader(zk: Outsider, dead: int) -> dict[str, bytes] | None:
     """The states once every partition with a live replica in its ISR is led by a live one; None before."""
     seen = states(zk)
     for raw in seen.values():
@@ -81,7 +81,7 @@ def job(tmp_path_factory: pytest.TempPathFactory, kcat: str) -> Iterator[Job]:
     port = free_ports(3)[0]
     cluster, line = start_up(seen.directory, place / "up.log", "--brokers", "3", "--port", str(port))
     children = [cluster]
-    zk = KazooClient(line["zookeeper"])
+    zk = Outsider(line["zookeeper"])
     try:
         zk.start(20)
         _work(seen, place, line, zk, children)
@@ -95,7 +95,7 @@ def job(tmp_path_factory: pytest.TempPathFactory, kcat: str) -> Iterator[Job]:
     yield seen
 
 
-def _work(seen: Job, place: Path, line: dict[str, Any], zk: KazooClient, children: list[Running]) -> None:
+def _work(seen: Job, place: Path, line: dict[str, Any], zk: Outsider, children: list[Running]) -> None:
     connect, bootstrap = line["zookeeper"], ",".join(f"{b['host']}:{b['port']}" for b in line["brokers"])
     seen.created = run_ours(
         *("topics", "--zookeeper", connect, "--create", "--topic", "made", "--partitions", "6"),

@@ -13,7 +13,6 @@ from typing import Any
 
 import attrs
 import pytest
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from messages.cluster import TopicPartition
@@ -26,6 +25,7 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from tests.cluster.processes import OurNode, free_ports
+from tests.outsider import Outsider
 from tests.waiting import until
 from tests.wire_client import WireClient
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -37,7 +37,7 @@ class Pair:
 
     place: Path
     connect: str
-    zk: KazooClient
+    zk: Outsider
     ports: list[int]
     nodes: list[OurNode]
 
@@ -69,10 +69,10 @@ class Pair:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
-    server = EmbeddedZooKeeper(tmp_path / "zookeeper")
+    server = EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False)
     server.start()
     connect = f"127.0.0.1:{server.port}"
-    zk = KazooClient(connect)
+    zk = Outsider(connect)
     zk.start(20)
     made = Pair(tmp_path, connect, zk, free_ports(3), [])
     try:

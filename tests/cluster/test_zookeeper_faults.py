@@ -12,10 +12,10 @@ from typing import Any
 
 import attrs
 import pytest
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import Running, free_ports, properties, run_ours, start_up
+from tests.outsider import Outsider
 from tests.waiting import until
 from tests.zk_bridge.proxy import Proxy
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -27,7 +27,7 @@ class Cluster:
 
     directory: Path
     server: EmbeddedZooKeeper
-    zk: KazooClient
+    zk: Outsider
     nodes: dict[int, int]
     """Node id -> process id."""
 
@@ -57,7 +57,7 @@ def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Cluster]:
     up, line = start_up(
         tmp_path / "cluster", tmp_path / "up.log", "--brokers", "2", "--port", "0", "--zookeeper", connect
     )
-    zk = KazooClient(connect)
+    zk = Outsider(connect)
     try:
         zk.start(20)
         yield Cluster(tmp_path / "cluster", zookeeper, zk, {node["id"]: node["pid"] for node in line["brokers"]})

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from kazoo.client import KazooClient
 
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
+from tests.outsider import Outsider
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -29,7 +29,7 @@ class Three:
     place: Path
     connect: str
     ports: list[int]
-    zk: KazooClient
+    zk: Outsider
     apache: Mapping[int, Path]
     settings: dict[str, object]
     nodes: dict[int, Running] = attrs.field(factory=dict)
@@ -38,10 +38,10 @@ class Three:
     @contextlib.contextmanager
     def running(cls, place: Path, apache: Mapping[int, Path] | None = None, **settings: object) -> Iterator[Three]:
         """Three nodes that run, with their ZooKeeper, as long as the context."""
-        server = EmbeddedZooKeeper(place / "zookeeper")
+        server = EmbeddedZooKeeper(place / "zookeeper", force_sync=False)
         server.start()
         connect = f"127.0.0.1:{server.port}"
-        zk = KazooClient(connect)
+        zk = Outsider(connect)
         zk.start(20)
         made = cls(place, connect, free_ports(3), zk, apache or {}, settings)
         try:

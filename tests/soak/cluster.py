@@ -11,11 +11,11 @@ from pathlib import Path
 
 import attrs
 from confluent_kafka import KafkaException
-from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
 from actors.core.topic_name import GROUP_METADATA
 from tests.cluster.processes import OurNode, free_ports
+from tests.outsider import Outsider
 from tests.soak import load
 from tests.soak.sight import Sight, complaints, look
 from tests.waiting import until
@@ -36,7 +36,7 @@ class Soak:
     directory: Path
     chance: random.Random
     server: EmbeddedZooKeeper
-    zk: KazooClient
+    zk: Outsider
     ports: dict[int, int] = attrs.field(factory=lambda: dict(enumerate(free_ports(NODES))))
     nodes: dict[int, OurNode] = attrs.field(factory=dict)
     """The nodes that were started and not yet killed or stopped."""

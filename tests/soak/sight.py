@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from messages.requests import MetadataRequest, MetadataResponse
+from tests.outsider import Outsider
 from tests.wire_client import WireClient
 
 NOTIFICATIONS = ("/isr_change_notification", "/log_dir_event_notification")
@@ -150,7 +150,7 @@ def _difference(said: Mapping[Name, Any], true: Mapping[Name, Any]) -> dict[Name
 
 
 def look(
-    zk: KazooClient, up: Mapping[int, tuple[int, Path]], gone: Collection[str], whole: bool, forgetful: Collection[int]
+    zk: Outsider, up: Mapping[int, tuple[int, Path]], gone: Collection[str], whole: bool, forgetful: Collection[int]
 ) -> Sight:
     """See the cluster: `up` is port and log directory of each node that runs, `gone` are the topics deleted.
 
@@ -192,14 +192,14 @@ def look(
     )
 
 
-def _children(zk: KazooClient, path: str) -> list[str]:
+def _children(zk: Outsider, path: str) -> list[str]:
     try:
         return sorted(zk.get_children(path))
     except NoNodeError:
         return []
 
 
-def _state(zk: KazooClient, path: str) -> State:
+def _state(zk: Outsider, path: str) -> State:
     data, stat = zk.get(path)
     read = json.loads(data)
     return State(

@@ -36,8 +36,8 @@ def test_what_was_acknowledged_is_there_once_in_order_and_everywhere(
     print(f"--soak-seed {seed}", flush=True)
     faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
     rounds = max(FEWEST, round(ROUNDS_IN_TEN_MINUTES * min(1.0, seconds / 600)))
-    with EmbeddedZooKeeper(tmp_path / "zookeeper") as server:
-        with Trio(tmp_path / "cluster", server.connect_string, kinds, jars, random.Random(seed)) as trio:
+    with EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False) as server:
+        with Trio.running(tmp_path / "cluster", server.connect_string, kinds, jars, random.Random(seed)) as trio:
             wear(trio, rounds)
             trio.check()
             for node, kind in enumerate(kinds):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import attrs
 import pytest
-from kazoo.client import KazooClient
 
 from tests.cluster.processes import run_ours
+from tests.outsider import Outsider
 from tests.soak import load
 from tests.soak.cluster import NODES, Soak, end, wear
 from tests.soak.sight import Metadata, Sight, State, complaints
@@ -25,8 +25,8 @@ def soak(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Soak]:
     seed = pytestconfig.getoption("soak_seed")
     print(f"--soak-seed {seed}", flush=True)
     faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
-    with EmbeddedZooKeeper(tmp_path / "zookeeper") as server:
-        zk = KazooClient(server.connect_string)
+    with EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False) as server:
+        zk = Outsider(server.connect_string)
         zk.start(20)
         made = Soak(tmp_path / "cluster", random.Random(seed), server, zk)
         for node in range(NODES):

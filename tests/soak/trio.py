@@ -6,19 +6,20 @@ cut off still reaches ZooKeeper and its clients, and goes on as it can.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports
+from tests.outsider import Outsider
 from tests.soak.load import TOPIC, Load, complaints
 from tests.waiting import until
 from tests.zk_bridge.proxy import Proxy
@@ -29,6 +30,9 @@ ASSIGNMENT = {str(partition): [(partition + place) % 3 for place in NODES] for p
 CONFIG = {"min.insync.replicas": "2", "segment.bytes": "300000"}
 SESSION_SECONDS = LAG_SECONDS = 3.0
 REST_SECONDS = 90.0
+LAST_LINES = 12
+"""How much each node's log tells of a failure."""
+
 MORE = 200
 """Records that are acknowledged before the next blow falls."""
 
@@ -42,15 +46,33 @@ class Trio:
     kinds: Sequence[str]
     jars: Path | None
     chance: random.Random
+    ports: list[int]
+    zk: Outsider
+    load: Load
     nodes: dict[int, Running] = attrs.field(factory=dict)
     links: dict[int, Proxy] = attrs.field(factory=dict)
-    ports: list[int] = attrs.field(factory=lambda: free_ports(6))
-    zk: KazooClient = attrs.field(init=False)
-    load: Load = attrs.field(init=False)
     began: float = attrs.field(factory=time.monotonic)
 
-    def __enter__(self) -> Trio:
-        self.zk = KazooClient(self.zookeeper)
+    @classmethod
+    @contextlib.contextmanager
+    def running(
+        cls, place: Path, zookeeper: str, kinds: Sequence[str], jars: Path | None, chance: random.Random
+    ) -> Iterator[Trio]:
+        """Three nodes that run, the topic that they share, and load on it, as long as the context."""
+        ports = free_ports(6)
+        load = Load(",".join(f"127.0.0.1:{port}" for port in ports[:3]), len(ASSIGNMENT))
+        made = cls(place, zookeeper, kinds, jars, chance, ports, Outsider(zookeeper), load)
+        try:
+            made.begin()
+            yield made
+        except BaseException as error:
+            made.tell(error)
+            raise
+        finally:
+            made.end()
+
+    def begin(self) -> None:
+        """Start the nodes, create the topic, and let records flow."""
         self.zk.start(20)
         for node in NODES:
             self.links[node] = Proxy(self.ports[3 + node])
@@ -60,14 +82,12 @@ class Trio:
         self.zk.create(f"/config/topics/{TOPIC}", json.dumps({"version": 1, "config": CONFIG}).encode())
         self.zk.create(f"/brokers/topics/{TOPIC}", json.dumps(data).encode())
         self.come_together()
-        self.load = Load(",".join(f"127.0.0.1:{port}" for port in self.ports[:3]), len(ASSIGNMENT))
         self.load.go_on()
         self.more_records()  # a replica that was cut off before it heard of the topic would lead it in name only
-        return self
 
-    def __exit__(self, *exc: object) -> None:
-        if hasattr(self, "load"):
-            self.load.end()
+    def end(self) -> None:
+        """Let go of everything."""
+        self.load.end()
         for node in self.nodes.values():
             node.kill()
         for link in self.links.values():
@@ -78,6 +98,19 @@ class Trio:
     def say(self, what: str) -> None:
         """Tell the story."""
         print(f"{time.monotonic() - self.began:6.1f} s  {what}", flush=True)
+
+    def tell(self, error: object) -> None:
+        """Print what went wrong, and what is to be seen of the cluster: nothing of it is left afterwards."""
+        self.say(f"{type(error).__name__}: {error}")
+        with contextlib.suppress(Exception):  # the error is told; what ZooKeeper cannot say now is left out
+            for partition, state in enumerate(self.states()):
+                self.say(f"{partition}: {state}, logs {len(self.logs(str(partition)))}")
+            self.say(
+                f"controller {self.zk.get('/controller')[0].decode()}, brokers {self.zk.get_children('/brokers/ids')}"
+            )
+        for number, node in self.nodes.items():
+            self.say(f"node {number} ({self.kinds[number]}), exit code {node.process.poll()}, said last:")
+            print("\n".join(node.output.splitlines()[-LAST_LINES:]), flush=True)
 
     def start(self, node: int) -> None:
         """Start a node when its earlier life is over for ZooKeeper, and wait until it is registered."""
