@@ -22,6 +22,7 @@ class NodeSettings:
     log_dirs: tuple[str, ...]
     zookeeper_connect: str
     roles: tuple[str, ...] = ("broker", "controller")
+    listener_security_protocol_map: str = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
     inter_broker_listener_name: str = "PLAINTEXT"
     inter_broker_protocol_version: str = "2.6"
     control_plane_listener_name: str | None = None
@@ -219,13 +220,21 @@ class StartProducerIds:
 @message
 class StartDynamicConfig:
     """First mail of DynamicConfigActor: from whom it hears of changes, and whom it tells: of topics the replica
-    manager, of throttles of replication who serves followers, and who follows."""
+    manager, of throttles of replication who serves followers, and who follows, of addresses the node."""
 
     node_id: int
     bridge: ActorAddress
+    node: ActorAddress
     replica_manager: ActorAddress
     partition_requests: ActorAddress
     fetcher_manager: ActorAddress
+
+
+@message
+class Advertise:
+    """To NodeActor: somebody said, by this broker's `advertised.listeners`, where it is reached; None: not any more."""
+
+    listeners: str | None
 
 
 @message

@@ -7,7 +7,18 @@ from collections.abc import Iterable
 
 from messages.cluster import Broker
 from messages.conversation import BadZnode, Done
-from messages.store import CONNECTION_LOSS, CREATE_EPHEMERAL, DELETE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp, Znode
+from messages.store import (
+    BAD_VERSION,
+    CONNECTION_LOSS,
+    CREATE_EPHEMERAL,
+    DELETE,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    SET,
+    WriteOp,
+    Znode,
+)
 from messages.zookeeper import (
     BrokerRegistered,
     Brokers,
@@ -15,6 +26,7 @@ from messages.zookeeper import (
     GetBrokers,
     RegisterBroker,
     RegistrationRefused,
+    UpdateBroker,
     WatchBrokers,
 )
 from zk_bridge import paths, znodes
@@ -49,6 +61,20 @@ def register_broker(question: RegisterBroker) -> Conversation:
             if node.owner not in session.earlier:
                 return RegistrationRefused(node.owner)
             ops = (WriteOp(DELETE, path), *create)
+
+
+def update_broker(question: UpdateBroker) -> Conversation:
+    """Set the registration's data; the node, and with it the broker epoch, stays."""
+    path = paths.broker(question.broker.id)
+    data = znodes.encode_broker(question.broker, question.timestamp_ms, question.ibp)
+    while True:
+        session = yield WhoAmI()
+        (node,) = yield from data_of((path,))
+        if node.code != OK or node.owner != session.current:
+            return Done()
+        reply = yield from transact((WriteOp(SET, path, data, node.version),), BAD_VERSION, NO_NODE)
+        if reply.code == OK:
+            return Done()
 
 
 def get_brokers(question: GetBrokers) -> Conversation:
@@ -99,6 +125,7 @@ def _read(ids: tuple[int, ...], nodes: tuple[Znode, ...]) -> Brokers:
 
 ANSWERS: dict[type, Starter] = {
     RegisterBroker: register_broker,
+    UpdateBroker: update_broker,
     GetBrokers: get_brokers,
     WatchBrokers: watch_brokers,
     GetBroker: get_broker,

@@ -152,7 +152,7 @@ class ConfigsActor(FlowActor):
         old = known.brokers[broker] if kind == BROKER else _of_topic(kind, name, known.topics)
         new = altered(old, resource.configs) if incremental else replaced(resource.configs)
         if kind == BROKER:
-            check_broker(old, new)
+            check_broker(broker, old, new, self._settings)
             return SetBrokerConfig(broker, new)
         check_topic(name, new)
         return SetTopicConfig(name, new)

@@ -4,7 +4,8 @@ Rule 1: whoever changes a configuration leaves a notification in /config/changes
         told is the configuration as it is then.
 Rule 2: a change counts as heard when it was read. What a lost session interrupted is read again in the next.
 Rule 3: of brokers' configurations the throttles of replication are heeded: this broker's own, else what is said of all
-        (`actors.core.broker.replication_quota`). They are read at the start, too.
+        (`actors.core.broker.replication_quota`); and where this broker is reached, by its own alone. They are read at
+        the start, too.
 Rule 4: notifications that were seen a quarter of an hour ago are deleted by whoever hears of another: by then every
         broker has read them.
 """
@@ -17,12 +18,13 @@ from typing import ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
+from actors.core.advertised_listeners import ADVERTISED_LISTENERS
 from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, rate_of
 from actors.runtime import FlowActor
 from messages.broker import TopicsConfigured
 from messages.conversation import Flow, ask
 from messages.events import ConfigChangeNotification, SessionExpired
-from messages.node import StartDynamicConfig
+from messages.node import Advertise, StartDynamicConfig
 from messages.partition import ThrottleReplication
 from messages.vocabulary import Message
 from messages.zookeeper import ALL_BROKERS, DeleteConfigChanges, GetBrokerConfigs, GetConfigChanges, GetTopicConfigs
@@ -43,10 +45,12 @@ class DynamicConfigActor(FlowActor):
     def __init__(self) -> None:
         super().__init__()
         self._node_id = -1
+        self._node: ActorAddress
         self._replica_manager: ActorAddress
         self._sides: dict[str, ActorAddress] = {}
         """Who leads, and who follows."""
         self._rates: dict[str, int | None] = dict.fromkeys(SIDES)
+        self._advertised: str | None = None
         """As they were told (rule 3)."""
         self._heard = -1
         """The newest notification that was read."""
@@ -58,8 +62,8 @@ class DynamicConfigActor(FlowActor):
     def flow(self, message: Message) -> Flow[None] | None:
         """There may be something to be read: at the start, in a new session, and whenever the watch says so."""
         match message:
-            case StartDynamicConfig(node_id, bridge, replica_manager, partition_requests, fetcher_manager):
-                self._node_id, self._replica_manager = node_id, replica_manager
+            case StartDynamicConfig(node_id, bridge, node, replica_manager, partition_requests, fetcher_manager):
+                self._node_id, self._node, self._replica_manager = node_id, node, replica_manager
                 self._sides = {LEADER: partition_requests, FOLLOWER: fetcher_manager}
                 self.peers = {"bridge": bridge}
                 return self._listen()
@@ -78,7 +82,7 @@ class DynamicConfigActor(FlowActor):
     def _listen(self) -> Flow[None]:
         changes = (yield from ask(GetConfigChanges(self._heard))).changes
         if not self._began or any(change.entity_path.startswith(BROKER) for change in changes):
-            yield from self._read_rates()
+            yield from self._read_brokers()
             self._began = True
         if not changes:
             return
@@ -101,7 +105,7 @@ class DynamicConfigActor(FlowActor):
             for number in old:
                 del self._seen[number]
 
-    def _read_rates(self) -> Flow[None]:
+    def _read_brokers(self) -> Flow[None]:
         """Rule 3."""
         found = yield from ask(GetBrokerConfigs((str(self._node_id), ALL_BROKERS)))
         own, of_all = (dict(broker.entries) for broker in found.brokers)
@@ -110,3 +114,6 @@ class DynamicConfigActor(FlowActor):
             if rate != self._rates[side]:
                 self._rates[side] = rate
                 self.send(whom, ThrottleReplication(rate))
+        if own.get(ADVERTISED_LISTENERS) != self._advertised:
+            self._advertised = own.get(ADVERTISED_LISTENERS)
+            self.send(self._node, Advertise(self._advertised))

@@ -133,7 +133,7 @@ def _alter(ask: Callable[[Any], Any], entity: Entity, add: str, delete: str) -> 
     if entity.kind == TOPICS:
         check_topic(entity.name, new)
     else:
-        check_broker(old, new)
+        check_broker(entity.name, old, new)
     overrides.write(ask, entity.kind, entity.name, new)
     click.echo(printable(updated(entity.kind, entity.shown)))
 

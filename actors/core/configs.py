@@ -35,6 +35,7 @@ from messages.config_requests import (
     DescribedConfig,
 )
 from messages.node import NodeSettings
+from messages.zookeeper import ALL_BROKERS
 
 FOREVER = str(2**63 - 1)
 
@@ -132,10 +133,16 @@ def describe_broker(
     kind: Any = NodeSettings
     for field in attrs.fields(kind):
         if field.name not in NOT_KAFKAS and not field.name.startswith("trace_"):
-            name, value = field.name.replace("_", "."), getattr(node, field.name)
-            source = DEFAULT_CONFIG if value == field.default else STATIC_BROKER_CONFIG
+            name, value = field.name.replace("_", "."), _said(node, field.name)
+            source = DEFAULT_CONFIG if value in (field.default, None) else STATIC_BROKER_CONFIG
             places.setdefault(name, []).append(ConfigSynonym(name, _text(value), source))
     return _described(places, synonyms)
+
+
+def _said(node: NodeSettings, field: str) -> object:
+    """What is advertised beside nothing but the listeners was not said in the server.properties."""
+    value = getattr(node, field)
+    return None if field == "advertised_listeners" and value == node.listeners else value
 
 
 def describe_all_brokers(entries: Iterable[ConfigEntry], synonyms: bool = False) -> tuple[DescribedConfig, ...]:
@@ -156,7 +163,7 @@ def _described(places: Mapping[str, list[ConfigSynonym]], synonyms: bool) -> tup
             name not in DYNAMIC or name.endswith("throttled.rate"),
             said[0].source,
             False,
-            tuple(said) if synonyms else (),
+            tuple(each for each in said if each.value is not None) if synonyms else (),
             TYPES[DYNAMIC[name].type] if name in DYNAMIC else 0,
         )
         for name, said in sorted(places.items())
@@ -240,8 +247,13 @@ def check_topic(topic: str, entries: Iterable[ConfigEntry]) -> None:
             raise InvalidConfig(f"Invalid config value for resource {where}: {wrong}") from None
 
 
-def check_broker(old: Iterable[ConfigEntry], new: Iterable[ConfigEntry]) -> None:
-    """Raise Refused unless what is new among a broker's overrides may be changed while it runs (rule 3)."""
+def check_broker(
+    broker: str, old: Iterable[ConfigEntry], new: Iterable[ConfigEntry], node: NodeSettings | None = None
+) -> None:
+    """Raise Refused unless what is new among a broker's overrides may be changed while it runs (rule 3).
+
+    `broker` is its id, or ALL_BROKERS; `node` are its settings where they are known.
+    """
     for entry in new:
         if entry not in old:
-            check_broker_config(entry)
+            check_broker_config(entry, broker == ALL_BROKERS, node)

@@ -93,6 +93,7 @@ def _format_version(text: str) -> str | None:
 
 
 BOOLEAN = Kind("BOOLEAN", _boolean)
+TEXT = Kind("STRING", lambda text: None)
 TIME = number("LONG", 0)
 
 CONFIGS: dict[str, Kind] = {

@@ -3,6 +3,7 @@
 Rule 1: order of a start (broker.md 7.1): ZooKeeper session, persistent paths, cluster id, log directories,
         registration, and only then clients and controller.
 Rule 2: the registration is made anew in every new session; the controller may elect only after it (controller.md 1.3).
+        It names the addresses that this broker's override says, else its settings, and follows what is said later.
 Rule 3: a clean stop first asks the controller to move the leaderships away (broker.md 7.5), and goes on without its
         consent when the tries are used up, or ZooKeeper does not say for a session's time who it is. It waits for
         nothing else: a start or a registration that is under way is dropped for it.
@@ -28,12 +29,15 @@ from actors.broker.replica_manager import ReplicaManagerActor
 from actors.broker.request_handler import RequestHandlerActor
 from actors.controller.controller import ControllerActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
+from actors.core.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
+from actors.core.refusal import Refused
 from actors.runtime import FlowActor
 from messages.cluster import Broker, Endpoint
 from messages.conversation import AskFailed, Flow, SessionLost, ask
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
 from messages.network import CloseConnection, Received, Transmit
 from messages.node import (
+    Advertise,
     BrokerEpoch,
     NodeFailed,
     NodeReady,
@@ -64,6 +68,7 @@ from messages.requests import ControlledShutdownRequest, ControlledShutdownRespo
 from messages.vocabulary import Message
 from messages.zookeeper import (
     EnsurePaths,
+    GetBrokerConfigs,
     GetBrokers,
     GetClusterId,
     GetController,
@@ -72,6 +77,7 @@ from messages.zookeeper import (
     RegisterBroker,
     RegisterNode,
     RegistrationRefused,
+    UpdateBroker,
 )
 from zk_bridge.bridge import ZkBridgeActor
 
@@ -94,6 +100,8 @@ class NodeActor(FlowActor):
         self._start: StartNode
         self._cluster_id = ""
         self._generation = 0
+        self._advertised: tuple[Endpoint, ...]
+        """Where this broker is reached, as it was said last (rule 2)."""
         self._loaded: ReplicaManagerStarted | None = None
         self._serving = False
         self._metadata_cache: ActorAddress | None = None
@@ -115,6 +123,7 @@ class NodeActor(FlowActor):
     def receiveMsg_StartNode(self, message: StartNode, sender: ActorAddress) -> None:
         """Make the bridge; everything else follows from its SessionEstablished."""
         self._start = message
+        self._advertised = message.settings.advertised_listeners
         bridge = self.createActor(ZkBridgeActor)
         self.peers = {"bridge": bridge, "network": message.network}
         self.send(bridge, StartBridge(message.store, self.myAddress))
@@ -138,6 +147,8 @@ class NodeActor(FlowActor):
             case ReplicaManagerStarted():
                 self._loaded = message
                 return self._serve(message)
+            case Advertise(listeners):
+                return self._advertise(listeners)
             case ReplicaManagerFailed(reason):
                 self.send(self._start.process, NodeFailed(reason))
                 return None
@@ -227,6 +238,7 @@ class NodeActor(FlowActor):
                 StartDynamicConfig(
                     start.settings.node_id,
                     self.peers["bridge"],
+                    self.myAddress,
                     self._replica_manager,
                     self._partition_requests,
                     fetcher_manager,
@@ -296,7 +308,7 @@ class NodeActor(FlowActor):
         except AskFailed:
             return
         listener = next((node.inter_broker_listener for node in nodes if node.id == controller), "")
-        advertised = [endpoint.listener for endpoint in self._settings.advertised_listeners]
+        advertised = [endpoint.listener for endpoint in self._advertised]
         if listener and listener not in advertised:
             _log.error(
                 "[Broker id=%d] controller %d talks to brokers on listener %s, and this one advertises only %s:"
@@ -312,10 +324,9 @@ class NodeActor(FlowActor):
         settings = self._settings
         epoch = -1
         if self._replica_manager is not None:
-            broker = Broker(settings.node_id, settings.advertised_listeners, rack=settings.broker_rack)
-            answer = yield from ask(
-                RegisterBroker(broker, self.port("time").wall_ms(), settings.inter_broker_protocol_version)
-            )
+            (own,) = (yield from ask(GetBrokerConfigs((str(settings.node_id),)))).brokers
+            self._heed(dict(own.entries).get(ADVERTISED_LISTENERS))
+            answer = yield from ask(RegisterBroker(*self._registration()))
             if isinstance(answer, RegistrationRefused):
                 reason = (
                     f"/brokers/ids/{settings.node_id} is owned by session {answer.owner:#x}: another broker with this "
@@ -329,6 +340,27 @@ class NodeActor(FlowActor):
         listener = settings.inter_broker_listener_name
         yield from ask(RegisterNode(NodeRegistration(settings.node_id, settings.roles, host, port, pid, listener)))
         return epoch
+
+    def _registration(self) -> tuple[Broker, int, str]:
+        """What is told of this broker, when, and in which version of Kafka's words."""
+        settings = self._settings
+        broker = Broker(settings.node_id, self._advertised, rack=settings.broker_rack)
+        return broker, self.port("time").wall_ms(), settings.inter_broker_protocol_version
+
+    def _heed(self, said: str | None) -> None:
+        """Where this broker is reached from now on; what it cannot mean changes nothing, as in Kafka."""
+        settings = self._settings
+        try:
+            self._advertised = settings.advertised_listeners if said is None else advertised_listeners(settings, said)
+        except Refused as refused:
+            _log.error("[Broker id=%d] %s=%s is not heeded: %s", settings.node_id, ADVERTISED_LISTENERS, said, refused)
+
+    def _advertise(self, said: str | None) -> Flow[None]:
+        """Somebody said where this broker is reached: the registration follows, and the controller tells everybody."""
+        before = self._advertised
+        self._heed(said)
+        if self._serving and self._advertised != before:
+            yield from ask(UpdateBroker(*self._registration()))
 
     def _shut_down(self) -> Flow[None]:
         """One try at controlled shutdown; then stop, or wait for the next try."""

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from actors.core.advertised_listeners import security_protocols
 from actors.node.properties import parse_properties
 from actors.node.settings_table import (
     KNOWN,
@@ -231,14 +232,11 @@ class _Reader:
 
     def _protocols(self) -> dict[str, str]:
         """Security protocol by listener name (listener.security.protocol.map)."""
-        protocols = {}
-        for item in items(self._values["listener.security.protocol.map"]):
-            listener, colon, protocol = item.rpartition(":")
-            if not (colon and listener and protocol):
-                self._wrong("listener.security.protocol.map", "it takes LISTENER:PROTOCOL pairs, separated by commas")
-                break
-            protocols[listener.strip().upper()] = protocol.strip().upper()
-        return protocols
+        try:
+            return security_protocols(self._values["listener.security.protocol.map"])
+        except ValueError:
+            self._wrong("listener.security.protocol.map", "it takes LISTENER:PROTOCOL pairs, separated by commas")
+            return {}
 
     def _endpoints(self, name: str) -> tuple[Endpoint, ...]:
         """The listeners that a setting names: at least one, names and ports all different, all in plain text."""

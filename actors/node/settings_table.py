@@ -143,6 +143,7 @@ SETTINGS: tuple[Setting, ...] = (
         "listener.security.protocol.map",
         TEXT,
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        "listener_security_protocol_map",
     ),
     Setting("inter.broker.listener.name", TEXT, None),
     Setting("control.plane.listener.name", TEXT, None),

@@ -18,6 +18,7 @@ from messages.zookeeper.brokers import (
     GetBrokers,
     RegisterBroker,
     RegistrationRefused,
+    UpdateBroker,
     WatchBrokers,
 )
 from messages.zookeeper.cluster import (
@@ -182,6 +183,7 @@ __all__ = [
     "TopicConfigs",
     "TopicExists",
     "TopicNames",
+    "UpdateBroker",
     "UpdatePartitionStates",
     "WatchBrokers",
     "WriteResult",

@@ -35,6 +35,15 @@ class RegistrationRefused:
 
 
 @message
+class UpdateBroker(BridgeQuestion[Done]):
+    """Write /brokers/ids/N anew, where it is this session's; else whoever registers tells what is new. -> Done"""
+
+    broker: Broker
+    timestamp_ms: int
+    ibp: str
+
+
+@message
 class GetBrokers(BridgeQuestion["Brokers"]):
     """Read all of /brokers/ids/*; arms BrokerChange if `watch`. -> Brokers. Children that name no id are ignored."""
 

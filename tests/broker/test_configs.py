@@ -69,7 +69,8 @@ def test_a_broker_is_described_by_the_names_of_its_server_properties() -> None:
     assert (told["broker.id"].value, told["listeners"].value) == ("3", "PLAINTEXT://127.0.0.1:9003")
     assert (told["num.partitions"].value, told["num.partitions"].config_source) == ("7", STATIC_BROKER_CONFIG)
     assert told["min.insync.replicas"].config_source == DEFAULT_CONFIG
-    assert [each.name for each in told.values() if not each.read_only] == ["unclean.leader.election.enable"]
+    changeable = ["advertised.listeners", "unclean.leader.election.enable"]
+    assert [each.name for each in told.values() if not each.read_only] == changeable
     assert not [name for name in told if name.startswith("trace.")]
 
 
@@ -194,6 +195,7 @@ def test_overrides_are_replaced_or_changed_and_every_broker_is_told(world: World
     assert notes == [b'{"version":2,"entity_path":"topics/t"}'] * 2
 
 
+ADVERTISED = "advertised.listeners"
 THROTTLE, UNCLEAN = "leader.replication.throttled.rate", "unclean.leader.election.enable"
 
 
@@ -214,6 +216,26 @@ def test_a_brokers_own_override_goes_before_that_of_all(world: World) -> None:
     assert [(c.name, c.value) for c in of_all.configs] == [(THROTTLE, "5"), (UNCLEAN, "true")]
     notes = [data for path, data in world.zk.walk() if path.startswith("/config/changes/config_change_")]
     assert notes == [b'{"version":2,"entity_path":"brokers/<default>"}', b'{"version":2,"entity_path":"brokers/0"}']
+
+
+def test_where_a_broker_is_reached_is_its_own_to_say(world: World) -> None:
+    node = world.node(0)
+    wanted = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", (ADVERTISED,)),), include_synonyms=True)
+
+    def told() -> tuple[Any, ...]:
+        ((config,),) = (each.configs for each in ask(world, node, wanted).results)
+        return config.value, config.config_source, config.read_only, config.config_type, config.synonyms
+
+    assert told() == (None, DEFAULT_CONFIG, False, 2, ())
+    for name, value, code in (
+        ("0", "PLAINTEXT://elsewhere:1", NONE),
+        ("0", "OTHERS://elsewhere:2", INVALID_REQUEST),
+        ("", "PLAINTEXT://elsewhere:3", INVALID_REQUEST),
+    ):
+        asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange(ADVERTISED, value), kind=BROKER, name=name))
+        assert [each.error_code for each in ask(world, node, asked).responses] == [code]
+    said = ConfigSynonym(ADVERTISED, "PLAINTEXT://elsewhere:1", DYNAMIC_BROKER_CONFIG)
+    assert told() == (said.value, DYNAMIC_BROKER_CONFIG, False, 2, (said,))
 
 
 def test_what_another_server_acts_on_stays_and_is_not_told_as_ours(world: World) -> None:

@@ -227,6 +227,27 @@ def test_kafka_python_moves_replicas_and_elects_their_preferred_leaders(cluster:
         admin.close()
 
 
+def test_a_broker_is_told_where_it_is_reached(cluster: Cluster) -> None:
+    """Clients of the others hear of it, and go there."""
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.ports[0]}"})
+
+    def advertise(operation: AlterConfigOpType, value: str | None = None) -> None:
+        entry = ConfigEntry("advertised.listeners", value, incremental_operation=operation)
+        resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(30)
+
+    def known() -> str:
+        return admin.list_topics(timeout=20).brokers[1].host
+
+    assert known() == "127.0.0.1"
+    with pytest.raises(KafkaException, match="Unable to parse nowhere to a broker endpoint"):
+        advertise(AlterConfigOpType.SET, "nowhere")
+    advertise(AlterConfigOpType.SET, f"PLAINTEXT://localhost:{cluster.ports[1]}")
+    until(known, lambda host: host == "localhost", "it is reached by another name", timeout=30)
+    advertise(AlterConfigOpType.DELETE)
+    until(known, lambda host: host == "127.0.0.1", "it is reached as before", timeout=30)
+
+
 def test_our_commands_move_replicas_and_take_back_what_cannot_be_done(cluster: Cluster, tmp_path: Path) -> None:
     def run(command: str, *arguments: str) -> tuple[int, str]:
         wanted = [command, "--zookeeper", cluster.connect, *arguments]

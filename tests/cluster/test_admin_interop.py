@@ -79,6 +79,7 @@ def change(name: str, value: str | None, operation: int = SET) -> IncrementalAlt
     return IncrementalAlterConfigsRequest(1, topic(ConfigChange(name, value, operation)))
 
 
+ADVERTISED = "advertised.listeners"
 THROTTLE, UNCLEAN = "leader.replication.throttled.rate", "unclean.leader.election.enable"
 
 
@@ -90,6 +91,8 @@ def elect(version: int, kind: int) -> ElectLeadersRequest:
     topics = (ElectableTopic("t", (0, 5)), ElectableTopic("astray", (0,)), ElectableTopic("nobody", (0,)))
     return ElectLeadersRequest(version, topics, 500, kind)
 
+
+described_address = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", (ADVERTISED,)),), True)
 
 SCRIPT: list[Any] = [
     create(CreatableTopic("t", 1, 1, configs=(CreatableConfig("retention.ms", "1000"),))),
@@ -169,6 +172,25 @@ SCRIPT: list[Any] = [
         for name in ("0", "")
         for synonyms in (True, False)
     ),
+    *(
+        of_broker(name, ConfigChange(ADVERTISED, value, operation))
+        for name, value, operation in (
+            ("", "PLAINTEXT://localhost:0", SET),
+            ("0", "", SET),
+            ("0", "x", SET),
+            ("0", "CLIENTS://localhost:0", SET),
+            ("0", "SSL://localhost:0", SET),
+            ("0", "PLAINTEXT://localhost:0,SSL://localhost:1", SET),
+            ("0", "PLAINTEXT://localhost:0,PLAINTEXT://localhost:1", SET),
+            ("0", "PLAINTEXT://0.0.0.0:0", SET),
+            ("0", "PLAINTEXT://localhost:0", APPEND),
+        )
+    ),
+    described_address,
+    of_broker("0", ConfigChange(ADVERTISED, "PLAINTEXT://localhost:0", SET)),
+    described_address,
+    of_broker("0", ConfigChange(ADVERTISED, None, DELETE)),
+    described_address,
     of_broker("0", ConfigChange(THROTTLE, None, DELETE), ConfigChange(UNCLEAN, None, DELETE)),
     DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", (UNCLEAN,)),), True),
     of_broker("", ConfigChange(UNCLEAN, None, DELETE)),

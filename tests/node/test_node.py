@@ -17,7 +17,7 @@ from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.runtime import Delivery, local_system
 from actors.storage.disk import DiskPort
 from actors.storage.logs import LogsPort
-from messages.cluster import Endpoint, TopicPartition
+from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.conversation import Answer, Ask
 from messages.network import Received, Transmit, TransmitFailed
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, OpenStore, ServeClients, StartNode, StopNode
@@ -28,7 +28,9 @@ from messages.requests import (
     LeaderAndIsrResponse,
     UpdateMetadataResponse,
 )
+from messages.zookeeper import SetBrokerConfig
 from tests.frozen_time import START, FrozenTime, frozen
+from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 
 __all__ = ["frozen"]
@@ -213,6 +215,48 @@ def test_after_an_expired_session_it_registers_anew_and_then_competes(node: Node
     assert registration(zookeeper)[1].czxid > first
     assert json.loads(zookeeper.read("/controller").data)["brokerid"] == 0
     assert int(zookeeper.read("/controller_epoch").data) == epoch + 1
+
+
+def advertise(node: Node, text: str | None) -> None:
+    """Say where broker 0 is reached, as kafka-configs would."""
+    said = () if text is None else (ConfigEntry("advertised.listeners", text),)
+    with Client(MemoryStore(node.zookeeper)) as admin:
+        admin.ask(SetBrokerConfig("0", said))
+    node.run()
+
+
+def test_where_a_broker_is_reached_may_be_said_while_it_runs(
+    node: Node, frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper, caplog: Any
+) -> None:
+    """The registration stays what it is, and says so; in later sessions and lives, too. Nonsense changes nothing."""
+
+    def told() -> Any:
+        return registration(zookeeper)[0]["endpoints"]
+
+    epoch = registration(zookeeper)[1].czxid
+    advertise(node, "PLAINTEXT://elsewhere:1")
+    assert told() == ["PLAINTEXT://elsewhere:1"]
+    advertise(node, "NOBODY://elsewhere:2")
+    assert told() == ["PLAINTEXT://elsewhere:1"]
+    assert "advertised.listeners=NOBODY://elsewhere:2 is not heeded: Error creating broker listeners" in caplog.text
+    assert registration(zookeeper)[1].czxid == epoch and registration(zookeeper)[1].version == 2
+    advertise(node, "PLAINTEXT://elsewhere:3")
+    node.store.expire()
+    node.run()
+    assert told() == ["PLAINTEXT://elsewhere:3"] and registration(zookeeper)[1].version == 1
+    node.store.expire(reconnect=False)
+    advertise(node, "PLAINTEXT://elsewhere:4")
+    node.store.reconnect()
+    node.run()
+    assert told() == ["PLAINTEXT://elsewhere:4"]
+    node.stop()
+    node.store.stop()
+    second = Node(frozen, tmp_path / "second", zookeeper)
+    second.run()
+    assert told() == ["PLAINTEXT://elsewhere:4"]
+    advertise(second, None)
+    assert told() == ["PLAINTEXT://127.0.0.1:9092"]
+    assert second.errors == []
 
 
 def test_a_session_may_expire_at_any_moment_of_the_start(frozen: FrozenTime, tmp_path: Path) -> None:

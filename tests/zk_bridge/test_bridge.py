@@ -96,6 +96,7 @@ from messages.zookeeper import (
     TopicConfigs,
     TopicExists,
     TopicNames,
+    UpdateBroker,
     UpdatePartitionStates,
     WatchBrokers,
     WriteResult,
@@ -182,6 +183,24 @@ def test_a_node_of_our_own_earlier_session_is_replaced(bridge: Bridged) -> None:
     registered = bridge.ask(RegisterBroker(broker(1, 9999), 5, "2.6"))
     assert registered.epoch > node.czxid
     assert bridge.ask(GetBroker(1)).brokers[0].endpoints[0].port == 9999
+
+
+def test_a_registration_says_something_new_and_stays_the_same(bridge: Bridged, admin: Bridged) -> None:
+    bridge.ask(EnsurePaths())
+    registered = bridge.ask(RegisterBroker(broker(1), 5, "2.6"))
+    assert bridge.ask(UpdateBroker(broker(1, 9999), 6, "2.6")) == Done()
+    (found,) = bridge.ask(GetBroker(1)).brokers
+    assert (found.endpoints[0].port, found.epoch) == (9999, registered.epoch)
+
+
+def test_who_does_not_own_a_registration_leaves_it_alone(bridge: Bridged, admin: Bridged) -> None:
+    bridge.ask(EnsurePaths())
+    assert bridge.ask(UpdateBroker(broker(1), 6, "2.6")) == Done()
+    assert bridge.ask(GetBroker(1)).brokers == ()
+    admin.ask(RegisterBroker(broker(1), 5, "2.6"))
+    before = dict(bridge.server.walk())
+    assert bridge.ask(UpdateBroker(broker(1, 9999), 6, "2.6")) == Done()
+    assert dict(bridge.server.walk()) == before
 
 
 @pytest.mark.parametrize("question", [RegisterBroker(broker(1), 5, "2.6"), Elect(1, 5), GetClusterId("x")])
