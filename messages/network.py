@@ -94,6 +94,13 @@ class ClientRequest:
 
 
 @message
+class ClientRequests:
+    """From a listener: requests of one connection that came together, in their order; each has an answer of its own."""
+
+    requests: tuple[ClientRequest, ...]
+
+
+@message
 class ClientResponse:
     """To a listener: the response to `ClientRequest(connection, correlation_id)`.
 
@@ -106,6 +113,13 @@ class ClientResponse:
     correlation_id: int
     response: Message
     rest: int = 0
+
+
+@message
+class ClientResponses:
+    """To a listener: responses that were there together, in this order."""
+
+    responses: tuple[ClientResponse, ...]
 
 
 @message

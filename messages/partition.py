@@ -1,7 +1,7 @@
 """Mail of partitions: what is asked of one hosted partition by those who append, read and replicate.
 
 A partition never waits, and answers every one of these to its sender: at once, or when what it waits for has happened,
-or its time is up. `request` and `index` are the asker's, and come back with the answer. Times are in seconds.
+or its time is up. `request` and `index` (`place`) are the asker's, and come back with the answer. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -90,12 +90,11 @@ class Configure:
 # ---------------------------------------------------------------------------------------------------- producers
 
 
-@message
-class AppendBatch:
-    """Append a producer's batch. -> BatchAppended, with acks -1 once it is committed or `timeout` is over."""
+class AppendBatch(NamedTuple):
+    """A producer's batch that is to be appended, and whose it is."""
 
     request: int
-    index: int
+    place: int
     part: ProducePartition
     acks: int
     version: int
@@ -103,12 +102,26 @@ class AppendBatch:
 
 
 @message
-class BatchAppended:
+class AppendBatches:
+    """Append these, in this order. -> BatchesAppended, once or in parts: with acks -1 a batch is answered when it is
+    committed, or `timeout` is over."""
+
+    batches: tuple[AppendBatch, ...]
+
+
+class BatchAppended(NamedTuple):
     """What became of AppendBatch."""
 
     request: int
-    index: int
+    place: int
     result: ProducedPartition
+
+
+@message
+class BatchesAppended:
+    """What became of batches of AppendBatches."""
+
+    results: tuple[BatchAppended, ...]
 
 
 # ---------------------------------------------------------------------------------------------------- readers

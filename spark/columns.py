@@ -36,6 +36,8 @@ STATE = pa.struct(
     ]
 )
 
+EXCHANGE = pa.struct([("connection", pa.int64()), ("correlation", pa.int64()), ("request", pa.string())])
+
 ARROW = pa.schema(
     [
         ("run", pa.string()),
@@ -65,6 +67,8 @@ ARROW = pa.schema(
         ("topics", pa.list_(pa.string())),
         ("items", pa.int32()),
         ("bytes", pa.int64()),
+        ("batches", pa.int32()),
+        ("exchanges", pa.list_(EXCHANGE)),
         ("event_ms", pa.float64()),
         ("event_queue_ms", pa.float64()),
     ]
@@ -83,15 +87,17 @@ a controller's request or a part of one, of a partition that is led now, or whos
 `subject` is the znode of a WatchEvent, and the event of a controller's Samples, which say how long that took
 (`event_ms`) and had waited (`event_queue_ms`). `topics` are those to be deleted in what the deletion is asked, and
 those whose znode a StoreWrite removes. `items` are the operations or paths of a request to ZooKeeper, the requests to
-ZooKeeper of an event in Samples, the records of an AppendBatch; of a ChangeIsr 1 where the ISR grows and -1 where it
-shrinks. `bytes` is the size of a batch, or of what a LogRead found.
+ZooKeeper of an event in Samples, the records of AppendBatches; of a ChangeIsr 1 where the ISR grows and -1 where it
+shrinks. `bytes` is the size of those `batches`, or of what a LogRead found. `exchanges` are the requests of
+ClientRequests, or what ClientResponses answer.
 """
 
 DDL = """run string, node int, n long, kind string, cause long, sender string, receiver string, actor string,
 type string, at double, waited double, took double, effects int, failed boolean, error string, request string,
 channel string, broker int, correlation long, epoch int, brokers array<int>, states array<struct<topic:string,
 partition:int, leader:int, leader_epoch:int, controller_epoch:int, isr:array<int>, adding:array<int>,
-removing:array<int>>>, connection long, subject string, topics array<string>, items int, bytes long, event_ms double,
+removing:array<int>>>, connection long, subject string, topics array<string>, items int, bytes long, batches int,
+exchanges array<struct<connection:long, correlation:long, request:string>>, event_ms double,
 event_queue_ms double"""
 """The same for Spark."""
 
@@ -181,6 +187,14 @@ class _Replied(msgspec.Struct):
     response: tuple[str, msgspec.Raw] | None = None
 
 
+class _CameTogether(msgspec.Struct):
+    requests: tuple[_Came, ...]
+
+
+class _RepliedTogether(msgspec.Struct):
+    responses: tuple[_Replied, ...]
+
+
 class _Passed(msgspec.Struct):
     request: _Came
 
@@ -235,8 +249,14 @@ class _Batch(msgspec.Struct):
     records: tuple[tuple[tuple[msgspec.Raw, ...], ...], _Body, msgspec.Raw] | None = None
 
 
-class _Append(msgspec.Struct):
+class _Append(msgspec.Struct, array_like=True):
+    request: int
+    place: int
     part: _Batch
+
+
+class _Appends(msgspec.Struct):
+    batches: tuple[_Append, ...]
 
 
 class _Found(msgspec.Struct):
@@ -327,10 +347,23 @@ def _came(came: _Came) -> _Columns:
     return {"connection": came.connection, "correlation": came.correlation_id, "request": came.request[0]}
 
 
-def _appended(append: _Append) -> _Columns:
-    batches, body, _ = append.part.records or ((), _Body(), None)
-    counts = sum(int(bytes(header[-1])) for header in batches)
-    return {"states": _states([_State(append.part.partition)]), "items": counts, "bytes": body.size}
+def _replied(replied: _Replied) -> _Columns:
+    request = None if replied.response is None else replied.response[0]
+    return {"connection": replied.connection, "correlation": replied.correlation_id, "request": request}
+
+
+def _exchange(columns: _Columns) -> tuple[Any, ...]:
+    return tuple(columns[field.name] for field in EXCHANGE)
+
+
+def _appended(appends: _Appends) -> _Columns:
+    items = size = 0
+    for append in appends.batches:
+        headers, body, _ = append.part.records or ((), _Body(), None)
+        items += sum(int(bytes(header[-1])) for header in headers)
+        size += body.size
+    states = _states([_State(appends.batches[0].part.partition)])
+    return {"states": states, "items": items, "bytes": size, "batches": len(appends.batches)}
 
 
 def _read(read: _Read) -> _Columns:
@@ -390,13 +423,10 @@ TAKEN: dict[str, Callable[[msgspec.Raw], _Columns]] = {
     ),
     "ClientRequest": _taking(_Came, _came),
     "Forwarded": _taking(_Passed, lambda passed: _came(passed.request)),
-    "ClientResponse": _taking(
-        _Replied,
-        lambda r: {
-            "connection": r.connection,
-            "correlation": r.correlation_id,
-            "request": None if r.response is None else r.response[0],
-        },
+    "ClientRequests": _taking(_CameTogether, lambda came: {"exchanges": [_exchange(_came(r)) for r in came.requests]}),
+    "ClientResponse": _taking(_Replied, _replied),
+    "ClientResponses": _taking(
+        _RepliedTogether, lambda replied: {"exchanges": [_exchange(_replied(r)) for r in replied.responses]}
     ),
     "StartChannel": _taking(_Start, lambda s: {"channel": s.channel, "broker": s.broker_id}),
     "Answer": _taking(_Answer, _answered),
@@ -409,7 +439,7 @@ TAKEN: dict[str, Callable[[msgspec.Raw], _Columns]] = {
     "StoreReply": _taking(_FromStore, lambda reply: {"correlation": reply.id}),
     "WatchEvent": _taking(_Fired, lambda event: {"subject": event.path}),
     "Samples": _taking(_Sampled, _sampled),
-    "AppendBatch": _taking(_Append, _appended),
+    "AppendBatches": _taking(_Appends, _appended),
     "LogRead": _taking(_Read, _read),
     "ChangeIsr": _taking(_Isr, lambda isr: {"states": _states([isr]), "items": 1 if isr.grows else -1}),
 }

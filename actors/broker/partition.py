@@ -16,7 +16,8 @@ Rule 6: who reads is told how the log stood after that, and of each figure once 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import groupby
 
 import attrs
 from thespian.actors import ActorAddress, WakeupMessage
@@ -78,7 +79,9 @@ from messages.errors import (
 )
 from messages.partition import (
     AppendBatch,
+    AppendBatches,
     BatchAppended,
+    BatchesAppended,
     CaughtUp,
     ChangeIsr,
     Configure,
@@ -288,13 +291,20 @@ class PartitionActor(Answerer):
 
     # ------------------------------------------------------------------------------------------------ producers
 
-    def receiveMsg_AppendBatch(self, message: AppendBatch, sender: ActorAddress) -> None:
+    def receiveMsg_AppendBatches(self, message: AppendBatches, sender: ActorAddress) -> None:
         """Append, and answer now or when it is committed."""
-        result = self._append(message, sender)
-        if result is not None:
-            self.send(sender, BatchAppended(message.request, message.index, result))
+        done = []
+        for batch in message.batches:
+            result = self._append(batch, sender)
+            if result is not None:
+                done.append(BatchAppended(batch.request, batch.place, result))
+        if self._leader is not None:
+            self._carry_out(self._leader)
+        if done:
+            self.send(sender, BatchesAppended(tuple(done)))
 
     def _append(self, message: AppendBatch, sender: ActorAddress) -> ProducedPartition | None:
+        """What became of the batch; None where it waits to be committed."""
         part, leader = message.part, self._leader
         if leader is None:
             return ProducedPartition(part.partition, NOT_LEADER_OR_FOLLOWER)
@@ -330,10 +340,10 @@ class PartitionActor(Answerer):
                 self._high_watermark = end  # and noted by the append
         result = ProducedPartition(part.partition, NONE, first, append_time, self._log_start)
         if message.acks == ACKS_ALL:
-            waiting = (sender, message.request, message.index, result)
+            waiting = (sender, message.request, message.place, result)
             leader.wait(waiting, first + header.last_offset_delta + 1, self.now + message.timeout)
-        self._carry_out(leader)
-        return result if message.acks != ACKS_ALL else None
+            return None
+        return result
 
     # ------------------------------------------------------------------------------------------------ readers
 
@@ -626,11 +636,11 @@ class PartitionActor(Answerer):
     def _carry_out(self, leader: Leader) -> None:
         """Do what the leader's state wants done."""
         self._move_high_watermark(leader.high_watermark)
-        for step in leader.take():
+        to_do = leader.take()
+        if to_do:
+            self._release(step for step in to_do if isinstance(step, Release))
+        for step in to_do:
             match step:
-                case Release(waiting, error_code):
-                    sender, request, index, result = waiting
-                    self.send(sender, BatchAppended(request, index, attrs.evolve(result, error_code=error_code)))
                 case WriteIsr(number, isr, zk_version):
                     known = self._known
                     self._say(changing_isr(leader, isr, self.now, self.port("time").wall_ms()))
@@ -656,6 +666,15 @@ class PartitionActor(Answerer):
             if deadline is not None:
                 self._wake(deadline)
             self._tell_reader()
+
+    def _release(self, released: Iterable[Release]) -> None:
+        """Tell those who waited."""
+        for sender, of_sender in groupby(released, lambda release: release.token[0]):
+            done = []
+            for release in of_sender:
+                _, request, index, result = release.token
+                done.append(BatchAppended(request, index, attrs.evolve(result, error_code=release.error_code)))
+            self.send(sender, BatchesAppended(tuple(done)))
 
     def _find_troubles(self) -> tuple[str, ...]:
         leader = self._leader

@@ -18,6 +18,7 @@ Rule 7: what is counted is told once a second, if there was anything to count (`
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import groupby
 from typing import Any
 
 import attrs
@@ -52,12 +53,22 @@ from messages.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.metrics import Counts, Gauge, Gauges, TellFigures
-from messages.network import ClientGone, ClientRequest, ClientResponse, CloseClient, Rouse, Roused
+from messages.network import (
+    ClientGone,
+    ClientRequest,
+    ClientRequests,
+    ClientResponse,
+    ClientResponses,
+    CloseClient,
+    Rouse,
+    Roused,
+)
 from messages.node import StartPartitionRequests
 from messages.partition import (
     AppendBatch,
+    AppendBatches,
     AreKnown,
-    BatchAppended,
+    BatchesAppended,
     CaughtUp,
     EpochEndFound,
     FindEpochEnd,
@@ -107,6 +118,8 @@ class PartitionRequestsActor(Dispatcher):
         self._rate = 0.0
         """How fast throttled replicas were served when that was last told."""
         self._pending: dict[int, _Pending] = {}
+        self._batches: dict[TopicPartition, tuple[ActorAddress, list[AppendBatch]]] = {}
+        """What is to be appended, in the delivery that brought it."""
         self._fetches = Fetches()
         self._fetching: dict[int, Forwarded] = {}
         """Whose fetches are under way."""
@@ -153,22 +166,36 @@ class PartitionRequestsActor(Dispatcher):
         """A request with records, straight from the listener: Produce or Fetch."""
         self.receiveMsg_Forwarded(Forwarded(sender, message), sender)
 
+    def receiveMsg_ClientRequests(self, message: ClientRequests, sender: ActorAddress) -> None:
+        """Several that came together: what goes to one partition goes there together."""
+        for request in message.requests:
+            self._produce(Forwarded(sender, request), request.request)
+        self._hand_out()
+
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
         """A client's or follower's request."""
         _BEGIN[type(message.request.request)](self, message, message.request.request)
+        self._hand_out()
 
     def _produce(self, forwarded: Forwarded, request: ProduceRequest) -> None:
         """Hand each batch to its partition. Internal topics are the brokers' own, and an admin's (rule 5)."""
         timeout = request.timeout_ms / 1000
         barred = () if forwarded.request.client_id == ADMIN_CLIENT else INTERNAL_TOPICS
-        self._ask(
-            forwarded,
-            [part.partition for part in request.partitions],
-            lambda number, index: AppendBatch(
-                number, index, request.partitions[index], request.acks, request.version, timeout
-            ),
-            barred,
-        )
+
+        def append(actor: ActorAddress, number: int, index: int) -> None:
+            part = request.partitions[index]
+            batch = AppendBatch(number, index, part, request.acks, request.version, timeout)
+            self._batches.setdefault(part.partition, (actor, []))[1].append(batch)
+
+        self._divide(forwarded, [part.partition for part in request.partitions], append, barred)
+
+    def _hand_out(self) -> None:
+        """Give each partition its batches."""
+        batches = self._batches
+        if batches:
+            self._batches = {}
+            for actor, of_partition in batches.values():
+                self.send(actor, AppendBatches(tuple(of_partition)))
 
     def _list_offsets(self, forwarded: Forwarded, request: ListOffsetsRequest) -> None:
         self._ask(
@@ -195,13 +222,19 @@ class PartitionRequestsActor(Dispatcher):
         )
 
     def _ask(
+        self, forwarded: Forwarded, partitions: Sequence[TopicPartition], question: Callable[[int, int], Message]
+    ) -> None:
+        """Ask every partition (rules 1, 2)."""
+        self._divide(forwarded, partitions, lambda actor, number, index: self.send(actor, question(number, index)))
+
+    def _divide(
         self,
         forwarded: Forwarded,
         partitions: Sequence[TopicPartition],
-        question: Callable[[int, int], Message],
+        give: Callable[[ActorAddress, int, int], None],
         barred: Collection[str] = (),
     ) -> None:
-        """Ask every partition but those of topics that are `barred` (rules 1, 2, 5)."""
+        """`give` every partition its part, by number and index, but for topics that are `barred` (rules 1, 2, 5)."""
         self._requests += 1
         number, refusal = self._requests, _REFUSALS[type(forwarded.request.request)]
         pending = _Pending(forwarded, [None] * len(partitions), len(partitions), [])
@@ -212,7 +245,7 @@ class PartitionRequestsActor(Dispatcher):
                 pending.results[index] = refusal(partition, INVALID_TOPIC)
                 pending.outstanding -= 1
             elif (actor := self._hosted.get(partition)) is not None:
-                self.send(actor, question(number, index))
+                give(actor, number, index)
             else:
                 unhosted.append((index, partition))
         self._refuse(number, pending, unhosted)
@@ -231,7 +264,8 @@ class PartitionRequestsActor(Dispatcher):
         if nowhere:
             self.send(self._metadata_cache, AreKnown(number, tuple(nowhere)))
         if not pending.outstanding:
-            self._complete(number, pending)
+            del self._pending[number]
+            self._complete(pending)
 
     # ------------------------------------------------------------------------------------------------ answers
 
@@ -253,9 +287,17 @@ class PartitionRequestsActor(Dispatcher):
             code = NOT_LEADER_OR_FOLLOWER if somewhere[partitions[index]] else UNKNOWN_TOPIC_OR_PARTITION
             self._answered(message.request, index, refusal(partitions[index], code))
 
-    def receiveMsg_BatchAppended(self, message: BatchAppended, sender: ActorAddress) -> None:
-        """A partition has appended."""
-        self._answered(message.request, message.index, message.result)
+    def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
+        """A partition has appended: what is answered by that is answered together."""
+        done = []
+        for number, index, result in message.results:
+            pending = self._noted(number, index, result)
+            if pending is not None:
+                done.append(pending)
+        for client, of_client in groupby(done, lambda pending: pending.forwarded.client):
+            responses = [response for pending in of_client if (response := self._response(pending)) is not None]
+            if responses:
+                self.send(client, responses[0] if len(responses) == 1 else ClientResponses(tuple(responses)))
 
     def receiveMsg_OffsetFound(self, message: OffsetFound, sender: ActorAddress) -> None:
         """A partition has found an offset."""
@@ -270,37 +312,43 @@ class PartitionRequestsActor(Dispatcher):
         self._answered(message.request, message.index, message.result)
 
     def _answered(self, number: int, index: int, result: Any) -> None:
+        pending = self._noted(number, index, result)
+        if pending is not None:
+            self._complete(pending)
+
+    def _noted(self, number: int, index: int, result: Any) -> _Pending | None:
+        """Note what a partition has answered; the request, if it was the last."""
         pending = self._pending.get(number)
         if pending is None or pending.results[index] is not None:
-            return
+            return None
         pending.results[index] = result
         pending.outstanding -= 1
-        if not pending.outstanding:
-            self._complete(number, pending)
-
-    def _complete(self, number: int, pending: _Pending) -> None:
-        """All have answered: so does the request."""
+        if pending.outstanding:
+            return None
         del self._pending[number]
-        request = pending.forwarded.request.request
-        results = tuple(pending.results)
+        return pending
+
+    def _complete(self, pending: _Pending) -> None:
+        """All have answered: so does the request."""
+        response = self._response(pending)
+        if response is not None:
+            self.send(pending.forwarded.client, response)
+
+    def _response(self, pending: _Pending) -> ClientResponse | None:
+        """The answer to a request; None where its connection is closed instead (rule 4)."""
+        asked = pending.forwarded.request
+        request, results = asked.request, tuple(pending.results)
+        response: Message | None = None
         if isinstance(request, ProduceRequest):
             self._figures.produced(request, results)
             self._tell_figures_later()
-        if isinstance(request, ProduceRequest) and request.acks == 0:
-            failed = next((result for result in results if result.error_code != NONE), None)
-            if failed is None:
-                self._respond(pending.forwarded, None)
-            else:
-                reason = f"a produce with acks=0 to {failed.partition} failed with error {failed.error_code}"
-                self.send(pending.forwarded.client, CloseClient(pending.forwarded.request.connection, reason))
-            return
-        self._respond(pending.forwarded, _RESPONSES[type(request)](results))
-
-    def _respond(self, forwarded: Forwarded, response: Message | None, rest: int = 0) -> None:
-        request = forwarded.request
-        if rest:
-            self._listener = forwarded.client
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response, rest))
+        if not isinstance(request, ProduceRequest) or request.acks != 0:
+            response = _RESPONSES[type(request)](results)
+        elif (failed := next((result for result in results if result.error_code != NONE), None)) is not None:
+            reason = f"a produce with acks=0 to {failed.partition} failed with error {failed.error_code}"
+            self.send(pending.forwarded.client, CloseClient(asked.connection, reason))
+            return None
+        return ClientResponse(asked.connection, asked.correlation_id, response)
 
     def _tell_figures_later(self) -> None:
         """Rule 7."""
@@ -386,8 +434,12 @@ class PartitionRequestsActor(Dispatcher):
                 match step:
                     case Respond(number, response, rest):
                         forwarded = self._fetching.pop(number)
-                        self._figures.fetched(forwarded.request.request, response.partitions)
-                        self._respond(forwarded, response, rest)
+                        request = forwarded.request
+                        self._figures.fetched(request.request, response.partitions)
+                        if rest:
+                            self._listener = forwarded.client
+                        answer = ClientResponse(request.connection, request.correlation_id, response, rest)
+                        self.send(forwarded.client, answer)
                         self._tell_figures_later()
                     case WakeSession(session_id):
                         assert self._listener is not None

@@ -44,7 +44,7 @@ from messages.groups import (
     UnloadGroup,
 )
 from messages.network import ClientResponse
-from messages.partition import AppendBatch, BatchAppended
+from messages.partition import AppendBatch, AppendBatches, BatchesAppended
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
 
@@ -133,9 +133,10 @@ class GroupActor(Answerer):
                 self._group.member_expired(member_id, self._wall_ms())
         self._carry_out()
 
-    def receiveMsg_BatchAppended(self, message: BatchAppended, sender: ActorAddress) -> None:
+    def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
         """The log has answered."""
-        self._group.stored(message.request, message.result.error_code, self._wall_ms())
+        for request, _, result in message.results:
+            self._group.stored(request, result.error_code, self._wall_ms())
         self._carry_out()
 
     def receiveMsg_ExpireOffsets(self, message: ExpireOffsets, sender: ActorAddress) -> None:
@@ -178,7 +179,8 @@ class GroupActor(Answerer):
         pairs = [key_value(record, self._settings.format) for record in records]
         part = ProducePartition(self._log, batch_of(pairs, self._wall_ms()))
         timeout = self._settings.commit_timeout_ms / 1000
-        self.send(self._partition, AppendBatch(number, 0, part, ACKS_ALL, PRODUCE_VERSION, timeout))
+        batch = AppendBatch(number, 0, part, ACKS_ALL, PRODUCE_VERSION, timeout)
+        self.send(self._partition, AppendBatches((batch,)))
 
     def _wall_ms(self) -> int:
         return int(self.port("time").wall_ms())

@@ -2,7 +2,7 @@
 
 Rule 1: one request is under way at a time. But Produce requests that follow one another are under way together, as far
         as UNDER_WAY and UNDER_WAY_BYTES go: they are appended in their order all the same, and nobody waits for others'
-        replicas.
+        replicas. Those that came together go to the actors together, in one mail.
 Rule 2: what is no request, or may not come, is refused in its turn: what came before it is answered, and then the
         connection closes.
 Rule 3: the socket is read while there is something to do with what comes: beyond what is under way, a buffer of usual
@@ -23,7 +23,7 @@ from actors.gateway.workbench import Workbench, letting_go
 from messages.apis import API_BY_REQUEST, APIS
 from messages.data_requests import FetchRequest, ProduceRequest
 from messages.errors import CLUSTER_AUTHORIZATION_FAILED
-from messages.network import ClientPart, ClientRequest, ClientResponse
+from messages.network import ClientPart, ClientRequest, ClientRequests, ClientResponse
 from messages.node import NodeSettings
 from messages.parts import Part, joined
 from messages.vocabulary import Message
@@ -62,8 +62,8 @@ class Gateway(Protocol):
     def disk_failed(self, error: OSError) -> None:
         """A file that was sent from could not be read; the error names it."""
 
-    def submit(self, request: ClientRequest | ClientPart) -> None:
-        """Pass a request on to the actors, or a part that goes ahead of one."""
+    def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
+        """Pass a request on to the actors, several of Produce that came together, or a part that goes ahead of one."""
 
 
 class _UnderWay:
@@ -107,6 +107,8 @@ class Connection:
         self._decoding = False
         self._beginning = False
         """Whether requests are being begun: an answer that comes at once begins none itself."""
+        self._begun: list[ClientRequest] = []
+        """Those that were, and are not passed on yet."""
         self._going_on = False
         """Whether more are begun later in this turn of the loop, or in the next."""
         self._size = 0
@@ -177,7 +179,15 @@ class Connection:
             self._refuse_in_turn(str(error))
         finally:
             self._beginning = False
+        self._pass_on()
         self._regulate()
+
+    def _pass_on(self) -> None:
+        """Hand the actors what was begun."""
+        begun = self._begun
+        if begun:
+            self._begun = []
+            self._gateway.submit(begun[0] if len(begun) == 1 else ClientRequests(tuple(begun)))
 
     def _is_free(self) -> bool:
         """Whether the next request may begin (rule 1)."""
@@ -287,9 +297,11 @@ class Connection:
             return
         for part in parts:
             self._gateway.submit(ClientPart(self.id, part))
-        self._gateway.submit(
+        self._begun.append(
             ClientRequest(self.id, header.correlation_id, header.client_id, self.listener, request, self._host)
         )
+        if not self._beginning:
+            self._pass_on()
 
     # ------------------------------------------------------------------------------------------------ answers
 

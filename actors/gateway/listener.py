@@ -35,7 +35,16 @@ from actors.runtime import LocalBase
 from messages.apis import CARRIERS
 from messages.broker import LogFileFailed
 from messages.cluster import Endpoint
-from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, CloseClient, Rouse
+from messages.network import (
+    ClientGone,
+    ClientPart,
+    ClientRequest,
+    ClientRequests,
+    ClientResponse,
+    ClientResponses,
+    CloseClient,
+    Rouse,
+)
 from messages.node import NodeSettings, ServeClients
 from messages.vocabulary import Message
 
@@ -123,6 +132,9 @@ class ListenerGateway:
         match message:
             case ClientResponse():
                 self._respond(message)
+            case ClientResponses(responses):
+                for response in responses:
+                    self._respond(response)
             case Rouse(session_id):
                 self._idle.rouse(session_id)
             case ClientPart(id, part):
@@ -240,10 +252,15 @@ class ListenerGateway:
                 return
             connection.abort()
 
-    def submit(self, request: ClientRequest | ClientPart) -> None:
-        """Pass a request on to the actors, or a part that goes ahead of one."""
+    def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
+        """Pass a request on to the actors, several of Produce that came together, or a part that goes ahead of one."""
         to = self._handler
-        if isinstance(request, ClientRequest):
+        if isinstance(request, ClientRequests):
+            to = self._records
+            if self.figures is not None:
+                for each in request.requests:
+                    self.figures.asked(each)
+        elif isinstance(request, ClientRequest):
             if self.figures is not None:
                 self.figures.asked(request)
             if type(request.request) in CARRIERS:

@@ -30,6 +30,7 @@ from messages.network import (
     ClientPart,
     ClientRequest,
     ClientResponse,
+    ClientResponses,
     CloseClient,
     CloseConnection,
     Interrupt,
@@ -342,6 +343,9 @@ class MemoryListener:
                 self._parts.setdefault(id, []).append(part)
             case ClientResponse():
                 self._respond(message)
+            case ClientResponses(responses):
+                for response in responses:
+                    self._respond(response)
             case Rouse(session_id):
                 self._idle.rouse(session_id)
             case CloseClient(id, reason):

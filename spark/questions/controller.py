@@ -129,7 +129,12 @@ def answers(delivered: DataFrame) -> DataFrame:
     """Each request that a node was asked and answered: run, node, request, correlation, at, ms (from its arrival to its
     answer)."""
     # A client may use a correlation id again: a request is answered by the next response under its id.
-    mail = delivered.where(f.col("type").isin("ClientRequest", "ClientResponse"))
+    columns = ("run", "node", "n", "at", "waited")
+    alone = delivered.where(f.col("type").isin("ClientRequest", "ClientResponse"))
+    together = delivered.where(f.col("type").isin("ClientRequests", "ClientResponses"))
+    each = together.select(*columns, f.expr("rtrim('s', type)").alias("type"), f.explode("exchanges").alias("each"))
+    names = ("connection", "correlation", "request")
+    mail = alone.select(*columns, "type", *names).unionAll(each.select(*columns, "type", *(f"each.{n}" for n in names)))
     following = Window.partitionBy("run", "connection", "correlation").orderBy("n")
     paired = mail.withColumn(
         "answered_at", f.lead(f.when(f.col("type") == "ClientResponse", f.col("at"))).over(following)

@@ -62,13 +62,13 @@ def records(delivered: DataFrame) -> DataFrame:
     """Records by partition and the node that led it then: topic, partition, node, batches, records, bytes (produced),
     read_bytes (to consumers and followers), share (of all bytes produced), seconds (from the first batch to the last),
     records_per_s; most bytes first: so it shows hot partitions and brokers."""
-    moved = delivered.where(f.col("type").isin("AppendBatch", "LogRead"))
+    moved = delivered.where(f.col("type").isin("AppendBatches", "LogRead"))
     state = f.element_at("states", 1)
-    appended = f.col("type") == "AppendBatch"
+    appended = f.col("type") == "AppendBatches"
     grouped = moved.groupBy(
         state.getField("topic").alias("topic"), state.getField("partition").alias("partition"), "node"
     ).agg(
-        f.sum(appended.cast("int")).alias("batches"),
+        f.coalesce(f.sum("batches"), f.lit(0)).alias("batches"),
         f.coalesce(f.sum(f.when(appended, f.col("items"))), f.lit(0)).alias("records"),
         f.coalesce(f.sum(f.when(appended, f.col("bytes"))), f.lit(0)).alias("bytes"),
         f.coalesce(f.sum(f.when(~appended, f.col("bytes"))), f.lit(0)).alias("read_bytes"),

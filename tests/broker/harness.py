@@ -31,7 +31,7 @@ from actors.storage.logs import LogsPort
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.conversation import Answer, Ask, Failure
 from messages.metrics import Counts, DropMetrics, Gauge, Gauges
-from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, Roused
+from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, ClientResponses, Roused
 from messages.node import (
     BrokerEpoch,
     NodeSettings,
@@ -257,7 +257,11 @@ class Broker:
                 place = (name, dict(figure.labels).get("topic", ""))
                 self.counts[place] = self.counts.get(place, 0) + figure.by
 
-    def _answered(self, message: ClientResponse | ClientPart, sender: object) -> None:
+    def _answered(self, message: ClientResponse | ClientResponses | ClientPart, sender: object) -> None:
+        if isinstance(message, ClientResponses):
+            for response in message.responses:
+                self._answered(response, sender)
+            return
         self.raw.append(message)
         if isinstance(message, ClientPart):
             self.parts.append(message.part)

@@ -15,6 +15,7 @@ from messages.data_requests import FetchPartition, FetchRequest, ProducePartitio
 from messages.errors import NONE
 from messages.requests import LeaderAndIsrRequest, UpdateMetadataRequest
 from messages.trace.runs import Records, find_runs
+from messages.wire import decode_response, encode_request
 from messages.wire.record_batch import read_records
 from tests.broker.harness import CONTROLLER, ServedBroker, alive, codes, known, order
 from tests.storage.batches import batch
@@ -73,6 +74,21 @@ def test_a_produce_of_one_batch_to_one_partition_takes_four_deliveries(broker: T
         client.call(produce(100))
         before = broker.rest()
         assert client.call(produce(100)).partitions[0].error_code == NONE
+        last = broker.rest()
+    assert receivers(broker, before, last) == {"PartitionRequestsActor": 2, "PartitionActor": 1, "outside:listener": 1}
+
+
+def test_produces_that_come_together_take_four_deliveries_together(broker: Traced) -> None:
+    """All in one frame of the socket: each is answered for itself, in its turn."""
+    request = produce(100)
+    with WireClient("127.0.0.1", broker.port, timeout=10) as client:
+        broker.lead_all(client)
+        client.call(request)
+        before = broker.rest()
+        client.socket.sendall(b"".join(encode_request(request, number, "test") for number in range(20)))
+        for number in range(20):
+            found, response = decode_response(ProduceRequest, request.version, client.receive_frame())
+            assert (found, response.partitions[0].base_offset) == (number, number + 1)
         last = broker.rest()
     assert receivers(broker, before, last) == {"PartitionRequestsActor": 2, "PartitionActor": 1, "outside:listener": 1}
 

@@ -6,17 +6,21 @@ import asyncio
 
 from actors.gateway.listener import ListenerGateway
 from actors.runtime import LocalBase, RealClock
-from messages.network import ClientRequest
+from messages.network import ClientRequest, ClientRequests
 from tests.broker.harness import settings
 
 
 def run_with_gateway(scenario: object, **fields: object) -> None:
-    """Run `scenario(gateway, base, seen)` on a loop; `seen` collects what the gateway submits."""
+    """Run `scenario(gateway, base, seen)` on a loop; `seen` collects the requests that the gateway submits."""
 
     async def main() -> None:
         base = LocalBase(clock=RealClock())
         seen: list[ClientRequest] = []
-        handler = base.outsider("handler", lambda message, sender: seen.append(message))
+
+        def take(message: object, sender: object) -> None:
+            seen.extend(message.requests if isinstance(message, ClientRequests) else (message,))
+
+        handler = base.outsider("handler", take)
         gateway = ListenerGateway(base, settings("/nowhere", **fields))
         base.attach(asyncio.get_running_loop())
         await gateway.bind()

@@ -22,7 +22,7 @@ from messages.apis import ADVERTISED, API_BY_KEY
 from messages.cluster import Endpoint
 from messages.data_requests import FetchRequest, ProduceRequest, ProduceResponse
 from messages.errors import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION
-from messages.network import ClientGone, ClientRequest, ClientResponse, CloseClient
+from messages.network import ClientGone, ClientRequest, ClientResponse, ClientResponses, CloseClient
 from messages.node import NodeSettings, ServeClients
 from messages.requests import (
     ApiVersionsRequest,
@@ -379,7 +379,8 @@ def test_produces_of_a_connection_are_under_way_together_and_answered_in_their_o
         for id in (2, 1, 0):
             await turns()
             assert [request.correlation_id for request in seen] == [0, 1, 2]
-            base.inject(gateway.address, ClientResponse(seen[0].connection, id, ProduceResponse(())))
+            response = ClientResponse(seen[0].connection, id, ProduceResponse(()))
+            base.inject(gateway.address, ClientResponses((response,)) if id else response)
         answers = [await reader.readexactly(4 + 12) for _ in range(3)]
         assert [int.from_bytes(answer[4:8], "big") for answer in answers] == [0, 1, 2]
         await eventually(lambda: len(seen) == 4)

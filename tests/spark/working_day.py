@@ -15,8 +15,8 @@ from messages.cluster import PartitionReplica, TopicPartition
 from messages.conversation import Ask
 from messages.data_requests import FetchedPartition, ProducePartition, ProduceRequest, ProduceResponse
 from messages.metrics import Sample, Samples
-from messages.network import ClientRequest, ClientResponse
-from messages.partition import AppendBatch, ChangeIsr, LogRead, LogState
+from messages.network import ClientRequest, ClientRequests, ClientResponse, ClientResponses
+from messages.partition import AppendBatch, AppendBatches, ChangeIsr, LogRead, LogState
 from messages.records import BatchHeader, Records, body
 from messages.requests import (
     LeaderAndIsrPartitionState,
@@ -62,7 +62,7 @@ def _order(node: Node, *states: LeaderAndIsrPartitionState) -> None:
 def _append(node: Node, partition: TopicPartition, count: int, size: int) -> None:
     header = BatchHeader(0, size - 12, 0, 2, 1, 0, count - 1, 0, 0, -1, -1, -1, count)
     part = ProducePartition(partition, Records((header,), body(bytes(size), 1)))
-    node.deliver(PARTITION, AppendBatch(1, 0, part, -1, 8, 30.0), READERS)
+    node.deliver(PARTITION, AppendBatches((AppendBatch(1, 0, part, -1, 8, 30.0),)), READERS)
 
 
 def record(folder: Path) -> int:
@@ -79,9 +79,11 @@ def record(folder: Path) -> int:
     for _ in range(2):
         node.deliver(HANDLER, ClientRequest(9, 1, "c", "PLAINTEXT", MetadataRequest(9, None)), LISTENER)
         node.deliver(LISTENER, ClientResponse(9, 1, MetadataResponse((), None, 0, ())), HANDLER)
-    node.deliver(READERS, ClientRequest(9, 2, "c", "PLAINTEXT", ProduceRequest(8, None, 0, 1000, ())), LISTENER)
-    node.deliver(READERS, ClientRequest(9, 3, "c", "PLAINTEXT", ProduceRequest(8, None, 1, 1000, ())), LISTENER)
-    node.deliver(LISTENER, ClientResponse(9, 3, ProduceResponse(())), READERS)
+    # both produces come together
+    produces = (ProduceRequest(8, None, 0, 1000, ()), ProduceRequest(8, None, 1, 1000, ()))
+    requests = tuple(ClientRequest(9, 2 + number, "c", "PLAINTEXT", each) for number, each in enumerate(produces))
+    node.deliver(READERS, ClientRequests(requests), LISTENER)
+    node.deliver(LISTENER, ClientResponses((ClientResponse(9, 3, ProduceResponse(())),)), READERS)
     # records: 10 in 1000 bytes and 20 in 2000 to t-0, 1 in 1000 to t-1; 500 bytes read
     _append(node, FIRST, 10, 1000)
     _append(node, FIRST, 20, 2000)
