@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from actors.runtime.base import LocalBase
-from actors.runtime.delivery import OUTSIDE, TIMER, Delivery, Effect, Envelope
+from actors.runtime.delivery import OUTSIDE, TIMER, Effect, Envelope
 from actors.runtime.replay_report import Divergence
 from actors.runtime.snapshots import system_lines
 from actors.runtime.state import shown
@@ -49,20 +49,20 @@ def compare_message(record: Record, envelope: Envelope, content: bool) -> None:
         )
 
 
-def compare_outcome(record: Record, delivery: Delivery) -> None:
+def compare_outcome(record: Record, effects: tuple[Effect, ...], error: str | None, actor_class: str) -> None:
     """What the handler did beside sending, and how it ended, is as recorded. Raises Diverged."""
     at = f"while {record.receiver} handled {record.type}"
-    for recorded, made in zip(record.effects, delivery.effects, strict=False):
+    for recorded, made in zip(record.effects, effects, strict=False):
         if ENCODER.encode(recorded) != ENCODER.encode(made):  # equal in Python may be another value: 1 and True
             raise Diverged(record.n, f"another effect {at}", call(*recorded_effect(recorded)[:3]), call(*made[:3]))
-    if len(delivery.effects) < len(record.effects):
-        missing = recorded_effect(record.effects[len(delivery.effects)])
+    if len(effects) < len(record.effects):
+        missing = recorded_effect(record.effects[len(effects)])
         raise Diverged(record.n, f"an effect is missing {at}", call(*missing[:3]), "no further call")
-    if delivery.error != record.error:
+    if error != record.error:
         fine = "handled without an error"
-        raise Diverged(record.n, f"another outcome {at}", record.error or fine, delivery.error or fine)
-    if delivery.actor_class != record.actor:
-        raise Diverged(record.n, f"another class of actor {at}", record.actor, delivery.actor_class)
+        raise Diverged(record.n, f"another outcome {at}", record.error or fine, error or fine)
+    if actor_class != record.actor:
+        raise Diverged(record.n, f"another class of actor {at}", record.actor, actor_class)
 
 
 def payload_difference(record: Record, payload: bytes) -> tuple[str, str, str] | None:

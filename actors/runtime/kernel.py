@@ -63,8 +63,6 @@ class Observer(Protocol):
         """Take note. Must not raise: an observer that does is dismissed."""
 
 
-_NONE_RECORDED: Iterator[Effect] = iter(())
-
 LOOK = 64
 """So many deliveries are kept before their keeper is asked to look at them; a power of two."""
 
@@ -94,10 +92,11 @@ class Kernel(ABC):
         self.neighbours: set[System] = set()
         self._inbox: deque[tuple[ActorAddress, Any, ActorAddress, float]] = deque()
         self._outsiders: dict[str, ActorRef] = {}
-        self._relived: list[tuple[Any, ...]] = []
         self._running: int | None = None
         self._closed = False
         self._error: str | None = None
+        self.unkept_error: str | None = None
+        """The error of the last delivery that had one while there was nobody to be told of it."""
         self.system_address = self._outsider(SYSTEM, self.receive_as_system)
         if isinstance(self.clock, VirtualClock):
             self.clock.watchers.append(self.wake)
@@ -261,7 +260,7 @@ class Kernel(ABC):
             raise RuntimeError("the base is running already: an actor must not drive the system it lives in")
         self._running = threading.get_ident()
         left = sys.maxsize if limit is None else limit
-        queue, inbox, timers, clock_now, deliver = self.queue, self._inbox, self.timers, self.clock.now, self._deliver
+        queue, inbox, timers, clock_now, deliver = self.queue, self._inbox, self.timers, self.clock.now, self.hand_out
         popleft, heap = queue.popleft, timers.heap
         try:
             now = clock_now()
@@ -325,33 +324,16 @@ class Kernel(ABC):
         """
         seen: list[tuple[Any, ...]] = []
         keep, self._keep = self._keep, seen.append
-        self.ports.recorded = None if effects is None else iter(effects)
+        recorded, self.ports.recorded = self.ports.recorded, None if effects is None else iter(effects)
         try:
-            self._deliver(tuple(envelope), now)
+            self.hand_out(tuple(envelope), now)
         finally:
             self._keep = keep
-            self.ports.recorded = None
+            self.ports.recorded = recorded
         [fields] = seen
         if keep is not None:
             keep(fields)
         return Delivery._make(fields)
-
-    def relive(self, now: float) -> tuple[Any, ...]:
-        """Hand out the head of the internal queue at the time `now`, in a replay in which no port is called meanwhile.
-
-        The fields of the Delivery; raises EffectDiverged at a call. The same as `deliver`, at a third of its cost.
-        """
-        self.ports.recorded = _NONE_RECORDED
-        keep, self._keep = self._keep, self._relived.append
-        try:
-            self._deliver(self.queue.popleft(), now)
-        finally:
-            self._keep = keep
-            self.ports.recorded = None
-        fields = self._relived.pop()
-        if keep is not None:
-            keep(fields)
-        return fields
 
     # ----------------------------------------------------------------------------------------- for actors (ActorRef)
 
@@ -407,7 +389,7 @@ class Kernel(ABC):
         if message is not None:
             del self.queue[next(place for place, mail in enumerate(self.queue) if mail[1] is message)]
 
-    def _deliver(self, envelope: tuple[Any, ...], now: float) -> float:
+    def hand_out(self, envelope: tuple[Any, ...], now: float) -> float:
         """Hand one message to its receiver, whatever comes of it, and tell the observer.
 
         Returns the clock's reading after the handler where an observer wanted it, else 0.0: reading it costs as much
@@ -436,7 +418,7 @@ class Kernel(ABC):
         keep = self._keep
         if keep is None:
             if self._error is not None or self._effects:
-                self._error = None
+                self.unkept_error, self._error = self._error, None
                 self._effects.clear()
             return 0.0
         finished = self._clock_now()

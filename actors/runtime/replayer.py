@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -47,7 +48,7 @@ from actors.runtime.comparison import (
     route,
     state_difference,
 )
-from actors.runtime.delivery import DEAD_LETTER, Delivery, Envelope
+from actors.runtime.delivery import DEAD_LETTER, Envelope
 from actors.runtime.ports import EffectDiverged
 from actors.runtime.replay_report import ReplayReport, RunReplay
 from actors.runtime.silence import silent
@@ -60,17 +61,20 @@ from messages.trace.schema import (
     DELIVERIES,
     ENDED,
     FULL,
+    NO_PAYLOAD,
     OUTSIDE,
     SENT,
     TIMER,
     Header,
+    Payload,
     Record,
     completed,
     created,
 )
 from messages.trace.snapshots import Snapshot, digest_of
 
-_ACTOR = Delivery._fields.index("actor_class")
+_NOTHING = object()
+"""Not a message."""
 
 CHAIN_LENGTH = 20
 """So many causes are shown at most."""
@@ -146,9 +150,11 @@ class Replay:
         self._content = run.header.detail == FULL
         self._codec = Codec(self.base.address_of)
         self._marks: deque[Snapshot] = deque()
-        self._times = deque([0.0])
+        self._times = [0.0]
+        """When the deliveries from `_times_from` on were taken from the queue."""
         self._times_from = 0
         self._entered = (0, 0)
+        self._encoded_last = _Encoded()
         self._counts = dict.fromkeys(
             ("deliveries", "inputs", "timers", "messages", "effects", "errors", "snapshots", "began"), 0
         )
@@ -241,59 +247,71 @@ class Replay:
     # ----------------------------------------------------------------------------------------------- all records
 
     def _live_all(self, records: Records) -> None:
-        """One record after the other (rule 2).
+        """One record after the other (rule 2); where nobody looks on, all that can be with `_live_plain`."""
+        base = self.base
+        looked_at = self._listener is not None or self._break_at is not None or self._until is not None
+        plainly = self._content and not looked_at and base.observer is None
+        base.ports.recorded = iter(())
+        for batch in records.batches():
+            place = 0
+            while place < len(batch):
+                lived = self._live_plain(batch, place) if plainly else place
+                if lived == place:
+                    self._live(batch[place])
+                    lived += 1
+                place = lived
 
-        Nearly all are of messages that actors sent each other, and that made them do nothing but send: where nobody
-        looks on, those are looked at here, in one go. Whatever turns out to be otherwise is told by those who look at
-        any record (`_live`, `compare_message`, `compare_outcome`).
+    def _live_plain(self, batch: list[Record], start: int) -> int:
+        """Live the records from `start` on that are of messages that actors sent each other, and that made them do
+        nothing but send; the place behind them.
+
+        Nearly all are, and they are looked at here in the quickest way. What turns out to be otherwise is left to those
+        who look at any record, and have the words for it (`_live`).
         """
-        if self._listener is not None or self._break_at is not None or self._until is not None or not self._content:
-            for record in records:
-                self._live(record)
-            return
-        base, marks, times, counts, encoded_last = self.base, self._marks, self._times, self._counts, _Encoded()
-        queue, heap, relive, encode_it = base.queue, base.timers.heap, base.relive, encoded_last.encode
-        for record in records:
-            queued_at, cause = record.queued_at, record.cause
-            if (
-                record.kind != SENT
-                or record.effects
-                or record.error is not None
-                or not queue
-                or (heap and heap[0][0] < queued_at)
-                or (marks and marks[0].after == base.n)
-                or (cause, 0) < self._entered
-            ):
-                self._live(record)
-                continue
-            to, message, sender, sent_by, sent_at, kind = queue[0]
-            type_, payload = encode_it(message)
-            if (
-                sent_by != cause
-                or sent_at != queued_at
-                or kind != SENT
-                or type_ != record.type
-                or address_text(sender) != record.sender
-                or address_text(to) != record.receiver
-                or payload != bytes(record.payload)
-            ):
-                self._live(record)
-                continue
-            taken_at = record.taken_at
-            times.append(taken_at)
-            self._entered = cause, 0
-            while self._times_from < cause and len(times) > 1:
-                times.popleft()
-                self._times_from += 1
-            try:
-                fields = relive(taken_at)
-            except EffectDiverged as diverged:
-                raise self._other_effect(record, diverged) from None
-            if fields[-1] is not None or fields[-2] or fields[_ACTOR] != record.actor:
-                compare_outcome(record, Delivery._make(fields))
-            counts["deliveries"] += 1
-            counts["messages"] += 1
-            self._last_at = taken_at
+        base, marks, times, encoded_last = self.base, self._marks, self._times, self._encoded_last
+        queue, heap, hand_out, encode_it = base.queue, base.timers.heap, base.hand_out, encoded_last.encode
+        most = marks[0].after - base.n if marks else len(batch)
+        if not most or (batch[start].cause, 0) < self._entered:
+            return start
+        place, last = start, _NOTHING
+        try:
+            for record in islice(batch, start, start + most):
+                if record.kind != SENT or record.effects or record.error is not None or not queue:
+                    break
+                to, message, sender, sent_by, sent_at, kind = mail = queue[0]
+                if message is not last:
+                    last, (type_, payload) = message, encode_it(message)
+                if (
+                    sent_by != record.cause
+                    or sent_at != record.queued_at
+                    or kind != SENT
+                    or type_ != record.type
+                    or payload != record.payload
+                    or address_text(sender) != record.sender
+                    or address_text(to) != record.receiver
+                    or to.class_name != record.actor
+                    or (heap and heap[0][0] < sent_at)
+                ):
+                    break
+                queue.popleft()
+                taken_at = record.taken_at
+                times.append(taken_at)
+                place += 1
+                hand_out(mail, taken_at)
+                if base.unkept_error is not None:
+                    compare_outcome(record, (), base.unkept_error, record.actor)
+        except EffectDiverged as diverged:
+            raise self._other_effect(record, diverged) from None
+        finally:
+            if place > start:
+                self._entered = batch[place - 1].cause, 0
+                self._forget_times()
+                self._counts["deliveries"] += place - start
+                self._counts["messages"] += place - start
+                self._last_at = batch[place - 1].taken_at
+                if self._first_at is None:
+                    self._first_at = batch[start].taken_at
+        return place
 
     # ----------------------------------------------------------------------------------------------- one record
 
@@ -356,7 +374,7 @@ class Replay:
             delivery = base.deliver(envelope, record.taken_at, [recorded_effect(effect) for effect in record.effects])
         except EffectDiverged as diverged:
             raise self._other_effect(record, diverged) from None
-        compare_outcome(record, delivery)
+        compare_outcome(record, delivery.effects, delivery.error, delivery.actor_class)
         if self._listener is not None and not self._content:
             self._told = completed(record, *encoded(envelope.message))
         self._counts["deliveries"] += 1
@@ -407,9 +425,14 @@ class Replay:
                 f"what was delivered before it entered the queue during delivery {self._entered[0]} or after it",
             )
         self._entered = moment
-        while self._times_from < moment[0] and len(self._times) > 1:  # nothing comes from before
-            self._times.popleft()
-            self._times_from += 1
+        self._forget_times()
+
+    def _forget_times(self) -> None:
+        """Nothing comes from before what was delivered last; where that is most of the times, it is worth the move."""
+        gone = min(self._entered[0] - self._times_from, len(self._times) - 1)
+        if gone > len(self._times) // 2:
+            del self._times[:gone]
+            self._times_from += gone
 
     def _input(self, record: Record) -> Envelope:
         after = -record.cause
@@ -461,12 +484,13 @@ class _Encoded:
 
     def __init__(self) -> None:
         self._message: object = None
-        self._how: tuple[str, bytes] = ("", b"")
+        self._how = "", NO_PAYLOAD
 
-    def encode(self, message: object) -> tuple[str, bytes]:
+    def encode(self, message: object) -> tuple[str, Payload]:
         """See `comparison.encoded`."""
         if message is not self._message:
-            self._how, self._message = encoded(message), message
+            type_, payload = encoded(message)
+            self._how, self._message = (type_, Payload(payload)), message
         return self._how
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -30,6 +31,7 @@ from messages.trace.schema import (
     READABLE,
     REASONS,
     SCHEMA_VERSION,
+    SENT,
     STOPPED,
     Ended,
     Header,
@@ -39,7 +41,7 @@ from messages.trace.schema import (
     ended,
 )
 from messages.trace.snapshots import Gathering, Snapshot
-from messages.trace.text import decompress, plain_records, record_lines, records_of
+from messages.trace.text import batches, decompress, record_lines
 
 KILLED = "killed"
 RUNNING = "still running"
@@ -293,6 +295,11 @@ class Records:
             raise Damaged(path, end, "this is not where the run ended: the manifest names another last frame")
 
     def __iter__(self) -> Iterator[Record]:
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[Record]]:
+        """The same, some at a time."""
         sequence = _Sequence(self._run)
         for path, frame in self.frames():
             if frame.kind != RECORDS:
@@ -305,13 +312,17 @@ class Records:
             if frame.after != sequence.n:
                 raise Damaged(path, frame.offset, f"a frame that follows delivery {frame.after}, not {sequence.n}")
             count = sequence.count
-            for record in _rows(path, frame):
-                if isinstance(record, bytes):
+            for batch in _batches(path, frame):
+                if isinstance(batch, bytes):
                     raise Damaged(path, frame.offset, f"a line after delivery {sequence.n} in this frame is no record")
-                wrong = sequence.follow(record)
-                if wrong:
-                    raise Damaged(path, frame.offset, wrong)
-                yield record
+                place = 0
+                while (place := sequence.deliveries(batch, place)) < len(batch):
+                    wrong = sequence.follow(batch[place])
+                    if wrong:
+                        yield batch[:place]
+                        raise Damaged(path, frame.offset, wrong)
+                    place += 1
+                yield batch
             if sequence.count - count != frame.records:
                 raise Damaged(path, frame.offset, f"a frame of {frame.records} records holds {sequence.count - count}")
         self.end = sequence.end
@@ -347,6 +358,25 @@ class _Sequence:
     def pass_over(self, frame: Frame) -> None:
         """Leave a frame unread."""
         self.count += frame.records
+
+    def deliveries(self, records: list[Record], start: int) -> int:
+        """Take those from `start` on that can only be deliveries that follow each other; the place behind them."""
+        n, time = self.n, self._time
+        if self.end is None:
+            for record in islice(records, start, None):
+                taken, finished = record.taken_at, record.finished_at
+                if record.n != n + 1 or (record.kind != SENT and record.kind not in DELIVERIES):
+                    break
+                if not time <= taken <= finished or record.queued_at > taken:
+                    break
+                n += 1
+                time = finished
+        taken_up = n - self.n
+        if taken_up:
+            self.read = True
+            self.n, self._time = n, time
+            self.count += taken_up
+        return start + taken_up
 
     def follow(self, record: Record) -> str:
         """Take it; what is wrong with it, "" for nothing."""
@@ -386,19 +416,10 @@ def _as_written(record: Record, count: int) -> Record:
     return ended(record.n, record.type, count, record.error, record.taken_at)
 
 
-def _rows(path: Path, frame: Frame) -> Iterator[Record | bytes]:
-    """Each line of a frame as the record it is, or as it stands if it is none. Raises Damaged."""
+def _batches(path: Path, frame: Frame) -> Iterator[list[Record] | bytes]:
+    """See `text.batches`. Raises Damaged."""
     try:
-        text = decompress(frame.content)
-        records = plain_records(text)
-        if records is not None:
-            yield from records
-            return
-        for line in record_lines(text):
-            try:
-                yield from records_of(line)
-            except ValueError:  # msgspec's errors are
-                yield line
+        yield from batches(decompress(frame.content))
     except ValueError as error:
         raise Damaged(path, frame.offset, str(error)) from error
 

@@ -41,7 +41,9 @@ REASONS = (STOPPED, DISK_FULL, GIVEN_UP, DUMPED)
 """Why a recording ended: the node stopped; space ran out; the trace could not be written for another reason; it is what
 a flight recorder kept, and the node goes on."""
 
-NO_PAYLOAD = msgspec.Raw(b"null")
+Payload = msgspec.Raw
+"""A message in JSON, as a record holds it: equal where the bytes are."""
+NO_PAYLOAD = Payload(b"null")
 MASK = "***"
 _SECRET = re.compile(r"password|secret|jaas|credential|token|keystore_key|keystore\.key", re.IGNORECASE)
 
@@ -93,7 +95,7 @@ class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     error: str
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """One delivery, or (`kind` "created", "ended") one event of the run itself; a JSON array of these, in this order.
 
     `n` is the delivery's number, from 1. `cause` is the number of the delivery during which the message was sent or
@@ -104,6 +106,8 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     "created": a top-level actor was created after delivery `n`; `receiver` is its address, `type` its "module:Class".
     "ended": the recording ended here; `n` is the last delivery, `type` one of REASONS, `payload` the number of records
     before this one, `error` what went wrong.
+
+    Records hold values only, none of which leads back to them: the garbage collector need not know them.
     """
 
     n: int
@@ -116,14 +120,14 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     queued_at: float
     taken_at: float
     finished_at: float
-    payload: msgspec.Raw
+    payload: Payload
     effects: tuple[Effect, ...]
     error: str | None
 
 
 def completed(record: Record, type_: str, payload: bytes) -> Record:
     """The record with the payload that it leaves out, and the name of its type."""
-    return msgspec.structs.replace(record, type=type_, payload=msgspec.Raw(payload))
+    return msgspec.structs.replace(record, type=type_, payload=Payload(payload))
 
 
 def created(n: int, receiver: str, actor: str, where: str, now: float) -> Record:
@@ -133,7 +137,7 @@ def created(n: int, receiver: str, actor: str, where: str, now: float) -> Record
 
 def ended(n: int, reason: str, records: int, error: str | None, now: float) -> Record:
     """The recording ended after delivery `n` and so many records."""
-    payload = msgspec.Raw(b"%d" % records)
+    payload = Payload(b"%d" % records)
     return Record(n, ENDED, -n, "", "", "", reason, now, now, now, payload, (), error)
 
 

@@ -37,6 +37,8 @@ COLUMNS = 256
 """So many are put into columns in one step."""
 PIECE = 1 << 16
 """So many bytes are compressed in one step."""
+READ = 1 << 16
+"""About so many bytes are decoded in one step: their records still fit a processor's cache."""
 LEVEL = 1
 """Of compression."""
 
@@ -299,14 +301,53 @@ def records_of(line: bytes) -> tuple[Record, ...]:
     return (_decode(line),)
 
 
-def plain_records(text: bytes) -> list[Record] | None:
-    """All records of a text in which nothing stands for anything else, at once; None where they are not so plain."""
-    if _REFERENCE in text or text.startswith(_SHARED) or b"\n" + _SHARED in text or _SENT in text:
-        return None
+def batches(text: bytes) -> Iterator[list[Record] | bytes]:
+    """The records of a text, some at a time, and every line that holds none, as it stands.
+
+    Raises ValueError for a reference to nothing.
+    """
+    text = text.strip(b"\n")
+    start = 0
+    while start < len(text):  # as long as no line but records has come, nothing can stand for anything else
+        end = text.find(b"\n", start + READ)
+        piece = text[start:] if end < 0 else text[start:end]
+        records = None if b"@" in piece and _REFERENCE in piece else _all_of(piece)
+        if records is None:
+            break
+        yield records
+        start += len(piece) + 1
+    for piece in _pieces(record_lines(text[start:])):
+        records = _all_of(piece)
+        if records is not None:
+            yield records
+            continue
+        for line in piece.split(b"\n"):
+            try:
+                yield list(records_of(line))
+            except ValueError:
+                yield line
+
+
+def _all_of(piece: bytes) -> list[Record] | None:
+    """The records of some lines, None where one of them is not just a record."""
     try:
-        return _decode_all(b"[" + text.strip(b"\n").replace(b"\n", b",") + b"]")
+        return _decode_all(b"[" + piece.replace(b"\n", b",") + b"]")
     except ValueError:
         return None
+
+
+def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """The lines, as many together as are quickly decoded in one go; a line of several deliveries stays alone."""
+    gathered: list[bytes] = []
+    size = 0
+    for line in lines:
+        if size >= READ or (gathered and line.startswith(_SENT)):
+            yield b"\n".join(gathered)
+            gathered, size = [], 0
+        gathered.append(line)
+        size += READ if line.startswith(_SENT) else len(line)
+    if gathered:
+        yield b"\n".join(gathered)
 
 
 def record_lines(text: bytes) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from messages.requests import UpdateMetadataPartitionState, UpdateMetadataReques
 from messages.trace import text as text_module
 from messages.trace.codec import decode, encode
 from messages.trace.schema import created
-from messages.trace.text import FrameText, compress, decompress, record_lines
+from messages.trace.text import FrameText, batches, compress, decompress, record_lines, records_of
 
 SENDER, RECEIVER = ActorAddress("A.1"), ActorAddress("B.2")
 
@@ -117,6 +117,23 @@ def test_records_that_are_ready_stand_among_deliveries() -> None:
 def test_a_reference_to_nothing_is_an_error(content: bytes) -> None:
     with pytest.raises(ValueError, match="reference"):
         list(record_lines(content))
+
+
+@pytest.mark.parametrize("read", [1, 300, 1 << 16])
+def test_many_records_at_once_are_those_of_the_lines(read: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_module, "READ", read)
+    plain = written(*(Answer(n, None) for n in range(9)))[1]
+    shared = written(Answer(1, None), UpdateMetadataRequest(6, 1, 1, 1, states(100), ()))[1]
+    odd = FrameText(inputs=True)
+    odd.take(deque(told(n, Answer(n, None)) for n in range(1, 4)))
+    sent = decompress(odd.finish())
+    assert b'{"shared":' in shared and b'{"sent":' in sent
+    for content in (plain, plain + shared, plain + sent + plain + shared, sent, b""):
+        one_by_one = [record for line in record_lines(content) for record in records_of(line)]
+        assert [record for batch in batches(content) for record in batch] == one_by_one
+        assert list(batches(content + b"[1]\n"))[-1] == b"[1]"
+    with pytest.raises(ValueError, match="reference"):
+        list(batches(plain + b'[1,{"@":[0,1]}]'))
 
 
 def test_what_is_no_text_is_an_error() -> None:
