@@ -1,7 +1,8 @@
 """A node's session with the ZooKeeper in memory, over a wire: what a client library and a server do to each other.
 
 Rule 1: requests and news travel on one stream each way, and take effect when they arrive. What is asked when the
-        connection breaks is answered CONNECTION_LOSS, though the server may have done it.
+        connection breaks is answered CONNECTION_LOSS, though the server may have done it; what is asked between two
+        connections waits for the next one, as the client library keeps it.
 Rule 2: the server ends a session of which it has heard nothing for its timeout: because the wire is cut, the process is
         paused, or gone. The client gives a connection up when it has heard nothing for two thirds of that, and connects
         anew as soon as it can (zookeeper.md; ZooKeeper's own client reads so long).
@@ -16,7 +17,7 @@ from typing import Any
 
 from actors.runtime import VirtualScheduler
 from actors.simulation.wire import Wires
-from messages.store import CONNECTED, CONNECTION_LOSS, EXPIRED, SUSPENDED, SessionState, StoreReply
+from messages.store import CONNECTED, CONNECTION_LOSS, EXPIRED, SESSION_EXPIRED, SUSPENDED, SessionState, StoreReply
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 from zk_bridge.store import Sink, StoreNews, StoreRequest, ZooKeeperUnavailable
 
@@ -49,6 +50,8 @@ class ZooKeeperLink:
         """Grows with each connection: what travels for an older one is lost."""
         self._asked: dict[int, None] = {}
         """The requests that are not answered."""
+        self._waiting: list[StoreRequest] = []
+        """Those that were asked between two connections."""
         self._believing = False
         """Whether the client holds itself for connected."""
         self._paused = False
@@ -73,6 +76,9 @@ class ZooKeeperLink:
 
     def submit(self, request: StoreRequest) -> None:
         """See Store.submit."""
+        if not self._believing:
+            self._waiting.append(request)
+            return
         self._asked[request.id] = None
         connection = self._connection
 
@@ -171,8 +177,19 @@ class ZooKeeperLink:
             elif isinstance(news, SessionState):
                 self._believing = news.state == CONNECTED
             self._sink(news)
+            if isinstance(news, SessionState):
+                self._go_on()
 
         self._carry(arrived, there=False)
+
+    def _go_on(self) -> None:
+        """There is a connection again, or the session is over: so is the waiting."""
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            if self._believing:
+                self.submit(request)
+            elif self._sink is not None:
+                self._sink(StoreReply(request.id, SESSION_EXPIRED))
 
     def _break(self, left: float) -> None:
         """The connection is over, the session ends in so many seconds. Who waits is told (rule 1)."""

@@ -151,6 +151,17 @@ SEEDS = {
         0.100 pause 1 for 8.000
         6.829 delete t2
         """,
+    "what a bridge asks before it has heard that its connection broke is answered by the next one": """
+        brokers 3
+        seed 4519
+        duration 1.2
+        0.000 create t7 2
+        0.100 expire 1
+        0.100 zookeeper-slow for 0.002
+        0.200 delete t7
+        0.200 pause 2 for 1.911
+        1.200 zookeeper-down for 0.001
+        """,
 }
 """What was found once, cut down to what broke it: a few words on it -> the schedule."""
 
