@@ -342,9 +342,12 @@ class MemoryStore:
     def disconnect(self, left: float | None = None) -> None:
         """Cut the link: the session and its ephemerals live on, the watches do not.
 
-        The session ends after its timeout, or after `left` seconds, where the server has not heard of it for a while.
+        The session ends after its timeout, or after `left` seconds, where the server has not heard of it for a while:
+        of one that is cut off already, too.
         """
         if not self.connected:
+            if left is not None and self._expiry is not None:
+                self._set_expiry(True, left)
             return
         self.connected = False
         self._forget_watches()

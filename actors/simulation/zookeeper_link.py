@@ -76,17 +76,10 @@ class ZooKeeperLink:
 
     def submit(self, request: StoreRequest) -> None:
         """See Store.submit."""
-        if not self._believing:
+        if self._believing:
+            self._ask(request)
+        else:
             self._waiting.append(request)
-            return
-        self._asked[request.id] = None
-        connection = self._connection
-
-        def arrived() -> None:
-            if connection == self._connection and self._session.connected:
-                self._session.submit(request)
-
-        self._carry(arrived, there=True)
 
     def stop(self) -> None:
         """See Store.stop."""
@@ -162,6 +155,16 @@ class ZooKeeperLink:
         source, target = (self.host, ZOOKEEPER) if there else (ZOOKEEPER, self.host)
         self._wires.carry(source, target, deliver, (source, target))
 
+    def _ask(self, request: StoreRequest) -> None:
+        self._asked[request.id] = None
+        connection = self._connection
+
+        def arrived() -> None:
+            if connection == self._connection and self._session.connected:
+                self._session.submit(request)
+
+        self._carry(arrived, there=True)
+
     def _from_server(self, news: StoreNews) -> None:
         """The server says something; the end of a connection each side notices for itself (`_break`)."""
         if isinstance(news, SessionState) and news.state == SUSPENDED:
@@ -176,19 +179,21 @@ class ZooKeeperLink:
                 self._asked.pop(news.id, None)
             elif isinstance(news, SessionState):
                 self._believing = news.state == CONNECTED
+                if news.state == EXPIRED:
+                    self._end_waiting()
             self._sink(news)
-            if isinstance(news, SessionState):
-                self._go_on()
+            if self._believing:
+                waiting, self._waiting = self._waiting, []
+                for request in waiting:
+                    self._ask(request)
 
         self._carry(arrived, there=False)
 
-    def _go_on(self) -> None:
-        """There is a connection again, or the session is over: so is the waiting."""
+    def _end_waiting(self) -> None:
+        """What waited for a connection has waited for a session that is over."""
         waiting, self._waiting = self._waiting, []
         for request in waiting:
-            if self._believing:
-                self.submit(request)
-            elif self._sink is not None:
+            if self._sink is not None:
                 self._sink(StoreReply(request.id, SESSION_EXPIRED))
 
     def _break(self, left: float) -> None:
