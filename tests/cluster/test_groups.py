@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
 
+from tests.cluster.group_members import MAKES, come_back, consumer, share_and_take_over
 from tests.cluster.processes import run_ours
 from tests.cluster.three import NODES, Three
 from tests.waiting import until
@@ -31,35 +32,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
             producer.produce(TOPIC, f"{number}".encode(), partition=number % 3)
         assert producer.flush(30) == 0
         yield made
-
-
-def consumer(cluster: Three, group: str, **settings: object) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "session.timeout.ms": 6000,
-            "heartbeat.interval.ms": 500,
-            "reconnect.backoff.max.ms": 500,
-            **settings,
-        }
-    )
-
-
-def polled(*consumers: Consumer) -> Callable[[Callable[[], object]], None]:
-    """Poll these until something holds."""
-
-    def until_it_holds(good: Callable[[], object]) -> None:
-        def look() -> object:
-            for each in consumers:
-                each.poll(0.05)
-            return good()
-
-        until(look, what="the group is as expected", timeout=40)
-
-    return until_it_holds
 
 
 def read(member: Consumer, count: int) -> list[int]:
@@ -85,16 +57,9 @@ def committed(cluster: Three, group: str) -> int:
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_members_share_the_partitions_and_take_over_of_who_leaves(cluster: Three, strategy: str) -> None:
-    members = [consumer(cluster, strategy, **{"partition.assignment.strategy": strategy}) for _ in range(3)]
-    for member in members:
-        member.subscribe([TOPIC])
-    polled(*members)(lambda: all(len(member.assignment()) == 1 for member in members))
-    assert {place.partition for member in members for place in member.assignment()} == {0, 1, 2}
-    members[0].close()
-    polled(*members[1:])(lambda: sum(len(member.assignment()) for member in members[1:]) == 3)
-    for member in members[1:]:
-        member.close()
+@pytest.mark.parametrize("make", MAKES)
+def test_members_share_the_partitions_and_take_over_of_who_leaves(cluster: Three, make: str, strategy: str) -> None:
+    share_and_take_over(cluster, make, TOPIC, 3, strategy)
 
 
 def test_what_librdkafka_commits_kafka_python_resumes(cluster: Three) -> None:
@@ -120,23 +85,9 @@ def test_what_librdkafka_commits_kafka_python_resumes(cluster: Three) -> None:
     assert sorted(seen + values) == list(range(RECORDS)), "none twice, none left out"
 
 
-def test_a_static_member_that_comes_back_causes_no_rebalance(cluster: Three) -> None:
-    static = {"session.timeout.ms": 30_000}
-    members = [consumer(cluster, "static", **static, **{"group.instance.id": f"i{n}"}) for n in range(2)]
-    rebalances: list[str] = []
-    members[0].subscribe([TOPIC], on_revoke=lambda *_: rebalances.append("revoked"))
-    members[1].subscribe([TOPIC])
-    polled(*members)(lambda: all(member.assignment() for member in members))
-    had = {place.partition for place in members[1].assignment()}
-    rebalances.clear()
-    members[1].close()
-    again = consumer(cluster, "static", **static, **{"group.instance.id": "i1"})
-    again.subscribe([TOPIC])
-    polled(members[0], again)(again.assignment)
-    assert {place.partition for place in again.assignment()} == had
-    assert rebalances == []
-    members[0].close()
-    again.close()
+@pytest.mark.parametrize("make", MAKES)
+def test_a_static_member_that_comes_back_causes_no_rebalance(cluster: Three, make: str) -> None:
+    come_back(cluster, make, TOPIC)
 
 
 def test_no_committed_offset_is_lost_or_made_up_when_coordinators_are_killed(cluster: Three) -> None:
@@ -213,7 +164,7 @@ def test_our_command_lists_describes_resets_and_deletes(cluster: Three) -> None:
 def test_an_active_group_is_described_and_left_alone(cluster: Three) -> None:
     member = consumer(cluster, "active", **{"client.id": "me"})
     member.subscribe([TOPIC])
-    polled(member)(member.assignment)
+    until(lambda: member.poll(0.05) or member.assignment(), what="it has a part", timeout=40)
     [row] = [line.split() for line in ours(cluster, "--describe", "--group", "active", "--members").splitlines()[2:]]
     assert (row[0], row[2:]) == ("active", ["/127.0.0.1", "me", "3"])
     [state] = [line.split() for line in ours(cluster, "--describe", "--group", "active", "--state").splitlines()[2:]]

@@ -1,6 +1,7 @@
 """Groups of the Java client: coordinators that are killed, static members, members that give up what they must.
 
-Of two of our nodes and one of Apache's; the groups' topic and the records are replicated on all three.
+Of two of our nodes and one of Apache's; the groups' topic and the records are replicated on all three. What members of
+other clients do among ours alone (`test_groups`), they do here.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from actors.core.topic_name import GROUP_METADATA
+from tests.cluster.group_members import MAKES, come_back, share_and_take_over
 from tests.cluster.java_member import JavaMember
 from tests.cluster.three import Three
 from tests.waiting import until
@@ -126,3 +128,9 @@ def test_a_member_that_joins_takes_what_it_gets_and_nobody_else_stops(
     finally:
         for each in members:
             each.kill()
+
+
+@pytest.mark.parametrize("make", MAKES)
+def test_other_clients_members_do_so_too(cluster: Three, make: str) -> None:
+    share_and_take_over(cluster, make, TOPIC, PARTITIONS, "cooperative-sticky")
+    come_back(cluster, make, TOPIC)
