@@ -106,12 +106,14 @@ class TopicsConfigured:
 
 
 @message
-class HostPartition:
-    """First mail of PartitionActor: which replica it is, how its topic is configured, and who writes its ISR."""
+class Host:
+    """What a new PartitionActor has to know beside its first order: on which broker it is, how its topic is configured,
+    who is told of troubles, and who writes its ISR.
+    """
 
-    partition: TopicPartition
     broker_id: int
     settings: LogSettings
+    manager: ActorAddress
     isr_keeper: ActorAddress
 
 
@@ -127,11 +129,13 @@ class LogPlace:
 class BecomeLeader(Question["RoleTaken"]):
     """Lead the partition as the controller says. -> RoleTaken
 
-    `log` is None where no log directory may take the partition (broker.md 9.1 row 20): error 56.
+    `log` is None where no log directory may take the partition (broker.md 9.1 row 20): error 56. `host` comes with an
+    actor's first order.
     """
 
     state: LeaderAndIsrPartitionState
     log: LogPlace | None
+    host: Host | None = None
 
 
 @message
@@ -143,6 +147,7 @@ class BecomeFollower(Question["RoleTaken"]):
 
     state: LeaderAndIsrPartitionState
     log: LogPlace | None
+    host: Host | None
     leader_alive: bool
 
 
@@ -154,7 +159,8 @@ class RoleTaken:
     `actors.core.broker.partition`) and `has_log` tell how the partition stands now, whatever the code. `storage_error`:
     the disk's own words, with code 56.
     Where its log ends, its high watermark and the newest leader epoch in it are for the fetcher of a follower.
-    `leader_epoch` is the one that is known now.
+    `leader_epoch` is the one that is known now. `look_at`: when a new leader wants to be reminded of those who are
+    behind.
     """
 
     error_code: int
@@ -167,6 +173,7 @@ class RoleTaken:
     high_watermark: int = 0
     latest_epoch: int = -1
     leader_epoch: int = -1
+    look_at: float | None = None
 
 
 @message

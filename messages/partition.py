@@ -288,9 +288,13 @@ class ChangeIsr:
 
 @message
 class WatchFollowers:
-    """To the ISR's keeper: somebody is behind; remind me of it at this moment of the clock. -> LookAtFollowers"""
+    """To the ISR's keeper: somebody is behind these leaders; remind them of it at this moment of the clock.
+
+    -> LookAtFollowers to each
+    """
 
     at: float
+    leaders: tuple[ActorAddress, ...]
 
 
 @message

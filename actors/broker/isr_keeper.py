@@ -80,11 +80,11 @@ class IsrKeeperActor(FlowActor):
             self.send(self.myAddress, WriteIsrChanges())
 
     def receiveMsg_WatchFollowers(self, message: WatchFollowers, sender: ActorAddress) -> None:
-        """A leader wants to be reminded (rule 4)."""
+        """Leaders want to be reminded (rule 4)."""
         if message.at not in self._watching:
             self._watching[message.at] = []
             self.wake_at(message.at, LookAtFollowers(message.at))
-        self._watching[message.at].append(sender)
+        self._watching[message.at] += message.leaders
 
     def flow(self, message: Message) -> Flow[None] | None:
         """Write what is wanted, or look whether the controller is to be told."""

@@ -40,7 +40,7 @@ from actors.storage.log_directories import deleted_path
 from messages.broker import (
     BecomeFollower,
     BecomeLeader,
-    HostPartition,
+    Host,
     LogFailed,
     LogPlace,
     PartitionStands,
@@ -159,12 +159,6 @@ class PartitionActor(Answerer):
         """The replica as of the last order that it took over: for checks of invariants."""
         return self._known
 
-    def receiveMsg_HostPartition(self, message: HostPartition, sender: ActorAddress) -> None:
-        """Which replica this is."""
-        self._known = Partition(message.partition, message.broker_id)
-        self._settings = message.settings
-        self._manager, self._isr_keeper = sender, message.isr_keeper
-
     def receiveMsg_Configure(self, message: Configure, sender: ActorAddress) -> None:
         """The topic's configuration changed: what is done from now on heeds it."""
         self._settings = message.settings
@@ -180,15 +174,20 @@ class PartitionActor(Answerer):
     def answer(self, question: Message) -> Message:
         """Obey one order of the replica manager."""
         match question:
-            case BecomeLeader(state, log):
-                return self._take_role(state, log, make_leader)
-            case BecomeFollower(state, log, leader_alive):
-                return self._take_role(state, log, make_follower if leader_alive else _await_leader)
+            case BecomeLeader(state, log, host):
+                return self._take_role(state, log, host, make_leader)
+            case BecomeFollower(state, log, host, leader_alive):
+                return self._take_role(state, log, host, make_follower if leader_alive else _await_leader)
             case StopPartition(leader_epoch, delete):
                 return self._stop(leader_epoch, delete)
         raise TypeError(f"{type(question).__name__} is no order for a partition")
 
-    def _take_role(self, order: LeaderAndIsrPartitionState, log: LogPlace | None, transition: Transition) -> RoleTaken:
+    def _take_role(
+        self, order: LeaderAndIsrPartitionState, log: LogPlace | None, host: Host | None, transition: Transition
+    ) -> RoleTaken:
+        if host is not None:
+            self._known = Partition(order.partition, host.broker_id)
+            self._settings, self._manager, self._isr_keeper = host.settings, host.manager, host.isr_keeper
         error_code, storage_error, changed = role_verdict(self._known, order), "", False
         before = self._known
         try:
@@ -213,6 +212,7 @@ class PartitionActor(Answerer):
             self._high_watermark,
             self._latest_epoch,
             known.leader_epoch,
+            None if self._leader is None else self._next_look(self._leader),
         )
 
     def _enter_role(self, order: LeaderAndIsrPartitionState) -> None:
@@ -243,7 +243,7 @@ class PartitionActor(Answerer):
             )
         else:
             self._leader.renew(known.leader_epoch, order.replicas, order.isr, order.zk_version, self.now)
-        self._carry_out(self._leader)
+        self._take_steps(self._leader)
         self._tell_reader()
 
     def _end_leadership(self) -> None:
@@ -635,6 +635,21 @@ class PartitionActor(Answerer):
 
     def _carry_out(self, leader: Leader) -> None:
         """Do what the leader's state wants done."""
+        self._take_steps(leader)
+        look_at = self._next_look(leader) if leader is self._leader else None
+        if look_at is not None:
+            self.send(self._isr_keeper, WatchFollowers(look_at, (self.myAddress,)))
+
+    def _next_look(self, leader: Leader) -> float | None:
+        """When it is to be reminded of its followers, if it is now that somebody has to be told so."""
+        if self._look_at is not None or not leader.needs_look(self.now):
+            return None
+        half = self._settings.lag / 2
+        self._look_at = (self.now // half + 1) * half
+        return self._look_at
+
+    def _take_steps(self, leader: Leader) -> None:
+        """All but that somebody has to remind it of its followers."""
         self._move_high_watermark(leader.high_watermark)
         to_do = leader.take()
         if to_do:
@@ -658,10 +673,6 @@ class PartitionActor(Answerer):
                         ),
                     )
         if leader is self._leader:
-            if self._look_at is None and leader.needs_look(self.now):
-                half = self._settings.lag / 2
-                self._look_at = (self.now // half + 1) * half
-                self.send(self._isr_keeper, WatchFollowers(self._look_at))
             deadline = leader.next_deadline
             if deadline is not None:
                 self._wake(deadline)

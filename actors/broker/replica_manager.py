@@ -52,7 +52,7 @@ from messages.broker import (
     Forwarded,
     ForwardedPart,
     GetAliveBrokers,
-    HostPartition,
+    Host,
     InternalTopicLeadership,
     LedPartition,
     LogFailed,
@@ -104,6 +104,7 @@ from messages.partition import (
     PartitionsHosted,
     ThrottleReplicas,
     Unfollow,
+    WatchFollowers,
 )
 from messages.parts import PartitionErrorsPart, entries_of, let_go
 from messages.requests import (
@@ -437,7 +438,10 @@ class ReplicaManagerActor(FlowActor):
             alive = frozenset(brokers.ids)
             for window in chunks(orders.following.values(), ORDERS_AT_ONCE):
                 taken = yield from self._take_roles(
-                    window, lambda order, log: BecomeFollower(order, log, order.leader in alive), directories, errors
+                    window,
+                    lambda order, log, host: BecomeFollower(order, log, host, order.leader in alive),
+                    directories,
+                    errors,
                 )
                 self._follow(taken, brokers)
                 self._note_leaderships(taken)
@@ -545,7 +549,7 @@ class ReplicaManagerActor(FlowActor):
     def _take_roles(
         self,
         orders: Sequence[LeaderAndIsrPartitionState],
-        become: Callable[[LeaderAndIsrPartitionState, LogPlace | None], RoleOrder],
+        become: Callable[[LeaderAndIsrPartitionState, LogPlace | None, Host | None], RoleOrder],
         directories: LogDirectories,
         errors: list[PartitionError],
     ) -> Flow[list[Taken]]:
@@ -554,13 +558,14 @@ class ReplicaManagerActor(FlowActor):
         Returns those that did.
         """
         taken: list[Taken] = []
-        placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None]] = []
+        placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None, Host | None]] = []
+        looks: dict[float, list[ActorAddress]] = {}
         yield from make_room(len(orders), self._hosted, directories.homes, *self._census.tables)
         for order in orders:
             error_code = name_verdict(order.partition)
-            actor = self._host(order.partition) if error_code == NONE else None
+            actor, host = self._host(order.partition) if error_code == NONE else (None, None)
             if actor is not None:
-                placed.append((actor, order, _log_place(directories, order.partition, order.is_new)))
+                placed.append((actor, order, _log_place(directories, order.partition, order.is_new), host))
             else:
                 errors.append(PartitionError(order.partition, error_code or KAFKA_STORAGE_ERROR))
                 self._ignored(order, error_code or KAFKA_STORAGE_ERROR)
@@ -568,20 +573,22 @@ class ReplicaManagerActor(FlowActor):
         if not placed:
             yield Pause()
         while placed:
-            results = yield from ask_all([(actor, become(order, log)) for actor, order, log in placed])
+            results = yield from ask_all([(actor, become(order, log, host)) for actor, order, log, host in placed])
             asked, placed = placed, []
             failures: dict[str, str] = {}
-            for (actor, order, log), result in zip(asked, results, strict=True):
+            for (actor, order, log, _), result in zip(asked, results, strict=True):
                 partition = order.partition
                 if log is not None and log.missing and (isinstance(result, Failure) or not result.has_log):
                     directories.forget(partition)
                 if isinstance(result, Failure):
                     errors.append(PartitionError(partition, UNKNOWN_SERVER_ERROR))
                     continue
+                if result.look_at is not None:
+                    looks.setdefault(result.look_at, []).append(actor)
                 if log is not None and result.storage_error:
                     failures[log.path.rpartition("/")[0]] = result.storage_error
                     if log.missing:
-                        placed.append((actor, order, None))
+                        placed.append((actor, order, None, None))
                         continue
                 errors.append(PartitionError(partition, result.error_code))
                 if result.error_code != NONE:
@@ -591,11 +598,14 @@ class ReplicaManagerActor(FlowActor):
                 else:
                     taken.append((actor, order, result))
                     self._census.count(partition, result.leads, result.troubles)
+            for at, leaders in looks.items():
+                self.send(self._isr_keeper, WatchFollowers(at, tuple(leaders)))
+            looks.clear()
             for directory, storage_error in failures.items():
                 yield from self._handle_log_dir_failure(directory, storage_error, directories)
-            placed = [
-                (actor, order, _log_place(directories, order.partition, is_new=True))  # that it may be made was decided
-                for actor, order, _ in placed
+            placed = [  # that their logs may be made was decided
+                (actor, order, _log_place(directories, order.partition, is_new=True), None)
+                for actor, order, _, _ in placed
             ]
         return taken
 
@@ -607,15 +617,13 @@ class ReplicaManagerActor(FlowActor):
     def _say(self, level: int, words: str) -> None:
         state_log.log(level, "[Broker id=%d] %s", self._settings.node_id, words)
 
-    def _host(self, partition: TopicPartition) -> ActorAddress | None:
-        """The partition's actor, made where there is none yet; None while it is offline."""
-        if partition not in self._hosted:
-            actor = self.createActor(PartitionActor)
-            settings = self._topics[partition.topic]
-            self.send(actor, HostPartition(partition, self._settings.node_id, settings, self._isr_keeper))
-            self._hosted[partition] = actor
-            self._news.append(Hosting(partition, actor))
-        return self._hosted[partition]
+    def _host(self, partition: TopicPartition) -> tuple[ActorAddress | None, Host | None]:
+        """The partition's actor, None while it is offline; and what it has to be told if it was made just now."""
+        if partition in self._hosted:
+            return self._hosted[partition], None
+        actor = self._hosted[partition] = self.createActor(PartitionActor)
+        self._news.append(Hosting(partition, actor))
+        return actor, Host(self._settings.node_id, self._topics[partition.topic], self.myAddress, self._isr_keeper)
 
     # ------------------------------------------------------------------------------------------------ StopReplica
 

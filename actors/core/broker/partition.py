@@ -80,7 +80,7 @@ def troubles(known: Partition, isr: Collection[int], min_isr: int) -> tuple[str,
         len(isr) == required,
         bool(known.adding_replicas or known.removing_replicas),
     )
-    return tuple(name for name, so in zip(TROUBLES, holds, strict=True) if so)
+    return tuple(name for name, so in zip(TROUBLES, holds, strict=True) if so) if True in holds else ()
 
 
 def role_verdict(known: Partition, order: LeaderAndIsrPartitionState) -> int:

@@ -121,13 +121,6 @@ SUMMED = {
 """Figures of all partitions together -> which trouble they count."""
 
 
-def _mark(table: dict[TopicPartition, None], partition: TopicPartition, belongs: bool) -> None:
-    if belongs:
-        table[partition] = None
-    else:
-        table.pop(partition, None)
-
-
 @attrs.define
 class Census:
     """How many replicas this broker hosts, and how they fare: what its gauges show (conventions.md 7)."""
@@ -145,14 +138,20 @@ class Census:
     def count(self, partition: TopicPartition, leads: bool, troubles: Collection[str]) -> None:
         """Take down how one partition stands now."""
         if leads != (partition in self.leading):
-            _mark(self.leading, partition, leads)
+            if leads:
+                self.leading[partition] = None
+            else:
+                del self.leading[partition]
             left = self.led.get(partition.topic, 0) + (1 if leads else -1)
             if left:
                 self.led[partition.topic] = left
             else:
                 del self.led[partition.topic]
         for trouble, partitions in self.troubled.items():
-            _mark(partitions, partition, trouble in troubles)
+            if trouble in troubles:
+                partitions[partition] = None
+            elif partition in partitions:
+                del partitions[partition]
 
     def strike(self, partition: TopicPartition) -> None:
         """Forget a partition that is no longer led here, nor hosted perhaps."""
