@@ -8,6 +8,13 @@ from messages.vocabulary import Message, message
 
 
 @message
+class LetChildrenGo:
+    """The system to itself: this actor is gone; ask some more of its children to go, too."""
+
+    parent: ActorAddress
+
+
+@message
 class WaitingMail:
     """A message that has not been delivered; `kind` and `cause` as in the record of its delivery."""
 

@@ -175,7 +175,7 @@ class Node:
     async def stop(self) -> None:
         """Close everything, in the order of rule 2; returns when the ZooKeeper session is closed."""
         await self.listener.stop()
-        self._system.shutdown()
+        await self.base.wind_down()
         if self._actor is not None:
             self._scheduler.remove(self.base)
         await self.network.stop()

@@ -6,8 +6,9 @@ a system in which Thespian's actors live.
 Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handed over again at once, and after the last
 failure goes back to its sender as Thespian's PoisonMessage; else it was its only chance. SystemExit ends the actor.
 Rule 2 (life): an actor that handled ActorExitRequest is gone; its children are sent one too (unless it was made
-non-recursive), and its parent is told ChildActorExited. Mail for the dead is a dead letter: recorded, counted, and
-sent on in a DeadEnvelope to the actor that handles dead letters. Timers that come due after the death are dropped.
+non-recursive), some hundred at a time, and its parent is told ChildActorExited. Mail for the dead is a dead letter:
+recorded, counted, and sent on in a DeadEnvelope to the actor that handles dead letters. Timers that come due after the
+death are dropped.
 
 Who drives: inline, the threads that call tell/ask/listen (`actors.runtime.inline`); `attach(loop)`, an asyncio loop
 (`actors.runtime.loop`); `simulate(until)`, virtual time; or whoever calls `run`. One at a time.
@@ -23,6 +24,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import islice
 from typing import Any, ClassVar
 
 from thespian.actors import (
@@ -50,9 +52,12 @@ from actors.runtime.reference import ActorRef
 from actors.runtime.register import Register
 from actors.runtime.sources import Sources
 from actors.runtime.status import actor_status
-from messages.runtime import Inhabitant, SystemState
+from messages.runtime import Inhabitant, LetChildrenGo, SystemState
 
 log = logging.getLogger(__name__)
+
+CHILDREN_AT_ONCE = 500
+"""So many children of an actor that is gone are asked to go before others get their turn."""
 
 
 class LocalBase(Kernel):
@@ -251,13 +256,21 @@ class LocalBase(Kernel):
         """Another outside, with a mailbox of its own (`ActorSystem.private()`)."""
         return self.inline.clone()
 
+    async def wind_down(self) -> None:
+        """As shutdown; where a loop drives, it goes on with everything else meanwhile: there may be many actors."""
+        if self.loop.runs_here():
+            self._ask_all_to_go()
+            self.wake()
+            while self.queued and self.loop.attached:
+                await asyncio.sleep(0)
+        self.shutdown()
+
     def shutdown(self) -> None:
         """Send ActorExitRequest to all actors, parents first, and return when they have handled it.
 
         Called by an actor, it only sends. What is sent to the base afterwards is dropped.
         """
-        for primary in self.register.children(self.system_address):
-            self._inbox.append((primary, ActorExitRequest(), self.system_address, self.clock.now()))
+        self._ask_all_to_go()
         if self._running == threading.get_ident():
             return
         self.detach()
@@ -297,9 +310,12 @@ class LocalBase(Kernel):
         return self.register.find(text)
 
     def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
-        """Mail for the system itself: verdicts of the source authority; other mail (exits of primaries) ends here."""
+        """Mail for the system itself: verdicts of the source authority, what it has to go on with; other mail (exits of
+        primaries) ends here."""
         if isinstance(message, ValidatedSource):
             self.sources.validated(message)
+        elif isinstance(message, LetChildrenGo):
+            self._let_children_go(message.parent)
 
     def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
         """Those messages of Thespian's own that mean something to the system as well."""
@@ -352,13 +368,24 @@ class LocalBase(Kernel):
     def _end(self, ref: ActorRef, recursive: bool) -> None:
         """The actor is gone: its children are asked to go too, and its parent is told."""
         ref.actor = None
-        if recursive:
-            for child in self.register.children(ref):
-                self.send_as_system(child, ActorExitRequest())
+        if recursive and ref.children:
+            self._let_children_go(ref)
         parent = ref.parent
         self._forget(ref)
         if parent is not None and parent.actor is not None:
             self.send_as_system(parent, ChildActorExited(ref))
+
+    def _let_children_go(self, parent: ActorAddress) -> None:
+        """Ask the first children of an actor that is gone to go, too; when they have, the next."""
+        children = list(islice((ref for ref in self.register if ref.parent == parent), CHILDREN_AT_ONCE))
+        for child in children:
+            self.send_as_system(child, ActorExitRequest())
+        if len(children) == CHILDREN_AT_ONCE:
+            self.send_as_system(self.system_address, LetChildrenGo(parent))
+
+    def _ask_all_to_go(self) -> None:
+        for primary in self.register.children(self.system_address):
+            self._inbox.append((primary, ActorExitRequest(), self.system_address, self.clock.now()))
 
     def _forget(self, ref: ActorRef) -> None:
         """Take a dead actor out of every table."""

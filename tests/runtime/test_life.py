@@ -20,6 +20,7 @@ from thespian.actors import (
 )
 
 from actors.runtime import LocalBase, local_system
+from actors.runtime.base import CHILDREN_AT_ONCE
 from tests.runtime.actors import Scripted, World
 
 
@@ -58,6 +59,21 @@ def test_children_exit_with_their_parent_unless_told_otherwise() -> None:
         world.tell(parent, ActorExitRequest(recursive=recursive))
         alive = [world.base.instance_of(address) is not None for address in (parent, child, grandchild)]
         assert alive == [False, not recursive, not recursive]
+
+
+@pytest.mark.parametrize("count", [CHILDREN_AT_ONCE - 1, CHILDREN_AT_ONCE, 3 * CHILDREN_AT_ONCE + 7])
+def test_many_children_are_asked_to_go_some_at_a_time(count: int) -> None:
+    world = World()
+    parent = world.actor()
+    world.tell(parent, lambda actor, _: [actor.createActor(Scripted) for _ in range(count)])
+    world.base.inject(parent, ActorExitRequest())
+    longest = 0
+    while world.base.run(limit=1) == 0.0:
+        longest = max(longest, world.base.queued)
+    assert len(world.base.register) == 0
+    assert longest <= CHILDREN_AT_ONCE + 2  # the next slice, and that the parent has gone
+    exits = [each for each in world.journal.deliveries if isinstance(each.message, ActorExitRequest)]
+    assert [str(each.receiver) for each in exits[1:]] == [f"Scripted.{number}" for number in range(2, count + 2)]
 
 
 def test_an_actor_may_keep_its_children_from_exiting() -> None:

@@ -237,6 +237,28 @@ def test_shutdown_ends_the_actors_and_leaves_the_loop() -> None:
     on_loop(story)
 
 
+def test_many_actors_end_beside_whatever_else_the_loop_does() -> None:
+    async def story(base: LocalBase, system: Any) -> None:
+        parent = system.createActor(Scripted)
+        echo = system.createActor(Echo)
+        base.inject(parent, lambda actor, _: [actor.createActor(Scripted) for _ in range(5000)])
+        await base.request(echo, "they are there", 20)
+        left: list[int] = []
+
+        async def look() -> None:
+            while base.loop.attached:
+                left.append(len(base.register))
+                await asyncio.sleep(0)
+
+        looking = asyncio.create_task(look())
+        await base.wind_down()
+        await looking
+        assert len(base.register) == 0
+        assert sum(0 < count < 5002 for count in left) >= 3
+
+    on_loop(story)
+
+
 def test_a_closed_loop_does_not_break_injection() -> None:
     base = LocalBase()
     one = local_system(base).createActor(Scripted)
