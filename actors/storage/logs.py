@@ -244,8 +244,13 @@ class LogsPort:
         self._note_points(directory)
         for points in directory.points:
             points.write(durable=True)
-        if directory.clean or all(path in self._logs for path in _log_paths(directory.path)):
+        if directory.clean or self._has_all_of(directory.path):
             Path(directory.path, CLEAN_MARKER).touch()
+
+    def _has_all_of(self, directory: str) -> bool:
+        """Whether every log in the directory has been opened, but for those that are being deleted."""
+        with os.scandir(directory) as entries:
+            return all(entry.path in self._logs or not _is_log(entry) for entry in entries)
 
     # ------------------------------------------------------------------------------------------------ records
 
@@ -486,9 +491,9 @@ class LogsPort:
         return directory
 
 
-def _log_paths(directory: str) -> Iterator[str]:
-    """The paths of all logs in the directory, but for those that are being deleted."""
-    for entry in Path(directory).iterdir():
-        with contextlib.suppress(ValueError):
-            if entry.is_dir() and parse_name(entry.name)[2] != "delete":
-                yield str(entry)
+def _is_log(entry: os.DirEntry[str]) -> bool:
+    """Whether that is a log that is not being deleted."""
+    try:
+        return entry.is_dir() and parse_name(entry.name)[2] != "delete"
+    except ValueError:
+        return False
