@@ -562,7 +562,7 @@ class ReplicaManagerActor(FlowActor):
         looks: dict[float, list[ActorAddress]] = {}
         yield from make_room(len(orders), self._hosted, directories.homes, *self._census.tables)
         for order in orders:
-            error_code = name_verdict(order.partition)
+            error_code = NONE if order.partition in self._hosted else name_verdict(order.partition)
             actor, host = self._host(order.partition) if error_code == NONE else (None, None)
             if actor is not None:
                 placed.append((actor, order, _log_place(directories, order.partition, order.is_new), host))

@@ -247,20 +247,15 @@ def _columns(batch: list[Any]) -> tuple[Any, ...]:
         n[0],
         kinds,
         causes,
-        [address_text(sender) for sender in senders],
-        [address_text(receiver) for receiver in receivers],
-        [_type_of(message) for message in content],
+        [text if (text := each._aaddr).__class__ is str else address_text(each) for each in senders],
+        [text if (text := each._aaddr).__class__ is str else address_text(each) for each in receivers],
+        [message.__class__.__name__ for message in content],
         queued,
         taken,
         finished,
         [(place, made) for place, made in enumerate(effects) if made] if any(effects) else (),
         [(place, error) for place, error in enumerate(errors) if error is not None] if any(errors) else (),
     )
-
-
-def _type_of(message: object) -> str:
-    """The name under which a record holds the message."""
-    return message.__class__.__name__
 
 
 def _without_form(message: object, reason: Exception) -> tuple[str, Any]:
