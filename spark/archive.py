@@ -4,27 +4,52 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from messages.trace.schema import SENT
-from spark.columns import ARROW
+from spark.columns import ARROW, STATE
 from spark.pack import RunTold, Told, keep
+from spark.questions.controller import CONTROLLER
 from spark.session import open_session
-from spark.shared_classes import archive
+from spark.shared_classes import archive, home, link
 from spark.summary import summarise
+
+_ANSWERED = {"actor": CONTROLLER, "type": "Answer"}
+_TOLD = {"type": "Transmit", "request": "UpdateMetadataRequest", "channel": "controller-0-broker-0-1", "broker": 0}
+
+
+def _led(leader: int) -> dict[str, Any]:
+    return dict.fromkeys(field.name for field in STATE) | {
+        "topic": "t",
+        "partition": 0,
+        "leader": leader,
+        "leader_epoch": leader,
+    }
+
+
+_SAID: tuple[dict[str, Any], ...] = (
+    _ANSWERED | {"request": "Elected", "epoch": 1},
+    _ANSWERED | {"request": "Brokers", "brokers": [0, 1]},
+    _TOLD | {"states": [_led(0)]},
+    {"actor": CONTROLLER, "type": "BrokerChange"},
+    _ANSWERED | {"request": "Brokers", "brokers": [1]},
+    _TOLD | {"states": [_led(1)]},
+    {"type": "Samples", "subject": "BrokerChange", "event_ms": 1.0, "event_queue_ms": 0.0, "items": 1},
+)
+"""What the messages of such a failover say."""
 
 
 def prepare() -> Path:
-    """Make the archive by asking the questions that are asked where none is chosen, of a trace of one message.
+    """Make the archive by asking the questions that are asked where none is chosen, of a failover as small as can be.
 
     Half a minute. Raises SparkUnavailable, OSError.
     """
-    target = archive()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_suffix(".part")
-    part.unlink(missing_ok=True)
+    laid_out = home()
+    link(laid_out)
+    part = laid_out / "classes.part"
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as folder:
         _smallest(Path(folder))
         session = open_session(java=f'"-XX:ArchiveClassesAtExit={part}"')
@@ -34,12 +59,14 @@ def prepare() -> Path:
         gateway.shutdown()
         gateway.proc.stdin.close()  # at which Spark's JVM ends, and writes
         gateway.proc.wait()
-    part.replace(target)
-    return target
+    part.replace(archive(laid_out))
+    return laid_out
 
 
 def _smallest(folder: Path) -> None:
-    """What `spark.pack` would make of a trace with one message."""
-    row = dict.fromkeys(ARROW.names) | {"run": "none", "node": 0, "n": 1, "kind": SENT, "at": 0.0, "failed": False}
-    pq.write_table(pa.Table.from_pylist([row], ARROW), folder / "none-000000-0.parquet", compression="zstd")
+    """What `spark.pack` would make of a trace in which a broker dies, and another leads its partition."""
+    blank = dict.fromkeys(ARROW.names) | {"run": "none", "node": 0, "kind": SENT, "failed": False}
+    blank |= dict.fromkeys(("at", "waited", "took"), 0.0)
+    rows = [blank | {"n": n, "at": float(n)} | said for n, said in enumerate(_SAID, 1)]
+    pq.write_table(pa.Table.from_pylist(rows, ARROW), folder / "none-000000-0.parquet", compression="zstd")
     keep(Told((RunTold("none", 0, "stopped", (), "full", ()),), ()), folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tarfile
 import zipfile
 from collections.abc import Iterator
-from importlib.metadata import distribution
 from pathlib import Path
 
 import messages.trace
@@ -47,6 +46,8 @@ def _sources() -> Iterator[tuple[Path, Path]]:
 
 
 def _library_files() -> Iterator[tuple[Path, Path]]:
+    from importlib.metadata import distribution  # takes its time, and only a bundle needs it
+
     for library in _LIBRARIES:
         for file in distribution(library).files or ():
             if ".." not in file.parts and file.suffix != ".pyc":

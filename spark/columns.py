@@ -19,7 +19,7 @@ from messages.trace.runs import Run, Slice, slice_lines, slices
 from messages.trace.schema import DELIVERIES, Record
 from messages.trace.text import records_of
 
-__all__ = ["ARROW", "DDL", "DELIVERIES", "MALFORMED", "batches", "planned"]
+__all__ = ["ARROW", "DELIVERIES", "MALFORMED", "batches", "planned"]
 
 MALFORMED = "malformed"
 
@@ -91,15 +91,6 @@ ZooKeeper of an event in Samples, the records of AppendBatches; of a ChangeIsr 1
 shrinks. `bytes` is the size of those `batches`, or of what a LogRead found. `exchanges` are the requests of
 ClientRequests, or what ClientResponses answer.
 """
-
-DDL = """run string, node int, n long, kind string, cause long, sender string, receiver string, actor string,
-type string, at double, waited double, took double, effects int, failed boolean, error string, request string,
-channel string, broker int, correlation long, epoch int, brokers array<int>, states array<struct<topic:string,
-partition:int, leader:int, leader_epoch:int, controller_epoch:int, isr:array<int>, adding:array<int>,
-removing:array<int>>>, connection long, subject string, topics array<string>, items int, bytes long, batches int,
-exchanges array<struct<connection:long, correlation:long, request:string>>, event_ms double,
-event_queue_ms double"""
-"""The same for Spark."""
 
 SLICE_BYTES = 1 << 22
 """Of a task: compressed, some 150,000 records."""

@@ -4,6 +4,7 @@
     KEPT/_spark_metadata     which of these files count: Spark's, written when a batch is whole
     KEPT/_checkpoint         how far the traces have been read (Spark's offsets: `spark.growing`)
     KEPT/_runs.json          how each run ended, and what could not be read, as `spark.pack` writes it
+    KEPT/_follower           locked by who follows: one at a time may
 
 Rule: only the landing goes on from where it was; every question is asked of all that has landed, as if that were all.
       So there is one definition of each figure, and none that is only nearly right while it grows.
@@ -11,12 +12,15 @@ Rule: only the landing goes on from where it was; every question is asked of all
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from messages.trace.errors import TraceError
 from messages.trace.runs import ending, find_runs
 from spark.pack import keep, tell
 from spark.session import MASTER, open_session
@@ -25,6 +29,22 @@ from spark.summary import BRIEF, Summary, ask
 
 EVERY_S = 5.0
 """So often a folder is looked at."""
+
+
+class FollowedAlready(TraceError):
+    """Another process lands in that folder."""
+
+
+@contextmanager
+def only_follower(kept: Path) -> Iterator[None]:
+    """Let nobody else land in `kept` meanwhile, however this process ends. Raises FollowedAlready."""
+    kept.mkdir(parents=True, exist_ok=True)
+    with (kept / "_follower").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FollowedAlready(f"another --follow keeps what it reads in {kept}: one at a time may") from None
+        yield
 
 
 def land(session: SparkSession, folder: Path, kept: Path) -> None:
@@ -54,19 +74,20 @@ def follow(
 ) -> Iterator[Summary]:
     """A summary of all that has been recorded below `folder`, and another whenever more has; without an end.
 
-    `kept` is a folder of its own, where another process may have landed the beginning; one at a time may. Raises
+    `kept` is a folder of its own, where another process may have landed the beginning. Raises FollowedAlready,
     NotATrace, SparkUnavailable.
     """
     seen = _seen(folder)
-    say("starting Spark")
-    session = open_session(master)
-    while True:
-        land(session, folder, kept)
-        keep(tell(find_runs(folder)), kept)
-        yield ask(session, kept, say, only, partial=True)
-        say("waiting for more")
-        while seen == (seen := _seen(folder)):
-            time.sleep(EVERY_S)
+    with only_follower(kept):
+        say("starting Spark")
+        session = open_session(master)
+        while True:
+            land(session, folder, kept)
+            keep(tell(find_runs(folder)), kept)
+            yield ask(session, kept, say, only, partial=True)
+            say("waiting for more")
+            while seen == (seen := _seen(folder)):
+                time.sleep(EVERY_S)
 
 
 def _seen(folder: Path) -> object:

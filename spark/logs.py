@@ -22,13 +22,12 @@ from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
 
 from messages.trace.schema import SENT, STOPPED
-from spark.columns import DDL
 from spark.facts import Facts
 from spark.pack import Told
 from spark.questions.controller import CONTROLLER
+from spark.source import SCHEMA
 
 FILES = "{server,controller,state-change}.log*"
 LOGGED = (
@@ -204,7 +203,6 @@ def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
 
     `run` is a broker's life: the folder its logs lie in, and when it began.
     """
-    schema = StructType.fromDDL(DDL)
     lines = session.read.option("recursiveFileLookup", True).option("pathGlobFilter", FILES)
     lines = lines.text(folder.resolve().as_uri())
     path = f.regexp_replace(f.col("_metadata.file_path"), "^file:/+", "/")
@@ -219,9 +217,7 @@ def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
     local = f.to_timestamp("time", "yyyy-MM-dd HH:mm:ss,SSS")
     at = f.to_utc_timestamp(local, zone).cast("double").alias("at")
     who = f.regexp_extract("message", _NODE, 1).try_cast("int").alias("who")
-    told = parted.select("place", "block", "line", at, who, _told(schema).alias("told")).where(
-        f.col("told").isNotNull()
-    )
+    told = parted.select("place", "block", "line", at, who, _told().alias("told")).where(f.col("told").isNotNull())
     in_time = Window.partitionBy("place").orderBy("at", "block", "line")
     began = f.last(f.when(f.col("told.type") == STARTED, f.col("at")), ignorenulls=True).over(in_time)
     found = told.select(
@@ -236,16 +232,16 @@ def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
     return found.select(
         *(
             (f.col(field.name) if field.name in given else f.lit(None)).cast(field.dataType).alias(field.name)
-            for field in schema
+            for field in SCHEMA
         )
     )
 
 
-def _told(schema: StructType) -> Column:
+def _told() -> Column:
     """What a line tells, as one struct; null for one that tells nothing."""
 
     def struct(told: Mapping[str, Column]) -> Column:
-        return f.struct(*(told.get(name, f.lit(None)).cast(schema[name].dataType).alias(name) for name in _TOLD))
+        return f.struct(*(told.get(name, f.lit(None)).cast(SCHEMA[name].dataType).alias(name) for name in _TOLD))
 
     wrong = struct({"actor": f.col("logger"), "type": f.col("level"), "error": f.col("message")})
     told = f.when(f.col("level").isin(*_WRONG), wrong)

@@ -184,6 +184,40 @@ def latencies(summary: Summary) -> go.Figure:
     return _figure(traces, xaxis=order, yaxis={"title": "count", "type": "log"}, barmode="group")
 
 
+STEPS = {
+    "queue_ms": "waited for events before it",
+    "decide_ms": "the controller decided",
+    "channel_ms": "the channel waited",
+    "network_ms": "to the broker and back",
+    "apply_ms": "the broker applied it",
+}
+"""What an order's time went into, in order."""
+
+
+def critical(summary: Summary) -> go.Figure:
+    """What the last order of an event took, those events first that took longest."""
+    last = sorted((row for row in summary["chains"] if row.last), key=lambda row: -row.total_ms)[:MOST]
+    names = [f"{row.event}, {_when(row.at):%H:%M:%S.%f}"[:-3] + f" to broker {row.broker}" for row in last]
+    traces = [
+        go.Bar(
+            orientation="h",
+            name=words,
+            y=names,
+            x=[getattr(row, step) or 0.0 for row in last],
+            marker_color=colour,
+            hovertemplate="%{x:.1f} ms",
+        )
+        for (step, words), colour in zip(STEPS.items(), _COLOURS, strict=False)
+    ]
+    return _figure(
+        traces if last else [],
+        _tall(len(last)),
+        barmode="stack",
+        xaxis={"title": "ms from the event to its last LeaderAndIsr"},
+        yaxis={"autorange": "reversed", "type": "category", "dtick": 1},
+    )
+
+
 def network(summary: Summary) -> go.Figure:
     """Who writes to whom: actors in a circle; the broader a line, the more messages, of those that are most."""
     edges = list(summary["actors"])[: 2 * MOST]
@@ -281,6 +315,7 @@ FIGURES: dict[str, Callable[[Summary], go.Figure]] = {
     "deletions": deletions,
     "reassignments": reassignments,
     "records": skew,
+    "chains": critical,
     "actors": network,
 }
 """By the question that a figure is about."""

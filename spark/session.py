@@ -14,16 +14,18 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from spark.bundle import HOUSE, house
-from spark.shared_classes import archive
+from spark.shared_classes import archive, home
 
 MASTER = "local[*]"
 LOCAL_MASTER = "local["
 """So begin masters whose workers are this machine's, in the driver's own process."""
 SUBMITTED = "spark-submit's"
 """The master that spark-submit was given, where that has started us."""
-_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto -Xlog:disable"
+_JAVA = "-Xms640m -Xmn320m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto -Xlog:disable"
 SMALL_BYTES = 1 << 20
 """Some 20,000 records; 100,000 of those that are much alike."""
+_LOOKED_UP = ("PythonUtils", "functions")
+"""Names that PySpark looks up in some 280 jars, and several packages, each time it needs them."""
 _LOG4J = Path(__file__).with_name("log4j2.properties").resolve()
 
 
@@ -42,24 +44,31 @@ def open_session(master: str = MASTER, java: str | None = None) -> SparkSession:
     Its workers can import the trace's schema, and nothing from the current folder; those of a cluster get our code as
     an archive. They run the Python of this very path, unless PYSPARK_PYTHON names another (PySpark's own default is
     whichever `python3` comes first); what Spark plans in Python, it plans in this one. What Spark keeps on disk goes
-    where this process keeps its temporary files. `java` are options for the JVM, instead of those that make use of
-    `spark.shared_classes`.
+    where this process keeps its temporary files. A local one makes use of `spark.shared_classes`, and of another
+    Spark where SPARK_HOME names one; `java` are options for its JVM, instead of those for that.
 
     Raises SparkUnavailable.
     """
     _find_java()
     local = master.startswith(LOCAL_MASTER)
     temporary = tempfile.gettempdir()
-    if java is None:
-        java = f'"-XX:SharedArchiveFile={archive()}"' if archive().exists() else ""
-    options = f'{_JAVA} {java} -Dlog4j2.configurationFile={_LOG4J.as_uri()} "-Djava.io.tmpdir={temporary}"'
+    laid_out = home()
+    if java is not None or archive(laid_out).exists():
+        java = java or f'"-XX:SharedArchiveFile={archive(laid_out)}"'
+        if local:
+            os.environ.setdefault("SPARK_HOME", str(laid_out))
+    options = f'{_JAVA} {java or ""} -Dlog4j2.configurationFile={_LOG4J.as_uri()} "-Djava.io.tmpdir={temporary}"'
     settings = {
         "spark.driver.extraJavaOptions": options,
+        "spark.buffer.pageSize": "2m",
         "spark.driver.memory": "2g",
         "spark.executorEnv.PYTHONSAFEPATH": "1",
+        "spark.metrics.executorMetricsSource.enabled": "false",
         "spark.local.dir": temporary,
         "spark.sql.adaptive.enabled": str(not local).lower(),
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1024",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ui.explainMode": "simple",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
@@ -77,6 +86,8 @@ def open_session(master: str = MASTER, java: str | None = None) -> SparkSession:
             session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkUnavailable(f"Spark does not start; it needs Java 17 or newer: {error}") from error
+    for name in _LOOKED_UP:
+        setattr(session._jvm, name, getattr(session._jvm, name))
     if not local:
         session.conf.set("spark.sql.execution.pyspark.python", workers)
         session.sparkContext.pythonExec = sys.executable

@@ -15,12 +15,16 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from messages.trace.errors import NotATrace
 from messages.trace.runs import Slice, find_runs
-from spark.columns import DDL, batches, planned
+from spark.columns import ARROW, batches, planned
 from spark.growing import GrowingTraces
+
+SCHEMA: StructType = from_arrow_schema(ARROW)
+"""Of `spark.columns`, for Spark; not as its own text, for that has to be parsed, the first time for half a second."""
 
 
 class TraceSource(DataSource):
@@ -31,9 +35,9 @@ class TraceSource(DataSource):
         """What `format` calls it."""
         return "kafka-actors"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """See `spark.columns`."""
-        return DDL
+        return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the folder that `load` names. Raises NotATrace where there is none."""

@@ -23,13 +23,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from messages.trace.errors import NotATrace, TraceError
 from messages.trace.runs import find_runs
-from spark.columns import DDL, MALFORMED
+from spark.columns import MALFORMED
 from spark.facts import Facts
 from spark.logs import LOGGED, LogFacts, read
 from spark.pack import Packing, Told, is_packed, tell, told
 from spark.questions import chains, controller, failovers, handling, partitions, traffic
 from spark.session import LOCAL_MASTER, MASTER, fit, open_session
-from spark.source import TraceSource
+from spark.source import SCHEMA, TraceSource
 
 MOST_NAMED = 10
 """So many things that cannot be read are named in an error."""
@@ -53,9 +53,7 @@ COMPARED = "compared"
 
 QUESTIONS: dict[str, Question] = {
     "runs": Question("Runs", lambda facts: facts.runs),
-    "episodes": Question(
-        "Brokers that were gone", lambda facts: failovers.episodes(facts.deaths, facts.outages, facts.runs)
-    ),
+    "episodes": Question("Brokers that were gone", lambda facts: failovers.episodes(facts.deaths, facts.outages)),
     "unavailable": Question("Partitions without a leader", lambda facts: failovers.unavailability(facts.outages)),
     "messages": Question("Messages by actor and type", lambda facts: handling.messages(facts.delivered)),
     "events": Question("Controller events", lambda facts: controller.events(facts.delivered, facts.events)),
@@ -234,7 +232,7 @@ def _facts(session: SparkSession, folder: Path, partial: bool, before: Facts | N
         beside = told(folder)
         _demand(beside, partial)
         few = fit(session, sum(file.stat().st_size for file in folder.glob("*.parquet")))
-        reader = session.read.schema(DDL).options(pathGlobFilter="*.parquet", ignoreCorruptFiles=partial)
+        reader = session.read.schema(SCHEMA).options(pathGlobFilter="*.parquet", ignoreCorruptFiles=partial)
         records = reader.parquet(str(folder))
         return Facts(records.coalesce(1) if few else records, beside, before)
     found = find_runs(folder)

@@ -23,10 +23,10 @@ def prepared() -> int:
     from spark.apart import Ended, apart
     from spark.archive import prepare
     from spark.session import SparkUnavailable
-    from spark.shared_classes import archive
+    from spark.shared_classes import archive, home
 
-    if archive().exists():
-        click.echo(f"{archive()} is there already")
+    if archive(home()).exists():
+        click.echo(f"{home()} is there already")
         return 0
     click.echo("laying out Spark's classes, once")
     try:

@@ -29,7 +29,7 @@ def fan_out(delivered: DataFrame) -> DataFrame:
         f.count("*").alias("count"),
         f.sum("children").alias("caused"),
         f.max("children").alias("most"),
-        f.sum((f.col("children") == 0).cast("int")).alias("idle"),
+        f.count_if(f.col("children") == 0).alias("idle"),
     )
     return grouped.orderBy(f.desc("caused"), "actor", "type")
 

@@ -84,14 +84,14 @@ def requests(delivered: DataFrame) -> DataFrame:
     mail = delivered.where(f.col("broker").isNotNull() & f.col("channel").isNotNull()).withColumn(
         "again", f.coalesce(f.last(outcome, ignorenulls=True).over(channel) == "TransmitFailed", f.lit(False))
     )
-    whole, first = (f.col("type") == "Transmit").cast("int"), (~f.col("again")).cast("int")
+    whole, again = f.col("type") == "Transmit", f.col("again")
     grouped = (
         sent(mail, *REQUESTS)
         .groupBy("node", "broker", f.col("request").alias("type"))
         .agg(
-            f.sum(whole * first).alias("count"),
-            f.sum(first * f.size("states")).alias("partitions"),
-            f.sum(whole * (1 - first)).alias("retransmissions"),
+            f.count_if(whole & ~again).alias("count"),
+            f.sum(f.when(again, 0).otherwise(f.size("states"))).alias("partitions"),
+            f.count_if(whole & again).alias("retransmissions"),
         )
     )
     return grouped.orderBy("node", "broker", "type")

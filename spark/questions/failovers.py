@@ -13,7 +13,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from spark.questions.controller import CONTROLLER, elections, sent
+from spark.questions.controller import CONTROLLER, sent
 
 
 def told(delivered: DataFrame) -> DataFrame:
@@ -41,37 +41,40 @@ def changes(told: DataFrame) -> DataFrame:
 
 def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
     """Who was gone (rule 1): broker, seen_at, seen_by (node), after (the event that led to it: BrokerChange, or
-    Elected), until (it was back; null: never), died_at, run (its last; null: none that ended), was_controller.
-    `lives` are the brokers' runs: node, run, first_at, last_at (null: that is not known)."""
+    Elected), until (it was back; null: never), died_at, ending (how its last run did; null: none that ended),
+    was_controller. `lives` are the brokers' runs: node, first_at, last_at (null: that is not known), ending."""
     controllers = delivered.where(f.col("actor") == CONTROLLER)
     marks = controllers.where((f.col("type") == "BrokerChange") | f.col("request").isin("Elected", "Brokers"))
     mine, everybody = Window.partitionBy("run").orderBy("n"), Window.partitionBy(f.lit(0)).orderBy("at")
     cause = f.when(f.col("type") == "BrokerChange", f.col("type")).when(f.col("request") == "Elected", f.lit("Elected"))
-    lists = marks.withColumn("after", f.last(cause, ignorenulls=True).over(mine)).where(f.col("brokers").isNotNull())
+    won = f.when(f.col("request") == "Elected", f.struct(f.col("at").alias("won_at"), f.col("node").alias("winner")))
+    reigns = f.collect_list(won).over(everybody)
+    caused = marks.withColumn("after", f.last(cause, ignorenulls=True).over(mine)).withColumn("reigns", reigns)
+    lists = caused.where(f.col("brokers").isNotNull())
     compared = lists.withColumn("before", f.lag("brokers").over(everybody))
     gone, back = f.array_except("before", "brokers"), f.array_except("brokers", "before")
-    turns = compared.select("at", "node", "after", gone.alias("gone"), f.explode(f.concat(gone, back)).alias("broker"))
+    broker = f.explode(f.concat(gone, back)).alias("broker")
+    turns = compared.select("at", "node", "after", "reigns", gone.alias("gone"), broker)
     turns = turns.withColumn("until", f.lead("at").over(Window.partitionBy("broker").orderBy("at")))
     seen = turns.where(f.array_contains("gone", f.col("broker"))).select(
-        "broker", f.col("at").alias("seen_at"), f.col("node").alias("seen_by"), "after", "until"
+        "broker", f.col("at").alias("seen_at"), f.col("node").alias("seen_by"), "after", "until", "reigns"
     )
 
     before = f.when(f.col("first_at") < f.col("seen_at"), f.col("first_at"))
     last = (
-        seen.join(lives.select(f.col("node").alias("broker"), "run", "first_at", "last_at"), "broker", "left")
+        seen.join(lives.select(f.col("node").alias("broker"), "first_at", "last_at", "ending"), "broker", "left")
         .groupBy(*seen.columns)
-        .agg(f.max_by(f.struct("last_at", "run"), before).alias("life"))
+        .agg(f.max_by(f.struct("last_at", "ending"), before).alias("life"))
     )
     ended = f.col("until").isNull() | (f.col("life.last_at") < f.col("until"))
-    found = last.select(
-        *seen.columns,
-        f.coalesce(f.when(ended, f.least("life.last_at", "seen_at")), "seen_at").alias("died_at"),
-        f.when(ended, f.col("life.run")).alias("run"),
-    )
-    won = elections(delivered).select(f.col("at").alias("won_at"), f.col("node").alias("winner"))
-    ruled = found.join(won, f.col("won_at") <= f.col("died_at"), "left")
-    return ruled.groupBy(*found.columns).agg(
-        f.coalesce(f.max_by("winner", "won_at") == f.col("broker"), f.lit(False)).alias("was_controller")
+    died_at = f.coalesce(f.when(ended, f.least("life.last_at", "seen_at")), "seen_at")
+    reigned = f.filter("reigns", lambda reign: reign.won_at <= died_at)
+    ruled = f.coalesce(f.get(reigned, f.size(reigned) - 1).winner == f.col("broker"), f.lit(False))
+    return last.select(
+        *(name for name in seen.columns if name != "reigns"),
+        died_at.alias("died_at"),
+        f.when(ended, f.col("life.ending")).alias("ending"),
+        ruled.alias("was_controller"),
     )
 
 
@@ -86,7 +89,7 @@ def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
     return deaths.join(moved, touched).select(*deaths.columns, "topic", "partition", "led_at", "next_leader")
 
 
-def episodes(deaths: DataFrame, outages: DataFrame, runs: DataFrame) -> DataFrame:
+def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
     """One row per death, in order of time: broker, died_at, ending (how its last run did; null: not in these traces, or
     it goes on), seen_s (after its death), seen_by, after, was_controller, partitions (how many it led), led_again_s
     (the last of them, after the death), left (of those without a leader to the end), p50_s and p99_s (without a
@@ -94,13 +97,13 @@ def episodes(deaths: DataFrame, outages: DataFrame, runs: DataFrame) -> DataFram
     without = f.col("led_at") - f.col("died_at")
     sums = outages.groupBy("broker", "seen_at").agg(
         f.count("*").alias("partitions"),
-        f.sum(f.col("led_at").isNull().cast("int")).alias("left"),
+        f.count_if(f.col("led_at").isNull()).alias("left"),
         f.max("led_at").alias("last_led_at"),
         f.percentile(without, f.lit(0.5)).alias("p50_s"),
         f.percentile(without, f.lit(0.99)).alias("p99_s"),
         f.sum(without).alias("partition_seconds"),
     )
-    joined = deaths.join(sums, ["broker", "seen_at"], "left").join(runs.select("run", "ending"), "run", "left")
+    joined = deaths.join(sums, ["broker", "seen_at"], "left")
     told = joined.fillna(0, ["partitions", "left"]).select(
         "broker",
         "died_at",

@@ -35,9 +35,10 @@ from messages.trace.runs import Records, find_runs
 from messages.trace.schema import Header
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
-from spark.columns import DDL, planned
+from spark.columns import planned
 from spark.pack import TOLD, pack_slice, tell
 from spark.session import MASTER, fit, open_session
+from spark.source import SCHEMA
 from spark.summary import ask
 from tests.benchmarks.report import report, seconds
 from tests.spark import working_day
@@ -112,7 +113,7 @@ def _values(rows: list[dict[str, Any]], begin: float, length: float, days: range
 
 def from_parquet(session: SparkSession, packed: Path) -> list[DataFrame]:
     """Messages by actor and type; requests by channel; deliveries and failures by node and minute."""
-    return _asked(session.read.schema(DDL).parquet(str(packed)).withColumn("taken_at", f.col("at")))
+    return _asked(session.read.schema(SCHEMA).parquet(str(packed)).withColumn("taken_at", f.col("at")))
 
 
 def from_lines(session: SparkSession, lines: Path) -> list[DataFrame]:

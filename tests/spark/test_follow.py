@@ -19,10 +19,9 @@ from pyspark.testing import assertDataFrameEqual
 from actors.cli.app import run
 from messages.trace.files import SUFFIX
 from messages.trace.runs import find_runs
-from spark.columns import DDL
-from spark.follow import land
+from spark.follow import land, only_follower
 from spark.growing import GrowingTraces
-from spark.source import TraceSource
+from spark.source import SCHEMA, TraceSource
 from spark.summary import summarise
 from tests.cluster.processes import OURS, Running, start_up
 from tests.spark import failover
@@ -61,7 +60,7 @@ def test_a_batch_that_was_broken_off_is_landed_once(session: SparkSession, tmp_p
     session.dataSource.register(TraceSource)
     read = session.read.format("kafka-actors").load(str(traces))
     assert read.count() == 26 + len(LOST) + 1 + 12
-    assertDataFrameEqual(session.read.schema(DDL).parquet(str(kept)), read)
+    assertDataFrameEqual(session.read.schema(SCHEMA).parquet(str(kept)), read)
 
 
 def test_offsets_end_behind_whole_frames_of_each_segment_once(tmp_path: Path) -> None:
@@ -128,6 +127,15 @@ def test_killed_in_the_middle_of_a_clusters_run_it_ends_with_the_tables_of_one_r
     assert _alike(json.loads(out.read_text()), batch)
     kept = json.loads(json.dumps(summarise(tmp_path / "kept", session, only=ASKED).as_dict()))
     assert _alike(kept, batch), "what was landed can be asked later"
+
+
+def test_one_at_a_time_follows_into_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "kept"
+    with only_follower(kept):
+        assert run(["summary", str(tmp_path), "--follow", "--keep", str(kept)]) == 1
+    assert capsys.readouterr().err.endswith(f"another --follow keeps what it reads in {kept}: one at a time may\n")
+    with only_follower(kept):
+        pass
 
 
 def test_what_is_kept_is_for_following(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from plotly.offline import get_plotlyjs
 
-from spark.plots import FIGURES, MOST
+from spark.plots import FIGURES, MOST, STEPS
 from spark.report import page
 from spark.summary import QUESTIONS, Answer, Summary
 
@@ -59,6 +59,13 @@ def _summary(partitions: int) -> Summary:
             (("u", at + 20, at + 21, 3, at + 22, 2.0),),
         ),
         "reassignments": Answer(moved, (("<b>t", 0, at + 30, "2", "1", at + 33, 3.0, 3),)),
+        "chains": Answer(
+            ("at", "node", "event", "broker", *STEPS, "total_ms", "last"),
+            (
+                (at + 15, 0, "BrokerChange", 2, 0.5, 20.0, 0.25, 3.0, 9.0, 32.75, True),
+                (at + 15, 0, "BrokerChange", 0, 0.5, 20.0, 0.25, 2.0, None, 22.75, False),
+            ),
+        ),
         "records": Answer(("topic", "partition", "node", "bytes", "share"), (("<b>t", 0, 0, 1000, 1.0),)),
         "actors": Answer(("sender", "receiver", "count"), (("ControllerActor", "BrokerChannelActor", 12),)),
     }
@@ -84,6 +91,12 @@ def test_every_question_with_rows_has_a_section_and_large_ones_are_cut() -> None
     assert len(text) < 8_000_000
     drawn = FIGURES["leadership"](_summary(1000))
     assert len({line for bar in drawn.data for line in bar.y}) == MOST
+
+
+def test_a_chain_is_drawn_in_its_steps_to_the_last_order() -> None:
+    drawn = FIGURES["chains"](_summary(3))
+    assert [bar.x for bar in drawn.data] == [(0.5,), (20.0,), (0.25,), (3.0,), (9.0,)]
+    assert {bar.y for bar in drawn.data} == {("BrokerChange, 22:13:35.000 to broker 2",)}
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium")

@@ -92,9 +92,10 @@ def test_an_interrupted_summary_leaves_no_java_and_no_traceback(strange_folder: 
 _PREPARE = """
 import sys
 sys.prefix = sys.argv[1]
-from spark.archive import archive, prepare
-assert not archive().exists()
-assert prepare() == archive() and archive().stat().st_size > 50 << 20
+from spark.archive import prepare
+from spark.shared_classes import archive, home
+assert not home().exists()
+assert prepare() == home() and archive(home()).stat().st_size > 50 << 20
 """
 
 _START = """
@@ -102,9 +103,9 @@ import sys
 from pathlib import Path
 sys.prefix = sys.argv[1]
 from spark.session import open_session
-from spark.shared_classes import archive
+from spark.shared_classes import archive, home
 java = open_session().sparkContext._gateway.proc.pid
-assert str(archive()) in Path(f"/proc/{java}/maps").read_text()
+assert str(archive(home())) in Path(f"/proc/{java}/maps").read_text()
 """
 
 
