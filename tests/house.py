@@ -315,6 +315,7 @@ PRIVATE_NAMES: dict[tuple[str, str], str] = {
         "spark.archive",
         "_gateway",
     ): "Spark's JVM is ended in order, so that it writes its classes",
+    ("spark.session", "_jvm"): "where names are kept that PySpark would look up in all jars, each time",
 }
 """(module, private name of somebody else's): why."""
 

@@ -132,7 +132,7 @@ def answers(delivered: DataFrame) -> DataFrame:
     columns = ("run", "node", "n", "at", "waited")
     alone = delivered.where(f.col("type").isin("ClientRequest", "ClientResponse"))
     together = delivered.where(f.col("type").isin("ClientRequests", "ClientResponses"))
-    each = together.select(*columns, f.expr("rtrim('s', type)").alias("type"), f.explode("exchanges").alias("each"))
+    each = together.select(*columns, f.rtrim("type", f.lit("s")).alias("type"), f.explode("exchanges").alias("each"))
     names = ("connection", "correlation", "request")
     mail = alone.select(*columns, "type", *names).unionAll(each.select(*columns, "type", *(f"each.{n}" for n in names)))
     following = Window.partitionBy("run", "connection", "correlation").orderBy("n")
