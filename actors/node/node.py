@@ -3,7 +3,8 @@
 Rule 1: order of a start (broker.md 7.1): ZooKeeper session, persistent paths, cluster id, log directories,
         registration, and only then clients and controller.
 Rule 2: the registration is made anew in every new session; the controller may elect only after it (controller.md 1.3).
-        It names the addresses that this broker's override says, else its settings, and follows what is said later.
+        It names the addresses that this broker's override says at the start, else its settings, and follows what
+        DynamicConfigActor hears later.
 Rule 3: a clean stop first asks the controller to move the leaderships away (broker.md 7.5), and goes on without its
         consent when the tries are used up, or ZooKeeper does not say for a session's time who it is. It waits for
         nothing else: a start or a registration that is under way is dropped for it.
@@ -190,6 +191,9 @@ class NodeActor(FlowActor):
         cluster = yield from ask(GetClusterId(proposed=self.port("random").cluster_id()))
         self._cluster_id = cluster.id
         start = self._start
+        if "broker" in start.settings.roles:
+            (own,) = (yield from ask(GetBrokerConfigs((str(start.settings.node_id),)))).brokers
+            self._heed(dict(own.entries).get(ADVERTISED_LISTENERS))
         metadata_cache = self._metadata_cache = self.createActor(MetadataCacheActor)
         topic_creation: ActorAddress | None = None
         if "broker" in start.settings.roles:
@@ -324,8 +328,6 @@ class NodeActor(FlowActor):
         settings = self._settings
         epoch = -1
         if self._replica_manager is not None:
-            (own,) = (yield from ask(GetBrokerConfigs((str(settings.node_id),)))).brokers
-            self._heed(dict(own.entries).get(ADVERTISED_LISTENERS))
             answer = yield from ask(RegisterBroker(*self._registration()))
             if isinstance(answer, RegistrationRefused):
                 reason = (
