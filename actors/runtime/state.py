@@ -37,7 +37,7 @@ from messages.trace.codec import encode
 from messages.vocabulary import VOCABULARY
 
 _OURS = ("messages", "actors", "zk_bridge")
-_ITSELF = (type(None), bool, int, float, str, bytes)
+_ITSELF = frozenset((type(None), bool, int, float, str, bytes))
 _CONTAINERS: dict[str, Any] = {cls.__name__: cls for cls in (tuple, list, deque, set, frozenset)}
 _BUILTINS: dict[str, Any] = {cls.__name__: cls for cls in (bool, int, float, str, bytes, *_CONTAINERS.values(), dict)}
 _COMPOUND = frozenset((*_CONTAINERS.values(), dict, MappingProxyType))
@@ -100,7 +100,7 @@ class _Freezing:
         """What has a number, kept, or an id could be used again."""
 
     def frozen(self, value: Any, where: Where) -> Any:
-        """The form of one thing."""
+        """The form of one thing; who calls this need not for what stands for itself: most things do."""
         cls: Any = type(value)
         if cls in _ITSELF or VOCABULARY.get(cls.__name__) is cls or isinstance(value, ActorAddress):
             return value
@@ -125,22 +125,35 @@ class _Freezing:
         if cls in (dict, MappingProxyType):
             number = self._number(value)
             entries = [
-                StatePart(self.frozen(key, (where, "key", key)), self.frozen(each, (where, "[", key)))
+                StatePart(
+                    key if type(key) in _ITSELF else self.frozen(key, (where, "key", key)),
+                    each if type(each) in _ITSELF else self.frozen(each, (where, "[", key)),
+                )
                 for key, each in value.items()
             ]
             return StateTable(cls is dict, number, tuple(entries))
         if cls in _CONTAINERS.values():
             number = self._number(value) if cls in _MUTABLE else 0
             entries = _sorted(value) if cls in (set, frozenset) else value
-            items = tuple([self.frozen(each, (where, "[", n)) for n, each in enumerate(entries)])
+            items = tuple(
+                [
+                    each if type(each) in _ITSELF else self.frozen(each, (where, "[", n))
+                    for n, each in enumerate(entries)
+                ]
+            )
             bound = getattr(value, "maxlen", None)
             return StateItems(cls.__name__ if bound is None else f"{_BOUNDED}{bound}", number, items)
         if cls.__module__.partition(".")[0] not in _OURS:
             raise NoForm(f"{_told(where)} is a {cls.__module__}.{cls.__qualname__}")
         named = isinstance(value, tuple)
         number = 0 if named else self._number(value)
-        fields = value._asdict().items() if isinstance(value, tuple) else _attributes(value)  # type: ignore[attr-defined]
-        parts = tuple([StatePart(name, self.frozen(each, (where, ".", name))) for name, each in fields])
+        fields = zip(value._fields, value, strict=True) if isinstance(value, tuple) else _attributes(value)  # type: ignore[attr-defined]
+        parts = tuple(
+            [
+                StatePart(name, each if type(each) in _ITSELF else self.frozen(each, (where, ".", name)))
+                for name, each in fields
+            ]
+        )
         return StateObject(number, _name_of(cls), parts)
 
     def _number(self, value: Any) -> int:
