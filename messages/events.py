@@ -275,11 +275,13 @@ class UpdateMetadataResponseReceived(ResponseReceived):
 class TopicDeletionStopReplicaResponseReceived(ResponseReceived):
     """A broker answered a StopReplica with delete=true for topics whose deletion has started.
 
-    `error_code` is top level; `deleted` are the partitions that were asked to be deleted there.
+    `broker_epoch` is the one for which the request was meant; `error_code` is top level; `deleted` are the partitions
+    that were asked to be deleted there.
     """
 
     state = ControllerState.TOPIC_DELETION
     broker_id: int
+    broker_epoch: int
     error_code: int
     deleted: tuple[TopicPartition, ...]
     response: StopReplicaResponse

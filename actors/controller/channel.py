@@ -230,7 +230,8 @@ class BrokerChannelActor(FlowActor):
                     entries_of(answered, response),
                 )
                 yield from in_turns(
-                    lambda states: self._tell_of_deletions(states, error_code, codes), entries_of(ahead, request)
+                    lambda states: self._tell_of_deletions(request.broker_epoch, states, error_code, codes),
+                    entries_of(ahead, request),
                 )
             case _:
                 names = type(request).__name__, type(response).__name__
@@ -251,15 +252,23 @@ class BrokerChannelActor(FlowActor):
         return told
 
     def _tell_of_deletions(
-        self, states: Sequence[StopReplicaPartitionState], error_code: int, codes: dict[TopicPartition, PartitionError]
+        self,
+        broker_epoch: int,
+        states: Sequence[StopReplicaPartitionState],
+        error_code: int,
+        codes: dict[TopicPartition, PartitionError],
     ) -> None:
         """The event of one part of a StopReplica; none where nothing in it was to be deleted."""
         deleted = tuple(state.partition for state in states if state.delete_partition)
         if deleted:
             errors = tuple(codes[state.partition] for state in states if state.partition in codes)
             answer = StopReplicaResponse(error_code, errors)
-            event = TopicDeletionStopReplicaResponseReceived(self._start.broker_id, error_code, deleted, answer)
-            self.send(self._controller, event)
+            self.send(
+                self._controller,
+                TopicDeletionStopReplicaResponseReceived(
+                    self._start.broker_id, broker_epoch, error_code, deleted, answer
+                ),
+            )
 
     # ------------------------------------------------------------------------------------------------ figures
 

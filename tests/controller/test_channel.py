@@ -112,7 +112,7 @@ def test_answers_become_events(line: Line) -> None:
     assert line.events == [
         LeaderAndIsrResponseReceived(2, LeaderAndIsrResponse(0)),
         UpdateMetadataResponseReceived(2, UpdateMetadataResponse(77)),
-        TopicDeletionStopReplicaResponseReceived(2, 0, (GO,), StopReplicaResponse(0)),
+        TopicDeletionStopReplicaResponseReceived(2, 1, 0, (GO,), StopReplicaResponse(0)),
     ]
 
 

@@ -65,6 +65,7 @@ ABOUT_THE_TERM = (Startup, ControllerChange, Reelect, SessionExpired, Controller
 
 FIELDS = {
     "broker_id": 0,
+    "broker_epoch": 0,
     "topic": "t",
     "partition": 0,
     "error_code": 0,

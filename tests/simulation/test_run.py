@@ -151,6 +151,20 @@ SEEDS = {
         0.100 pause 1 for 8.000
         6.829 delete t2
         """,
+    "a refusal of a broker's earlier life says nothing of this one": """
+        brokers 3
+        seed 8388
+        duration 21.426
+        0.000 create t4 2,0,1
+        0.000 create t2 2,1,0
+        0.100 zookeeper-slow for 15.033
+        0.100 expire 1
+        3.393 delete t2
+        8.326 roll 1 for 8.000
+        12.455 mute 2 0 for 4.000
+        15.329 kill 0 for 0.001
+        16.007 cut 2 zk for 8.000
+        """,
     "what a bridge asks before it has heard that its connection broke is answered by the next one": """
         brokers 3
         seed 4519

@@ -67,9 +67,13 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
     """A broker deleted replicas, or could not. Only topics whose deletion has started are concerned.
 
     An error of the whole request fails those of its replicas that are still being deleted: Kafka loses it, and the
-    deletion with it (trap T6). The broker may have come back meanwhile, which another request has heeded.
+    deletion with it (trap T6). One that was meant for an earlier life of the broker says nothing of this one, of which
+    another request has asked the same.
     """
     broker_id = event.broker_id
+    broker = context.brokers.get(broker_id)
+    if event.error_code and broker is not None and event.broker_epoch < broker.epoch:
+        return
     wrong = {error.partition for error in event.response.partition_errors if error.error_code != NONE}
     states = context.replica_states.get(broker_id, {})
     concerned = yield from chosen(

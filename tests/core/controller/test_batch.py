@@ -198,7 +198,7 @@ def test_cm12_cm13_cm14_only_deletions_of_started_topics_are_events(ibp: str, st
     deleted = tuple(s.partition for s in request.partition_states if s.delete_partition)
     response = StopReplicaResponse(0, tuple(PartitionError(tp, 0) for tp in (FOO0, BAR1)))
     made.forget()
-    event = TopicDeletionStopReplicaResponseReceived(2, 0, deleted, response)
+    event = TopicDeletionStopReplicaResponseReceived(2, 0, 0, deleted, response)
     made.run(responses.replicas_deleted(made.context, event))
     concerned = [r.partition for question in made.asked for r in question.replicas]
     assert concerned == ([FOO0] if started and delete else [])
