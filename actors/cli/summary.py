@@ -23,6 +23,7 @@ from messages.trace.errors import TraceError
 from messages.trace.schema import INPUTS
 from spark.apart import Ended, apart
 from spark.follow import follow as followed
+from spark.headline import headline
 from spark.logs import LOGGED
 from spark.session import MASTER, SUBMITTED, SparkUnavailable, default_master
 from spark.shown import heads, rows
@@ -157,6 +158,8 @@ def _say(words: str) -> None:
 
 def _show(summary: Summary, chosen: Sequence[str]) -> None:
     out = console()
+    for sentence in headline(summary):
+        out.print(sentence, markup=False, highlight=False)
     for each in _tables(summary, chosen):
         if each.row_count:
             out.print(each)

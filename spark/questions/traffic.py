@@ -75,7 +75,7 @@ def records(delivered: DataFrame) -> DataFrame:
         (f.max(f.when(appended, f.col("at"))) - f.min(f.when(appended, f.col("at")))).alias("seconds"),
     )
     busy = grouped.where((f.col("bytes") > 0) | (f.col("read_bytes") > 0))
-    share = f.col("bytes") / f.sum("bytes").over(Window.partitionBy(f.lit(0)))
+    share = f.try_divide("bytes", f.sum("bytes").over(Window.partitionBy(f.lit(0))))
     rate = f.when(f.col("seconds") > 0, f.col("records") / f.col("seconds"))
     shown = busy.withColumn("share", share).withColumn("records_per_s", rate)
     columns = ("topic", "partition", "node", "batches", "records", "bytes", "read_bytes", "share", "seconds")

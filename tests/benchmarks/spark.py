@@ -26,7 +26,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import duckdb
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -176,6 +175,8 @@ def by_spark(frames: list[DataFrame]) -> list[list[tuple[Any, ...]]]:
 
 def by_duck(questions: list[str]) -> list[list[tuple[Any, ...]]]:
     """The answers."""
+    import duckdb  # not needed alone
+
     with duckdb.connect() as duck:
         return [sorted(duck.execute(each).fetchall(), key=repr) for each in questions]
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark.questions import traffic
+from spark.source import SCHEMA
 from spark.summary import QUESTIONS, Summary, summarise
 from tests.spark import failover, working_day
 
@@ -42,6 +44,14 @@ def test_records(day: Summary) -> None:
     columns = ("topic", "partition", "batches", "records", "bytes", "read_bytes", "records_per_s")
     assert rows(day, "records", *columns) == [("t", 0, 2, 30, 3000, 500, 30), ("t", 1, 1, 1, 1000, 0, None)]
     assert [row.share for row in day["records"]] == [0.75, 0.25]
+
+
+def test_records_that_are_only_read_have_no_share(session: SparkSession) -> None:
+    """As where a cluster goes on with what it had, and nobody produces."""
+    state = ("t", 0, None, None, None, [], [], [])
+    read = dict.fromkeys(SCHEMA.names) | {"type": "LogRead", "node": 1, "at": 1.0, "bytes": 500, "states": [state]}
+    [row] = traffic.records(session.createDataFrame([read], SCHEMA)).collect()
+    assert (row.bytes, row.read_bytes, row.share) == (0, 500, None)
 
 
 def test_changes_of_isrs(day: Summary) -> None:

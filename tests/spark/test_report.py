@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 from plotly.offline import get_plotlyjs
 
+from spark.headline import headline
 from spark.plots import FIGURES, MOST, STEPS
 from spark.report import page
 from spark.summary import QUESTIONS, Answer, Summary
@@ -75,7 +77,7 @@ def _summary(partitions: int) -> Summary:
 def test_it_says_in_words_what_happened() -> None:
     text = page(_summary(3), "A <night> in the life")
     assert "Broker 1, the controller, was killed at 2023-11-14 22:13:29.000" in text
-    assert "controller 0 saw it after 6.000 s (BrokerChange)" in text
+    assert "controller 0 saw it after 6.000 s, by a BrokerChange." in text
     assert "3 partitions lost their leader; the last had one again after 6.250 s." in text
     assert "A &lt;night&gt; in the life" in text and "&lt;b&gt;t" in text and "<td><b>t" not in text
     assert "1 malformed lines" in text and "torn.zst: torn" in text
@@ -91,6 +93,16 @@ def test_every_question_with_rows_has_a_section_and_large_ones_are_cut() -> None
     assert len(text) < 8_000_000
     drawn = FIGURES["leadership"](_summary(1000))
     assert len({line for bar in drawn.data for line in bar.y}) == MOST
+
+
+def test_it_says_that_nobody_was_gone_only_where_that_was_asked() -> None:
+    runs = _summary(3).answers["runs"]
+    won = Answer(("at", "node", "epoch"), ((0.0, 0, 1),))
+    asked = {"runs": runs, "episodes": Answer(), "unavailable": Answer(), "elections": won}
+    elected = "Node 0 was elected controller at 1970-01-01 00:00:00.000, with epoch 1."
+    nobody = "No broker was gone, and every partition kept a leader."
+    assert headline(Summary(asked, 0, ()), UTC) == [elected, nobody]
+    assert headline(Summary({"runs": runs, "elections": won}, 0, ()), UTC) == [elected]
 
 
 def test_a_chain_is_drawn_in_its_steps_to_the_last_order() -> None:

@@ -1,0 +1,60 @@
+"""A summary in a few sentences: what an operator asks first, in order of time."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from types import SimpleNamespace
+
+from spark.shown import shown
+from spark.summary import COMPARED, Summary
+
+MOST_CHANGES = 5
+"""So many of what is slower or faster are said."""
+_SEEN = {"BrokerChange": ", by a BrokerChange", "Elected": ", when it was elected"}
+
+
+def headline(summary: Summary, zone: tzinfo | None = None) -> list[str]:
+    """The sentences; times are those of `zone`, or of this machine."""
+    when = shown("at", zone)
+    said = [(row.died_at, _gone(row, str(when(row.died_at)))) for row in summary["episodes"]]
+    said += [
+        (row.at, f"Node {row.node} was elected controller at {when(row.at)}, with epoch {row.epoch}.")
+        for row in summary["elections"]
+    ]
+    words = [sentence for _, sentence in sorted(said)]
+    return words + _unavailable(summary) + _changed(summary)
+
+
+def _gone(row: SimpleNamespace, died_at: str) -> str:
+    who = f"Broker {row.broker}" + (", the controller," if row.was_controller else "")
+    said = f"{who} was {row.ending or 'gone'} at {died_at}; controller {row.seen_by} saw it after {row.seen_s:.3f} s"
+    said += _SEEN.get(row.after, "") + "."
+    if row.partitions:
+        said += f" {_partitions(row.partitions)} lost their leader"
+        said += "" if row.led_again_s is None else f"; the last had one again after {row.led_again_s:.3f} s"
+        said += f"; {row.left} still had none at the end." if row.left else "."
+    return said
+
+
+def _unavailable(summary: Summary) -> list[str]:
+    without = summary["unavailable"]
+    if without:
+        seconds = sum(row.seconds for row in without)
+        return [f"{_partitions(len(without))} had no leader, for {seconds:.3f} partition-seconds in all."]
+    asked = {"episodes", "unavailable"} <= summary.answers.keys() and len(summary["runs"])
+    return ["No broker was gone, and every partition kept a leader."] if asked and not len(summary["episodes"]) else []
+
+
+def _changed(summary: Summary) -> list[str]:
+    changed = [row for row in summary[COMPARED] if row.verdict]
+    if summary[COMPARED] and not changed:
+        return ["Against before, nothing is clearly slower or faster."]
+    return [
+        f"Against before, {row.name} ({row.kind}) is {row.verdict}: {row.after_p50_ms:.1f} ms in the median, "
+        f"was {row.before_p50_ms:.1f} ms."
+        for row in changed[:MOST_CHANGES]
+    ]
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"
