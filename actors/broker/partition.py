@@ -293,57 +293,64 @@ class PartitionActor(Answerer):
 
     def receiveMsg_AppendBatches(self, message: AppendBatches, sender: ActorAddress) -> None:
         """Append, and answer now or when it is committed."""
-        done = []
+        done, taken, leader = [], [], self._leader
         for batch in message.batches:
-            result = self._append(batch, sender)
-            if result is not None:
-                done.append(BatchAppended(batch.request, batch.place, result))
-        if self._leader is not None:
-            self._carry_out(self._leader)
+            refused = self._refused(batch)
+            if refused is None:
+                taken.append(batch)
+            else:
+                done.append(BatchAppended(batch.request, batch.place, refused))
+        if taken and leader is not None:
+            done += self._append(taken, leader, sender)
+            self._carry_out(leader)
         if done:
             self.send(sender, BatchesAppended(tuple(done)))
 
-    def _append(self, message: AppendBatch, sender: ActorAddress) -> ProducedPartition | None:
-        """What became of the batch; None where it waits to be committed."""
-        part, leader = message.part, self._leader
+    def _refused(self, batch: AppendBatch) -> ProducedPartition | None:
+        """Why a batch is not appended; None where it is."""
+        part, leader = batch.part, self._leader
         if leader is None:
             return ProducedPartition(part.partition, NOT_LEADER_OR_FOLLOWER)
-        error_code = acks_verdict(message.acks) or leader.may_append(message.acks)
+        error_code = acks_verdict(batch.acks) or leader.may_append(batch.acks)
         if error_code != NONE:
             return ProducedPartition(part.partition, error_code)
         any_time = self._settings.timestamp_difference_max_ms == ANY_TIME
         now_ms = 0 if any_time else self.port("time").wall_ms()
-        refusal = produce_verdict(part.records, message.version, self._settings, now_ms)
+        refusal = produce_verdict(part.records, batch.version, self._settings, now_ms)
         if refusal.error_code != NONE:
             return ProducedPartition(part.partition, refusal.error_code, error_message=refusal.message)
-        [header] = part.records.batches
-        logs = self.port("logs")
-        if self._settings.compacted and (bare := logs.without_key(part.records.body)):
+        if self._settings.compacted and (bare := self.port("logs").without_key(part.records.body)):
             text = "Compacted topic cannot accept message without key"
             errors = tuple([RecordError(place, text) for place in bare])
             return ProducedPartition(part.partition, INVALID_RECORD, record_errors=errors, error_message=text)
+        return None
+
+    def _append(self, batches: list[AppendBatch], leader: Leader, sender: ActorAddress) -> list[BatchAppended]:
+        """What became of the batches, but for those that wait to be committed."""
+        logs, partition, epoch = self.port("logs"), self._known.partition, self._known.leader_epoch
+        alone, append_time = leader.is_alone, self._settings.append_time
+        bodies = [batch.part.records.body for batch in batches]
         try:
             if not self._log_end:
-                logs.begin_epoch(self._log_path, self._known.leader_epoch)  # rule 5
-            known, settings, alone = self._known, self._settings, leader.is_alone
-            error_code, first, _, append_time, end, duplicate = logs.append(
-                self._log_path, part.records.body, header, known.leader_epoch, settings.append_time, alone
-            )
+                logs.begin_epoch(self._log_path, epoch)  # rule 5
+            end, *appended = logs.append(self._log_path, epoch, append_time, alone, *bodies)
         except OSError as error:
-            return ProducedPartition(part.partition, self._log_failed(error))
-        if error_code != NONE:
-            return ProducedPartition(part.partition, error_code, log_start_offset=self._log_start)
-        if not duplicate:
+            failed = ProducedPartition(partition, self._log_failed(error))
+            return [BatchAppended(batch.request, batch.place, failed) for batch in batches]
+        if end != self._log_end:
             self._log_end = end
             leader.appended(end, self.now)
             if alone:
                 self._high_watermark = end  # and noted by the append
-        result = ProducedPartition(part.partition, NONE, first, append_time, self._log_start)
-        if message.acks == ACKS_ALL:
-            waiting = (sender, message.request, message.place, result)
-            leader.wait(waiting, first + header.last_offset_delta + 1, self.now + message.timeout)
-            return None
-        return result
+        done = []
+        for batch, (error_code, first, last, time_ms) in zip(batches, appended, strict=True):
+            result = ProducedPartition(partition, error_code, first, time_ms, self._log_start)
+            if batch.acks == ACKS_ALL and error_code == NONE:
+                waiting = (sender, batch.request, batch.place, result)
+                leader.wait(waiting, last + 1, self.now + batch.timeout)
+            else:
+                done.append(BatchAppended(batch.request, batch.place, result))
+        return done
 
     # ------------------------------------------------------------------------------------------------ readers
 

@@ -39,7 +39,7 @@ from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
 from actors.storage.log.flushing import AtOnce, Flusher
 from actors.storage.log_directories import parse_name
-from messages.records import EMPTY, BatchHeader, Body, body
+from messages.records import EMPTY, Body, body
 from messages.wire.compression import records
 from messages.wire.record_batch import body_of, read_header, whole_batches
 
@@ -255,32 +255,29 @@ class LogsPort:
     # ------------------------------------------------------------------------------------------------ records
 
     def append(
-        self,
-        path: str,
-        body: Body,
-        header: tuple[int, ...],
-        leader_epoch: int,
-        append_time: bool,
-        committed: bool = False,
-    ) -> tuple[int, ...]:
-        """Append a producer's batch, which has been checked, as the leader of `leader_epoch`.
+        self, path: str, leader_epoch: int, append_time: bool, committed: bool, *batches: Body
+    ) -> tuple[int | tuple[int, int, int, int], ...]:
+        """Append producers' batches, one in each body, which have been checked, as the leader of `leader_epoch`.
 
         `committed`: the high watermark goes with the log's end, and is noted for the next checkpoint.
 
-        (error code, first offset, last offset, time of the append or -1, log end, whether it was there already)
+        (log end, and for each batch (error code, first offset, last offset, time of the append or -1))
         """
-        log = self._changing(path)
-        try:
-            done = log.append_as_leader(
-                memoryview(body.data), tuple.__new__(BatchHeader, header), leader_epoch, self._wall_ms(), append_time
-            )
-        except OutOfOrderSequence:
-            return OUT_OF_ORDER_SEQUENCE, -1, -1, -1, log.end, False
-        except InvalidProducerEpoch:
-            return INVALID_PRODUCER_EPOCH, -1, -1, -1, log.end, False
+        log, now_ms = self._changing(path), self._wall_ms()
+        done: list[tuple[int, int, int, int]] = []
+        for batch in batches:
+            data = memoryview(batch.data)
+            try:
+                appended = log.append_as_leader(data, read_header(data), leader_epoch, now_ms, append_time)
+            except OutOfOrderSequence:
+                done.append((OUT_OF_ORDER_SEQUENCE, -1, -1, -1))
+            except InvalidProducerEpoch:
+                done.append((INVALID_PRODUCER_EPOCH, -1, -1, -1))
+            else:
+                done.append((NONE, *appended[:3]))
         if committed:
             self.note_high_watermark(path, log.end)
-        return NONE, done.first_offset, done.last_offset, done.append_time, log.end, done.duplicate
+        return log.end, *done
 
     def replicate(self, path: str, body: Body) -> tuple[int, int]:
         """Append what the leader sent, byte for byte. (error code, log end)"""

@@ -19,7 +19,7 @@ from actors.storage.logs import (
 )
 from messages.records import Body
 from messages.wire.record_batch import body_of, whole_batches
-from tests.storage.batches import batch, header_of
+from tests.storage.batches import batch
 
 CONFIG = (600, 10**9, 1 << 20, 100, -1, -1)
 """Of LogConfig: small segments, an index entry for every other batch."""
@@ -34,7 +34,8 @@ def port() -> LogsPort:
 def append(logs: LogsPort, path: str, number: int) -> int:
     """Append two records, numbered; the error code."""
     data = batch(b"x" * 30, b"%d" % number, timestamp=1000 + number, producer=7, epoch=0, sequence=2 * number)
-    return logs.append(path, body_of(data), header_of(data), 1 + number // 5, False)[0]
+    _, (error_code, *_) = logs.append(path, 1 + number // 5, False, False, body_of(data))
+    return error_code
 
 
 def filled(path: Path) -> LogsPort:

@@ -19,7 +19,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from actors.storage.log import LogConfig
 from actors.storage.logs import CLEAN_MARKER, RECOVERY_POINTS, LogsPort, _Points
 from messages.wire.record_batch import body_of
-from tests.storage.batches import batch, header_of
+from tests.storage.batches import batch
 from tests.waiting import until
 
 SMALL = attrs.astuple(LogConfig(segment_bytes=200, retention_ms=-1, retention_bytes=0))
@@ -33,7 +33,7 @@ def port() -> LogsPort:
 
 def append(port: LogsPort, path: str, value: bytes = b"x" * 60) -> None:
     data = batch(value)
-    assert port.append(path, body_of(data), tuple(header_of(data)), 0, False)[0] == 0
+    assert port.append(path, 0, False, False, body_of(data))[1][0] == 0
 
 
 def filled(port: LogsPort, path: str, count: int = 3) -> None:
@@ -268,7 +268,7 @@ def test_a_time_is_looked_for_from_the_logs_start_on(port: LogsPort, tmp_path: P
         for offset, time in enumerate(times):
             builder.append(offset, time, None, b"a", [])
         data = bytes(builder.build())
-        assert port.append(path, body_of(data), tuple(header_of(data)), 0, False)[0] == 0
+        assert port.append(path, 0, False, False, body_of(data))[1][0] == 0
     assert port.find_time(path, 0, 4)[:2] == (1000, 0)
     port.advance_start(path, 2)
     assert port.find_time(path, 0, 4)[:2] == (2000, 2)
