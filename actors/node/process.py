@@ -1,7 +1,8 @@
 """A node's process: real parts, one node made of them, and the signals that end it.
 
 Rule 1: this process owns the asyncio loop; the actor system only schedules its turns on it, other threads only inject.
-Rule 2: what keeps a node from starting is one line for the user and exit code 1.
+Rule 2: logs that a stop left in doubt are recovered before there is a loop: that takes as long as it takes.
+Rule 3: what keeps a node from starting is one line for the user and exit code 1.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
 from actors.node import garbage
 from actors.node.assembly import Node
+from actors.node.ports import TimePort
 from actors.runtime import LoopScheduler, RealClock
+from actors.storage.logs import recover
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped
 from messages.vocabulary import Message
 from zk_bridge.kazoo_store import KazooStore
@@ -116,6 +119,8 @@ def _whereabouts(node: Node) -> str:
 def run_node(settings: NodeSettings) -> int:
     """Run one node in this process until SIGTERM or SIGINT, or until it fails. 0 after a clean stop, else 1."""
     garbage.tame()
+    if "broker" in settings.roles:
+        recover(settings.log_dirs, TimePort().wall_ms)
     try:
         process = NodeProcess(settings)
     except ZooKeeperUnavailable as error:

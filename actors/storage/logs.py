@@ -22,10 +22,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+import attrs
+
+from actors.storage.disk import DiskPort
 from actors.storage.log import (
     Checkpoint,
     Handles,
@@ -38,7 +41,7 @@ from actors.storage.log import (
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
 from actors.storage.log.flushing import AtOnce, Flusher
-from actors.storage.log_directories import parse_name
+from actors.storage.log_directories import LOCK_FILE, parse_name
 from messages.records import EMPTY, Body, body
 from messages.wire.compression import records
 from messages.wire.record_batch import body_of, read_header, whole_batches
@@ -488,9 +491,44 @@ class LogsPort:
         return directory
 
 
+def recover(directories: Iterable[str], wall_ms: Callable[[], int]) -> None:
+    """Recover the logs in directories that were not closed in order, and close them in order.
+
+    For a process that serves nobody yet, as Kafka's brokers recover before they register: it takes seconds for a
+    gigabyte. A directory that is in use, or that the disk cannot read, is left as it is, to whoever takes it over.
+    """
+    disk, logs = DiskPort(), LogsPort(wall_ms)
+    locks = []
+    for directory in directories:
+        lock = f"{directory}/{LOCK_FILE}"
+        try:
+            doubtful = [] if Path(directory, CLEAN_MARKER).exists() else _served(directory)
+            if doubtful and disk.lock(lock):
+                locks.append(lock)
+                log.info("%s was not closed in order: recovering its %d logs", directory, len(doubtful))
+                for path in doubtful:
+                    logs.open(path, False, _DEFAULTS)
+        except OSError as error:
+            log.error("%s cannot be recovered: %s", directory, error)
+            logs.lose(directory)
+    logs.close_all()
+    for lock in locks:
+        disk.unlock(lock)
+
+
+_DEFAULTS = attrs.astuple(LogConfig())
+"""What a topic's configuration says beyond these matters to nobody before something is appended."""
+
+
 def _is_log(entry: os.DirEntry[str]) -> bool:
     """Whether that is a log that is not being deleted."""
     try:
         return entry.is_dir() and parse_name(entry.name)[2] != "delete"
     except ValueError:
         return False
+
+
+def _served(directory: str) -> list[str]:
+    """The paths of the logs in a directory that stand under their own names."""
+    with os.scandir(directory) as entries:
+        return [entry.path for entry in entries if _is_log(entry) and not parse_name(entry.name)[2]]

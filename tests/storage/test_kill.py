@@ -1,7 +1,8 @@
 """A process that is killed at any byte of anything it writes: what was acknowledged is there at the next start.
 
 The walk takes one log's life as often as there are places to die in it: each call that changes a file or a folder, and
-within each write some of its bytes. What was done before the kill is on the disk, what would follow is not.
+within each write some of its bytes; in the soak, each. What was done before the kill is on the disk, what would
+follow is not.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ class Killed(BaseException):
 
 
 class Reaper:
-    """Kills at the step after `steps`: each call that changes the disk is one, and each of some places in a write."""
+    """Kills at the step after `steps`: each call that changes the disk is one, and each of `places` in a write."""
 
     WRITES = ("write", "pwrite", "pwritev")
     CHANGES = ("replace", "unlink", "truncate", "ftruncate", "mkdir", "fsync")
 
-    def __init__(self, patch: pytest.MonkeyPatch, steps: int) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, steps: int, places: int) -> None:
         self.left = steps
+        self.places = places
         self.died_in = ""
         for name in self.CHANGES:
             patch.setattr(os, name, self._changing(name, getattr(os, name)))
@@ -68,7 +70,8 @@ class Reaper:
     def _writing(self, name: str, call: Callable[..., int]) -> Callable[..., int]:
         def writing(descriptor: int, data: Any, *place: int) -> int:
             whole = b"".join(data) if name == "pwritev" else bytes(data)
-            places = sorted({len(whole) * part // PLACES for part in range(PLACES)} | {1, len(whole) - 1})
+            parts = min(self.places, len(whole))
+            places = sorted({len(whole) * part // parts for part in range(parts)} | {1, len(whole) - 1})
             if self.left < len(places):
                 part = whole[: places[self.left]]
                 call(descriptor, [part] if name == "pwritev" else part, *place)
@@ -151,13 +154,18 @@ class Life:
 
 
 def test_a_process_that_is_killed_at_any_step_finds_its_log_again(tmp_path: Path) -> None:
+    survive_kills(tmp_path, PLACES)
+
+
+def survive_kills(place: Path, places: int) -> None:
+    """Kill the process at each step of the log's life, below `place`, and look."""
     died_in: set[str] = set()
     for steps in itertools.count():
-        folder = tmp_path / f"{steps}"
+        folder = place / f"{steps}"
         folder.mkdir()
         life = Life(folder / "t-0")
         with pytest.MonkeyPatch.context() as patch:
-            reaper = Reaper(patch, steps)
+            reaper = Reaper(patch, steps, places)
             try:
                 life.live()
             except Killed:

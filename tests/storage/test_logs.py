@@ -16,8 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from actors.storage.disk import DiskPort
 from actors.storage.log import LogConfig
-from actors.storage.logs import CLEAN_MARKER, RECOVERY_POINTS, LogsPort, _Points
+from actors.storage.log.segment import Segment
+from actors.storage.log_directories import LOCK_FILE
+from actors.storage.logs import CLEAN_MARKER, RECOVERY_POINTS, LogsPort, _Points, recover
 from messages.wire.record_batch import body_of
 from tests.storage.batches import batch
 from tests.waiting import until
@@ -34,6 +37,33 @@ def port() -> LogsPort:
 def append(port: LogsPort, path: str, value: bytes = b"x" * 60) -> None:
     data = batch(value)
     assert port.append(path, 0, False, False, body_of(data))[1][0] == 0
+
+
+def test_what_was_not_closed_in_order_is_recovered_before_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And then there is nothing left to recover; what is in use, or was closed in order, is left alone."""
+    for name in ("doubtful", "used", "clean"):
+        (tmp_path / name).mkdir()
+        port = LogsPort(lambda: 1_000)
+        filled(port, str(tmp_path / name / "t-0"))
+        if name == "clean":
+            port.close_all()
+        else:
+            port.abandon()
+            with max((tmp_path / name / "t-0").glob("*.log")).open("ab") as file:
+                file.write(b"torn")
+    disk = DiskPort()
+    disk.lock(str(tmp_path / "used" / LOCK_FILE))
+    before = {path: path.stat().st_mtime_ns for name in ("used", "clean") for path in (tmp_path / name).rglob("*")}
+    recover([str(tmp_path / name) for name in ("doubtful", "used", "clean", "missing")], lambda: 1_000)
+    disk.unlock(str(tmp_path / "used" / LOCK_FILE))
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+    assert disk.lock(str(tmp_path / "doubtful" / LOCK_FILE)), "it is free again"
+    disk.unlock(str(tmp_path / "doubtful" / LOCK_FILE))
+    assert (tmp_path / "doubtful" / CLEAN_MARKER).exists()
+    monkeypatch.setattr(Segment, "recover", None)
+    assert LogsPort(lambda: 1_000).open(str(tmp_path / "doubtful" / "t-0"), False, SMALL)[:2] == (0, 3)
 
 
 def filled(port: LogsPort, path: str, count: int = 3) -> None:

@@ -1,0 +1,32 @@
+"""A log's files at every byte: a process killed while it writes it, and a file cut or changed there.
+
+What `make test` does at some places (`tests/storage`), at all of them.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.storage.test_damage import KINDS, survive_damage
+from tests.storage.test_kill import survive_kills
+
+pytestmark = pytest.mark.soak
+
+
+@pytest.fixture(autouse=True)
+def _long() -> None:
+    faulthandler.cancel_dump_traceback_later()  # thousands of lives take minutes on a busy machine
+
+
+def test_a_process_that_is_killed_at_any_byte_finds_its_log_again(tmp_path: Path) -> None:
+    survive_kills(tmp_path, sys.maxsize)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_damaged_at_any_byte_costs_at_most_what_was_in_it(tmp_path: Path, kind: str, clean: bool) -> None:
+    survive_damage(tmp_path, kind, clean, sys.maxsize)
