@@ -327,7 +327,7 @@ INCIDENTS: tuple[Incident, ...] = (
         "2 create a 2\n4 kill 2 for 25\n14 kill 0 for 15",
     ),
     Incident(
-        *("half-used batch", "trap T4", _half_used, "roles are ZooKeeper's", 204),
+        *("half-used batch", "trap T4", _half_used, "roles are ZooKeeper's", 255),
         "2 create a 0,1,2\n4 kill 2 for 8\n9.9 slow 1 zk 0.3 for 3\n10.8 move-controller\n16 kill 0 for 20\n"
         "16 kill 2 for 12",
     ),
