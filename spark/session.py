@@ -61,7 +61,7 @@ def open_session(master: str = MASTER, java: str | None = None) -> SparkSession:
     settings = {
         "spark.driver.extraJavaOptions": options,
         "spark.buffer.pageSize": "2m",
-        "spark.driver.memory": "2g",
+        "spark.driver.memory": "1700m",
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.metrics.executorMetricsSource.enabled": "false",
         "spark.local.dir": temporary,
