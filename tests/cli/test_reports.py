@@ -128,15 +128,18 @@ def test_a_summary_in_tables_and_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_columns = ("node", "run", "deliveries", "first_at", "last_at", "ending", "detail")
-    gone_columns = ("broker", "died_at", "ending", "seen_s", "after", "was_controller", "left", "p99_ms")
+    gone_columns = (
+        *("broker", "died_at", "ending", "seen_s", "after", "was_controller", "left", "p99_ms"),
+        *("seen_by", "partitions", "led_again_s"),
+    )
     found = Summary(
         {
             "runs": Answer(run_columns, ((0, "node0-x", 12, 1.7e9, 1.7e9 + 5, "killed", "full"),)),
             "episodes": Answer(
                 gone_columns,
                 (
-                    (1, 1.7e9, "killed", 6.0, "Elected", True, 1, 12.34),
-                    (0, 1.7e9, None, 0.0, "BrokerChange", False, 0, None),
+                    (1, 1.7e9, "killed", 6.0, "Elected", True, 1, 12.34, 2, 3, 6.5),
+                    (0, 1.7e9, None, 0.0, "BrokerChange", False, 0, None, 2, 0, None),
                 ),
             ),
             "requests": Answer(("node", "broker", "count")),
@@ -151,13 +154,16 @@ def test_a_summary_in_tables_and_json(
     assert run(["summary", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 1
     out = capsys.readouterr().out
     assert "Leaderships (the first 60 of 100)" in out
+    died = datetime.fromtimestamp(1.7e9).strftime("%Y-%m-%d %H:%M:%S.000")
+    said = f"Broker 1, the controller, was killed at {died}; controller 2 saw it after 6.000 s"
+    assert said in " ".join(out.split())
     assert "Requests to brokers" not in out, "nothing to tell"
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
-    died = datetime.fromtimestamp(1.7e9).strftime("%Y-%m-%d %H:%M:%S.000")
-    assert ["1", died, "killed: recording ended early", "6.000", "Elected", "yes", "1", "12.3"] in cells
-    assert ["0", died, "", "0.000", "BrokerChange", "", "0", ""] in cells
+    killed = "killed: recording ended early"
+    assert ["1", died, killed, "6.000", "Elected", "yes", "1", "12.3", "2", "3", "6.500"] in cells
+    assert ["0", died, "", "0.000", "BrokerChange", "", "0", "", "2", "0", ""] in cells
     assert ["t", "3", "12.5%"] in cells
-    assert "killed: recording ended early" in " ".join(out.replace("│", " ").split())
+    assert killed in " ".join(out.replace("│", " ").split())
     assert "damaged, and not counted from there on: a/c.zst, byte 9: torn\n2 malformed" in out
     assert "2 malformed lines were not counted\nnot readable: a/b.zst: torn\n" in out
     assert len(json.loads((tmp_path / "out.json").read_text())["leadership"]) == 100

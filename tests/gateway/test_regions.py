@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> str:
     writer.open(path, True, CONFIG)
     for number in range(BATCHES):
         records = batch_of([(bytes([number]), os.urandom(200_000))], 1_000)
-        writer.append(path, records.body, records.batches[0], 0, False)
+        writer.append(path, 0, False, False, records.body)
     writer.close_all()
     return path
 
@@ -90,7 +90,7 @@ def test_a_region_of_a_file_that_was_cut_and_has_grown_again_is_void(path: str) 
     port.truncate(path, 1)
     for _ in range(BATCHES):
         records = batch_of([(b"new", os.urandom(200_000))], 1_000)
-        port.append(path, records.body, records.batches[0], 1, False)
+        port.append(path, 1, False, False, records.body)
     for region in (before.piece, rest):
         with pytest.raises(OSError, match="was cut"):
             region.read()
