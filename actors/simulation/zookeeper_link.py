@@ -175,26 +175,21 @@ class ZooKeeperLink:
         def arrived() -> None:
             if self._sink is None or not (lasting or connection == self._connection):
                 return
+            waiting: list[StoreRequest] = []
             if isinstance(news, StoreReply):
                 self._asked.pop(news.id, None)
-            elif isinstance(news, SessionState):
+            elif isinstance(news, SessionState):  # a connection, or the end of the session: so ends the waiting
                 self._believing = news.state == CONNECTED
-                if news.state == EXPIRED:
-                    self._end_waiting()
-            self._sink(news)
-            if self._believing:
                 waiting, self._waiting = self._waiting, []
+            if lasting:
+                for request in waiting:
+                    self._sink(StoreReply(request.id, SESSION_EXPIRED))
+            self._sink(news)
+            if not lasting:
                 for request in waiting:
                     self._ask(request)
 
         self._carry(arrived, there=False)
-
-    def _end_waiting(self) -> None:
-        """What waited for a connection has waited for a session that is over."""
-        waiting, self._waiting = self._waiting, []
-        for request in waiting:
-            if self._sink is not None:
-                self._sink(StoreReply(request.id, SESSION_EXPIRED))
 
     def _break(self, left: float) -> None:
         """The connection is over, the session ends in so many seconds. Who waits is told (rule 1)."""
