@@ -376,7 +376,10 @@ class LocalBase(Kernel):
             self.send_as_system(parent, ChildActorExited(ref))
 
     def _let_children_go(self, parent: ActorAddress) -> None:
-        """Ask the first children of an actor that is gone to go, too; when they have, the next."""
+        """Ask the first children of an actor that is gone to go, too; when they have, the next.
+
+        Compared, not looked up by `register.children`: mail from a snapshot names who is gone by an address of its own.
+        """
         children = list(islice((ref for ref in self.register if ref.parent == parent), CHILDREN_AT_ONCE))
         for child in children:
             self.send_as_system(child, ActorExitRequest())
