@@ -63,7 +63,7 @@ FLUSH_DELIVERIES = 1024
 SLICE_SECONDS = 0.0005
 MOST_SLICE_SECONDS = 0.004
 """Slices grow to this with what waits: a record that stays behind would have to be caught up with in one go."""
-FRAME_BYTES = 4 << 20
+FRAME_BYTES = 16 << 20
 """Of text; a tenth of that compressed. What several records share is said once per frame."""
 MOST_WAITING = 1 << 16
 """Where more deliveries wait, each further one waits for a slice: a node faster than its record would fill memory."""

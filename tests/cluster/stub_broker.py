@@ -1,7 +1,9 @@
 """A broker that is none: it registers, answers a controller's requests at once, and notes when each had arrived.
 Replicas that are added to a partition which it leads are in the ISR at once.
 
-It lives in a process of its own, so that nobody's measurement pays for it, and is told by a pipe what to do.
+It lives in a process of its own, so that nobody's measurement pays for it, and is told by a pipe what to do. It shares
+the machine's cores with who is measured, though, and a controller waits for its answers: so it walks over a request's
+bytes, as of inter.broker.protocol.version 2.6, and decodes only what it has to understand.
 """
 
 from __future__ import annotations
@@ -18,21 +20,36 @@ from typing import NamedTuple
 
 from kazoo.client import KazooClient
 
-from messages.requests import (
-    ControlledShutdownRequest,
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    PartitionError,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
-from messages.wire import decode_request, decode_response, encode_request, encode_response
+from messages.requests import ControlledShutdownRequest, LeaderAndIsrPartitionState, LeaderAndIsrRequest
+from messages.wire import decode_request, decode_response, encode_request
 
 SESSION_SECONDS = 60
 _SIZE = struct.Struct(">i")
+_HEAD = struct.Struct(">hhih")
+"""API key, version, correlation id, and the length of the client's id."""
+_EPOCHS = 16
+"""Bytes of the controller's id and epoch and the broker's epoch, after a request's header and its tags."""
+_WELL = b"\0\0\0"
+"""Of a partition in an answer, after its number: error code 0, no tags."""
+
+
+class _Shape(NamedTuple):
+    """How one version of a request tells of a partition: steps over it, and whether an answer names it."""
+
+    kind: str
+    version: int
+    steps: tuple[int, ...]
+    """Bytes; 0 stands for an array of broker ids."""
+    named: bool
+
+
+_SHAPES = {
+    4: _Shape("LeaderAndIsrRequest", 4, (16, 0, 4, 0, 0, 0, 2), named=True),
+    5: _Shape("StopReplicaRequest", 3, (10,), named=True),
+    6: _Shape("UpdateMetadataRequest", 6, (16, 0, 4, 0, 0, 1), named=False),
+}
+_ADDING = 4
+"""Which step of a LeaderAndIsr's partition is over its adding replicas."""
 
 
 class Arrival(NamedTuple):
@@ -178,22 +195,19 @@ class _Stub:
 
     def _answer(self, connection: socket.socket, frame: bytes, at: float) -> None:
         """Answer as a broker does where all goes well: every partition by name."""
-        header, request = decode_request(frame)
-        match request:
-            case LeaderAndIsrRequest(partition_states=states):
-                codes = tuple([PartitionError(state.partition, 0) for state in states])
-                answer: object = LeaderAndIsrResponse(0, codes)
-            case StopReplicaRequest(partition_states=states):
-                codes = tuple([PartitionError(state.partition, 0) for state in states])
-                answer = StopReplicaResponse(0, codes)
-            case UpdateMetadataRequest(partition_states=states):
-                answer = UpdateMetadataResponse(0)
-            case _:
-                raise TypeError(f"{type(request).__name__} is no request of a controller")
-        connection.sendall(encode_response(header, answer))
-        self._arrivals.append(Arrival(at, type(request).__name__, len(states)))
-        if isinstance(request, LeaderAndIsrRequest):
-            for state in states:
+        key, version, correlation_id, client = _HEAD.unpack_from(frame)
+        shape = _SHAPES.get(key)
+        if shape is None or shape.version != version:
+            raise TypeError(f"a stub knows no request {key} of version {version}")
+        head = correlation_id.to_bytes(4, "big") + _WELL  # no tags of the header, error code 0
+        names, count, adding = _walk(frame, _HEAD.size + max(client, 0) + 1 + _EPOCHS, shape)
+        body = _uvarint(count + 1) + b"".join(names) if shape.named else b""
+        connection.sendall(_SIZE.pack(len(head) + len(body) + 1) + head + body + b"\0")
+        self._arrivals.append(Arrival(at, shape.kind, count))
+        if adding:
+            _, request = decode_request(frame)
+            assert isinstance(request, LeaderAndIsrRequest)
+            for state in request.partition_states:
                 if state.leader == self._id and state.adding_replicas and not set(state.replicas) <= set(state.isr):
                     self._take_in(state)
 
@@ -226,3 +240,48 @@ def _read(connection: socket.socket, size: int) -> bytes | None:
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
+
+
+def _walk(frame: bytes, at: int, shape: _Shape) -> tuple[list[bytes], int, bool]:
+    """Over a request's topics: what an answer says of each partition, how many there are, whether one has adding
+    replicas.
+    """
+    said, adding = [], False
+    topics, at = _read_uvarint(frame, at)
+    count = 0
+    for _ in range(topics - 1):
+        begin = at
+        size, at = _read_uvarint(frame, at)
+        at += size - 1
+        name = frame[begin:at]
+        partitions, at = _read_uvarint(frame, at)
+        count += partitions - 1
+        for _ in range(partitions - 1):
+            said.append(name + frame[at : at + 4] + _WELL)
+            for place, step in enumerate(shape.steps):
+                if step:
+                    at += step
+                else:
+                    ids = frame[at] - 1
+                    adding |= place == _ADDING and shape.named and ids > 0
+                    at += 1 + 4 * ids
+        at += 1
+    return said, count, adding
+
+
+def _uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _read_uvarint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while data[at] >= 0x80:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+    return value | data[at] << shift, at + 1

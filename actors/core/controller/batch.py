@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
-from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext
+from actors.core.controller.context import NO_ASSIGNMENT, BrokerEndpointNotAvailable, ControllerContext
 from actors.core.controller.instructions import SendRequest
 from messages.cluster import (
     EPOCH_DURING_DELETE,
@@ -276,41 +276,53 @@ class RequestBatch:
         if not receivers:
             return
         all_online = context.all_online()
-        made: list[tuple[UpdateMetadataPartitionState, ...]] = []
-        for part in chunks(self._metadata_partitions):
-            if made:
+        parts, count = list[UpdateMetadataPart](), 0
+        rest: tuple[UpdateMetadataPartitionState, ...] = ()
+        for chunk in chunks(self._metadata_partitions):
+            if rest:
+                parts.append(self._metadata_part(len(parts), rest))
                 yield Pause()
-            yield from make_room(len(part), context.last_metadata)
-            made.append(self._metadata_states(part, all_online))
+            yield from make_room(len(chunk), context.last_metadata)
+            rest = self._metadata_states(chunk, all_online)
+            count += len(rest)
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
         log.info(
             "%s Sending UpdateMetadata request to brokers %s for %d partitions",
             context.tag,
             [broker.id for broker in receivers],
-            sum(map(len, made)),
+            count,
         )
-        parts, rest = tuple([UpdateMetadataPart(states) for states in made[:-1]]), made[-1] if made else ()
         for broker in receivers:
             yield SendRequest(
                 broker.id,
                 UpdateMetadataRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_brokers),
-                parts,
+                tuple(parts),
             )
+
+    def _metadata_part(self, number: int, states: tuple[UpdateMetadataPartitionState, ...]) -> UpdateMetadataPart:
+        """The part: the very one that was told last in this place where it says the same (rule 5)."""
+        known = self._context.last_metadata_parts
+        last = known.get(number)
+        if last is not None and len(last.entries) == len(states) and all(map(operator.is_, last.entries, states)):
+            return last
+        part = known[number] = UpdateMetadataPart(states)
+        return part
 
     def _metadata_states(
         self, partitions: Iterable[TopicPartition], all_online: bool
     ) -> tuple[UpdateMetadataPartitionState, ...]:
         """The states of these partitions (rule 5); those without known leadership are left out."""
         context, queued, known = self._context, self._context.queued, self._context.last_metadata
+        leaderships, assignments = context.leadership, context.assignments
         states = []
         for partition in partitions:
-            leadership = context.leadership.get(partition)
+            leadership = leaderships.get(partition)
             if leadership is None:
                 continue
-            assignment = context.assignment(partition)
+            assignment = assignments.get(partition, NO_ASSIGNMENT)
             offline = () if all_online else self._offline(partition, assignment.replicas)
             leader, epoch, zk_version = leadership.leader, leadership.leader_epoch, leadership.zk_version
-            if partition.topic in queued:
+            if queued and partition.topic in queued:
                 leader, epoch, zk_version = LEADER_DURING_DELETE, 0, 0
             else:
                 last = known.get(partition)

@@ -30,6 +30,7 @@ from messages.cluster import (
 )
 from messages.conversation import Flow, slices
 from messages.node import NodeSettings
+from messages.parts import UpdateMetadataPart
 from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataPartitionState
 from messages.topic_deletion import DeletingTopic, DeletionSets
 from messages.zookeeper import TopicAssignment
@@ -123,6 +124,7 @@ class ControllerContext:
         self.last_metadata: dict[
             TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment, UpdateMetadataPartitionState]
         ] = {}
+        self.last_metadata_parts: dict[int, UpdateMetadataPart] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
         self.replica_states: dict[int, dict[TopicPartition, ReplicaState]] = {}
         self.leaderless: dict[TopicPartition, None] = {}
@@ -133,7 +135,7 @@ class ControllerContext:
     def tables(self) -> tuple[dict[Any, Any], ...]:
         """What has an entry for each partition or replica."""
         tables: list[dict[Any, Any]] = [self.leadership, self.astray, self.assignments, self.partition_states]
-        tables += [self.leaderless, self.last_roles, self.last_metadata]
+        tables += [self.leaderless, self.last_roles, self.last_metadata_parts, self.last_metadata]
         for grouped in (self.hosted, self.replica_states, self.offline_dirs, self.topics):
             tables += grouped.values()
         return tuple(tables)
