@@ -114,7 +114,8 @@ class _Bytes:
     @property
     def data(self) -> bytes | memoryview:
         """The bytes. AttributeError in a replay."""
-        return self._data.read() if isinstance(self._data, Region) else self._data
+        data = self._data
+        return data if isinstance(data, (bytes, memoryview)) else data.read()
 
     @property
     def piece(self) -> bytes | memoryview | Region:

@@ -56,6 +56,12 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 0, 1, 2, 45, 47
 """Kafka's error codes for what may go wrong here."""
 
+_FAULTS: dict[type, tuple[int, int, int, int]] = {
+    OutOfOrderSequence: (OUT_OF_ORDER_SEQUENCE, -1, -1, -1),
+    InvalidProducerEpoch: (INVALID_PRODUCER_EPOCH, -1, -1, -1),
+}
+"""What becomes of a batch that its producer's others do not fit."""
+
 Partition = tuple[str, int]
 Failures = tuple[tuple[str, str], ...]
 """(directory, what the disk said) of the directories that could not be written."""
@@ -267,17 +273,11 @@ class LogsPort:
         (log end, and for each batch (error code, first offset, last offset, time of the append or -1))
         """
         log, now_ms = self._changing(path), self._wall_ms()
-        done: list[tuple[int, int, int, int]] = []
-        for batch in batches:
-            data = memoryview(batch.data)
-            try:
-                appended = log.append_as_leader(data, read_header(data), leader_epoch, now_ms, append_time)
-            except OutOfOrderSequence:
-                done.append((OUT_OF_ORDER_SEQUENCE, -1, -1, -1))
-            except InvalidProducerEpoch:
-                done.append((INVALID_PRODUCER_EPOCH, -1, -1, -1))
-            else:
-                done.append((NONE, *appended[:3]))
+        bodies = [memoryview(batch.data) for batch in batches]
+        done = [
+            _FAULTS[type(became)] if isinstance(became, Exception) else (NONE, *became[:3])
+            for became in log.append_as_leader(bodies, leader_epoch, now_ms, append_time)
+        ]
         if committed:
             self.note_high_watermark(path, log.end)
         return log.end, *done

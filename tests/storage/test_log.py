@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import struct
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -45,7 +47,10 @@ def opened(folder: str, clean: bool = True, config: LogConfig = SMALL, **checkpo
 
 def append(log: Log, *values: bytes, leader_epoch: int = 0, **fields: int) -> Appended:
     data = batch(*values, **fields)
-    return log.append_as_leader(memoryview(data), header_of(data), leader_epoch, NOW)
+    [became] = log.append_as_leader([memoryview(data)], leader_epoch, NOW)
+    if isinstance(became, Exception):
+        raise became
+    return became
 
 
 def filled(folder: str, count: int = 40, **fields: int) -> Log:
@@ -100,16 +105,61 @@ def test_a_batch_larger_than_asked_comes_whole_only_if_one_must(folder: str) -> 
 def test_row_37_a_leader_stamps_offset_and_epoch_and_nothing_else(folder: str) -> None:
     log = filled(folder, 3)
     data = batch(b"a", b"b")
-    log.append_as_leader(memoryview(data), header_of(data), 72, NOW)
+    log.append_as_leader([memoryview(data)], 72, NOW)
     stored = log.read(6, 1 << 20, 8).data
     assert stored[16:] == data[16:]
     assert (header_of(stored).base_offset, header_of(stored).leader_epoch) == (6, 72)
 
 
+SENT = st.tuples(st.integers(1, 3), st.integers(0, 90), st.integers(990, 1_400), st.sampled_from((-1, -1, -1, 5)))
+"""Of a batch: its records, the size of each, its time, its producer."""
+CONFIGS = (
+    SMALL,
+    LogConfig(index_interval_bytes=0, segment_index_bytes=80),
+    LogConfig(segment_ms=300, index_interval_bytes=200),
+)
+
+
+@given(
+    config=st.sampled_from(CONFIGS),
+    together=st.lists(st.lists(SENT, max_size=12), max_size=4),
+    append_time=st.booleans(),
+)
+def test_batches_that_come_together_are_stored_as_they_would_be_alone(
+    config: LogConfig, together: list[list[tuple[int, int, int, int]]], append_time: bool
+) -> None:
+    with TemporaryDirectory() as place:
+        logs = [opened(f"{place}/{name}", config=config) for name in ("together", "alone")]
+        sequence = 0
+        for sent in together:
+            batches = []
+            for records, size, time, producer in sent:
+                numbers = {} if producer < 0 else {"producer": producer, "epoch": 0, "sequence": sequence}
+                sequence += 0 if producer < 0 else records
+                batches.append(memoryview(batch(*[b"v" * size] * records, timestamp=time, **numbers)))
+            said = logs[0].append_as_leader(batches, 3, NOW, append_time)
+            assert said == [logs[1].append_as_leader([each], 3, NOW, append_time)[0] for each in batches]
+        for log in logs:
+            log.close()
+        first, second = ({path.name: path.read_bytes() for path in Path(log.folder).iterdir()} for log in logs)
+        assert first == second
+
+
+def test_of_batches_that_do_not_fit_on_the_disk_together_none_is_there(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled(folder, 3)
+    size = log.active.size
+    monkeypatch.setattr(os, "pwritev", lambda to, pieces, at: os.pwrite(to, b"".join(pieces)[:100], at))
+    with pytest.raises(OSError, match="No space"):
+        log.append_as_leader([memoryview(batch(b"z")), memoryview(batch(b"z" * 20))], 0, NOW)
+    assert (log.end, log.active.size, Path(log.active.path).stat().st_size) == (6, size, size)
+
+
 def test_the_time_of_the_append_is_stamped_with_a_checksum_that_fits(folder: str) -> None:
     log = opened(folder)
     data = batch(b"a", b"b")
-    assert log.append_as_leader(memoryview(data), header_of(data), 0, NOW, append_time=True) == (0, 1, NOW, False)
+    assert log.append_as_leader([memoryview(data)], 0, NOW, append_time=True) == [(0, 1, NOW, False)]
     [place] = log.active.batches(checked=True)
     assert place.header.max_timestamp == NOW
     assert place.header.attributes & 8

@@ -3,7 +3,8 @@
 Rule 1: offsets only grow. `start` is the first offset that is served, `end` the one that the next record gets; both
         move only here.
 Rule 2: what a leader appends is stamped with offset and leader epoch; what a follower appends is the leader's, byte for
-        byte. A batch is appended whole, or not at all.
+        byte. A batch is appended whole, or not at all; clients' batches that came together are written together, where
+        none of them has to be looked at by itself.
 Rule 3: a new segment begins where the next batch would make this one too large or too old, or its index is full.
 Rule 4: whole segments go, oldest first, never one that holds an offset at or above the high watermark. Their files are
         renamed at once and removed later.
@@ -25,11 +26,11 @@ from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import EpochStart, LeaderEpochs
 from actors.storage.log.flushing import Flush, Flusher, make_durable
 from actors.storage.log.handles import Handles
-from actors.storage.log.producers import Batch, Producers
+from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence, Producers
 from actors.storage.log.region import FileRegion
-from actors.storage.log.segment import MAX_RELATIVE, Place, Segment
+from actors.storage.log.segment import MAX_RELATIVE, MOST_TOGETHER, Place, Segment
 from messages.records import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
-from messages.wire.record_batch import has_valid_crc, stamped, whole_batches
+from messages.wire.record_batch import has_valid_crc, read_header, stamped, whole_batches
 
 log = logging.getLogger("kafka.log")
 
@@ -273,23 +274,65 @@ class Log:
     # ------------------------------------------------------------------------------------------------ appending
 
     def append_as_leader(
-        self, body: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int, append_time: bool = False
-    ) -> Appended:
-        """Append a client's batch, which has been checked (rule 2). Raises InvalidProducerEpoch, OutOfOrderSequence.
+        self, batches: Sequence[memoryview], leader_epoch: int, now_ms: int, append_time: bool = False
+    ) -> Sequence[Appended | InvalidProducerEpoch | OutOfOrderSequence]:
+        """Append clients' batches, which have been checked (rule 2); what became of each.
 
         `append_time`: the topic's records carry the time of their append.
         """
-        if header.producer_id != NO_PRODUCER_ID:
-            known: Batch | None = self.producers.check(header)
+        headers = [read_header(batch) for batch in batches]
+        if append_time:
+            headers = [header._replace(max_timestamp=now_ms) for header in headers]
+        time = now_ms if append_time else NO_TIMESTAMP
+        if len(headers) > 1 and self._go_together(headers, now_ms):
+            return self._append_clients(batches, headers, leader_epoch, time)
+        done: list[Appended | InvalidProducerEpoch | OutOfOrderSequence] = []
+        for batch, header in zip(batches, headers, strict=True):
+            try:
+                known = None if header.producer_id == NO_PRODUCER_ID else self.producers.check(header)
+            except (InvalidProducerEpoch, OutOfOrderSequence) as error:
+                done.append(error)
+                continue
             if known is not None:
-                return Appended(known.first_offset, known.last_offset, known.timestamp, duplicate=True)
-        stamp_time = now_ms if append_time else None
-        pieces = stamped(body, header, self.end, leader_epoch, stamp_time)
-        stored = header.placed(self.end, leader_epoch)
-        if stamp_time is not None:
-            stored = stored._replace(max_timestamp=stamp_time)
-        self._append(pieces, stored, now_ms)
-        return Appended(stored.base_offset, stored.last_offset, NO_TIMESTAMP if stamp_time is None else stamp_time)
+                done.append(Appended(known.first_offset, known.last_offset, known.timestamp, duplicate=True))
+                continue
+            if self._must_roll(header.placed(self.end, leader_epoch), now_ms):
+                self.roll(self.end)
+            done += self._append_clients((batch,), (header,), leader_epoch, time)
+        return done
+
+    def _go_together(self, headers: Sequence[BatchHeader], now_ms: int) -> bool:
+        """Whether clients' batches can be one write: no segment begins among them, and no producer is remembered."""
+        if len(headers) > MOST_TOGETHER or any(header.producer_id != NO_PRODUCER_ID for header in headers):
+            return False
+        size = sum([header.size for header in headers])
+        offsets = sum([header.last_offset_delta + 1 for header in headers])
+        times = [header.max_timestamp for header in headers]
+        newest = max(times) if NO_TIMESTAMP not in times else max(now_ms, *times)
+        active, config = self.active, self.config
+        return (
+            0 < active.size <= config.segment_bytes - size
+            and active.has_room(len(headers))
+            and (active.first_timestamp == NO_TIMESTAMP or newest - active.first_timestamp <= config.segment_ms)
+            and self.end + offsets - active.base_offset <= MAX_RELATIVE
+        )
+
+    def _append_clients(
+        self, batches: Sequence[memoryview], headers: Sequence[BatchHeader], leader_epoch: int, append_time: int
+    ) -> list[Appended]:
+        """Write clients' batches into the active segment, at once."""
+        stamp_time = None if append_time == NO_TIMESTAMP else append_time
+        pieces: list[bytes | memoryview] = []
+        stored: list[BatchHeader] = []
+        done: list[Appended] = []
+        end = self.end
+        for batch, header in zip(batches, headers, strict=True):
+            pieces += stamped(batch, header, end, leader_epoch, stamp_time)
+            stored.append(header.placed(end, leader_epoch))
+            first, end = end, end + header.last_offset_delta + 1
+            done.append(Appended(first, end - 1, append_time))
+        self._write(pieces, stored)
+        return done
 
     def append_as_follower(self, data: memoryview, now_ms: int) -> None:
         """Append what the leader sent, whole batches only (rule 2).
@@ -306,22 +349,25 @@ class Log:
                     raise ValueError(f"{self.folder}: offset {header.base_offset} comes after {self.end}")
             if header.leader_epoch > self.epochs.latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
-            self._append((data[position : position + header.size],), header, now_ms)
+            if self._must_roll(header, now_ms):
+                self.roll(header.base_offset)
+            self._write((data[position : position + header.size],), (header,))
 
-    def _append(self, pieces: tuple[bytes | memoryview, ...], header: BatchHeader, now_ms: int) -> None:
-        if self._must_roll(header, now_ms):
-            self.roll(header.base_offset)
+    def _write(self, pieces: Sequence[bytes | memoryview], headers: Sequence[BatchHeader]) -> None:
+        """Batches into the active segment, their headers as they are stored."""
         self.epochs.save()
-        self.active.append(pieces, header)
-        self.producers.add(header)
-        self.end = header.next_offset
+        self.active.append(pieces, headers)
+        for header in headers:
+            if header.producer_id != NO_PRODUCER_ID:
+                self.producers.add(header)
+        self.end = headers[-1].next_offset
 
     def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
         """Rule 3."""
         active, config = self.active, self.config
         if not active.size:
             return header.last_offset - active.base_offset > MAX_RELATIVE
-        if active.size + header.size > config.segment_bytes or active.index_full:
+        if active.size + header.size > config.segment_bytes or not active.has_room(1):
             return True
         newest = header.max_timestamp if header.max_timestamp != NO_TIMESTAMP else now_ms
         old = active.first_timestamp != NO_TIMESTAMP and newest - active.first_timestamp > config.segment_ms

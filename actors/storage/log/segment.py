@@ -23,12 +23,14 @@ from actors.storage.log.index import OffsetIndex, TimeIndex
 from actors.storage.log.region import FileRegion, Uncut
 from messages.records import NO_TIMESTAMP, BatchHeader
 from messages.wire import WireError
-from messages.wire.record_batch import HEADER, has_valid_crc, read_header
+from messages.wire.record_batch import HEADER, LOG_OVERHEAD, has_valid_crc, read_header
 
 RECENT = 512
 """Batches at the end whose positions are remembered: consumers and followers mostly read there."""
 
 MAX_RELATIVE = 2**31 - 1
+MOST_TOGETHER = 500
+"""Batches of clients in one write, two pieces each; the system takes 1024."""
 _READ_AHEAD = 1 << 20
 
 
@@ -66,40 +68,42 @@ class Segment:
         """The paths of the segment's files, whether they exist or not."""
         return self.path, self.offsets.path, self.times.path
 
-    @property
-    def index_full(self) -> bool:
-        """Whether an index has no room for another entry (`segment.index.bytes`)."""
-        return 8 * len(self.offsets) + 8 > self._max_index or 12 * len(self.times) + 12 > self._max_index
+    def has_room(self, entries: int) -> bool:
+        """Whether each index has room for so many more entries (`segment.index.bytes`)."""
+        offsets, times = len(self.offsets) + entries, len(self.times) + entries
+        return 8 * offsets <= self._max_index and 12 * times <= self._max_index
 
     # ------------------------------------------------------------------------------------------------ writing
 
-    def append(self, pieces: Sequence[bytes | memoryview], header: BatchHeader) -> None:
-        """Append one batch, its header as it is stored. What could not be written whole has not happened."""
+    def append(self, pieces: Sequence[bytes | memoryview], headers: Sequence[BatchHeader]) -> None:
+        """Append batches in one write, their headers as they are stored. What is not written whole has not happened."""
         descriptor = self._handles.get(self.path, create=True)
         written = os.pwritev(descriptor, pieces, self.size)
-        if written != header.size:
+        if written != sum([header.size for header in headers]):
             os.ftruncate(descriptor, self.size)
             raise OSError(28, "No space left on device")
-        self._count(header)
+        for header in headers:
+            self._count(header)
 
     def _count(self, header: BatchHeader) -> None:
-        """The batch lies at the end of the file: index it (rule 2), remember it."""
-        relative = header.last_offset - self.base_offset
+        """The batch lies in the file, behind those that were counted: index it (rule 2), remember it."""
+        base_offset, length, _, _, _, _, delta, _, time, _, _, _, _ = header
+        size, last = length + LOG_OVERHEAD, base_offset + delta
         if self.first_timestamp == NO_TIMESTAMP:
-            self.first_timestamp = header.max_timestamp
-        if header.max_timestamp > self.max_timestamp:
-            self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+            self.first_timestamp = time
+        if time > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = time, last
         if self._since_entry > self._index_interval:
-            self.offsets.append(relative, self.size)
+            self.offsets.append(last - self.base_offset, self.size)
             if self.max_timestamp_offset >= 0:
                 self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
             self._since_entry = 0
-        self._since_entry += header.size
-        self._recent_offsets.append(header.base_offset)
+        self._since_entry += size
+        self._recent_offsets.append(base_offset)
         self._recent_positions.append(self.size)
         if len(self._recent_offsets) >= 2 * RECENT:
             del self._recent_offsets[:RECENT], self._recent_positions[:RECENT]
-        self.size += header.size
+        self.size += size
 
     def create(self) -> None:
         """Make the file, empty as it is: where nothing else is left, its name alone says where the log goes on."""
