@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messages.vocabulary import message
+from messages.vocabulary import maker, message
 
 MAX_LOG_NAME = 255
 """Characters of a log directory's name: what file systems take."""
@@ -79,6 +79,10 @@ class LeaderIsrAndControllerEpoch:
     isr: tuple[int, ...]
     controller_epoch: int
     zk_version: int = -1
+
+
+leader_isr_and_epoch = maker(LeaderIsrAndControllerEpoch)
+"""Makes one, for where there are many."""
 
 
 class Leadership(NamedTuple):

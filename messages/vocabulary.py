@@ -9,7 +9,8 @@ Rule 3: its fields are concretely typed (`messages.trace` encodes and decodes by
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, dataclass_transform
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, dataclass_transform
 
 import attrs
 
@@ -68,3 +69,40 @@ def changed(value: _V, **fields: Any) -> _V:
     whole: Any = value
     made: _V = attrs.evolve(whole, **fields)
     return made
+
+
+_P = ParamSpec("_P")
+_M = TypeVar("_M")
+
+
+def maker(kind: Callable[_P, _M]) -> Callable[_P, _M]:
+    """A function that makes values as the constructor of a frozen, slotted attrs class does, in a third of the time.
+
+    For where hundreds of thousands are made: the constructor of a frozen class sets each field by a call of
+    `object.__setattr__`. This sets the fields of an open twin of the same layout, and says then what it is.
+    Raises TypeError for a class whose constructor does more than that.
+    """
+    made: Any = kind
+    if {"__attrs_post_init__", "__attrs_init__", "__init_subclass__"} & vars(made).keys():
+        raise TypeError(f"{made.__name__}: its constructor does more than set its fields")
+    names: dict[str, Any] = {"__new": object.__new__, "__class": kind}
+    names["__twin"] = type(
+        made.__name__,
+        (made,),
+        {"__slots__": (), "__setattr__": object.__setattr__, "__delattr__": object.__delattr__},
+    )
+    parameters, lines = [], []
+    for field in attrs.fields(made):
+        if field.validator or field.converter or not field.init or field.kw_only:
+            raise TypeError(f"{made.__name__}.{field.name} is not merely set")
+        if isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]
+            raise TypeError(f"{made.__name__}.{field.name} has a default that is made anew")
+        parameters.append(field.name)
+        if field.default is not attrs.NOTHING:
+            names[f"_{field.name}"] = field.default
+            parameters[-1] += f"=_{field.name}"
+        lines.append(f"    self.{field.name} = {field.name}\n")
+    head = f"def make({', '.join(parameters)}):\n    self = __new(__twin)\n"
+    exec("".join((head, *lines, "    self.__class__ = __class\n    return self\n")), names)
+    make: Callable[_P, _M] = names["make"]
+    return make

@@ -147,6 +147,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("actors.storage.log_directories", "messages.cluster.MAX_LOG_NAME"): "how long a log's name may be is said once",
     ("messages.wire.compiler", "compile()"): "what reads and writes a layout is generated as source",
     ("messages.wire.compiler", "exec()"): "what reads and writes a layout is generated as source",
+    ("messages.vocabulary", "exec()"): "a maker sets its class's fields by name, each in a statement of its own",
 }
 """(module, what it imports or calls beyond its room's rule): why."""
 

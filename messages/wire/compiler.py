@@ -19,6 +19,7 @@ import struct
 import types
 import typing
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import attrs
@@ -27,6 +28,7 @@ from messages.cluster import TopicPartition
 from messages.conversation import SLICE, slices
 from messages.encoded import Encoded
 from messages.parts import PARTED
+from messages.vocabulary import maker
 from messages.wire import primitives
 from messages.wire.layout import Field, Layout
 
@@ -59,6 +61,8 @@ class Binding(NamedTuple):
 
 
 Bindings = Mapping[type, Binding]
+
+_maker: Callable[[type], Callable[..., Any]] = cache(maker)
 
 
 def compile_reader(
@@ -330,7 +334,7 @@ class _Reader(_Code):
         fields = _elements(field)
         scope = self.row(field, outer) if _is_flat(fields) else self.struct(kind, fields, outer)
         if kind.type is not None:
-            self.emit(f"{items}.append({self.value(kind, fields, scope)})")
+            self.emit(f"{items}.append({self.value(kind, fields, scope, many=True)})")
         cut = [f"if len({items}) > SLICE: {self.refer(_cut)}({items}, parts, part)"] if parted else []
         self.step("done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut)
 
@@ -373,15 +377,16 @@ class _Reader(_Code):
         self.skip_tags(tagged)
         return scope
 
-    def value(self, kind: _Class, fields: tuple[Field, ...], scope: _Scope) -> str:
-        """The expression that makes a value of what was read."""
+    def value(self, kind: _Class, fields: tuple[Field, ...], scope: _Scope, many: bool = False) -> str:
+        """The expression that makes a value of what was read, one of `many`."""
         if kind.type is None:
             return "None"
         if kind.type is TopicPartition:
             return self.partition(scope)
         if not kind.hints:  # a plain value, alone in its struct
             return next(scope.values[field.name] for field in fields if field.present)
-        return f"{self.refer(kind.type)}({', '.join(self.argument(kind, name, scope) for name in kind.hints)})"
+        make = self.refer(_maker(kind.type) if many else kind.type, kind.type.__name__)
+        return f"{make}({', '.join(self.argument(kind, name, scope) for name in kind.hints)})"
 
     def argument(self, kind: _Class, attribute: str, scope: _Scope) -> str:
         """The expression of one attribute (rules 1 and 2)."""
@@ -452,7 +457,7 @@ class _Writer(_Code):
             self.parted = PARTED[kind].field
             self.names["slices"] = slices
             self.emit(f"chunks = [part.entries for part in parts] + [*slices(message.{self.parted})]")
-        self.emit("left = SLICE", "if not left: yield", "joined = 0", "out = []", "add = out.append")
+        self.emit("left = SLICE", "if not left: yield", "joined = 0", "out = []", "add = out.append", "new = False")
         self.struct(self.class_of(kind), self.layout.fields, "message")
         self.emit("return out")
         return self.finish(f"write {kind.__name__}")
@@ -581,9 +586,13 @@ class _Writer(_Code):
         if not (isinstance(kind.type, type) and issubclass(kind.type, Encoded)):
             return made
         self.names["keep"], self.names["keep_version"] = _keep_encoded, _keep_version
-        self.emit("try:", f"    known = {value}._encoded_version == {self.version}")
-        self.emit("except AttributeError:", "    known = False", "if known:", f"    row = {value}._encoded", "else:")
+        # A slot that is not set yet is an error; to let it be raised costs two thirds of what such a row costs. Most
+        # often all values are new, or none is.
+        self.emit("if new:", f"    kept = getattr({value}, '_encoded_version', None)", "else:")
+        self.emit(f"    try: kept = {value}._encoded_version", "    except AttributeError: kept = None")
+        self.emit(f"new = kept != {self.version}", "if new:")
         self.emit(f"    row = {made}", f"    keep({value}, row)", f"    keep_version({value}, {self.version})")
+        self.emit("else:", f"    row = {value}._encoded")
         return "row"
 
     def row(self, kind: _Class, fields: list[Field], value: str, tagged: bool) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
-from messages.vocabulary import VOCABULARY, message
+import messages.apis  # noqa: F401  (the whole vocabulary)
+from messages.vocabulary import VOCABULARY, maker, message
 
 
 def kind(name: str) -> Any:
@@ -47,3 +48,23 @@ def test_a_message_is_frozen_and_describes_itself(kinds: tuple[Any, Any]) -> Non
 def test_a_name_is_taken_once(kinds: tuple[Any, Any]) -> None:
     with pytest.raises(TypeError, match="message Weighed is defined twice"):
         kind("Weighed")
+
+
+@pytest.mark.parametrize("name", [name for name in VOCABULARY if name not in ("Weighed", "Measured")])
+def test_a_maker_makes_what_the_constructor_makes(name: str) -> None:
+    made_of: Any = VOCABULARY[name]
+    fields = attrs.fields(made_of)
+    content = [object() for _ in fields]
+    made, constructed = maker(made_of)(*content), made_of(*content)
+    assert type(made) is made_of
+    assert all(getattr(made, field.name) is getattr(constructed, field.name) for field in fields)
+    required = {field.name: 1 for field in fields if field.default is attrs.NOTHING}
+    assert maker(made_of)(**required) == made_of(**required)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        made.anything = 1
+
+
+def test_a_constructor_that_does_more_has_no_maker() -> None:
+    for field in (attrs.field(converter=int), attrs.field(factory=list), attrs.field(init=False, default=1)):
+        with pytest.raises(TypeError, match=r"More\.a "):
+            maker(attrs.make_class("More", {"a": field}, frozen=True, slots=True))

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 
-from messages.cluster import LeaderIsrAndControllerEpoch
+from messages.cluster import (
+    LeaderIsrAndControllerEpoch,
+    leader_isr_and_epoch,
+)
 from zk_bridge.znodes.reading import broker_ids, member, naming, number_member, parse
 
 _STATE = b'{"controller_epoch":%d,"leader":%d,"version":1,"leader_epoch":%d,"isr":[%s]}'
@@ -31,7 +34,7 @@ def decode_state(path: str, data: bytes | None, zk_version: int) -> LeaderIsrAnd
         state: LeaderIsrAndControllerEpoch = naming(path, data, lambda data: _decode_state(data, zk_version))
         return state
     epoch, leader, leader_epoch, isr = common.groups()
-    return LeaderIsrAndControllerEpoch(
+    return leader_isr_and_epoch(
         int(leader), int(leader_epoch), tuple(map(int, isr.split(b","))) if isr else (), int(epoch), zk_version
     )
 

@@ -43,6 +43,7 @@ from messages.requests import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
+from messages.vocabulary import maker
 
 log = logging.getLogger("state.change.logger")
 
@@ -70,6 +71,9 @@ def request_versions(ibp: str) -> tuple[int, int, int]:
 
 
 _LED_BY = operator.attrgetter("leader")
+
+_role, _metadata = maker(LeaderAndIsrPartitionState), maker(UpdateMetadataPartitionState)
+_stop = maker(StopReplicaPartitionState)
 
 
 class _Told(NamedTuple):
@@ -174,7 +178,7 @@ class RequestBatch:
                 leadership = leaderships.get(partition)
                 leader_epoch = NO_EPOCH if leadership is None else leadership.leader_epoch
             sticks = sticky is not None and sticky.delete_partition
-            states[partition] = StopReplicaPartitionState(partition, leader_epoch, delete or sticks)
+            states[partition] = _stop(partition, leader_epoch, delete or sticks)
 
     def send(self) -> Flow[None]:
         """Send everything gathered, in the order of rule 2; the batch is empty then."""
@@ -200,7 +204,7 @@ class RequestBatch:
         last = self._context.last_roles.get(partition)
         if last is not None and last[0] is leadership and last[1] is assignment and last[2] is is_new:
             return last[3]
-        state = LeaderAndIsrPartitionState(
+        state = _role(
             partition,
             leadership.controller_epoch,
             leadership.leader,
@@ -330,7 +334,7 @@ class RequestBatch:
                 if last is not None and same and last[2].offline_replicas == offline:
                     states.append(last[2])
                     continue
-            state = UpdateMetadataPartitionState(
+            state = _metadata(
                 partition,
                 leadership.controller_epoch,
                 leader,

@@ -15,7 +15,12 @@ from collections.abc import Sequence
 
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
-from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
+from messages.cluster import (
+    LeaderIsrAndControllerEpoch,
+    Leadership,
+    TopicPartition,
+    leader_isr_and_epoch,
+)
 from messages.conversation import AskFailed, Flow, ask
 from messages.store import BAD_VERSION, CODE_NAMES, OK
 from messages.zookeeper import GetPartitionStates, UpdatePartitionStates
@@ -74,9 +79,7 @@ def write_states(
         return written, again
     for (partition, new), result in zip(updates, answer.results, strict=True):
         if result.code == OK:
-            state = LeaderIsrAndControllerEpoch(
-                new.leader, new.leader_epoch, new.isr, new.controller_epoch, result.zk_version
-            )
+            state = leader_isr_and_epoch(new.leader, new.leader_epoch, new.isr, new.controller_epoch, result.zk_version)
             context.lead(partition, state)
             written.append(Leadership(partition, state))
         elif result.code == BAD_VERSION or as_known:

@@ -21,7 +21,12 @@ from actors.core.controller.failures import passing
 from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
 from actors.core.controller.slicing import Pauses, chosen, sliced
 from actors.core.controller.states import PartitionState, Row, State, Table
-from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
+from messages.cluster import (
+    LeaderIsrAndControllerEpoch,
+    Leadership,
+    TopicPartition,
+    leader_isr_and_epoch,
+)
 from messages.conversation import AskFailed, Flow, ask, chunks, make_room
 from messages.store import CODE_NAMES, OK
 from messages.zookeeper import CreatePartitionStates, GetTopicConfigs
@@ -115,7 +120,7 @@ def create(step: Step) -> Flow[None]:
         online = context.online_for(partition)
         isr = tuple(r for r in context.assignments[partition].replicas if r in online)
         if isr:
-            states.append(Leadership(partition, LeaderIsrAndControllerEpoch(isr[0], 0, isr, context.epoch, 0)))
+            states.append(Leadership(partition, leader_isr_and_epoch(isr[0], 0, isr, context.epoch, 0)))
         else:
             failures[partition] = "none of its replicas is online"
     if not states:
@@ -147,7 +152,7 @@ def elect(step: Step) -> Flow[None]:
         updates = [
             Leadership(
                 partition,
-                LeaderIsrAndControllerEpoch(
+                leader_isr_and_epoch(
                     choice.leader,
                     states[partition].leader_epoch + 1,
                     choice.isr,

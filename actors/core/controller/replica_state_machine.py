@@ -28,6 +28,7 @@ from messages.cluster import (
     PartitionReplica,
     ReplicaAssignment,
     TopicPartition,
+    leader_isr_and_epoch,
 )
 from messages.conversation import Flow, chunks, slices
 
@@ -238,7 +239,7 @@ def _remove_from_isr(step: Step, partitions: Sequence[TopicPartition]) -> Flow[l
             if broker_id in state.isr:
                 updates.append(_without(step, partition, state))
             else:
-                kept = LeaderIsrAndControllerEpoch(
+                kept = leader_isr_and_epoch(
                     state.leader, state.leader_epoch, state.isr, context.epoch, state.zk_version
                 )
                 context.lead(partition, kept)
@@ -255,7 +256,7 @@ def _without(step: Step, partition: TopicPartition, state: LeaderIsrAndControlle
     isr = state.isr if len(state.isr) == 1 else tuple(r for r in state.isr if r != broker_id)
     return Leadership(
         partition,
-        LeaderIsrAndControllerEpoch(leader, state.leader_epoch + 1, isr, step.context.epoch, state.zk_version),
+        leader_isr_and_epoch(leader, state.leader_epoch + 1, isr, step.context.epoch, state.zk_version),
     )
 
 
