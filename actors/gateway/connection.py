@@ -15,6 +15,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from actors.gateway.limits import Allowance, MemoryPool, PeerLog
@@ -105,6 +106,8 @@ class Connection:
         self._only_produce = True
         """Whether all of them are Produce requests."""
         self._decoding = False
+        self._answering = False
+        """Whether answers are being made: they are sent together."""
         self._beginning = False
         """Whether requests are being begun: an answer that comes at once begins none itself."""
         self._begun: list[ClientRequest] = []
@@ -232,10 +235,10 @@ class Connection:
         self._refuse_in_turn(f"a request of {size} bytes, {most} are allowed (trace.client.request.max.bytes)")
         return True
 
-    def _charge(self, size: int, key: int) -> None:
-        if key not in self._exempt:
-            self._allowance.use(size, asyncio.get_running_loop().time())
-            self._throttle_if_due()
+    def _charge(self, size: int) -> None:
+        """So much of what is not exempt goes to the record."""
+        self._allowance.use(size, asyncio.get_running_loop().time())
+        self._throttle_if_due()
 
     def _throttle_if_due(self) -> None:
         """Begin nothing while the connection has used up its allowance: go on when that has grown."""
@@ -251,11 +254,13 @@ class Connection:
 
     def _begin(self, frame: Data) -> None:
         size, key = len(frame), int.from_bytes(frame[:2], "big")
-        if self._is_too_large(size, key):
+        exempt = key in self._exempt
+        if not exempt and self._is_too_large(size, key):
             return
         self._decoding = True
         self._size = size
-        self._charge(size, key)
+        if not exempt:
+            self._charge(size)
         self._work(decoding_request(frame), self._submit, self._refuse_in_turn)
 
     def _work(self, steps: Steps[T], then: Callable[[T], None], refuse: Callable[[str], None]) -> None:
@@ -293,7 +298,7 @@ class Connection:
                 "%s on %s may not send a %s: refused", self._peer, self.listener, type(request).__name__
             )
             refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), CLUSTER_AUTHORIZATION_FAILED)
-            self.respond(ClientResponse(self.id, header.correlation_id, refusal))
+            self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
             return
         for part in parts:
             self._gateway.submit(ClientPart(self.id, part))
@@ -309,38 +314,59 @@ class Connection:
         """Keep a part of the answer to the request under way."""
         self._parts.append(part)
 
-    def respond(self, response: ClientResponse) -> None:
-        """Send the answer to a request that is under way, when its turn has come, and go on with the next."""
+    def respond(self, responses: Sequence[ClientResponse]) -> None:
+        """Send the answers to requests that are under way, those whose turn has come, and go on with the next."""
         parts, self._parts = self._parts, []
-        for each in self._under_way:
-            if each.header.correlation_id == response.correlation_id and not each.taken:
-                break
-        else:
-            return
         if self._stream.is_closing:
             return
-        each.taken = True
-        if response.response is None:
-            self._answer(each, ())
-            return
+        place = 0
+        self._answering = True
+        try:
+            for response in responses:
+                answered = self._unanswered(response.correlation_id, place)
+                if answered is not None:
+                    answered.taken = True
+                    place += 1
+                    if response.response is None:
+                        answered.pieces = ()
+                    else:
+                        steps = encoding_response_pieces(answered.header, response.response, parts)
+                        self._work(steps, partial(self._encoded, answered, parts), self._refuse_answer)
+        finally:
+            self._answering = False
+        self._send_answers()
 
-        def answer(pieces: Sequence[Piece]) -> None:
-            self._answer(each, pieces)
-            if parts:
-                self._gateway.bench.begin(letting_go(parts), lambda _: None)
+    def _unanswered(self, correlation_id: int, place: int) -> _UnderWay | None:
+        """The request under way with that id; most often they are answered in their order."""
+        under_way = self._under_way
+        if place < len(under_way):
+            each = under_way[place]
+            if each.header.correlation_id == correlation_id and not each.taken:
+                return each
+        waiting = (each for each in under_way if not each.taken)
+        return next((each for each in waiting if each.header.correlation_id == correlation_id), None)
 
-        self._work(encoding_response_pieces(each.header, response.response, parts), answer, self.refuse)
-
-    def _answer(self, answered: _UnderWay, pieces: Sequence[Piece]) -> None:
-        """Send the answers whose turn has come, and go on with the next requests."""
+    def _encoded(self, answered: _UnderWay, parts: list[Part], pieces: Sequence[Piece]) -> None:
+        """The bytes of an answer are there."""
         answered.pieces = pieces
-        while self._under_way and (first := self._under_way[0].pieces) is not None:
-            done = self._under_way.popleft()
+        if parts:
+            self._gateway.bench.begin(letting_go(parts), lambda _: None)
+        if not self._answering:
+            self._send_answers()
+
+    def _send_answers(self) -> None:
+        """Send the answers whose turn has come, and go on with the next requests."""
+        under_way = self._under_way
+        pieces: list[Piece] = []
+        while under_way and (answer := under_way[0].pieces) is not None:
+            done = under_way.popleft()
             self._bytes_under_way -= done.size
-            if first:
-                self._gateway.active(self)
-                self._charge(sum(map(len, first)), done.header.api_key)
-                self._stream.write(first, more=bool(self._under_way))
+            pieces += answer
+            if answer and done.header.api_key not in self._exempt:
+                self._charge(sum(map(len, answer)))
+        if pieces:
+            self._gateway.active(self)
+            self._stream.write(pieces, more=bool(under_way))
         if self._refusal:
             self._refuse_in_turn(self._refusal)
         if not self._under_way:
@@ -354,6 +380,11 @@ class Connection:
         self._refusal = reason
         if not self._under_way:
             self.refuse(reason)
+
+    def _refuse_answer(self, reason: str) -> None:
+        """There are no bytes for an answer: those before it are sent."""
+        self._send_answers()
+        self.refuse(reason)
 
     def refuse(self, reason: str) -> None:
         """Close, and say why."""

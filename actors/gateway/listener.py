@@ -21,7 +21,8 @@ import logging
 import os
 import socket
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import ClassVar
 
 from thespian.actors import ActorAddress
@@ -133,8 +134,8 @@ class ListenerGateway:
             case ClientResponse():
                 self._respond(message)
             case ClientResponses(responses):
-                for response in responses:
-                    self._respond(response)
+                for connection, of_connection in groupby(responses, lambda response: response.connection):
+                    self._respond_all(connection, tuple(of_connection))
             case Rouse(session_id):
                 self._idle.rouse(session_id)
             case ClientPart(id, part):
@@ -150,12 +151,16 @@ class ListenerGateway:
                 _log.error("the listeners know no %s (from %s)", type(message).__name__, sender)
 
     def _respond(self, message: ClientResponse) -> None:
-        if self.figures is not None:
-            self.figures.answered(message.connection, message.correlation_id)
         if message.rest:
             self._idle.rest(message)
-        if message.connection in self._connections:
-            self._connections[message.connection].respond(message)
+        self._respond_all(message.connection, (message,))
+
+    def _respond_all(self, id: int, responses: Sequence[ClientResponse]) -> None:
+        """What is answered to requests of one connection."""
+        if self.figures is not None:
+            self.figures.answered(id, [response.correlation_id for response in responses])
+        if id in self._connections:
+            self._connections[id].respond(responses)
 
     # ------------------------------------------------------------------------------------------------ accepting
 
@@ -258,11 +263,10 @@ class ListenerGateway:
         if isinstance(request, ClientRequests):
             to = self._records
             if self.figures is not None:
-                for each in request.requests:
-                    self.figures.asked(each)
+                self.figures.asked(request.requests)
         elif isinstance(request, ClientRequest):
             if self.figures is not None:
-                self.figures.asked(request)
+                self.figures.asked((request,))
             if type(request.request) in CARRIERS:
                 if self._idle.takes(request):
                     return

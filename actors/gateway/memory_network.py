@@ -363,7 +363,7 @@ class MemoryListener:
     def _respond(self, message: ClientResponse) -> None:
         id, response = message.connection, message.response
         if self.figures is not None:
-            self.figures.answered(id, message.correlation_id)
+            self.figures.answered(id, (message.correlation_id,))
             self.figures.closed(id)
         if message.rest:
             self._idle.rest(message)
@@ -394,7 +394,7 @@ class MemoryListener:
         to = self._records if type(transmit.request) in CARRIERS else self._handler
         if to is not None:
             if self.figures is not None:
-                self.figures.asked(request)
+                self.figures.asked((request,))
             if self._idle.takes(request):
                 self._network.held(exchange, self._idle)
                 return

@@ -8,7 +8,7 @@ Rule 2: fetches are told together, and those of consumers and of followers each 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from actors.gateway.metrics import MetricsGateway
 from messages.apis import API_BY_REQUEST
@@ -32,21 +32,24 @@ class RequestFigures:
         self._under_way: dict[int, dict[int, tuple[Message, float]]] = {}
         """By connection and correlation id: the request, and since when."""
 
-    def asked(self, request: ClientRequest) -> None:
-        """A request goes to the actors."""
-        under_way = self._under_way.setdefault(request.connection, {})
-        under_way[request.correlation_id] = request.request, self._now()
+    def asked(self, requests: Iterable[ClientRequest]) -> None:
+        """Requests go to the actors."""
+        now = self._now()
+        for each in requests:
+            under_way = self._under_way.setdefault(each.connection, {})
+            under_way[each.correlation_id] = each.request, now
 
-    def answered(self, connection: int, correlation_id: int) -> None:
-        """Its answer is there; one to nothing that was asked counts for nothing."""
-        request, since = self._under_way.get(connection, {}).pop(correlation_id, (None, 0.0))
-        if request is not None:
-            took = 1000 * (self._now() - since)
-            fetcher = request.replica_id if request.__class__ is FetchRequest else CONSUMER
-            count, labels = _told_of(request.__class__, request.version, fetcher == CONSUMER)
-            self._metrics.count(count)
-            for each in labels:
-                self._metrics.observe(Sample(TOTAL_TIME, took, each))
+    def answered(self, connection: int, correlation_ids: Iterable[int]) -> None:
+        """The answers to these are there; those to nothing that was asked count for nothing."""
+        under_way, now = self._under_way.get(connection, {}), self._now()
+        for each in correlation_ids:
+            request, since = under_way.pop(each, (None, 0.0))
+            if request is not None:
+                fetcher = request.replica_id if request.__class__ is FetchRequest else CONSUMER
+                count, labels = _told_of(request.__class__, request.version, fetcher == CONSUMER)
+                self._metrics.count(count)
+                for its in labels:
+                    self._metrics.observe(Sample(TOTAL_TIME, 1000 * (now - since), its))
 
     def closed(self, connection: int) -> None:
         """Nobody waits there any more."""

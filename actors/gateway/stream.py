@@ -298,4 +298,4 @@ class Stream:
 
 
 def _is_data(piece: Piece) -> bool:
-    return not isinstance(piece, Region)
+    return isinstance(piece, (bytes, memoryview))  # sooner known than that it is no Region

@@ -18,13 +18,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from messages.apis import API_BY_KEY, API_BY_REQUEST, Api
+from messages.data_requests import ProduceRequest, ProduceResponse
 from messages.errors import UNSUPPORTED_VERSION
 from messages.parts import MAX_ENTRIES, Part, joined
 from messages.requests import ApiVersionsRequest
 from messages.vocabulary import Message
 from messages.wire.bindings import BINDINGS
 from messages.wire.compiler import Steps, T, compile_reader, compile_writer
-from messages.wire.data_plane import READERS, WRITERS, Data, Piece
+from messages.wire.data_plane import (
+    READERS,
+    WRITERS,
+    Data,
+    Piece,
+    read_produce_of_one,
+    write_produced_of_one,
+)
 from messages.wire.errors import MalformedFrame, Unencodable, UnknownApi, UnsupportedVersion
 from messages.wire.frame import framed
 from messages.wire.layout import Schema
@@ -35,6 +43,8 @@ MAX_ANSWER_ENTRIES = 4 * MAX_ENTRIES
 
 _CONTROLLED_SHUTDOWN = 7
 _API_VERSIONS = 18
+_PRODUCE = API_BY_REQUEST[ProduceRequest].key
+_PRODUCE_VERSIONS = range(API_BY_KEY[_PRODUCE].min_version, API_BY_KEY[_PRODUCE].max_version + 1)
 
 FEW_BYTES = 4096
 """An answer of no more is one piece: to send pieces costs more than to copy so little."""
@@ -129,6 +139,9 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
     """`decode_request` in steps and in parts. Nothing of the request is to be had before the last step."""
     if len(frame) < _KEY_AND_VERSION.size:
         raise MalformedFrame(f"a request of {len(frame)} bytes")
+    produce = _produce_of_one(frame)
+    if produce is not None:
+        return produce
     api, version, in_place, has_client_id, has_tags, read = _reading(*_KEY_AND_VERSION.unpack_from(frame))
     data: Any = frame if in_place else bytes(frame)
     try:
@@ -156,6 +169,8 @@ def encoding_response_pieces(
     api = API_BY_KEY.get(key) or _api(key, version)
     if response.__class__ is not api.response:
         raise Unencodable(f"{type(response).__name__} does not answer it", api.name, version)
+    if key == _PRODUCE and version in _PRODUCE_VERSIONS and (frame := _produced_of_one(header, response)) is not None:
+        return (frame,)
     if key == _API_VERSIONS and (response.error_code == UNSUPPORTED_VERSION or not _has_version(api, version)):
         version = 0
     has_tags, write = _writing(key, version)
@@ -189,6 +204,28 @@ def decoding_response(request: type | int, version: int, frame: Data) -> Steps[t
         raise _malformed(error, api, version) from error
     _check_end(end, frame, api, version)
     return correlation_id, parts, response
+
+
+def _produce_of_one(frame: Data) -> tuple[RequestHeader, tuple[Part, ...], Message] | None:
+    """A Produce request that can be read in one go; None of all others, and of what is damaged."""
+    try:
+        key, version, correlation_id, length = _HEADER_V1.unpack_from(frame)
+        if key != _PRODUCE or version not in _PRODUCE_VERSIONS:
+            return None
+        end = _HEADER_V1.size + max(length, 0)
+        request = read_produce_of_one(version, frame, end)
+        client_id = TEXTS[bytes(frame[_HEADER_V1.size : end])]
+    except _UNREADABLE:
+        return None
+    return None if request is None else (RequestHeader(key, version, correlation_id, client_id), (), request)
+
+
+def _produced_of_one(header: RequestHeader, response: ProduceResponse) -> bytes | None:
+    """The frame of an answer to Produce that can be written in one go; None of all others, and of what has no bytes."""
+    try:
+        return write_produced_of_one(header.version, header.correlation_id, response)
+    except _UNENCODABLE:
+        return None
 
 
 _UNENCODABLE = (ValueError, TypeError, AttributeError, OverflowError, struct.error)

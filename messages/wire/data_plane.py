@@ -5,7 +5,9 @@ Rule 1: as the compiler's readers and writers (`compiler`, rule 4): generators t
 Rule 2: records are read in place and written in place: a reader gives views of the frame, a writer the bodies' own
         bytes among its pieces, or the regions of files in which they lie. Who has no use for pieces joins them, and is
         given no regions (`LogsPort`).
-Rule 3: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and nothing goes ahead of these messages.
+Rule 3: a Produce for one partition, and its answer, is read or written in one go: of small ones there are many. What is
+        not quite that, or is damaged, goes the way of all others.
+Rule 4: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and nothing goes ahead of these messages.
 """
 
 from __future__ import annotations
@@ -41,6 +43,17 @@ _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
 _PAIR = struct.Struct(">ii")
 _ACKS_TIMEOUT_TOPICS = struct.Struct(">hii")
+_OF_ONE = struct.Struct(">hhiih")
+"""Of a Produce for one partition: no transaction, acks, timeout, one topic, the length of its name."""
+_ITS_RECORDS = struct.Struct(">iii")
+"""One partition, its number, the size of its records."""
+_TO_TOPIC = struct.Struct(">iii")
+"""Of an answer: size, correlation id, one topic."""
+_PRODUCED = {
+    version: struct.Struct(">iihqqqihi" if version >= 8 else ">iihqqqi" if version >= 5 else ">iihqqi")
+    for version in range(3, 9)
+}
+"""What follows the topic in an answer to a Produce for one partition."""
 _ABORTED = struct.Struct(">qq")
 _NULL_TEXT = b"\xff\xff"
 _NO_BYTES = _INT.pack(0)
@@ -125,6 +138,40 @@ def _read_produce(version: int) -> Reader:
         return (), ProduceRequest(version, transactional_id, acks, timeout, tuple(parts)), position
 
     return read
+
+
+def read_produce_of_one(version: int, data: Data, position: int) -> ProduceRequest | None:
+    """A request for one partition, outside a transaction, in one go; None where it is not quite that.
+
+    Raises ValueError or struct.error for what is no request at all.
+    """
+    transactional, acks, timeout, topics, length = _OF_ONE.unpack_from(data, position)
+    if transactional >= 0 or topics != 1 or length < 0:
+        return None
+    position += _OF_ONE.size
+    start = position + length
+    partitions, index, size = _ITS_RECORDS.unpack_from(data, start)
+    end = start + _ITS_RECORDS.size
+    if partitions != 1 or size < 0 or end + size != len(data):
+        return None
+    place = TopicPartition(TEXTS[bytes(data[position:start])], index)  # type: ignore[arg-type]
+    part = ProducePartition(place, read_records(memoryview(data)[end:]))
+    return ProduceRequest(version, None, acks, timeout, (part,))
+
+
+def write_produced_of_one(version: int, correlation_id: int, response: ProduceResponse) -> bytes | None:
+    """The whole frame of the answer for one partition, in one go; None where there is more to say."""
+    if len(response.partitions) != 1:
+        return None
+    [part] = response.partitions
+    if part.record_errors or part.error_message is not None:
+        return None
+    values = (1, part.partition.partition, part.error_code, part.base_offset, part.log_append_time_ms)
+    start = (part.log_start_offset,) if version >= 5 else ()
+    errors = (0, -1) if version >= 8 else ()
+    rest = _PRODUCED[version].pack(*values, *start, *errors, response.throttle_time_ms)
+    topic = _FRAMED[part.partition.topic]
+    return _TO_TOPIC.pack(8 + len(topic) + len(rest), correlation_id, 1) + topic + rest
 
 
 def _write_produced(version: int) -> Writer:

@@ -105,7 +105,7 @@ def read_records(data: bytes | memoryview | None) -> Records:
     try:
         while position < size and error_code == NONE:
             header = read_header(view, position)
-            end = position + header.size
+            end = position + header.length + LOG_OVERHEAD
             if end <= size:
                 headers.append(header)
             if end > size or crc32c(view[position + CRC_FROM : end]) != header.crc:
@@ -113,7 +113,7 @@ def read_records(data: bytes | memoryview | None) -> Records:
             position = end
     except MalformedFrame:
         error_code = INVALID_RECORD
-    return Records(tuple(headers), whole, error_code)
+    return tuple.__new__(Records, (tuple(headers), whole, error_code))
 
 
 def has_valid_crc(data: bytes | memoryview, position: int, header: BatchHeader) -> bool:

@@ -161,13 +161,13 @@ def test_requests_are_counted_and_timed_by_kind(gateway: MetricsGateway) -> None
     figures = RequestFigures(gateway, lambda: now[0])
     fetch = FetchRequest(11, 2, 500, 1, (), 1 << 20)
     for correlation_id, request in enumerate((ApiVersionsRequest(3), fetch)):
-        figures.asked(ClientRequest(1, correlation_id, "c", "PLAINTEXT", request))
+        figures.asked((ClientRequest(1, correlation_id, "c", "PLAINTEXT", request),))
         now[0] += 0.25
-        figures.answered(1, correlation_id)
-        figures.answered(1, correlation_id)
-    figures.asked(ClientRequest(1, 9, "c", "PLAINTEXT", fetch))
+        figures.answered(1, (correlation_id,))
+        figures.answered(1, (correlation_id,))
+    figures.asked((ClientRequest(1, 9, "c", "PLAINTEXT", fetch),))
     figures.closed(1)
-    figures.answered(1, 9)
+    figures.answered(1, (9,))
     found = scraped(gateway)
     assert {name: value for name, value in found.items() if "requests_total" in name} == {
         'kafka_network_requestmetrics_requests_total{request="ApiVersions",version="3"}': 1,
