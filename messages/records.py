@@ -22,6 +22,8 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTION_BIT = 0x10
 CONTROL_BIT = 0x20
+LOG_OVERHEAD = 12
+"""Bytes of a batch before those that its `length` counts."""
 
 
 class BatchHeader(NamedTuple):
@@ -48,7 +50,7 @@ class BatchHeader(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of the whole batch: `length` counts what follows it."""
-        return self.length + 12
+        return self.length + LOG_OVERHEAD
 
     @property
     def last_offset(self) -> int:

@@ -33,7 +33,7 @@ from actors.core.broker.partition import (
     stop_verdict,
     troubles,
 )
-from actors.core.broker.produce import acks_verdict, epoch_verdict, produce_verdict
+from actors.core.broker.produce import TAKEN, acks_verdict, epoch_verdict, produce_verdict
 from actors.core.broker.state_changes import changed_isr, changing_isr
 from actors.runtime import Answerer
 from actors.storage.log_directories import deleted_path
@@ -294,8 +294,13 @@ class PartitionActor(Answerer):
     def receiveMsg_AppendBatches(self, message: AppendBatches, sender: ActorAddress) -> None:
         """Append, and answer now or when it is committed."""
         done, taken, leader = [], [], self._leader
+        refusals: dict[int, int] = {}
+        """By acks."""
         for batch in message.batches:
-            refused = self._refused(batch)
+            error_code = refusals.get(batch.acks)
+            if error_code is None:
+                error_code = refusals[batch.acks] = self._acks_refused(batch.acks)
+            refused = self._refused(batch, error_code)
             if refused is None:
                 taken.append(batch)
             else:
@@ -306,18 +311,20 @@ class PartitionActor(Answerer):
         if done:
             self.send(sender, BatchesAppended(tuple(done)))
 
-    def _refused(self, batch: AppendBatch) -> ProducedPartition | None:
-        """Why a batch is not appended; None where it is."""
-        part, leader = batch.part, self._leader
-        if leader is None:
-            return ProducedPartition(part.partition, NOT_LEADER_OR_FOLLOWER)
-        error_code = acks_verdict(batch.acks) or leader.may_append(batch.acks)
+    def _acks_refused(self, acks: int) -> int:
+        """NONE, or why nothing is appended for whom wants so many acknowledgements."""
+        leader = self._leader
+        return NOT_LEADER_OR_FOLLOWER if leader is None else acks_verdict(acks) or leader.may_append(acks)
+
+    def _refused(self, batch: AppendBatch, error_code: int) -> ProducedPartition | None:
+        """Why a batch is not appended, `error_code` if that is known already; None where it is."""
+        part = batch.part
         if error_code != NONE:
             return ProducedPartition(part.partition, error_code)
         any_time = self._settings.timestamp_difference_max_ms == ANY_TIME
         now_ms = 0 if any_time else self.port("time").wall_ms()
         refusal = produce_verdict(part.records, batch.version, self._settings, now_ms)
-        if refusal.error_code != NONE:
+        if refusal is not TAKEN:
             return ProducedPartition(part.partition, refusal.error_code, error_message=refusal.message)
         if self._settings.compacted and (bare := self.port("logs").without_key(part.records.body)):
             text = "Compacted topic cannot accept message without key"
@@ -349,7 +356,7 @@ class PartitionActor(Answerer):
                 waiting = (sender, batch.request, batch.place, result)
                 leader.wait(waiting, last + 1, self.now + batch.timeout)
             else:
-                done.append(BatchAppended(batch.request, batch.place, result))
+                done.append(tuple.__new__(BatchAppended, (batch.request, batch.place, result)))
         return done
 
     # ------------------------------------------------------------------------------------------------ readers

@@ -179,13 +179,17 @@ class PartitionRequestsActor(Dispatcher):
 
     def _produce(self, forwarded: Forwarded, request: ProduceRequest) -> None:
         """Hand each batch to its partition. Internal topics are the brokers' own, and an admin's (rule 5)."""
-        timeout = request.timeout_ms / 1000
+        timeout, acks, version, batches = request.timeout_ms / 1000, request.acks, request.version, self._batches
         barred = () if forwarded.request.client_id == ADMIN_CLIENT else INTERNAL_TOPICS
 
         def append(actor: ActorAddress, number: int, index: int) -> None:
             part = request.partitions[index]
-            batch = AppendBatch(number, index, part, request.acks, request.version, timeout)
-            self._batches.setdefault(part.partition, (actor, []))[1].append(batch)
+            batch = tuple.__new__(AppendBatch, (number, index, part, acks, version, timeout))
+            of_partition = batches.get(part.partition)
+            if of_partition is None:
+                batches[part.partition] = actor, [batch]
+            else:
+                of_partition[1].append(batch)
 
         self._divide(forwarded, [part.partition for part in request.partitions], append, barred)
 
@@ -248,7 +252,8 @@ class PartitionRequestsActor(Dispatcher):
                 give(actor, number, index)
             else:
                 unhosted.append((index, partition))
-        self._refuse(number, pending, unhosted)
+        if unhosted or not pending.outstanding:
+            self._refuse(number, pending, unhosted)
 
     def _refuse(self, number: int, pending: _Pending, unhosted: Sequence[tuple[int, TopicPartition]]) -> None:
         """Refuse those whose disk failed, and ask where the others are (rule 2)."""
@@ -294,6 +299,7 @@ class PartitionRequestsActor(Dispatcher):
             pending = self._noted(number, index, result)
             if pending is not None:
                 done.append(pending)
+        self._count_produced(done)
         for client, of_client in groupby(done, lambda pending: pending.forwarded.client):
             responses = [response for pending in of_client if (response := self._response(pending)) is not None]
             if responses:
@@ -330,18 +336,23 @@ class PartitionRequestsActor(Dispatcher):
 
     def _complete(self, pending: _Pending) -> None:
         """All have answered: so does the request."""
+        if isinstance(pending.forwarded.request.request, ProduceRequest):
+            self._count_produced((pending,))
         response = self._response(pending)
         if response is not None:
             self.send(pending.forwarded.client, response)
+
+    def _count_produced(self, answered: Sequence[_Pending]) -> None:
+        """Count what became of produces."""
+        parts = [part for pending in answered for part in pending.forwarded.request.request.partitions]
+        self._figures.produced(zip(parts, [result for pending in answered for result in pending.results], strict=True))
+        self._tell_figures_later()
 
     def _response(self, pending: _Pending) -> ClientResponse | None:
         """The answer to a request; None where its connection is closed instead (rule 4)."""
         asked = pending.forwarded.request
         request, results = asked.request, tuple(pending.results)
         response: Message | None = None
-        if isinstance(request, ProduceRequest):
-            self._figures.produced(request, results)
-            self._tell_figures_later()
         if not isinstance(request, ProduceRequest) or request.acks != 0:
             response = _RESPONSES[type(request)](results)
         elif (failed := next((result for result in results if result.error_code != NONE), None)) is not None:

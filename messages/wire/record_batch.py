@@ -17,6 +17,7 @@ from messages.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE
 from messages.records import (
     EMPTY,
     LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     BatchHeader,
@@ -33,8 +34,6 @@ STAMP = struct.Struct(">qii")
 """What lies before the magic byte: base offset, length, leader epoch."""
 MAGIC = 2
 CRC_FROM = 21
-LOG_OVERHEAD = 12
-"""Bytes before those that `length` counts."""
 
 _CRC_AT = 17
 

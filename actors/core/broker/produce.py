@@ -18,7 +18,15 @@ from messages.errors import (
     UNSUPPORTED_COMPRESSION_TYPE,
 )
 from messages.partition import LogSettings
-from messages.records import LOG_APPEND_TIME_BIT, NO_PRODUCER_ID, NO_TIMESTAMP, Records
+from messages.records import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    Records,
+)
 
 ZSTD = 4
 ZSTD_SINCE = 7
@@ -49,30 +57,29 @@ def produce_verdict(records: Records, version: int, settings: LogSettings, now_m
     if len(records.batches) != 1:
         return Refusal(INVALID_RECORD, "Produce requests hold exactly one record batch per partition")
     [header] = records.batches
-    if header.codec == ZSTD and version < ZSTD_SINCE:
+    base_offset, length, _, _, _, attributes, delta, first, newest, producer, _, sequence, count = header
+    if attributes & CODEC_MASK == ZSTD and version < ZSTD_SINCE:
         return Refusal(UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs version {ZSTD_SINCE} of Produce")
-    if header.base_offset != 0:
-        return Refusal(INVALID_RECORD, f"The base offset is {header.base_offset}, it should be 0")
-    size = header.size
+    if base_offset != 0:
+        return Refusal(INVALID_RECORD, f"The base offset is {base_offset}, it should be 0")
+    size = length + LOG_OVERHEAD
     if size > settings.max_message_bytes:
         return Refusal(MESSAGE_TOO_LARGE, f"The batch has {size} bytes, the topic takes {settings.max_message_bytes}")
     if size > settings.segment_bytes:
         return Refusal(RECORD_LIST_TOO_LARGE, f"The batch has {size} bytes, a segment {settings.segment_bytes}")
     if records.error_code != NONE:
         return Refusal(records.error_code, "The checksum does not fit the batch")
-    if header.is_control:
+    if attributes & CONTROL_BIT:
         return Refusal(INVALID_RECORD, "Control batches are not for producers")
-    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        return Refusal(
-            INVALID_RECORD, f"{header.record_count} records, but the last offset delta is {header.last_offset_delta}"
-        )
-    if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
+    if count <= 0 or count != delta + 1:
+        return Refusal(INVALID_RECORD, f"{count} records, but the last offset delta is {delta}")
+    if producer != NO_PRODUCER_ID and sequence < 0:
         return Refusal(INVALID_RECORD, "A producer id without a sequence number")
-    if header.attributes & LOG_APPEND_TIME_BIT:
+    if attributes & LOG_APPEND_TIME_BIT:
         return Refusal(INVALID_TIMESTAMP, "Producers do not set the time of the append")
     limit = settings.timestamp_difference_max_ms
-    timed = not settings.append_time and header.max_timestamp != NO_TIMESTAMP
-    if timed and max(abs(now_ms - header.max_timestamp), abs(now_ms - header.first_timestamp)) > limit:
+    timed = not settings.append_time and newest != NO_TIMESTAMP
+    if timed and max(abs(now_ms - newest), abs(now_ms - first)) > limit:
         return Refusal(INVALID_TIMESTAMP, f"A record's time is more than {limit} ms from now")
     return TAKEN
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from messages.data_requests import CONSUMER, FetchedPartition, FetchRequest, ProducedPartition, ProduceRequest
+from messages.data_requests import CONSUMER, FetchedPartition, FetchRequest, ProducedPartition, ProducePartition
 from messages.errors import (
     CORRUPT_MESSAGE,
     KAFKA_STORAGE_ERROR,
@@ -70,20 +70,29 @@ class TopicFigures:
         counts, place = self._counts, (figure, topic)
         counts[place] = counts.get(place, 0) + by
 
-    def produced(self, request: ProduceRequest, results: Iterable[ProducedPartition]) -> None:
-        """A produce is answered."""
-        for part, result in zip(request.partitions, results, strict=True):
+    def produced(self, answered: Iterable[tuple[ProducePartition, ProducedPartition]]) -> None:
+        """What became of partitions of produces that are answered."""
+        taken: dict[str, list[int]] = {}
+        for part, result in answered:
             topic, code = part.partition.topic, result.error_code
-            if code == UNKNOWN_TOPIC_OR_PARTITION:
-                continue
-            self.count(PRODUCES, topic)
             if code == NONE:
-                self.count(BYTES_IN, topic, part.records.body.size)
-                self.count(MESSAGES_IN, topic, sum([header.record_count for header in part.records.batches]))
-            elif code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
-                self.count(BYTES_REJECTED, topic, part.records.body.size)
-            elif code not in FORESEEN:
-                self.count(FAILED_PRODUCES, topic)
+                sums = taken.get(topic)
+                if sums is None:
+                    sums = taken[topic] = [0, 0, 0]
+                sums[0] += 1
+                sums[1] += part.records.body.size
+                for header in part.records.batches:
+                    sums[2] += header.record_count
+            elif code != UNKNOWN_TOPIC_OR_PARTITION:
+                self.count(PRODUCES, topic)
+                if code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
+                    self.count(BYTES_REJECTED, topic, part.records.body.size)
+                elif code not in FORESEEN:
+                    self.count(FAILED_PRODUCES, topic)
+        for topic, (produces, size, records) in taken.items():
+            self.count(PRODUCES, topic, produces)
+            self.count(BYTES_IN, topic, size)
+            self.count(MESSAGES_IN, topic, records)
 
     def fetched(self, request: FetchRequest, results: Iterable[FetchedPartition]) -> None:
         """A fetch is answered."""

@@ -21,9 +21,9 @@ from typing import NamedTuple
 from actors.storage.log.handles import Handles
 from actors.storage.log.index import OffsetIndex, TimeIndex
 from actors.storage.log.region import FileRegion, Uncut
-from messages.records import NO_TIMESTAMP, BatchHeader
+from messages.records import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from messages.wire import WireError
-from messages.wire.record_batch import HEADER, LOG_OVERHEAD, has_valid_crc, read_header
+from messages.wire.record_batch import HEADER, has_valid_crc, read_header
 
 RECENT = 512
 """Batches at the end whose positions are remembered: consumers and followers mostly read there."""

@@ -6,7 +6,7 @@ import pytest
 
 from actors.core.broker.topic_figures import OF_LEADERS, PREFIX, TopicFigures, metric, outdated
 from messages.cluster import TopicPartition
-from messages.data_requests import FetchedPartition, FetchRequest, ProducedPartition, ProducePartition, ProduceRequest
+from messages.data_requests import FetchedPartition, FetchRequest, ProducedPartition, ProducePartition
 from messages.errors import (
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
@@ -41,8 +41,8 @@ def told(figures: TopicFigures) -> dict[tuple[str, str], int]:
 )
 def test_a_produce_counts_for_its_topic_and_for_all(code: int, figures: dict[str, int]) -> None:
     counted = TopicFigures()
-    request = ProduceRequest(8, None, 1, 1000, (ProducePartition(T0, read_records(DATA)),))
-    counted.produced(request, (ProducedPartition(T0, code),))
+    part = ProducePartition(T0, read_records(DATA))
+    counted.produced([(part, ProducedPartition(T0, code))])
     expected = {"totalproducerequests": 1, **figures}
     assert told(counted) == {(figure, topic): by for figure, by in expected.items() for topic in ("t", "")}
     assert told(counted) == {}, "what was told is not told again"
@@ -61,8 +61,8 @@ def test_bytes_go_out_to_consumers_by_topic_and_to_followers_of_all(replica: int
 
 def test_a_topic_that_is_nowhere_has_no_figures() -> None:
     counted = TopicFigures()
-    request = ProduceRequest(8, None, 1, 1000, (ProducePartition(T0, read_records(DATA)),))
-    counted.produced(request, (ProducedPartition(T0, UNKNOWN_TOPIC_OR_PARTITION),))
+    part = ProducePartition(T0, read_records(DATA))
+    counted.produced([(part, ProducedPartition(T0, UNKNOWN_TOPIC_OR_PARTITION))])
     counted.fetched(FetchRequest(11, -1, 500, 1, ()), (FetchedPartition(T0, UNKNOWN_TOPIC_OR_PARTITION),))
     assert not counted
 
