@@ -15,16 +15,19 @@ from spark.questions import comparison, controller, failovers, traffic
 class Facts:
     """The records of a folder (columns: spark.columns), and what stands beside them. `close` frees what is kept."""
 
-    def __init__(self, records: DataFrame, told: Told, before: Facts | None = None) -> None:
+    def __init__(self, records: DataFrame, told: Told, before: Facts | None = None, few: bool = False) -> None:
         self.records = records
         self.before = before
         """Of another folder, which is compared."""
         self.told = told
         self.delivered = records.where(records.kind.isin(*DELIVERIES))
         self.events = tuple(dict.fromkeys(event for run in told.runs for event in run.events))
+        self._few = few
         self._kept: list[DataFrame] = []
 
     def _keep(self, frame: DataFrame) -> DataFrame:
+        if self._few:  # as rows: columns would take a compiler, and that more than all these rows
+            return frame.localCheckpoint(eager=False)
         self._kept.append(frame.persist())
         return frame
 

@@ -21,7 +21,11 @@ LOCAL_MASTER = "local["
 """So begin masters whose workers are this machine's, in the driver's own process."""
 SUBMITTED = "spark-submit's"
 """The master that spark-submit was given, where that has started us."""
-_JAVA = "-Xms640m -Xmn320m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto -Xlog:disable"
+_JAVA = (
+    "-Xms640m -Xmn480m -XX:MetaspaceSize=256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    " -XX:-UsePerfData -Xshare:auto -Xlog:disable"
+)
+"""Room for a small summary, and for its classes, without more than one or two collections of garbage."""
 SMALL_BYTES = 1 << 20
 """Some 20,000 records; 100,000 of those that are much alike."""
 _LOOKED_UP = ("PythonUtils", "functions")

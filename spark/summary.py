@@ -154,14 +154,15 @@ def summarise(
     master: str = MASTER,
     partial: bool = False,
     against: str | Path | None = None,
+    stop: bool = True,
 ) -> Summary:
     """The summary of all traces below `path`, or of what `spark.pack` made of them.
 
-    Without a session, one is started at `master`, and stopped. `say` is told what is being done. Asked are the
-    questions of `only`, always "runs", and "compared" where there is another folder, `against` which to compare. On
-    this machine traces are packed first, while Spark starts; a cluster's workers read them where they lie. Raises
-    NotATrace where there is no such folder, Incomplete where something below one cannot be read, unless the answer may
-    be `partial`.
+    Without a session, one is started at `master`; `stop` it, unless that is for who ends this process (`spark.apart`).
+    `say` is told what is being done. Asked are the questions of `only`, always "runs", and "compared" where there is
+    another folder, `against` which to compare. On this machine traces are packed first, while Spark starts; a cluster's
+    workers read them where they lie. Raises NotATrace where there is no such folder, Incomplete where something below
+    one cannot be read, unless the answer may be `partial`.
     """
     folders = [Path(each) for each in (path, against) if each is not None]
     here = master.startswith(LOCAL_MASTER)
@@ -183,7 +184,7 @@ def summarise(
             asked = [packings[folder].target if folder in packings else folder for folder in folders]
             return ask(opened, asked[0], say, only, partial, *asked[1:])
         finally:
-            if session is None:
+            if session is None and stop:
                 opened.stop()
 
 
@@ -194,10 +195,12 @@ def summarise_logs(
     only: Collection[str] = LOGGED,
     master: str = MASTER,
     zone: str = "UTC",
+    stop: bool = True,
 ) -> Summary:
     """The summary of what the logs of Apache's brokers below `path` tell (`spark.logs`); `zone` is that of their times.
 
-    Asked are those questions of `only` that logs can answer. Raises NotATrace where there is no such folder.
+    Asked are those questions of `only` that logs can answer. For `stop`, see `summarise`. Raises NotATrace where there
+    is no such folder.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -208,7 +211,7 @@ def summarise_logs(
         fit(opened, sum(file.stat().st_size for file in folder.rglob("*.log*")) // BYTES_OF_LOG)
         return _summary(LogFacts(read(opened, folder, zone)), say, set(LOGGED).intersection(only), partial=True)
     finally:
-        if session is None:
+        if session is None and stop:
             opened.stop()
 
 
@@ -234,7 +237,7 @@ def _facts(session: SparkSession, folder: Path, partial: bool, before: Facts | N
         few = fit(session, sum(file.stat().st_size for file in folder.glob("*.parquet")))
         reader = session.read.schema(SCHEMA).options(pathGlobFilter="*.parquet", ignoreCorruptFiles=partial)
         records = reader.parquet(str(folder))
-        return Facts(records.coalesce(1) if few else records, beside, before)
+        return Facts(records.coalesce(1) if few else records, beside, before, few)
     found = find_runs(folder)
     beside = tell(found)
     _demand(beside, partial)

@@ -25,7 +25,7 @@ from spark.apart import Ended, apart
 from spark.follow import follow as followed
 from spark.headline import headline
 from spark.logs import LOGGED
-from spark.session import MASTER, SUBMITTED, SparkUnavailable, default_master
+from spark.session import LOCAL_MASTER, MASTER, SUBMITTED, SparkUnavailable, default_master
 from spark.shown import heads, rows
 from spark.summary import BRIEF, COMPARED, QUESTIONS, Incomplete, Summary, summarise, summarise_logs
 
@@ -108,7 +108,9 @@ def command(
             reading = partial(summarise_logs, zone=_known(zone))
         else:
             reading = partial(summarise, partial=in_part, against=against)
-        summary = apart(partial(reading, directory, say=_say, only=asked, master=master))
+        summary = apart(
+            partial(reading, directory, say=_say, only=asked, master=master, stop=not master.startswith(LOCAL_MASTER))
+        )
     except Incomplete as error:
         raise Failed(
             f"not everything below {directory} can be read (--partial answers from the rest):\n{error}"

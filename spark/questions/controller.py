@@ -36,29 +36,30 @@ def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
     """The events that came, by node and type: count, and of those that were handled to their end: handled, seconds,
     p50_ms, p99_ms, longest_ms, queue_p99_ms (waited for events before it), zookeeper (requests); null where no figures
     were recorded. `types` are the events that the traces' headers name."""
-    asked = (f.col("type") == "Forwarded") & (f.col("request") == "ControlledShutdownRequest")
+    asked = (f.col("type") == "Forwarded") & (f.col("request") == f"{CONTROLLED_SHUTDOWN}Request")
     type_ = f.when(asked, CONTROLLED_SHUTDOWN).otherwise(f.col("type"))
-    chosen = delivered.where(f.col("actor") == CONTROLLER).withColumn("type", type_)
-    came = chosen.where(f.col("type").isin(*types, CONTROLLED_SHUTDOWN))
-    counted = came.groupBy("node", "type").agg(f.count("*").alias("count"))
     # An event that comes by a timer is no message of its own: its figures tell of it.
-    figures = _figures(delivered).where(f.col("type").isin(*types, CONTROLLED_SHUTDOWN))
-    joined = counted.join(figures, ["node", "type"], "full")
-    return joined.withColumn("count", f.coalesce("count", "handled")).orderBy("node", "type")
-
-
-def _figures(delivered: DataFrame) -> DataFrame:
-    over = delivered.where(f.col("event_ms").isNotNull())
-    type_ = f.when(f.col("subject") == f"{CONTROLLED_SHUTDOWN}Request", CONTROLLED_SHUTDOWN).otherwise(f.col("subject"))
-    return over.groupBy("node", type_.alias("type")).agg(
-        f.count("*").alias("handled"),
-        (f.sum("event_ms") / 1000).alias("seconds"),
-        percentile("event_ms", 0.5).alias("p50_ms"),
-        percentile("event_ms", 0.99).alias("p99_ms"),
-        f.max("event_ms").alias("longest_ms"),
-        percentile("event_queue_ms", 0.99).alias("queue_p99_ms"),
-        f.sum("items").alias("zookeeper"),
+    over = f.col("event_ms").isNotNull()
+    of = f.when(f.col("subject") == f"{CONTROLLED_SHUTDOWN}Request", CONTROLLED_SHUTDOWN).otherwise(f.col("subject"))
+    told = delivered.where(over | (f.col("actor") == CONTROLLER)).withColumn("type", f.when(over, of).otherwise(type_))
+    grouped = (
+        told.where(f.col("type").isin(*types, CONTROLLED_SHUTDOWN))
+        .groupBy("node", "type")
+        .agg(
+            f.count_if(~over).alias("came"),
+            f.count("event_ms").alias("handled"),
+            (f.sum("event_ms") / 1000).alias("seconds"),
+            percentile("event_ms", 0.5).alias("p50_ms"),
+            percentile("event_ms", 0.99).alias("p99_ms"),
+            f.max("event_ms").alias("longest_ms"),
+            percentile("event_queue_ms", 0.99).alias("queue_p99_ms"),
+            f.sum(f.when(over, f.col("items"))).alias("zookeeper"),
+        )
     )
+    came, handled = f.nullif("came", f.lit(0)), f.nullif("handled", f.lit(0))
+    figures = ("seconds", "p50_ms", "p99_ms", "longest_ms", "queue_p99_ms", "zookeeper")
+    counts = (f.coalesce(came, handled).alias("count"), handled.alias("handled"))
+    return grouped.select("node", "type", *counts, *figures).orderBy("node", "type")
 
 
 def handled(delivered: DataFrame) -> DataFrame:

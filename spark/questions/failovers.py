@@ -103,7 +103,7 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
         f.percentile(without, f.lit(0.99)).alias("p99_s"),
         f.sum(without).alias("partition_seconds"),
     )
-    joined = deaths.join(sums, ["broker", "seen_at"], "left")
+    joined = deaths.join(f.broadcast(sums), ["broker", "seen_at"], "left")  # one row per death at most
     told = joined.fillna(0, ["partitions", "left"]).select(
         "broker",
         "died_at",
