@@ -32,7 +32,7 @@ def _gone(row: SimpleNamespace, died_at: str) -> str:
     if row.partitions:
         said += f" {_partitions(row.partitions)} lost their leader"
         said += "" if row.led_again_s is None else f"; the last had one again after {row.led_again_s:.3f} s"
-        said += f"; {row.left} still had none at the end." if row.left else "."
+        said += f"; {row.still_leaderless} still had none at the end." if row.still_leaderless else "."
     return said
 
 

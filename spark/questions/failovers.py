@@ -92,26 +92,26 @@ def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
 def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
     """One row per death, in order of time: broker, died_at, ending (how its last run did; null: not in these traces, or
     it goes on), seen_s (after its death), seen_by, after, was_controller, partitions (how many it led), led_again_s
-    (the last of them, after the death), left (of those without a leader to the end), p50_s and p99_s (without a
+    (the last of them, after the death), still_leaderless (of those, when the traces end), p50_s and p99_s (without a
     leader), partition_seconds (in total)."""
     without = f.col("led_at") - f.col("died_at")
     sums = outages.groupBy("broker", "seen_at").agg(
         f.count("*").alias("partitions"),
-        f.count_if(f.col("led_at").isNull()).alias("left"),
+        f.count_if(f.col("led_at").isNull()).alias("still_leaderless"),
         f.max("led_at").alias("last_led_at"),
         f.percentile(without, f.lit(0.5)).alias("p50_s"),
         f.percentile(without, f.lit(0.99)).alias("p99_s"),
         f.sum(without).alias("partition_seconds"),
     )
     joined = deaths.join(f.broadcast(sums), ["broker", "seen_at"], "left")  # one row per death at most
-    told = joined.fillna(0, ["partitions", "left"]).select(
+    told = joined.fillna(0, ["partitions", "still_leaderless"]).select(
         "broker",
         "died_at",
         "ending",
         (f.col("seen_at") - f.col("died_at")).alias("seen_s"),
         *("seen_by", "after", "was_controller", "partitions"),
         (f.col("last_led_at") - f.col("died_at")).alias("led_again_s"),
-        *("left", "p50_s", "p99_s", "partition_seconds"),
+        *("still_leaderless", "p50_s", "p99_s", "partition_seconds"),
     )
     return told.orderBy(f.col("died_at") + f.col("seen_s"), "broker")
 
@@ -125,7 +125,7 @@ def leadership(changes: DataFrame) -> DataFrame:
 
 def unavailability(outages: DataFrame) -> DataFrame:
     """The partitions that had no leader, those longest without first: topic, partition, windows, seconds (in total),
-    longest_s, left (without one to the end)."""
+    longest_s, still_leaderless (without one when the traces end)."""
     without = f.col("led_at") - f.col("died_at")
     return (
         outages.groupBy("topic", "partition")
@@ -133,7 +133,7 @@ def unavailability(outages: DataFrame) -> DataFrame:
             f.count("*").alias("windows"),
             f.coalesce(f.sum(without), f.lit(0.0)).alias("seconds"),
             f.coalesce(f.max(without), f.lit(0.0)).alias("longest_s"),
-            f.max(f.col("led_at").isNull()).alias("left"),
+            f.max(f.col("led_at").isNull()).alias("still_leaderless"),
         )
-        .orderBy(f.desc("left"), f.desc("seconds"), "topic", "partition")
+        .orderBy(f.desc("still_leaderless"), f.desc("seconds"), "topic", "partition")
     )

@@ -92,8 +92,15 @@ def test_a_failover(summary: Summary) -> None:
     """Broker 2 was killed, says nothing of it, and counts as gone when it was missed, at 10 seconds."""
     [gone] = summary["episodes"]
     assert (gone.broker, gone.seen_by, gone.after, gone.ending, gone.seen_s) == (2, 1, "BrokerChange", None, 0)
-    assert (gone.partitions, gone.left, round(gone.led_again_s, 3), gone.was_controller) == (2, 1, 2.0, False)
-    assert [(row.topic, row.partition, round(row.seconds, 3), row.left) for row in summary["unavailable"]] == [
+    assert (gone.partitions, gone.still_leaderless, round(gone.led_again_s, 3), gone.was_controller) == (
+        2,
+        1,
+        2.0,
+        False,
+    )
+    assert [
+        (row.topic, row.partition, round(row.seconds, 3), row.still_leaderless) for row in summary["unavailable"]
+    ] == [
         ("t", 1, 0, True),
         ("t", 0, 2, False),
     ]

@@ -32,7 +32,7 @@ def _summary(partitions: int) -> Summary:
         "was_controller",
         "partitions",
         "led_again_s",
-        "left",
+        "still_leaderless",
     )
     led = ("at", "topic", "partition", "before", "leader", "leader_epoch", "node", "controller_epoch")
     moved = ("topic", "partition", "began_at", "adding", "removing", "ended_at", "seconds", "epochs")
@@ -49,7 +49,7 @@ def _summary(partitions: int) -> Summary:
             ),
         ),
         "unavailable": Answer(
-            ("topic", "partition", "windows", "seconds", "longest_s", "left"),
+            ("topic", "partition", "windows", "seconds", "longest_s", "still_leaderless"),
             tuple(("<b>t", n, 1, 6.25, 6.25, False) for n in range(partitions)),
         ),
         "handled": Answer(("at", "node", "event", "ms", "queue_ms"), ((at + 15, 0, "BrokerChange", 31.0, 0.5),)),

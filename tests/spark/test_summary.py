@@ -143,7 +143,7 @@ def test_the_failover_is_explained(summary: Summary, folder: Path) -> None:
     # node 0 reads the brokers in its 21st delivery, and tells of t-0's new leader in its 22nd
     assert (first.broker, first.seen_by, first.after, first.was_controller) == (2, 0, "BrokerChange", False)
     assert (round(first.died_at - begin[0]), first.seen_s) == (21, 0)
-    assert (first.partitions, first.left, first.ending) == (1, 0, None)
+    assert (first.partitions, first.still_leaderless, first.ending) == (1, 0, None)
     assert round(first.led_again_s) == 1 == round(first.partition_seconds) == round(first.p99_s)
     # node 1 reads them in its 5th, and tells of t-1's new leader in its 7th
     assert (second.broker, second.seen_by, second.after, second.was_controller) == (0, 1, "Elected", True)
@@ -155,9 +155,9 @@ def test_the_failover_is_explained(summary: Summary, folder: Path) -> None:
 
 def test_partitions_without_a_leader(summary: Summary) -> None:
     first, second = summary["unavailable"]
-    assert (first.topic, first.partition, first.windows, first.left) == ("t", 1, 1, False)
+    assert (first.topic, first.partition, first.windows, first.still_leaderless) == ("t", 1, 1, False)
     assert first.seconds == first.longest_s == summary["episodes"][1].partition_seconds
-    assert (second.topic, second.partition, round(second.seconds), second.left) == ("t", 0, 1, False)
+    assert (second.topic, second.partition, round(second.seconds), second.still_leaderless) == ("t", 0, 1, False)
 
 
 def test_the_source_gives_what_is_packed(session: SparkSession, folder: Path, tmp_path: Path) -> None:
