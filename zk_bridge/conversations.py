@@ -96,7 +96,9 @@ def batches(ops: Iterable[Sequence[WriteOp]], most_ops: int = WRITE_OPS) -> Iter
     batch: list[Sequence[WriteOp]] = []
     count = size = 0
     for group in ops:
-        weight = sum(len(op.path) + len(op.data or b"") + _OP_BYTES for op in group)
+        weight = 0
+        for op in group:
+            weight += len(op.path) + len(op.data or b"") + _OP_BYTES
         if batch and (count + len(group) > most_ops or size + weight > WRITE_BYTES):
             yield batch
             batch, count, size = [], 0, 0

@@ -116,17 +116,19 @@ class RequestBatch:
         is_new: bool,
     ) -> None:
         """Tell these brokers who leads the partition, and all brokers' metadata caches with them."""
-        state = self._state(partition, leadership, assignment, is_new)
+        state, told = self._state(partition, leadership, assignment, is_new), self._leader_and_isr
         for broker_id in broker_ids:
             if broker_id < 0:
                 continue
-            states = self._leader_and_isr.setdefault(broker_id, {})
-            sticky = states.get(partition)
-            if sticky is not None and sticky.is_new and not is_new:
-                states[partition] = self._state(partition, leadership, assignment, True)
-            else:
-                states[partition] = state
-        self._tell_all()
+            states = told.get(broker_id)
+            if states is None:
+                states = told[broker_id] = {}
+            last = states.setdefault(partition, state)
+            if last is not state:
+                sticks = last.is_new and not is_new
+                states[partition] = self._state(partition, leadership, assignment, True) if sticks else state
+        if not self._metadata_to_all:
+            self._tell_all()
         self._metadata_partitions[partition] = None
 
     def add_roles(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
@@ -165,8 +167,8 @@ class RequestBatch:
         self._metadata_partitions.update(dict.fromkeys(partitions))
 
     def add_stop_replicas(self, broker_id: int, partitions: Iterable[TopicPartition], delete: bool) -> None:
-        """Tell the broker to stop its replicas, and to delete them if so."""
-        if broker_id < 0:
+        """Tell the broker to stop its replicas, and to delete them if so; who is dead is told nothing."""
+        if broker_id not in self._context.brokers:
             return
         states = self._stop_replica.setdefault(broker_id, {})
         queued, leaderships = self._context.queued, self._context.leadership

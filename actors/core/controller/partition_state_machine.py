@@ -199,21 +199,27 @@ def _choose(
     if strategy is elections.offline and not allow_unclean:
         unclean = yield from _unclean_allowed(context, states, failures)
     choices: dict[TopicPartition, Choice] = {}
+    known: dict[tuple[object, ...], Choice | None] = {}
+    """By what alone tells partitions apart as long as no directory has failed: many have the same replicas and ISR."""
     for partition, state in states.items():
         if partition in failures:
             continue
         assignment = context.assignments[partition]
-        choice = strategy(
-            Candidates(
-                assignment.replicas,
-                state.isr,
-                context.online_for(partition),
-                context.reachable_for(partition),
-                context.shutting_down,
-                target_replicas(assignment) if assignment.removing else assignment.replicas,
-                allow_unclean or unclean.get(partition.topic, False),
+        may_be_unclean = allow_unclean or unclean.get(partition.topic, False)
+        key = assignment.replicas, assignment.removing, state.isr, may_be_unclean
+        if context.offline_dirs or key not in known:
+            known[key] = strategy(
+                Candidates(
+                    assignment.replicas,
+                    state.isr,
+                    context.online_for(partition),
+                    context.reachable_for(partition),
+                    context.shutting_down,
+                    target_replicas(assignment) if assignment.removing else assignment.replicas,
+                    may_be_unclean,
+                )
             )
-        )
+        choice = known[key]
         if choice is None:
             name = elections.NAMES[strategy]
             failures[partition] = f"Failed to elect leader for partition {partition} under strategy {name}"

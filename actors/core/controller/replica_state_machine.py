@@ -171,12 +171,16 @@ def go_offline(step: Step) -> Flow[None]:
     step.batch.add_stop_replicas(broker_id, step.partitions, delete=False)
     led = [tp for tp in step.partitions if tp in context.leadership]
     removed = yield from _remove_from_isr(step, led)
+    others: dict[tuple[int, ...], list[int]] = {}
+    """Of replicas, those that stay: many partitions have the same."""
     for partition, leadership in removed:
         if not context.is_dying(partition):
             assignment = context.assignments[partition]
-            others = tuple(r for r in assignment.replicas if r != broker_id)
-            step.batch.add_leader_and_isr(others, partition, leadership, assignment, is_new=False)
-        step.states[partition] = ReplicaState.OFFLINE
+            replicas = assignment.replicas
+            if replicas not in others:
+                others[replicas] = [r for r in replicas if r != broker_id]
+            step.batch.add_leader_and_isr(others[replicas], partition, leadership, assignment, is_new=False)
+    step.states.update(dict.fromkeys([partition for partition, _ in removed], ReplicaState.OFFLINE))
     if len(led) < len(step.partitions):
         unled = [tp for tp in step.partitions if tp not in context.leadership]
         step.batch.add_update_metadata(context.brokers, unled)
@@ -253,7 +257,7 @@ def _without(step: Step, partition: TopicPartition, state: LeaderIsrAndControlle
     """The leadership when the replica has left the ISR."""
     broker_id = step.broker_id
     leader = NO_LEADER if state.leader == broker_id else state.leader
-    isr = state.isr if len(state.isr) == 1 else tuple(r for r in state.isr if r != broker_id)
+    isr = state.isr if len(state.isr) == 1 else tuple([r for r in state.isr if r != broker_id])
     return Leadership(
         partition,
         leader_isr_and_epoch(leader, state.leader_epoch + 1, isr, step.context.epoch, state.zk_version),
