@@ -157,8 +157,7 @@ def _attrs_form(cls: type) -> Form:
     fields = attrs.fields(cls)
     names = tuple(field.name for field in fields)
     forms = [form(hints[name]) for name in names]
-    special = _field_plain(names, forms)
-    all_of = operator.attrgetter(*names, names[0]) if names else tuple  # with two names it is a tuple in any case
+    special, stand_in = _field_plain(names, forms), _stand_in(cls, names)
 
     def plain(value: Any, encoding: Encoding) -> Any:
         changed = {}
@@ -167,7 +166,7 @@ def _attrs_form(cls: type) -> Form:
             new = field_plain(old, encoding)
             if new is not old:
                 changed[name] = new
-        return dict(zip(names, all_of(value), strict=False)) | changed if changed else value
+        return stand_in(value, changed) if changed else value
 
     if all(each.build is None for each in forms):
         return Form(cls, plain if special else None)
@@ -192,6 +191,21 @@ def _attrs_form(cls: type) -> Form:
         return cls(**given)
 
     return Form(shadow, plain, build)
+
+
+def _stand_in(cls: type, names: tuple[str, ...]) -> Callable[[Any, dict[str, Any]], Any]:
+    """A function that makes what is encoded as a value of the class, some fields changed: a struct, keys sorted."""
+    ordered = sorted(names)
+    struct = msgspec.defstruct(cls.__name__, ordered)
+    all_of = operator.attrgetter(*ordered, ordered[0]) if names else tuple  # with two names it is a tuple in any case
+
+    def made(value: Any, changed: dict[str, Any]) -> Any:
+        stands = struct(*all_of(value)[:-1])
+        for name, field in changed.items():
+            setattr(stands, name, field)
+        return stands
+
+    return made
 
 
 def _named_tuple_form(cls: Any) -> Form:
