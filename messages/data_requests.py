@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.records import EMPTY, Body, Records
-from messages.vocabulary import Message, message
+from messages.vocabulary import Message, maker, message
 
 NO_OFFSET = -1
 LATEST = -1
@@ -47,6 +47,10 @@ class ProduceRequest:
     partitions: tuple[ProducePartition, ...]
 
 
+produce_partition, produce_request = maker(ProducePartition), maker(ProduceRequest)
+"""Make one, for where there are many."""
+
+
 @message
 class RecordError:
     """Why one record was refused, by its place in the batch."""
@@ -74,6 +78,10 @@ class ProduceResponse:
 
     partitions: tuple[ProducedPartition, ...]
     throttle_time_ms: int = 0
+
+
+produced_partition = maker(ProducedPartition)
+"""Makes one, for where there are many."""
 
 
 # ---------------------------------------------------------------------------------------------------- Fetch

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from messages.cluster import Endpoint
 from messages.conversation import Question
-from messages.vocabulary import Message, message
+from messages.vocabulary import Message, maker, message
 
 
 @message
@@ -113,6 +113,10 @@ class ClientResponse:
     correlation_id: int
     response: Message
     rest: int = 0
+
+
+client_request, client_response = maker(ClientRequest), maker(ClientResponse)
+"""Make one, for where there are many."""
 
 
 @message

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import attrs
 
+from messages.vocabulary import maker
+
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
@@ -137,10 +139,15 @@ class Body(_Bytes):
     crc: int
 
 
+_body = maker(Body)
+_set_data = vars(_Bytes)["_data"].__set__
+"""By the slot itself: this is done for every batch."""
+
+
 def body(data: bytes | memoryview | Region, crc: int) -> Body:
     """A body of these bytes, whose CRC-32C is `crc`."""
-    made = Body(len(data), crc)
-    object.__setattr__(made, "_data", data)
+    made = _body(len(data), crc)
+    _set_data(made, data)
     return made
 
 

@@ -62,6 +62,7 @@ from messages.data_requests import (
     ListedOffset,
     ProducedPartition,
     RecordError,
+    produced_partition,
 )
 from messages.errors import (
     CORRUPT_MESSAGE,
@@ -351,7 +352,7 @@ class PartitionActor(Answerer):
                 self._high_watermark = end  # and noted by the append
         done = []
         for batch, (error_code, first, last, time_ms) in zip(batches, appended, strict=True):
-            result = ProducedPartition(partition, error_code, first, time_ms, self._log_start)
+            result = produced_partition(partition, error_code, first, time_ms, self._log_start)
             if batch.acks == ACKS_ALL and error_code == NONE:
                 waiting = (sender, batch.request, batch.place, result)
                 leader.wait(waiting, last + 1, self.now + batch.timeout)

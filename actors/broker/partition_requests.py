@@ -62,6 +62,7 @@ from messages.network import (
     CloseClient,
     Rouse,
     Roused,
+    client_response,
 )
 from messages.node import StartPartitionRequests
 from messages.partition import (
@@ -359,7 +360,7 @@ class PartitionRequestsActor(Dispatcher):
             reason = f"a produce with acks=0 to {failed.partition} failed with error {failed.error_code}"
             self.send(pending.forwarded.client, CloseClient(asked.connection, reason))
             return None
-        return ClientResponse(asked.connection, asked.correlation_id, response)
+        return client_response(asked.connection, asked.correlation_id, response)
 
     def _tell_figures_later(self) -> None:
         """Rule 7."""

@@ -24,7 +24,7 @@ from actors.gateway.workbench import Workbench, letting_go
 from messages.apis import API_BY_REQUEST, APIS
 from messages.data_requests import FetchRequest, ProduceRequest
 from messages.errors import CLUSTER_AUTHORIZATION_FAILED
-from messages.network import ClientPart, ClientRequest, ClientRequests, ClientResponse
+from messages.network import ClientPart, ClientRequest, ClientRequests, ClientResponse, client_request
 from messages.node import NodeSettings
 from messages.parts import Part, joined
 from messages.vocabulary import Message
@@ -303,7 +303,7 @@ class Connection:
         for part in parts:
             self._gateway.submit(ClientPart(self.id, part))
         self._begun.append(
-            ClientRequest(self.id, header.correlation_id, header.client_id, self.listener, request, self._host)
+            client_request(self.id, header.correlation_id, header.client_id, self.listener, request, self._host)
         )
         if not self._beginning:
             self._pass_on()

@@ -27,6 +27,8 @@ from messages.data_requests import (
     ProducePartition,
     ProduceRequest,
     ProduceResponse,
+    produce_partition,
+    produce_request,
 )
 from messages.parts import MAX_ENTRIES, Part
 from messages.records import EMPTY, Region
@@ -154,9 +156,9 @@ def read_produce_of_one(version: int, data: Data, position: int) -> ProduceReque
     end = start + _ITS_RECORDS.size
     if partitions != 1 or size < 0 or end + size != len(data):
         return None
-    place = TopicPartition(TEXTS[bytes(data[position:start])], index)  # type: ignore[arg-type]
-    part = ProducePartition(place, read_records(memoryview(data)[end:]))
-    return ProduceRequest(version, None, acks, timeout, (part,))
+    place = tuple.__new__(TopicPartition, (TEXTS[bytes(data[position:start])], index))
+    part = produce_partition(place, read_records(memoryview(data)[end:]))
+    return produce_request(version, None, acks, timeout, (part,))
 
 
 def write_produced_of_one(version: int, correlation_id: int, response: ProduceResponse) -> bytes | None:
