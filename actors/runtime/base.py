@@ -404,8 +404,9 @@ class LocalBase(Kernel):
     def _ref_for(self, actor_class: type[Actor] | str, parent: ActorRef) -> ActorRef:
         """A new address under `parent`; nobody lives there yet."""
         name = actor_class.rpartition(".")[2] if isinstance(actor_class, str) else actor_class.__name__
-        ref = ActorRef(f"{name}.{self.register.created + 1}", self, None, parent, name)
-        self.register.add(ref)
+        number = self.register.created + 1
+        ref = ActorRef(f"{name}.{number}", self, None, parent, name)
+        self.register.add(ref, number)
         return ref
 
     def _bring_to_life(

@@ -30,11 +30,15 @@ class Register:
         """All, the oldest first."""
         return (ref for page in self._pages.values() for ref in page.values())
 
-    def add(self, ref: ActorRef) -> None:
-        """A new actor, and one more child of its parent."""
-        number = _number_of(ref.actorAddressString)
-        self.created = max(self.created, number)
-        self._pages.setdefault(number // PAGE, {})[number] = ref
+    def add(self, ref: ActorRef, number: int = 0) -> None:
+        """A new actor, and one more child of its parent. `number`, where it is known, is that of its text."""
+        number = number or _number_of(ref.actorAddressString)
+        if number > self.created:
+            self.created = number
+        page = self._pages.get(number // PAGE)
+        if page is None:
+            page = self._pages[number // PAGE] = {}
+        page[number] = ref
         if ref.parent is not None:
             ref.parent.children += 1
 
