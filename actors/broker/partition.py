@@ -657,10 +657,12 @@ class PartitionActor(Answerer):
 
     def _next_look(self, leader: Leader) -> float | None:
         """When it is to be reminded of its followers, if it is now that somebody has to be told so."""
-        if self._look_at is not None or not leader.needs_look(self.now):
+        if self._look_at is not None:
             return None
-        half = self._settings.lag / 2
-        self._look_at = (self.now // half + 1) * half
+        after = leader.look_after(self.now)
+        if after is not None:
+            half = self._settings.lag / 2
+            self._look_at = (after // half + 1) * half
         return self._look_at
 
     def _take_steps(self, leader: Leader) -> None:

@@ -35,7 +35,7 @@ def test_many_leaders_are_reminded_of_silent_followers_by_one_timer_some_at_a_ti
     broker.clock.advance_to(looks[0].due)
     while broker.base.run(1) == 0.0:
         queued = max(queued, broker.base.queued)
-    assert queued <= 2 * LEADERS_AT_ONCE + 2, "those reminded, and what they say"
+    assert queued <= 3 * LEADERS_AT_ONCE + 2, "those reminded, and the two things that each of them says"
     broker.base.simulate(1.5 * LAG + 0.1)
     [write] = [question for question in broker.questions if isinstance(question, UpdatePartitionStates)]
     assert len(write.states) == SLICE

@@ -170,14 +170,19 @@ class Leader:
         """When the first waiter's time is up."""
         return min(waiter.deadline for waiter in self._waiting) if self._waiting else None
 
-    def needs_look(self, now: float) -> bool:
-        """Whether time alone may change anything: somebody is behind who counts."""
+    def look_after(self, now: float) -> float | None:
+        """After which moment time alone may change something, as somebody is behind who counts; None: it will not.
+
+        Who counts was caught up when this leadership began, or later: until it is as old as the lag nothing changes.
+        """
         if self._followers is None:
-            return self._is_followed
-        return any(
-            follower.end != self.log_end and (replica in self.isr or now - follower.caught_up_at <= self.lag)
-            for replica, follower in self._followers.items()
-        )
+            somebody = self._is_followed
+        else:
+            somebody = any(
+                follower.end != self.log_end and (replica in self.isr or now - follower.caught_up_at <= self.lag)
+                for replica, follower in self._followers.items()
+            )
+        return max(now, self._since + self.lag) if somebody else None
 
     def lagging(self, now: float) -> list[int]:
         """Who is in the ISR and does not belong there (rule 2)."""
@@ -329,7 +334,10 @@ class Leader:
     @property
     def _is_followed(self) -> bool:
         """Whether there is another replica in the ISR."""
-        return any(replica != self.broker_id and replica in self.isr for replica in self.replicas)
+        for replica in self.replicas:  # noqa: SIM110  (asked for every leadership that begins)
+            if replica != self.broker_id and replica in self.isr:
+                return True
+        return False
 
     def _is_out_of_sync(self, replica: int, now: float) -> bool:
         if self._followers is None:

@@ -297,7 +297,7 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
         steps = any_leader.take()
         assert steps == looked_at.take()
         for at in (now, now + 16.0, now + 31.0):
-            assert any_leader.needs_look(at) is looked_at.needs_look(at)
+            assert any_leader.look_after(at) == looked_at.look_after(at)
         for step in steps:
             match step:
                 case WriteIsr():
