@@ -62,6 +62,9 @@ _FAULTS: dict[type, tuple[int, int, int, int]] = {
 }
 """What becomes of a batch that its producer's others do not fit."""
 
+_BLANK = 0, 0, UNDEFINED, 0
+"""What there is to say of a log that holds nothing."""
+
 Partition = tuple[str, int]
 Failures = tuple[tuple[str, str], ...]
 """(directory, what the disk said) of the directories that could not be written."""
@@ -150,8 +153,8 @@ class LogsPort:
         self._region_from = region_from
         self._flusher = flusher or AtOnce()
         self._handles = Handles()
-        self._logs: dict[str, Log | LogConfig] = {}
-        """By their folders; the configuration alone where a log is blank (rule 1)."""
+        self._logs: dict[str, Log | tuple[int, ...]] = {}
+        """By their folders; the fields of its configuration alone where a log is blank (rule 1)."""
         self._configs: dict[tuple[int, ...], LogConfig] = {}
         self._directories: dict[str, _Directory] = {}
         self._places: dict[str, tuple[_Directory, Partition]] = {}
@@ -167,16 +170,16 @@ class LogsPort:
         """
         known = self._logs.get(path)
         if known is None:
-            settings = self._settings(config)
-            if is_new:
-                self._directory(path.rpartition("/")[0])
-                os.mkdir(path)  # noqa: PTH102  (a hundred thousand times at a failover: Path costs as much as the call)
-                known = settings
-            else:
-                known = self._load(path, settings)
-            self._logs[path] = known
-        if isinstance(known, LogConfig):
-            return 0, 0, UNDEFINED, 0
+            if is_new:  # a hundred thousand times at a failover: so it goes straight through
+                home = path[: path.rindex("/")]
+                if home not in self._directories:
+                    self._directory(home)
+                os.mkdir(path)  # noqa: PTH102  (Path costs as much as the call)
+                self._logs[path] = config
+                return _BLANK
+            known = self._logs[path] = self._load(path, config)
+        if isinstance(known, tuple):
+            return _BLANK
         directory, partition = self._place(path)
         return known.start, known.end, known.epochs.latest, directory.high_watermarks.get(partition)
 
@@ -187,23 +190,23 @@ class LogsPort:
             settings = self._configs[config] = LogConfig(*config)
         return settings
 
-    def _load(self, path: str, settings: LogConfig) -> Log | LogConfig:
+    def _load(self, path: str, config: tuple[int, ...]) -> Log | tuple[int, ...]:
         """What is in the folder."""
         directory, partition = self._place(path)
-        log = Log(path, self._handles, settings)
+        log = Log(path, self._handles, self._settings(config))
         log.load(directory.clean, directory.recovery_points.get(partition), directory.log_starts.get(partition))
         if log.is_blank:
-            return settings
+            return config
         self._changed[path] = None
         return log
 
     def configure(self, path: str, config: tuple[int, ...]) -> None:
         """The topic's configuration changed: segments that are begun from now on, and what is kept, heed it."""
-        log, settings = self._logs[path], self._settings(config)
+        log = self._logs[path]
         if isinstance(log, Log):
-            log.config = settings
+            log.config = self._settings(config)
         else:
-            self._logs[path] = settings
+            self._logs[path] = config
 
     def close(self, path: str, forget: bool) -> None:
         """Close the log as it is: its directory is about to be renamed, or is lost. `forget` its checkpoints, too."""
@@ -230,7 +233,7 @@ class LogsPort:
         """
         self._flusher.shutdown()
         for path, log in self._logs.items():
-            if isinstance(log, LogConfig):
+            if isinstance(log, tuple):
                 continue
             directory, _ = self._place(path)
             if not directory.lost:
@@ -438,7 +441,7 @@ class LogsPort:
 
     def expire(self, path: str, high_watermark: int) -> tuple[int, int]:
         """Remove old segments. (start, how many)"""
-        if isinstance(self._logs[path], LogConfig):
+        if isinstance(self._logs[path], tuple):
             return 0, 0
         log = self._changing(path)
         log.remove_deleted()
@@ -460,8 +463,8 @@ class LogsPort:
     def _log(self, path: str) -> Log:
         """The log at `path`, which is open."""
         log = self._logs[path]
-        if isinstance(log, LogConfig):
-            log = self._logs[path] = Log(path, self._handles, log)
+        if isinstance(log, tuple):
+            log = self._logs[path] = Log(path, self._handles, self._settings(log))
         return log
 
     def _note_points(self, directory: _Directory) -> None:
