@@ -108,17 +108,17 @@ class TopicsConfigured:
 @message
 class Host:
     """What a new PartitionActor has to know beside its first order: on which broker it is, how its topic is configured,
-    who is told of troubles, and who writes its ISR.
+    who is told of troubles, and who writes its ISR. `log_config` is what storage is told of its log.
     """
 
     broker_id: int
     settings: LogSettings
+    log_config: tuple[int, ...]
     manager: ActorAddress
     isr_keeper: ActorAddress
 
 
-@message
-class LogPlace:
+class LogPlace(NamedTuple):
     """Where a partition's log is, or shall be: the directory's path, and whether it has to be made."""
 
     path: str

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from itertools import groupby
 
 import attrs
@@ -35,12 +36,12 @@ from actors.core.broker.partition import (
 )
 from actors.core.broker.produce import TAKEN, acks_verdict, epoch_verdict, produce_verdict
 from actors.core.broker.state_changes import changed_isr, changing_isr
+from actors.core.log_settings import log_config
 from actors.runtime import Answerer
 from actors.storage.log_directories import deleted_path
 from messages.broker import (
     BecomeFollower,
     BecomeLeader,
-    Host,
     LogFailed,
     LogPlace,
     PartitionStands,
@@ -121,6 +122,9 @@ FOLLOWERS_SERVE_SINCE = 11
 NOT_AVAILABLE_SINCE = 5
 """The ListOffsets version that knows OFFSET_NOT_AVAILABLE."""
 
+_role_taken = lru_cache(256)(RoleTaken)
+"""Of a hundred thousand orders most end alike: equal results are one value."""
+
 _NOT_TOLD_YET = Partition(TopicPartition("", -1), -1)
 _DEFAULTS = LogSettings()
 
@@ -164,7 +168,7 @@ class PartitionActor(Answerer):
         """The topic's configuration changed: what is done from now on heeds it."""
         self._settings = message.settings
         if self._log_path:
-            self.port("logs").configure(self._log_path, _log_config(self._settings))
+            self.port("logs").configure(self._log_path, log_config(self._settings))
         if self._leader is not None:
             self._leader.configured(self._settings.lag, self._settings.min_insync_replicas, self.now)
             self._carry_out(self._leader)
@@ -175,34 +179,37 @@ class PartitionActor(Answerer):
     def answer(self, question: Message) -> Message:
         """Obey one order of the replica manager."""
         match question:
-            case BecomeLeader(state, log, host):
-                return self._take_role(state, log, host, make_leader)
-            case BecomeFollower(state, log, host, leader_alive):
-                return self._take_role(state, log, host, make_follower if leader_alive else _await_leader)
-            case StopPartition(leader_epoch, delete):
-                return self._stop(leader_epoch, delete)
+            case BecomeLeader():
+                return self._take_role(question, make_leader)
+            case BecomeFollower():
+                return self._take_role(question, make_follower if question.leader_alive else _await_leader)
+            case StopPartition():
+                return self._stop(question.leader_epoch, question.delete)
         raise TypeError(f"{type(question).__name__} is no order for a partition")
 
-    def _take_role(
-        self, order: LeaderAndIsrPartitionState, log: LogPlace | None, host: Host | None, transition: Transition
-    ) -> RoleTaken:
+    def _take_role(self, asked: BecomeLeader | BecomeFollower, transition: Transition) -> RoleTaken:
+        order, host = asked.state, asked.host
         if host is not None:
             self._known = Partition(order.partition, host.broker_id)
             self._settings, self._manager, self._isr_keeper = host.settings, host.manager, host.isr_keeper
-        error_code, storage_error, changed = role_verdict(self._known, order), "", False
         before = self._known
+        error_code, storage_error, changed = role_verdict(before, order), "", False
         try:
-            if error_code == NONE and (transition is _await_leader or not is_superseded(self._known, order)):
-                error_code = self._open_log(log)
+            if (
+                error_code == NONE
+                and not self._log_path
+                and (transition is _await_leader or not is_superseded(before, order))
+            ):
+                error_code = self._open_log(asked.log, log_config(self._settings) if host is None else host.log_config)
             if error_code == NONE:
-                self._known, changed = transition(self._known, order)
+                self._known, changed = transition(before, order)
                 if self._known is not before:
                     self._enter_role(order)
         except OSError as error:
             error_code, storage_error = KAFKA_STORAGE_ERROR, error.strerror or str(error)
         known = self._known
         self._troubles = self._find_troubles()
-        return RoleTaken(
+        return _role_taken(
             error_code,
             changed,
             known.leads,
@@ -228,8 +235,9 @@ class PartitionActor(Answerer):
         if self._log_end:
             self.port("logs").begin_epoch(self._log_path, known.leader_epoch)
         self._latest_epoch = known.leader_epoch
-        if self._leader is None:
-            self._leader = Leader(
+        leader = self._leader
+        if leader is None:
+            leader = self._leader = Leader(
                 known.broker_id,
                 known.leader_epoch,
                 order.replicas,
@@ -242,10 +250,11 @@ class PartitionActor(Answerer):
                 self._settings.min_insync_replicas,
                 self.now,
             )
+            self._move_high_watermark(leader.high_watermark)
+            self._tell_reader()
         else:
-            self._leader.renew(known.leader_epoch, order.replicas, order.isr, order.zk_version, self.now)
-        self._take_steps(self._leader)
-        self._tell_reader()
+            leader.renew(known.leader_epoch, order.replicas, order.isr, order.zk_version, self.now)
+            self._take_steps(leader)
 
     def _end_leadership(self) -> None:
         leader, self._leader = self._leader, None
@@ -255,13 +264,11 @@ class PartitionActor(Answerer):
         self._refuse_trims()
         self._tell_reader()
 
-    def _open_log(self, place: LogPlace | None) -> int:
-        """Make sure that there is a log. Raises OSError."""
-        if self._log_path:
-            return NONE
+    def _open_log(self, place: LogPlace | None, config: tuple[int, ...]) -> int:
+        """Open the log, or make it. Raises OSError."""
         if place is None:
             return KAFKA_STORAGE_ERROR
-        opened = self.port("logs").open(place.path, place.missing, _log_config(self._settings))
+        opened = self.port("logs").open(place.path, place.missing, config)
         self._log_start, self._log_end, self._latest_epoch, high_watermark = opened
         self._high_watermark = min(max(high_watermark, self._log_start), self._log_end)
         self._log_path = place.path
@@ -732,18 +739,6 @@ class PartitionActor(Answerer):
         """Rule 3; the code of whatever was asked of the log."""
         self.send(self._manager, LogFailed(self._known.partition, error.strerror or str(error)))
         return KAFKA_STORAGE_ERROR
-
-
-def _log_config(settings: LogSettings) -> tuple[int, ...]:
-    """The fields of storage's LogConfig, in order."""
-    return (
-        settings.segment_bytes,
-        settings.segment_ms,
-        settings.segment_index_bytes,
-        settings.index_interval_bytes,
-        settings.retention_ms if settings.deleting else -1,
-        settings.retention_bytes if settings.deleting else -1,
-    )
 
 
 def _await_leader(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:

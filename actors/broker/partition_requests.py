@@ -138,12 +138,13 @@ class PartitionRequestsActor(Dispatcher):
 
     def receiveMsg_PartitionsHosted(self, message: PartitionsHosted, sender: ActorAddress) -> None:
         """Partitions have come, gone, or failed."""
+        now = self.now
         for partition, actor, gone in message.changes:
             if gone:
                 self._hosted.pop(partition, None)
             else:
                 self._hosted[partition] = actor
-            self._fetches.lost(partition, self.now)
+            self._fetches.lost(partition, now)
         self._refuse_lost({partition for partition, actor, _ in message.changes if actor is None})
         self._carry_out()
 

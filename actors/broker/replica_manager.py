@@ -40,7 +40,7 @@ from actors.core.broker.state_changes import Origin, ignored, stopped_fetchers
 from actors.core.broker.state_changes import refused as refused_whole
 from actors.core.broker.topic_figures import outdated
 from actors.core.broker.validation import check, log_disagreements, replica_disagreements
-from actors.core.log_settings import log_settings
+from actors.core.log_settings import log_config, log_settings
 from actors.core.topic_name import INTERNAL_TOPICS
 from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, deleted_path
@@ -171,8 +171,8 @@ class ReplicaManagerActor(FlowActor):
         self._isr_keeper: ActorAddress
         self._fetcher_manager: ActorAddress
         self._partition_requests: ActorAddress
-        self._topics: dict[str, LogSettings] = {}
-        """How the topics of hosted partitions are configured."""
+        self._topics: dict[str, Host] = {}
+        """What partitions are told that are hosted here, by their topics; one for all that are configured alike."""
         self._throttled: dict[str, dict[str, tuple[int, ...] | None]] = {side: {} for side in SIDES}
         """The partitions of each topic that are throttled, if there ever were any; None: all."""
         self._news: list[Hosting] = []
@@ -486,9 +486,9 @@ class ReplicaManagerActor(FlowActor):
         yield from in_slices(self._configure, tuple(new.items()), TOPICS_AT_ONCE)
 
     def _configure(self, topics: Sequence[tuple[str, tuple[ConfigEntry, ...]]]) -> None:
-        default = log_settings(self._settings, "", ())
+        default = self._host_of("", ())
         for topic, overrides in topics:
-            self._topics[topic] = log_settings(self._settings, topic, overrides) if overrides else default
+            self._topics[topic] = self._host_of(topic, overrides) if overrides else default
         self._throttle(topics)
 
     def _throttle(self, topics: Sequence[tuple[str, tuple[ConfigEntry, ...]]]) -> None:
@@ -508,9 +508,9 @@ class ReplicaManagerActor(FlowActor):
         changed: dict[str, LogSettings] = {}
         for topic, overrides, _ in topics:
             if topic in self._topics:
-                new = log_settings(self._settings, topic, overrides)
-                if new != self._topics[topic]:
-                    self._topics[topic] = changed[topic] = new
+                new = self._host_of(topic, overrides)
+                if new.settings != self._topics[topic].settings:
+                    self._topics[topic], changed[topic] = new, new.settings
         self._throttle([(topic, overrides) for topic, overrides, _ in topics if topic in self._topics])
 
         def tell(partitions: Sequence[TopicPartition]) -> None:
@@ -562,13 +562,18 @@ class ReplicaManagerActor(FlowActor):
         looks: dict[float, list[ActorAddress]] = {}
         yield from make_room(len(orders), self._hosted, directories.homes, *self._census.tables)
         for order in orders:
-            error_code = NONE if order.partition in self._hosted else name_verdict(order.partition)
-            actor, host = self._host(order.partition) if error_code == NONE else (None, None)
-            if actor is not None:
-                placed.append((actor, order, _log_place(directories, order.partition, order.is_new), host))
+            partition, host, error_code = order.partition, None, KAFKA_STORAGE_ERROR
+            if partition in self._hosted:
+                actor = self._hosted[partition]
+            elif (error_code := name_verdict(partition)) == NONE:
+                actor, host = self._begin_to_host(partition), self._topics[partition.topic]
             else:
-                errors.append(PartitionError(order.partition, error_code or KAFKA_STORAGE_ERROR))
-                self._ignored(order, error_code or KAFKA_STORAGE_ERROR)
+                actor = None
+            if actor is not None:
+                placed.append((actor, order, _log_place(directories, partition, order.is_new), host))
+            else:
+                errors.append(PartitionError(partition, error_code))
+                self._ignored(order, error_code)
         self._tell_news()
         if not placed:
             yield Pause()
@@ -578,14 +583,14 @@ class ReplicaManagerActor(FlowActor):
             failures: dict[str, str] = {}
             for (actor, order, log, _), result in zip(asked, results, strict=True):
                 partition = order.partition
-                if log is not None and log.missing and (isinstance(result, Failure) or not result.has_log):
+                if (isinstance(result, Failure) or not result.has_log) and log is not None and log.missing:
                     directories.forget(partition)
                 if isinstance(result, Failure):
                     errors.append(PartitionError(partition, UNKNOWN_SERVER_ERROR))
                     continue
                 if result.look_at is not None:
                     looks.setdefault(result.look_at, []).append(actor)
-                if log is not None and result.storage_error:
+                if result.storage_error and log is not None:
                     failures[log.path.rpartition("/")[0]] = result.storage_error
                     if log.missing:
                         placed.append((actor, order, None, None))
@@ -617,13 +622,16 @@ class ReplicaManagerActor(FlowActor):
     def _say(self, level: int, words: str) -> None:
         state_log.log(level, "[Broker id=%d] %s", self._settings.node_id, words)
 
-    def _host(self, partition: TopicPartition) -> tuple[ActorAddress | None, Host | None]:
-        """The partition's actor, None while it is offline; and what it has to be told if it was made just now."""
-        if partition in self._hosted:
-            return self._hosted[partition], None
+    def _host_of(self, topic: str, overrides: tuple[ConfigEntry, ...]) -> Host:
+        """What partitions of a topic are told that is configured so."""
+        settings = log_settings(self._settings, topic, overrides)
+        return Host(self._settings.node_id, settings, log_config(settings), self.myAddress, self._isr_keeper)
+
+    def _begin_to_host(self, partition: TopicPartition) -> ActorAddress:
+        """A new actor for the partition."""
         actor = self._hosted[partition] = self.createActor(PartitionActor)
         self._news.append(Hosting(partition, actor))
-        return actor, Host(self._settings.node_id, self._topics[partition.topic], self.myAddress, self._isr_keeper)
+        return actor
 
     # ------------------------------------------------------------------------------------------------ StopReplica
 

@@ -47,6 +47,18 @@ def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry
     )
 
 
+def log_config(settings: LogSettings) -> tuple[int, ...]:
+    """The fields of storage's LogConfig, in order."""
+    return (
+        settings.segment_bytes,
+        settings.segment_ms,
+        settings.segment_index_bytes,
+        settings.index_interval_bytes,
+        settings.retention_ms if settings.deleting else -1,
+        settings.retention_bytes if settings.deleting else -1,
+    )
+
+
 def _retention_ms(node: NodeSettings) -> int:
     minutes = node.log_retention_minutes
     said = _first(node.log_retention_ms, node.log_retention_hours * HOUR_MS if minutes is None else minutes * MINUTE_MS)

@@ -10,8 +10,7 @@ Rule 4: a stop is obeyed from the known leader epoch on (Kafka >= 3.4), and alwa
 from __future__ import annotations
 
 from collections.abc import Collection
-
-import attrs
+from typing import NamedTuple
 
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, TopicPartition
 from messages.errors import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
@@ -33,9 +32,8 @@ than there were before a reassignment, fewer than min.insync.replicas, just as m
 _ALWAYS_OBEYED_STOPS = (EPOCH_DURING_DELETE, NO_EPOCH)
 
 
-@attrs.frozen
-class Partition:
-    """One hosted partition, as of the last order taken over.
+class Partition(NamedTuple):
+    """One hosted partition, as of the last order taken over. A NamedTuple: one is made for every order.
 
     `controller_epoch` is that of the controller that decided the leadership (it goes into the state znode when this
     leader changes the ISR). `isr` is the leader's alone: a follower's is empty.

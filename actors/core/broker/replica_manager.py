@@ -71,7 +71,8 @@ def name_verdict(partition: TopicPartition) -> int:
         check_name(partition.topic)
     except InvalidTopic:
         return INVALID_TOPIC
-    return NONE if partition.partition >= 0 and len(str(partition)) <= MAX_LOG_NAME else INVALID_TOPIC
+    topic, number = partition
+    return NONE if number >= 0 and len(f"{topic}-{number}") <= MAX_LOG_NAME else INVALID_TOPIC
 
 
 def answer(request: ControllerRequest, error_code: int, errors: Iterable[PartitionError] = ()) -> ControllerResponse:
@@ -137,21 +138,21 @@ class Census:
 
     def count(self, partition: TopicPartition, leads: bool, troubles: Collection[str]) -> None:
         """Take down how one partition stands now."""
-        if leads != (partition in self.leading):
-            if leads:
-                self.leading[partition] = None
-            else:
-                del self.leading[partition]
-            left = self.led.get(partition.topic, 0) + (1 if leads else -1)
-            if left:
-                self.led[partition.topic] = left
-            else:
-                del self.led[partition.topic]
+        leading, led, topic = self.leading, self.led, partition.topic
+        if leads:
+            if partition not in leading:
+                leading[partition] = None
+                led[topic] = led.get(topic, 0) + 1
+        elif partition in leading:
+            del leading[partition]
+            led[topic] -= 1
+            if not led[topic]:
+                del led[topic]
         for trouble, partitions in self.troubled.items():
             if trouble in troubles:
                 partitions[partition] = None
-            elif partition in partitions:
-                del partitions[partition]
+            elif partitions:
+                partitions.pop(partition, None)
 
     def strike(self, partition: TopicPartition) -> None:
         """Forget a partition that is no longer led here, nor hosted perhaps."""
