@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from actors.storage.disk import DiskPort
-from actors.storage.log import LogConfig
+from actors.storage.log import Log, LogConfig
 from actors.storage.log.segment import Segment
 from actors.storage.log_directories import LOCK_FILE
 from actors.storage.logs import CLEAN_MARKER, RECOVERY_POINTS, LogsPort, _Points, recover
@@ -200,8 +200,8 @@ def test_a_log_that_holds_nothing_is_its_configuration_until_somebody_appends_or
     port.close_all()
     again = LogsPort(lambda: 1_000)
     assert [again.open(each, False, SMALL)[:2] for each in (path, other)] == [(0, 5), (0, 0)]
-    assert isinstance(again._logs[other], LogConfig)
-    assert not isinstance(again._logs[path], LogConfig)
+    assert again._logs[other] == SMALL
+    assert isinstance(again._logs[path], Log)
     again.close(other, True)
     assert other not in again._logs
 
