@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from thespian.actors import Actor, ActorAddress, ActorExitRequest
 
+from actors.runtime.delivery import SENT
 from actors.runtime.ports import Port
 from actors.runtime.reference import ActorRef
 
@@ -61,6 +62,15 @@ class Dispatcher(Actor):  # type: ignore[misc]
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         """Nothing to do by default; the system ends the actor afterwards."""
+
+    def send(self, to: ActorAddress, message: Any) -> None:
+        """As Thespian's, with fewer steps for the address of an actor beside it."""
+        ref = self._myRef
+        if to.__class__ is ActorRef and ref.__class__ is ActorRef and to.base is ref.base:
+            base = ref.base
+            base.queue.append((to, message, ref, base.n, base.now, SENT))
+        else:
+            super().send(to, message)
 
     @property
     def busy(self) -> bool:

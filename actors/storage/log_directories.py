@@ -198,7 +198,8 @@ class LogDirectories:
             min(self._counts, key=self._counts.__getitem__) if len(self._counts) > 1 else next(iter(self._counts))
         )
         self._hold(partition, directory)
-        return f"{directory}/{log_name(*partition)}"
+        topic, number = partition
+        return f"{directory}/{log_name(topic, number)}"
 
     def forget(self, partition: tuple[str, int]) -> None:
         """The log is gone, or was never made."""

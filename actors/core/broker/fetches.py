@@ -181,7 +181,8 @@ class Fetches:
     def lost(self, partition: TopicPartition, now: float) -> None:
         """A partition has come, gone, or failed: whoever reads it looks again, also who has asked already."""
         self._logs.pop(partition, None)
-        for session in list(self._readers.get(partition, {}).values()):
+        readers = self._readers.get(partition)
+        for session in list(readers.values()) if readers else ():
             if session.fetch is not None:
                 session.fetch.reading.pop(partition, None)
             self._look_again(session, partition, now)

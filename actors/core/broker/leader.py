@@ -142,7 +142,8 @@ class Leader:
         self._waiting: list[Waiter] | None = None
         """In the order of their offsets: who sends a batch again may wait for less than those who came before."""
         self._to_do: tuple[ToDo, ...] = ()
-        self._advance(now)
+        if self.high_watermark != log_end:
+            self._advance(now)
 
     # ------------------------------------------------------------------------------------------------ to see
 
