@@ -44,6 +44,7 @@ from messages.data_requests import (
     OffsetForLeaderEpochRequest,
     ProducedPartition,
     ProduceRequest,
+    ProduceResponse,
 )
 from messages.errors import (
     INVALID_TOPIC,
@@ -85,12 +86,14 @@ from messages.partition import (
     TrimLog,
     WhoIsIdle,
 )
-from messages.vocabulary import Message
+from messages.vocabulary import Message, maker
 
 ADMIN_CLIENT = "__admin_client"
 
 MOST_SESSIONS = 1 << 30
 """In a node's life: no clock gives a first id that leaves room for fewer."""
+
+_forwarded = maker(Forwarded)
 
 
 @attrs.define
@@ -171,7 +174,7 @@ class PartitionRequestsActor(Dispatcher):
     def receiveMsg_ClientRequests(self, message: ClientRequests, sender: ActorAddress) -> None:
         """Several that came together: what goes to one partition goes there together."""
         for request in message.requests:
-            self._produce(Forwarded(sender, request), request.request)
+            self._produce(_forwarded(sender, request), request.request)
         self._hand_out()
 
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
@@ -183,17 +186,24 @@ class PartitionRequestsActor(Dispatcher):
         """Hand each batch to its partition. Internal topics are the brokers' own, and an admin's (rule 5)."""
         timeout, acks, version, batches = request.timeout_ms / 1000, request.acks, request.version, self._batches
         barred = () if forwarded.request.client_id == ADMIN_CLIENT else INTERNAL_TOPICS
-
-        def append(actor: ActorAddress, number: int, index: int) -> None:
-            part = request.partitions[index]
-            batch = tuple.__new__(AppendBatch, (number, index, part, acks, version, timeout))
-            of_partition = batches.get(part.partition)
-            if of_partition is None:
-                batches[part.partition] = actor, [batch]
+        number, pending = self._begin(forwarded, len(request.partitions))
+        unhosted = []
+        for index, part in enumerate(request.partitions):
+            partition = part.partition
+            if partition.topic in barred:
+                pending.results[index] = ProducedPartition(partition, INVALID_TOPIC)
+                pending.outstanding -= 1
+            elif (actor := self._hosted.get(partition)) is not None:
+                batch = tuple.__new__(AppendBatch, (number, index, part, acks, version, timeout))
+                of_partition = batches.get(partition)
+                if of_partition is None:
+                    batches[partition] = actor, [batch]
+                else:
+                    of_partition[1].append(batch)
             else:
-                of_partition[1].append(batch)
-
-        self._divide(forwarded, [part.partition for part in request.partitions], append, barred)
+                unhosted.append((index, partition))
+        if unhosted or not pending.outstanding:
+            self._refuse(number, pending, unhosted)
 
     def _hand_out(self) -> None:
         """Give each partition its batches."""
@@ -231,31 +241,22 @@ class PartitionRequestsActor(Dispatcher):
         self, forwarded: Forwarded, partitions: Sequence[TopicPartition], question: Callable[[int, int], Message]
     ) -> None:
         """Ask every partition (rules 1, 2)."""
-        self._divide(forwarded, partitions, lambda actor, number, index: self.send(actor, question(number, index)))
-
-    def _divide(
-        self,
-        forwarded: Forwarded,
-        partitions: Sequence[TopicPartition],
-        give: Callable[[ActorAddress, int, int], None],
-        barred: Collection[str] = (),
-    ) -> None:
-        """`give` every partition its part, by number and index, but for topics that are `barred` (rules 1, 2, 5)."""
-        self._requests += 1
-        number, refusal = self._requests, _REFUSALS[type(forwarded.request.request)]
-        pending = _Pending(forwarded, [None] * len(partitions), len(partitions), [])
-        self._pending[number] = pending
+        number, pending = self._begin(forwarded, len(partitions))
         unhosted = []
         for index, partition in enumerate(partitions):
-            if partition.topic in barred:
-                pending.results[index] = refusal(partition, INVALID_TOPIC)
-                pending.outstanding -= 1
-            elif (actor := self._hosted.get(partition)) is not None:
-                give(actor, number, index)
+            actor = self._hosted.get(partition)
+            if actor is not None:
+                self.send(actor, question(number, index))
             else:
                 unhosted.append((index, partition))
-        if unhosted or not pending.outstanding:
+        if unhosted or not partitions:
             self._refuse(number, pending, unhosted)
+
+    def _begin(self, forwarded: Forwarded, partitions: int) -> tuple[int, _Pending]:
+        """A request of so many partitions, under a number of its own."""
+        self._requests += 1
+        pending = self._pending[self._requests] = _Pending(forwarded, [None] * partitions, partitions, [])
+        return self._requests, pending
 
     def _refuse(self, number: int, pending: _Pending, unhosted: Sequence[tuple[int, TopicPartition]]) -> None:
         """Refuse those whose disk failed, and ask where the others are (rule 2)."""
@@ -497,4 +498,7 @@ _REFUSALS: dict[type, Callable[[TopicPartition, int], Any]] = {
 }
 """Request -> how one of its partitions is refused, with a code."""
 
-_RESPONSES: dict[type, Callable[..., Message]] = {request: API_BY_REQUEST[request].response for request in _BEGIN}
+_RESPONSES: dict[type, Callable[..., Message]] = {
+    **{request: API_BY_REQUEST[request].response for request in _BEGIN},
+    ProduceRequest: maker(ProduceResponse),
+}
