@@ -2,6 +2,7 @@
 
 Rule 1: during a delivery it only keeps a reference; messages are frozen, so they can be encoded later. What waits is
         encoded in slices of the loop, SLICE_SECONDS each, however much there is; a base without a loop does it at once.
+        A slice lets what waits for the actors go first, once.
 Rule 2: a frame is written when a quarter of a second has passed, when it is big enough, and at the end. What a kill can
         cost is what no frame holds yet, never more, and never the readability of what came before.
 Rule 3: the trace never harms the node. What keeps it from being written ends the recording with one loud line and
@@ -60,6 +61,8 @@ _log = logging.getLogger("kafka_actors.trace")
 
 FLUSH_SECONDS = 0.25
 FLUSH_DELIVERIES = 1024
+SLICE_DELIVERIES = 64
+"""On a loop so many are encoded as soon as they wait: what is put off holds up others for longer at a time."""
 SLICE_SECONDS = 0.0005
 MOST_SLICE_SECONDS = 0.004
 """Slices grow to this with what waits: a record that stays behind would have to be caught up with in one go."""
@@ -169,7 +172,7 @@ class Recorder:
         self._now = now
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._slice_ahead = False
+        self._slice_ahead = self._gave_way = False
         self._base: LocalBase | None = None
         self._snapshot_segments = snapshot_segments
         self._snapshot_at = snapshot_segments
@@ -197,7 +200,8 @@ class Recorder:
     def look(self) -> None:
         """Write when enough wait or the last flush was long ago."""
         waiting = len(self._waiting)
-        if waiting >= FLUSH_DELIVERIES or (waiting and self._now() >= self._flush_at):
+        enough = FLUSH_DELIVERIES if self._loop is None else SLICE_DELIVERIES
+        if waiting >= enough or (waiting and self._now() >= self._flush_at):
             if self._writer is None:
                 self._waiting.clear()
             elif self._loop is None:
@@ -231,11 +235,15 @@ class Recorder:
     def _slice_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._slice_ahead:
             self._slice_ahead = True
-            loop.call_soon(self._slice)
+            loop.call_later(0, self._slice)  # behind what the loop finds in its sockets meanwhile
 
     def _slice(self) -> None:
         self._slice_ahead = False
         if self._loop is None:
+            return
+        self._gave_way = not self._gave_way and self._base is not None and self._base.queued > 0
+        if self._gave_way:
+            self._slice_soon(self._loop)
             return
         behind = 1 + len(self._waiting) / FLUSH_DELIVERIES
         if not self._work(self._now() + min(SLICE_SECONDS * behind, MOST_SLICE_SECONDS)):

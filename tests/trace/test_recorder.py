@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from thespian.actors import ActorAddress
 
+from actors.runtime import Dispatcher, LocalBase
 from actors.runtime import recorder as recorder_module
 from actors.runtime.delivery import Delivery, Effect
 from actors.runtime.recorder import Recorder
@@ -150,6 +151,40 @@ def test_a_big_batch_is_cut_into_frames(recorder: Recorder, tmp_path: Path, monk
     content = path.read_bytes()
     path.write_bytes(content[:-1])
     assert [record.n for record in read(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_a_slice_lets_mail_go_first_that_came_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(tmp_path, node=0)
+    base = LocalBase(observer=recorder)
+    order: list[str] = []
+    work = recorder._work
+
+    class Taker(Dispatcher):
+        def receiveMsg_str(self, message: str, sender: object) -> None:
+            order.append(message)
+
+    def noted(until: float) -> bool:
+        order.append("slice")
+        return work(until)
+
+    monkeypatch.setattr(recorder, "_work", noted)
+
+    async def busy() -> None:
+        loop = asyncio.get_running_loop()
+        taker = base.newPrimaryActor(Taker)
+        base.attach(loop)
+        recorder.attach(loop)
+        await asyncio.sleep(0)
+        loop.call_later(0, base.inject, taker, "mail")  # as from a socket, before the slice
+        for n in range(1, recorder_module.SLICE_DELIVERIES + 1):
+            recorder.delivered(delivery(n, "hello"))
+        while "slice" not in order:
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(busy(), 60))
+    assert order == ["mail", "slice"]
+    base.detach()
+    recorder.close()
 
 
 def test_a_loop_is_held_up_by_slices_only(tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
