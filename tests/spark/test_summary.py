@@ -70,6 +70,14 @@ def test_a_run_that_is_there_twice_is_told_and_counted_once(session: SparkSessio
     assert len(twice.damage) == 2 and all("2 times" in damage for damage in twice.damage)
 
 
+def test_of_few_records_nothing_is_compiled(session: SparkSession, tmp_path: Path) -> None:
+    failover.record(tmp_path)
+    metrics = session._jvm.org.apache.spark.metrics.source.CodegenMetrics
+    before = metrics.METRIC_COMPILATION_TIME().getCount()
+    assert len(summarise(tmp_path, session)["episodes"]) > 0
+    assert metrics.METRIC_COMPILATION_TIME().getCount() == before
+
+
 def test_messages_by_actor_and_type(summary: Summary) -> None:
     found = {(row.actor, row.type): row for row in summary["messages"]}
     assert {key: row.count for key, row in found.items()} == {
