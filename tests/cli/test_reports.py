@@ -129,7 +129,7 @@ def test_a_summary_in_tables_and_json(
 ) -> None:
     run_columns = ("node", "run", "deliveries", "first_at", "last_at", "ending", "detail")
     gone_columns = (
-        *("broker", "died_at", "ending", "seen_s", "after", "was_controller", "left", "p99_ms"),
+        *("broker", "died_at", "ending", "seen_s", "after", "was_controller", "still_leaderless", "p99_ms"),
         *("seen_by", "partitions", "led_again_s"),
     )
     found = Summary(
@@ -150,7 +150,7 @@ def test_a_summary_in_tables_and_json(
         unreadable=("a/b.zst: torn",),
         damage=("a/c.zst, byte 9: torn",),
     )
-    monkeypatch.setattr(summary, "summarise", lambda path, say, only, master, partial, against: found)
+    monkeypatch.setattr(summary, "summarise", lambda path, say, only, master, partial, against, stop: found)
     assert run(["summary", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 1
     out = capsys.readouterr().out
     assert "Leaderships (the first 60 of 100)" in out

@@ -36,7 +36,7 @@ def change(world: World, **overrides: int) -> None:
 def heeded(world: World) -> list[int]:
     """max.message.bytes of t as each node has it."""
     managers = [each for node in world.nodes for each in actors(node) if isinstance(each, ReplicaManagerActor)]
-    return [manager._topics["t"].max_message_bytes for manager in managers]
+    return [manager._topics["t"].settings.max_message_bytes for manager in managers]
 
 
 def hearing(world: World) -> list[Any]:
