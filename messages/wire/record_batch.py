@@ -25,6 +25,7 @@ from messages.records import (
     Records,
     body,
 )
+from messages.wire import primitives
 from messages.wire.errors import MalformedFrame
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -86,13 +87,7 @@ def _record(offset_delta: int, key: bytes, value: bytes | None) -> bytes:
 
 def varint(value: int) -> bytes:
     """A signed number in zigzag form."""
-    rest = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while rest >= 0x80:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    return primitives.varint((value << 1) ^ (value >> 63))
 
 
 def read_records(data: bytes | memoryview | None) -> Records:

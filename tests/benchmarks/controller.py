@@ -138,6 +138,11 @@ class Scene:
         """What has arrived at any stub."""
         return [arrival for stub in self.stubs for arrival in stub.ask("arrivals")]  # type: ignore[attr-defined]
 
+    def forget(self) -> None:
+        """What has arrived so far counts no more."""
+        for stub in self.stubs:
+            stub.ask("forget")
+
     def requests(self) -> int:
         """Requests that ZooKeeper has had from the controllers."""
         own = {f"0x{stub.ask('session'):x}" for stub in self.stubs} | {f"0x{self.zk.client_id[0]:x}"}
@@ -163,8 +168,7 @@ class Scene:
     ) -> None:
         """Cause something, and note how long it took until the last request and what ZooKeeper had to do."""
         self.settle()
-        for stub in self.stubs:
-            stub.ask("forget")
+        self.forget()
         before = self.requests()
         began = begin()
         last = max(arrival.at for arrival in self.settle(done))
@@ -218,8 +222,7 @@ class Scene:
         self.settle()
         others = [stub for stub in self.stubs if stub is not self.goes]
         before = self.requests()
-        for stub in self.stubs:
-            stub.ask("forget")
+        self.forget()
         begin()
         began, answered, remaining = self.goes.end()  # type: ignore[misc]
         assert remaining == 0, f"it still leads {remaining} partitions"
@@ -305,8 +308,7 @@ class Scene:
         """
         self.settle()
         self.reset(leads)
-        for stub in self.stubs:
-            stub.ask("forget")
+        self.forget()
         self.zk.delete("/controller")
         self.settle(at_least("LeaderAndIsrRequest", REPLICAS * self.partitions))
 

@@ -22,6 +22,7 @@ from kazoo.client import KazooClient
 
 from messages.requests import ControlledShutdownRequest, LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from messages.wire import decode_request, decode_response, encode_request
+from messages.wire.primitives import length, read_length
 
 SESSION_SECONDS = 60
 _SIZE = struct.Struct(">i")
@@ -200,10 +201,10 @@ class _Stub:
         if shape is None or shape.version != version:
             raise TypeError(f"a stub knows no request {key} of version {version}")
         head = correlation_id.to_bytes(4, "big") + _WELL  # no tags of the header, error code 0
-        names, count, adding = _walk(frame, _HEAD.size + max(client, 0) + 1 + _EPOCHS, shape)
-        body = _uvarint(count + 1) + b"".join(names) if shape.named else b""
+        names, adding = _walk(frame, _HEAD.size + max(client, 0) + 1 + _EPOCHS, shape)
+        body = length(len(names), compact=True) + b"".join(names) if shape.named else b""
         connection.sendall(_SIZE.pack(len(head) + len(body) + 1) + head + body + b"\0")
-        self._arrivals.append(Arrival(at, shape.kind, count))
+        self._arrivals.append(Arrival(at, shape.kind, len(names)))
         if adding:
             _, request = decode_request(frame)
             assert isinstance(request, LeaderAndIsrRequest)
@@ -242,21 +243,17 @@ def _read(connection: socket.socket, size: int) -> bytes | None:
     return b"".join(parts)
 
 
-def _walk(frame: bytes, at: int, shape: _Shape) -> tuple[list[bytes], int, bool]:
-    """Over a request's topics: what an answer says of each partition, how many there are, whether one has adding
-    replicas.
-    """
+def _walk(frame: bytes, at: int, shape: _Shape) -> tuple[list[bytes], bool]:
+    """Over a request's topics: what an answer says of each partition, and whether one has adding replicas."""
     said, adding = [], False
-    topics, at = _read_uvarint(frame, at)
-    count = 0
-    for _ in range(topics - 1):
+    topics, at = read_length(frame, at, compact=True)
+    for _ in range(topics):
         begin = at
-        size, at = _read_uvarint(frame, at)
-        at += size - 1
+        size, at = read_length(frame, at, compact=True)
+        at += size
         name = frame[begin:at]
-        partitions, at = _read_uvarint(frame, at)
-        count += partitions - 1
-        for _ in range(partitions - 1):
+        partitions, at = read_length(frame, at, compact=True)
+        for _ in range(partitions):
             said.append(name + frame[at : at + 4] + _WELL)
             for place, step in enumerate(shape.steps):
                 if step:
@@ -266,22 +263,4 @@ def _walk(frame: bytes, at: int, shape: _Shape) -> tuple[list[bytes], int, bool]
                     adding |= place == _ADDING and shape.named and ids > 0
                     at += 1 + 4 * ids
         at += 1
-    return said, count, adding
-
-
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _read_uvarint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while data[at] >= 0x80:
-        value |= (data[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-    return value | data[at] << shift, at + 1
+    return said, adding

@@ -81,8 +81,8 @@ def test_a_killed_broker_and_what_followed_are_in_the_logs(
     assert {row.node for row in summary["runs"]} == {0, 1, 2}
     [gone] = summary["episodes"]
     assert (gone.broker, gone.seen_by, gone.after) == (1, controller, "BrokerChange")
-    assert gone.partitions == list(before.values()).count(1) + 1 == 2 and gone.left == 1
-    assert [(row.topic, row.left) for row in summary["unavailable"]] == [("one", True), ("t", False)]
+    assert gone.partitions == list(before.values()).count(1) + 1 == 2 and gone.still_leaderless == 1
+    assert [(row.topic, row.still_leaderless) for row in summary["unavailable"]] == [("one", True), ("t", False)]
     last = {(row.topic, row.partition): row for row in summary["leadership"]}
     for partition, told in after.items():
         row = last[partition]

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import re
 
-from messages.cluster import (
-    LeaderIsrAndControllerEpoch,
-    leader_isr_and_epoch,
-)
+from messages.cluster import LeaderIsrAndControllerEpoch, leader_isr_and_epoch
 from zk_bridge.znodes.reading import broker_ids, member, naming, number_member, parse
 
 _STATE = b'{"controller_epoch":%d,"leader":%d,"version":1,"leader_epoch":%d,"isr":[%s]}'

@@ -127,8 +127,7 @@ class RequestBatch:
             if last is not state:
                 sticks = last.is_new and not is_new
                 states[partition] = self._state(partition, leadership, assignment, True) if sticks else state
-        if not self._metadata_to_all:
-            self._tell_all()
+        self._tell_all()
         self._metadata_partitions[partition] = None
 
     def add_roles(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
@@ -298,11 +297,12 @@ class RequestBatch:
             [broker.id for broker in receivers],
             count,
         )
+        ahead = tuple(parts)
         for broker in receivers:
             yield SendRequest(
                 broker.id,
                 UpdateMetadataRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_brokers),
-                tuple(parts),
+                ahead,
             )
 
     def _metadata_part(self, number: int, states: tuple[UpdateMetadataPartitionState, ...]) -> UpdateMetadataPart:

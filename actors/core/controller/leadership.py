@@ -15,12 +15,7 @@ from collections.abc import Sequence
 
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
-from messages.cluster import (
-    LeaderIsrAndControllerEpoch,
-    Leadership,
-    TopicPartition,
-    leader_isr_and_epoch,
-)
+from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition, leader_isr_and_epoch
 from messages.conversation import AskFailed, Flow, ask
 from messages.store import BAD_VERSION, CODE_NAMES, OK
 from messages.zookeeper import GetPartitionStates, UpdatePartitionStates
