@@ -11,6 +11,8 @@ Rule 4: reading and writing are generators that yield after every SLICE structs 
         be worked on in slices. Nothing that was read is seen before the end.
 Rule 5: a message whose list is long is written from its parts, and read into parts (`messages.parts`). A part's rows
         are made once for all requests that it goes ahead of.
+Rule 6: as long as a part lives its rows are known again: where they are read, as by the broker beside the controller
+        that wrote them, they are compared, and the part's own values taken. Only rows that say all of a value are.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import struct
 import types
 import typing
+import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -230,6 +233,7 @@ class _Reader(_Code):
         self.emit("left = SLICE", "done = 0", "if not left: yield")
         if kind in PARTED:
             self.parted = PARTED[kind].field
+            self.names["told"] = _told(kind, self.version)
             self.emit("parts = []", f"part = {self.refer(PARTED[kind].part, 'Part')}")
         self.guesses: list[str] = []
         body, scope = len(self.lines), _Scope()
@@ -280,7 +284,12 @@ class _Reader(_Code):
     def variable(self, kind: _Class, field: Field, scope: _Scope, inner: _Inner | None) -> None:
         """Read a field of no fixed size."""
         if inner is not None and field.name == inner.field:
-            self.array(field, inner.items, lambda: self.append(inner.items, inner.kind, field, scope, inner.parted))
+            self.array(
+                field,
+                inner.items,
+                lambda: self.append(inner.items, inner.kind, field, scope, inner.parted),
+                lambda count: self.take_known(inner, field, count, scope),
+            )
             return
         attribute, grouped = kind.attribute(field.name), kind.grouped(field.name)
         name = scope.values[field.name] = self.fresh(field.name)
@@ -304,13 +313,20 @@ class _Reader(_Code):
             self.emit(f"{name}, position = {self.refer(read)}(data, position, {self.flexible})")
             self.check_null(field, f"{name} is None")
 
-    def array(self, field: Field, name: str, body: Callable[[], object]) -> None:
-        """Read a count, and something as many times."""
+    def array(
+        self,
+        field: Field,
+        name: str,
+        body: Callable[[], object],
+        ahead: Callable[[str], object] = lambda count: None,
+    ) -> None:
+        """Read a count, and something as many times, but for what is read `ahead`, which lowers the count."""
         count = self.fresh("count")
         self.emit(f"{count}, position = {self.refer(primitives.read_length)}(data, position, {self.flexible})")
         if field.nullable:
             self.emit(f"if {count} < 0: {name} = None")
         self.check_null(field, f"{count} < 0")
+        ahead(count)
         self.emit(f"for _ in range({count}):")
         self.depth += 1
         body()
@@ -335,8 +351,25 @@ class _Reader(_Code):
         scope = self.row(field, outer) if _is_flat(fields) else self.struct(kind, fields, outer)
         if kind.type is not None:
             self.emit(f"{items}.append({self.value(kind, fields, scope, many=True)})")
+        self.step(*self.sliced(items, parted))
+
+    def take_known(self, inner: _Inner, field: Field, count: str, scope: _Scope) -> None:
+        """Take the rows of a topic that are known (rule 6), from the first on."""
+        if not (inner.parted and _is_whole(inner.kind, field)):
+            return
+        look = f"{self.refer(_known_rows)}(told, {scope.first(_TOPIC_NAMES)}, data, position, {count})"
+        self.emit(f"while told and {count} and (known := {look}) is not None:")
+        self.depth += 1
+        self.emit(f"{inner.items} += known.values", "position += len(known.data)")
+        self.emit(f"{count} -= len(known.values)", "left -= len(known.values)")
+        self.emit("if left <= 0:", "    left += SLICE")
+        self.emit(*(f"    {line}" for line in self.sliced(inner.items, parted=True)), "    yield")
+        self.depth -= 1
+
+    def sliced(self, items: str, parted: bool) -> list[str]:
+        """What is to be done when a slice has been read."""
         cut = [f"if len({items}) > SLICE: {self.refer(_cut)}({items}, parts, part)"] if parted else []
-        self.step("done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut)
+        return ["done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut]
 
     def row(self, field: Field, outer: _Scope) -> _Scope:
         """Read a flat struct at once, in the guess that it is as long as the last one (rule 3)."""
@@ -456,6 +489,7 @@ class _Writer(_Code):
         if kind in PARTED:
             self.parted = PARTED[kind].field
             self.names["slices"] = slices
+            self.names["told"] = _told(kind, self.version)
             self.emit(f"chunks = [part.entries for part in parts] + [*slices(message.{self.parted})]")
         self.emit("left = SLICE", "if not left: yield", "joined = 0", "out = []", "add = out.append", "new = False")
         self.struct(self.class_of(kind), self.layout.fields, "message")
@@ -543,41 +577,43 @@ class _Writer(_Code):
         self.add(keyed, after, "", self.flexible)
         self.depth -= 1
 
-    def gather(self, element: _Class, array: Field, named: bool, items: str) -> None:
-        """Add the rows of these items to `groups`, by topic."""
+    def gather(self, element: _Class, array: Field, named: bool, items: str, keep: bool = False) -> None:
+        """Add the rows of these items to `groups`, by topic; where they are to be kept, the items beside them."""
         self.emit("last = None", f"for item in {items}:")
         self.depth += 1
         row = self.kept_row(element, array, "item")
         if not named:
             self.emit("topic = ''")
         self.emit("if topic is not last:", "    last = topic", "    rows = groups.get(topic)")
-        self.emit("    if rows is None: rows = groups[topic] = []", f"rows.append({row})")
+        self.emit("    if rows is None:", "        rows = groups[topic] = []")
+        if keep:
+            self.emit("        values[topic] = []", "    add_value = values[topic].append", "add_value(item)")
+        self.emit(f"rows.append({row})")
         self.step()
         self.depth -= 1
 
     def gather_parts(self, element: _Class, array: Field, named: bool) -> tuple[str, str]:
-        """Add the rows of all parts, and of the message, to `groups`: by topic, [count, bytes, count, bytes, ...].
+        """Add the rows of all parts, and of the message, to `groups`: by topic, one `Rows` per part.
 
         What a part has kept is taken as it is (rule 5). The expressions of a topic's count, and of its bytes.
         """
-        self.refer(_kept_groups)
+        table = "told" if named and _is_whole(element, array) else "None"
         self.emit("all_groups = {}", "for at, entries in enumerate(chunks):")
         self.depth += 1
-        self.emit(f"groups = _kept_groups(parts[at], {self.version}) if at < len(parts) else None")
-        self.emit("if groups is not None: made = groups", "else:")
+        self.emit(f"made = {self.refer(_kept_rows)}(parts[at], {self.version}) if at < len(parts) else None")
+        self.emit("if made is None:")
         self.depth += 1
-        self.emit("groups = {}")
-        self.gather(element, array, named, "entries")
-        self.emit("made = {topic: (len(rows), b''.join(rows)) for topic, rows in groups.items()}")
-        self.emit(f"if at < len(parts): {self.refer(_keep_groups)}(parts[at], made, {self.version})")
+        self.emit("groups = {}", "values = {}")
+        self.gather(element, array, named, "entries", keep=True)
+        self.emit(f"made = {{topic: {self.refer(Rows)}(values[topic], b''.join(groups[topic])) for topic in groups}}")
+        self.emit(f"if at < len(parts): {self.refer(_keep_rows)}(parts[at], made, {self.version}, {table})")
         self.depth -= 1
         self.emit("for topic, rows in made.items():")
-        self.emit(
-            "    known = all_groups.get(topic)", "    all_groups[topic] = rows if known is None else known + rows"
-        )
+        self.emit("    known = all_groups.get(topic)", "    if known is None: all_groups[topic] = [rows]")
+        self.emit("    else: known.append(rows)")
         self.depth -= 1
         self.emit("groups = all_groups")
-        return "sum(rows[::2])", "b''.join(rows[1::2])"
+        return "sum([len(part.values) for part in rows])", "b''.join([part.data for part in rows])"
 
     def kept_row(self, kind: _Class, field: Field, value: str) -> str:
         """The expression of an element's row, which is kept where the class does that (rule 3)."""
@@ -670,17 +706,62 @@ _kept, _kept_version = Encoded.__dict__["_encoded"].__get__, Encoded.__dict__["_
 _keep_encoded, _keep_version = Encoded.__dict__["_encoded"].__set__, Encoded.__dict__["_encoded_version"].__set__
 
 
-def _kept_groups(part: Any, version: int) -> Any:
-    """The rows that a part has kept: topic -> (how many, their bytes); None where it has none of this version."""
+class Rows:
+    """Rows of one topic in a part, and what they say."""
+
+    __slots__ = "__weakref__", "data", "values"
+
+    def __init__(self, values: list[Any], data: bytes) -> None:
+        self.values = values
+        self.data = data
+
+
+Told = weakref.WeakValueDictionary[tuple[str, bytes], Rows]
+"""Rows of living parts by their topic and first bytes."""
+
+_KEY_BYTES = 4
+"""Bytes of a row's first field, the partition's number."""
+_FEW = 8
+"""So many rows are read as quickly as they are known again."""
+
+
+@cache
+def _told(kind: type, version: int) -> Told:
+    """Rows of that message's parts in that version that can be known again (rule 6)."""
+    return weakref.WeakValueDictionary()
+
+
+def _known_rows(told: Told, topic: str, data: bytes, position: int, most: int) -> Rows | None:
+    """The known rows, `most` of them at most, that stand there."""
+    known = told.get((topic, data[position : position + _KEY_BYTES]))
+    if known is not None and len(known.values) <= most and data.startswith(known.data, position):
+        return known
+    return None
+
+
+def _is_whole(kind: _Class, field: Field) -> bool:
+    """Whether the rows of an array say all that a value of that class has to say, but for its topic."""
+    present = {part.name for part in _present(_elements(field))}
+    said = [present.intersection(kind.fields(name)) for name, hint in kind.hints.items() if hint is not TopicPartition]
+    numbered = _present(_elements(field))[0].name in _PARTITION_NAMES
+    return _is_flat(_elements(field)) and not kind.binding.read and numbered and all(said)
+
+
+def _kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
+    """The rows that a part has kept, by topic; None where it has none of this version."""
     try:
         return _kept(part) if _kept_version(part) == version else None
     except AttributeError:
         return None
 
 
-def _keep_groups(part: Any, groups: Any, version: int) -> None:
-    _keep_encoded(part, groups)
+def _keep_rows(part: Any, rows: dict[str, Rows], version: int, told: Told | None) -> None:
+    _keep_encoded(part, rows)
     _keep_version(part, version)
+    if told is not None:
+        for topic, made in rows.items():
+            if len(made.values) >= _FEW:
+                told[topic, made.data[:_KEY_BYTES]] = made
 
 
 def _framed_texts(value: tuple[str, ...], compact: bool) -> bytes:

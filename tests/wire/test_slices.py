@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import attrs
@@ -132,6 +133,40 @@ def test_what_a_state_keeps_is_no_part_of_it() -> None:
     assert hasattr(encoded, "_encoded") and not hasattr(fresh, "_encoded")
     assert (fresh, hash(fresh), repr(fresh)) == (encoded, hash(encoded), repr(encoded))
     assert codec.encode(fresh) == codec.encode(encoded), "a trace would differ when replayed"
+
+
+@pytest.mark.parametrize("order", [lambda n: n, lambda n: n % 3, lambda n: n % 300], ids=["whole", "thirds", "apart"])
+def test_rows_of_living_parts_are_known_where_they_are_read(order: Any) -> None:
+    """And only they: one byte that is another, in any row, makes that row and no other one another."""
+    whole = attrs.evolve(
+        LARGE_REQUESTS["UpdateMetadata"],
+        partition_states=tuple(
+            UpdateMetadataPartitionState(partition, 1, 1, number, (1,), 1, (1, 2))
+            for number, partition in sorted(enumerate(partitions), key=lambda each: (order(each[0]), each))
+        ),
+    )
+    before = decode_request(encode_request(whole, 1, "me")[4:])[1]
+    parts, last = cut(whole)
+    _, frame = in_slices(encoding_request(last, 1, "me", parts))
+    slices, (_, read_parts, read) = in_slices(decoding_request(frame[4:]))
+    assert slices == 3 and joined(read_parts, read) == before
+    own = {id(state) for part in parts for state in part.entries}
+    known = sum(id(state) in own for state in joined(read_parts, read).partition_states)
+    counts = [Counter(state.partition.topic for state in part.entries) for part in parts]
+    assert known == sum(count for part in counts for count in part.values() if count >= 8) > SLICE
+
+    state = whole.partition_states[SLICE + 7]
+    row = state.leader_epoch.to_bytes(4, "big")
+    place = frame.index(state.partition.partition.to_bytes(4, "big") + b"\0\0\0\1\0\0\0\1" + row)
+    torn = bytearray(frame[4:])
+    torn[place + 4] ^= 1  # the first byte of the leader; the frame's size is left out
+    told = decode_request(bytes(torn))[1].partition_states
+    differ = [one for one, other in zip(told, before.partition_states, strict=True) if one != other]
+    assert [one.partition for one in differ] == [state.partition] and differ[0].leader_epoch == state.leader_epoch
+    assert differ[0].leader != state.leader
+    del parts, read_parts, read, told, differ
+    fresh = decode_request(frame[4:])[1]
+    assert fresh == before and not own.intersection(map(id, fresh.partition_states)), "what nobody holds is forgotten"
 
 
 def test_rows_of_very_different_lengths_follow_each_other() -> None:
