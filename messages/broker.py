@@ -15,7 +15,7 @@ from messages.network import ClientRequest
 from messages.partition import LogSettings
 from messages.parts import UpdateMetadataPart
 from messages.requests import LeaderAndIsrPartitionState, MetadataBroker, UpdateMetadataRequest
-from messages.vocabulary import Message, message
+from messages.vocabulary import Message, maker, message
 from messages.zookeeper.configs import TopicConfig
 
 METADATA_CACHE = "metadata_cache"
@@ -136,6 +136,9 @@ class BecomeLeader(Question["RoleTaken"]):
     state: LeaderAndIsrPartitionState
     log: LogPlace | None
     host: Host | None = None
+
+
+become_leader = maker(BecomeLeader)
 
 
 @message

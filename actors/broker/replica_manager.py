@@ -66,6 +66,7 @@ from messages.broker import (
     StageMetadata,
     StopPartition,
     TopicsConfigured,
+    become_leader,
 )
 from messages.cluster import NO_EPOCH, ConfigEntry, TopicPartition
 from messages.conversation import (
@@ -432,7 +433,7 @@ class ReplicaManagerActor(FlowActor):
         yield from self._read_configs(orders)
         yield from in_turns(self._unfollow, chunks(orders.leading))
         for window in chunks(orders.leading.values(), ORDERS_AT_ONCE):
-            self._note_leaderships((yield from self._take_roles(window, BecomeLeader, directories, errors)))
+            self._note_leaderships((yield from self._take_roles(window, become_leader, directories, errors)))
         if orders.following:
             brokers = yield from ask(GetAliveBrokers())
             alive = frozenset(brokers.ids)

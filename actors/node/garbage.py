@@ -2,9 +2,10 @@
 
 Rule 1: reference counting frees nearly everything here at once. The collector is for the cycles that remain, errors
         with their tracebacks mostly, which are young when they become garbage.
-Rule 2: a collection looks at some thousand objects: it waits for YOUNG of them, and what survived one is looked at once
-        more, by the next (OFTEN). So few, because one tuple of a hundred thousand partitions among them takes ten
-        milliseconds, and no two such should come together.
+Rule 2: a collection looks at ten or twenty thousand objects, for a millisecond: it waits for YOUNG of them, and what
+        survived one is looked at once more, by the next (OFTEN). Most of what a slice of large work makes is gone by
+        then: with a fifth of that, a hundred thousand leaderships took a tenth longer to make. No more, because one
+        tuple of a hundred thousand partitions takes ten milliseconds, and no two such should come together.
 Rule 3: what survives that as well is not looked at again (NEVER). Looking through a hundred thousand partitions takes
         half a second, and finds nothing. A cycle that becomes garbage when it is that old stays in memory.
 Rule 4: no callback of the collector's: while Python runs in one, other threads run too, none of what they make is
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import gc
 
-YOUNG = 2_000
+YOUNG = 10_000
 OFTEN = 0
 NEVER = 1_000_000_000
 

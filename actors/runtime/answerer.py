@@ -11,7 +11,7 @@ import logging
 from thespian.actors import ActorAddress
 
 from actors.runtime.dispatch import Dispatcher
-from messages.conversation import Answer, Ask, Failure
+from messages.conversation import Ask, Failure, answering
 from messages.vocabulary import Message
 
 log = logging.getLogger(__name__)
@@ -33,4 +33,4 @@ class Answerer(Dispatcher):
             log.error("%s: %s failed: %s", self.myAddress, name, type(error).__name__, exc_info=error)
             self.note_error(error)
             result = Failure("AskFailed", f"{name}: {type(error).__name__}: {error}")
-        self.send(sender, Answer(message.id, result))
+        self.send(sender, answering(message.id, result))

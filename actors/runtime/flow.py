@@ -36,7 +36,6 @@ from actors.runtime.dispatch import Dispatcher
 from messages.conversation import (
     Answer,
     AnswerDeadline,
-    Ask,
     AskAll,
     AskFailed,
     Continue,
@@ -45,6 +44,7 @@ from messages.conversation import (
     LostAnswer,
     Pause,
     Question,
+    asking,
     error_of,
 )
 
@@ -246,7 +246,7 @@ class FlowActor(Dispatcher):
         self._first_open = first = self._asked + 1
         self._asked += len(pairs)
         for place, (address, question) in enumerate(pairs):
-            self.send(address, Ask(first + place, question))
+            self.send(address, asking(first + place, question))
         self._open = {first + place: place for place in range(len(pairs))}
         self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(first))
 

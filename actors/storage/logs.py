@@ -41,6 +41,7 @@ from actors.storage.log import (
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
 from actors.storage.log.flushing import AtOnce, Flusher
+from actors.storage.log.handles import OpenFile
 from actors.storage.log_directories import LOCK_FILE, parse_name
 from messages.records import EMPTY, Body, body
 from messages.wire.compression import records
@@ -133,6 +134,18 @@ class _Directory:
         self.recovery_points = _Points(path, RECOVERY_POINTS)
         self.log_starts = _Points(path, LOG_STARTS)
         self.high_watermarks = _Points(path, HIGH_WATERMARKS)
+        self._file: OpenFile | None = None
+
+    @property
+    def file(self) -> int:
+        """The directory's descriptor: what is made below it needs no path. Raises OSError."""
+        if self._file is None:
+            self._file = OpenFile(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return self._file.descriptor
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        self._file = None
 
     @property
     def points(self) -> tuple[_Points, _Points, _Points]:
@@ -157,6 +170,8 @@ class LogsPort:
         """By their folders; the fields of its configuration alone where a log is blank (rule 1)."""
         self._configs: dict[tuple[int, ...], LogConfig] = {}
         self._directories: dict[str, _Directory] = {}
+        self._home, self._home_file = "", -1
+        """Where the last new log was made: most often the next one is made there, too."""
         self._places: dict[str, tuple[_Directory, Partition]] = {}
         self._changed: dict[str, None] = {}
         """Logs whose checkpoints may have to say something else."""
@@ -168,16 +183,18 @@ class LogsPort:
 
         (start, end, latest leader epoch, checkpointed high watermark)
         """
-        known = self._logs.get(path)
+        logs = self._logs
+        if is_new and path not in logs:  # a hundred thousand times at a failover: so it goes straight through
+            home, _, name = path.rpartition("/")
+            if home != self._home:
+                self._home_file = self._directory(home).file
+                self._home = home
+            os.mkdir(name, dir_fd=self._home_file)
+            logs[path] = config
+            return _BLANK
+        known = logs.get(path)
         if known is None:
-            if is_new:  # a hundred thousand times at a failover: so it goes straight through
-                home = path[: path.rindex("/")]
-                if home not in self._directories:
-                    self._directory(home)
-                os.mkdir(path)  # noqa: PTH102  (Path costs as much as the call)
-                self._logs[path] = config
-                return _BLANK
-            known = self._logs[path] = self._load(path, config)
+            known = logs[path] = self._load(path, config)
         if isinstance(known, tuple):
             return _BLANK
         directory, partition = self._place(path)
@@ -243,14 +260,20 @@ class LogsPort:
                 except OSError:
                     directory.lost = True
         self._in_each(self._close)
-        self._logs.clear()
-        self._handles.close_all()
+        self._let_go()
 
     def abandon(self) -> None:
         """Let go of every file as it is, as the system does with those of a process that was killed."""
         self._flusher.shutdown(wait=False)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close every file."""
         self._logs.clear()
         self._handles.close_all()
+        self._home = ""
+        for directory in self._directories.values():
+            directory.close()
 
     def _close(self, directory: _Directory) -> None:
         self._note_points(directory)
