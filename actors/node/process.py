@@ -58,6 +58,7 @@ class NodeProcess:
         else:
             self._whereabouts = _whereabouts(node)
             node.recorder.attach(loop)
+            node.base.loop.after_turn = garbage.Collections()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._leave, node)
             loop.add_signal_handler(signal.SIGUSR1, node.dump)

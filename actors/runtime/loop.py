@@ -7,6 +7,7 @@ Rule 2: a turn ends when it has taken TURN_SECONDS of CPU and the delivery that 
 Rule 3: one call_later stands for the earliest timer. It schedules a turn like any mail: were it one itself, two turns
         could stand in the loop's queue at once, and would from then on, as each schedules the next.
 Rule 4: each turn is measured, and what the loop's thread did between two: sockets, decoding, all that is no mail.
+        `after_turn` is called then.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class LoopDriver:
         self._turn_ended: float | None = None
         self.turns = Turns()
         self.between = Turns()
+        self.after_turn: Callable[[], None] = _nothing
 
     @property
     def attached(self) -> bool:
@@ -121,6 +123,7 @@ class LoopDriver:
         while (due := kernel.run(GLANCE, TURN_SECONDS)) == 0.0 and self.cpu() - began < TURN_SECONDS:
             pass
         self._measure(began, self.cpu())
+        self.after_turn()
         if self._loop is None:
             return
         if due == 0.0:
@@ -142,3 +145,7 @@ class LoopDriver:
             self._alarm = None
         if due is not None and self._loop is not None and not isinstance(self._kernel.clock, VirtualClock):
             self._alarm = self._loop.call_later(due, self.wake)
+
+
+def _nothing() -> None:
+    """Nobody has anything to do after a turn."""

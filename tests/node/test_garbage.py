@@ -31,6 +31,8 @@ def tamed() -> Iterator[None]:
     garbage.tame()
     yield
     gc.set_threshold(*thresholds)
+    gc.enable()
+    gc.unfreeze()
 
 
 def test_no_collection_looks_at_much_however_much_there_is() -> None:
@@ -54,6 +56,7 @@ def test_no_collection_looks_at_much_however_much_there_is() -> None:
 def test_no_collection_runs_python_meanwhile() -> None:
     before = list(gc.callbacks)
     garbage.tame()
+    garbage.Collections()()
     assert gc.callbacks == before, "other threads would run in a callback, and make what nobody looks at"
 
 
@@ -64,6 +67,28 @@ def test_cycles_that_die_young_are_freed() -> None:
         knots.add(Knot())
         most = max(most, len(knots))
     assert most < (garbage.OFTEN + 3) * garbage.YOUNG
+
+
+def test_on_a_loop_cycles_of_turns_that_make_little_are_freed() -> None:
+    collections, knots, most = garbage.Collections(), weakref.WeakSet[Knot](), 0
+    for _ in range(200):
+        for _ in range(garbage.MUCH // 4):
+            knots.add(Knot())
+        collections()
+        most = max(most, len(knots))
+    assert most < 2 * garbage.YOUNG
+
+
+def test_what_a_turn_makes_much_of_is_not_looked_at() -> None:
+    collections = garbage.Collections()
+    collections()
+    before = [each["collections"] for each in gc.get_stats()]
+    kept = []
+    for _ in range(20):
+        kept.append([[number] for number in range(2 * garbage.MUCH)])
+        collections()
+    assert [each["collections"] for each in gc.get_stats()] == before
+    assert len(gc.get_objects(generation=0)) < 2 * garbage.MUCH and len(kept) == 20
 
 
 def test_connections_that_were_old_when_they_closed_are_freed(tmp_path: Path) -> None:
