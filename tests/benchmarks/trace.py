@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+from actors.node import garbage
 from actors.node.assembly import RING
 from actors.node.node import NodeActor
 from actors.runtime import LocalBase, local_system
@@ -40,8 +41,6 @@ BENCH = "trace"
 PEER = "untraced"
 PARTITIONS = 10_000
 PER_TOPIC = 100
-GC_THRESHOLDS = (50_000, 20, 100)
-"""Those that a node's process sets after its start (and freezes what is there by then)."""
 BROKERS = (1, 2, 3)
 MESSAGES = 100_000
 MILLION = 1_000_000
@@ -101,7 +100,7 @@ def settle() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    garbage.tame()
 
 
 def ping_pong(detail: str, folder: Path, messages: int = MESSAGES) -> float:
