@@ -8,8 +8,9 @@ Rule 1: a log is opened when its partition is first needed. What its directory's
         opened stays in them. Of a log that holds nothing there is its configuration only, until somebody appends or
         asks: a broker may host a hundred thousand.
 Rule 2: checkpoints are written when they are due and something changed, never for each change (broker.md 5.1).
-Rule 3: the marker of a clean stop is taken away at the start. It is written when every log of the directory was closed
-        in order: those that were opened now, and those that nobody opened by the marker that was there.
+Rule 3: the marker of a clean stop is taken away before anything in its directory is read or written. It is written when
+        every log of the directory was closed in order: those that were opened now, and those that nobody opened by the
+        marker that was there.
 Rule 4: files of segments that were dropped are removed at the next look for old ones.
 Rule 5: complete segments are made durable by a flusher, which may have a thread: the disk takes a second for a large
         one. The recovery point moves at the first checkpoint that finds it done.
@@ -41,7 +42,6 @@ from actors.storage.log import (
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
 from actors.storage.log.flushing import AtOnce, Flusher
-from actors.storage.log.handles import OpenFile
 from actors.storage.log_directories import LOCK_FILE, parse_name
 from messages.records import EMPTY, Body, body
 from messages.wire.compression import records
@@ -134,18 +134,6 @@ class _Directory:
         self.recovery_points = _Points(path, RECOVERY_POINTS)
         self.log_starts = _Points(path, LOG_STARTS)
         self.high_watermarks = _Points(path, HIGH_WATERMARKS)
-        self._file: OpenFile | None = None
-
-    @property
-    def file(self) -> int:
-        """The directory's descriptor: what is made below it needs no path. Raises OSError."""
-        if self._file is None:
-            self._file = OpenFile(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        return self._file.descriptor
-
-    def close(self) -> None:
-        """Let go of the directory."""
-        self._file = None
 
     @property
     def points(self) -> tuple[_Points, _Points, _Points]:
@@ -170,8 +158,9 @@ class LogsPort:
         """By their folders; the fields of its configuration alone where a log is blank (rule 1)."""
         self._configs: dict[tuple[int, ...], LogConfig] = {}
         self._directories: dict[str, _Directory] = {}
-        self._home, self._home_file = "", -1
-        """Where the last new log was made: most often the next one is made there, too."""
+        """By their paths: those of which anything was read or written. Where there are new logs only, nothing was."""
+        self._lost: set[str] = set()
+        """Others that have failed."""
         self._places: dict[str, tuple[_Directory, Partition]] = {}
         self._changed: dict[str, None] = {}
         """Logs whose checkpoints may have to say something else."""
@@ -183,18 +172,13 @@ class LogsPort:
 
         (start, end, latest leader epoch, checkpointed high watermark)
         """
-        logs = self._logs
-        if is_new and path not in logs:  # a hundred thousand times at a failover: so it goes straight through
-            home, _, name = path.rpartition("/")
-            if home != self._home:
-                self._home_file = self._directory(home).file
-                self._home = home
-            os.mkdir(name, dir_fd=self._home_file)
-            logs[path] = config
+        if is_new:  # a hundred thousand times at a failover: so it goes straight through
+            os.mkdir(path)  # noqa: PTH102  (Path costs as much as the call)
+            self._logs[path] = config
             return _BLANK
-        known = logs.get(path)
+        known = self._logs.get(path)
         if known is None:
-            known = logs[path] = self._load(path, config)
+            known = self._logs[path] = self._load(path, config)
         if isinstance(known, tuple):
             return _BLANK
         directory, partition = self._place(path)
@@ -239,8 +223,10 @@ class LogsPort:
 
     def lose(self, directory: str) -> None:
         """The directory has failed (rule 6)."""
-        if directory in self._directories:  # else nothing was ever read or written there
+        if directory in self._directories:
             self._directories[directory].lost = True
+        else:  # nothing was ever read or written there
+            self._lost.add(directory)
 
     def close_all(self) -> None:
         """Close every log in order, write the checkpoints and the markers of a clean stop (rules 3, 6).
@@ -249,6 +235,9 @@ class LogsPort:
         opened next.
         """
         self._flusher.shutdown()
+        for home in {path.rpartition("/")[0] for path in self._logs} - self._lost:
+            with contextlib.suppress(OSError):  # then it gets no marker
+                self._directory(home)
         for path, log in self._logs.items():
             if isinstance(log, tuple):
                 continue
@@ -260,20 +249,14 @@ class LogsPort:
                 except OSError:
                     directory.lost = True
         self._in_each(self._close)
-        self._let_go()
+        self._logs.clear()
+        self._handles.close_all()
 
     def abandon(self) -> None:
         """Let go of every file as it is, as the system does with those of a process that was killed."""
         self._flusher.shutdown(wait=False)
-        self._let_go()
-
-    def _let_go(self) -> None:
-        """Close every file."""
         self._logs.clear()
         self._handles.close_all()
-        self._home = ""
-        for directory in self._directories.values():
-            directory.close()
 
     def _close(self, directory: _Directory) -> None:
         self._note_points(directory)
@@ -487,6 +470,7 @@ class LogsPort:
         """The log at `path`, which is open."""
         log = self._logs[path]
         if isinstance(log, tuple):
+            self._place(path)  # its directory is not as it was closed any more (rule 3)
             log = self._logs[path] = Log(path, self._handles, self._settings(log))
         return log
 

@@ -82,6 +82,23 @@ def test_a_clean_stop_is_marked_and_the_mark_is_taken_away_at_the_start(port: Lo
     assert not (tmp_path / CLEAN_MARKER).exists()
 
 
+def test_a_directory_of_new_logs_alone_is_as_it_was_closed_until_somebody_appends(
+    port: LogsPort, tmp_path: Path
+) -> None:
+    homes = {name: tmp_path / name for name in ("kept", "lost", "written")}
+    for home in homes.values():
+        home.mkdir()
+        (home / CLEAN_MARKER).touch()
+        port.open(f"{home}/t-0", True, NEVER)
+    assert all((home / CLEAN_MARKER).exists() for home in homes.values()), "a kill would leave nothing to recover"
+    append(port, f"{homes['written']}/t-0")
+    assert not (homes["written"] / CLEAN_MARKER).exists(), "a kill would"
+    (homes["lost"] / CLEAN_MARKER).unlink()
+    port.lose(str(homes["lost"]))
+    port.close_all()
+    assert {name for name, home in homes.items() if (home / CLEAN_MARKER).exists()} == {"kept", "written"}
+
+
 def test_row_100_a_clean_stop_leaves_every_recovery_point_at_the_logs_end(port: LogsPort, tmp_path: Path) -> None:
     filled(port, f"{tmp_path}/t-0")
     assert recovery_points(port, tmp_path) == "t 0 2", "a checkpoint came before the stop"
