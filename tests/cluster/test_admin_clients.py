@@ -83,6 +83,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             nodes.append(OurNode(place / f"{node}", node, ports[node], connect))
         for node in NODES:
             until(lambda node=node: zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered", timeout=30)
+        for port in ports:  # librdkafka waits for minutes where it hears first that there is no controller
+            client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
+            until(
+                lambda client=client: client.list_topics(timeout=20),
+                lambda told: told.controller_id in NODES and len(told.brokers) == len(NODES),
+                what=f"the node at {port} knows the cluster",
+                timeout=30,
+            )
         yield Cluster(ports, zk, connect)
     finally:
         for running in nodes:
@@ -100,7 +108,12 @@ def test_librdkafka_makes_enlarges_and_deletes_topics(cluster: Cluster) -> None:
     ]
     for future in admin.create_topics(wanted, operation_timeout=20).values():
         future.result(30)
-    described = admin.list_topics(timeout=20).topics
+    described = until(  # the controller answers when it knows; others hear of it after that
+        lambda: admin.list_topics(timeout=20).topics,
+        lambda topics: {"lib", "lib-given"} <= topics.keys(),
+        what="the topics are known",
+        timeout=20,
+    )
     assert all(part.leader in NODES for name in ("lib", "lib-given") for part in described[name].partitions.values())
     assert cluster.replicas("lib-given") == {"0": [2, 1], "1": [0, 2]}
     assert cluster.config("lib") == {"retention.ms": "12345"}
@@ -137,7 +150,7 @@ def test_kafka_python_makes_and_deletes_topics(cluster: Cluster) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
     try:
         admin.create_topics([NewTopic("py", 2, 2)], timeout_ms=20_000)
-        assert "py" in admin.list_topics()
+        until(lambda: "py" in admin.list_topics(), what="py is known", timeout=20)
         with pytest.raises(TopicAlreadyExistsError):
             admin.create_topics([NewTopic("py", 2, 2)])
         with pytest.raises(InvalidReplicationFactorError):
