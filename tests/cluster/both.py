@@ -17,6 +17,7 @@ from messages.config_requests import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
+from messages.requests import MetadataRequest
 from tests.cluster.processes import ApacheBroker, OurNode, free_ports
 from tests.outsider import Outsider
 from tests.waiting import until
@@ -112,6 +113,13 @@ def both_running(place: Path, apache_jars: Path, **settings: object) -> Iterator
         made = Both(apache_jars, (ports[0], ports[1]), (theirs, ours), running[0].log)
         seen = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", ()),))
         until(lambda: len(made.answers(seen)) == 2, what="both answer", timeout=60, ignore=(OSError,))
+        known = MetadataRequest(8, ())  # what is asked before a controller has told its broker is refused at either
+        until(
+            lambda: [(answer.controller_id, len(answer.brokers)) for answer in made.answers(known)],
+            lambda told: told == [(0, 1)] * 2,
+            what="both know their cluster",
+            timeout=60,
+        )
         yield made
     finally:
         for process in running:
