@@ -129,7 +129,6 @@ class _Directory:
         self.path = path
         marker = Path(path, CLEAN_MARKER)
         self.clean = marker.exists()
-        self.lost = False
         marker.unlink(missing_ok=True)
         self.recovery_points = _Points(path, RECOVERY_POINTS)
         self.log_starts = _Points(path, LOG_STARTS)
@@ -160,7 +159,7 @@ class LogsPort:
         self._directories: dict[str, _Directory] = {}
         """By their paths: those of which anything was read or written. Where there are new logs only, nothing was."""
         self._lost: set[str] = set()
-        """Others that have failed."""
+        """Directories that have failed (rule 6), also such as nothing was read or written in."""
         self._places: dict[str, tuple[_Directory, Partition]] = {}
         self._changed: dict[str, None] = {}
         """Logs whose checkpoints may have to say something else."""
@@ -223,10 +222,7 @@ class LogsPort:
 
     def lose(self, directory: str) -> None:
         """The directory has failed (rule 6)."""
-        if directory in self._directories:
-            self._directories[directory].lost = True
-        else:  # nothing was ever read or written there
-            self._lost.add(directory)
+        self._lost.add(directory)
 
     def close_all(self) -> None:
         """Close every log in order, write the checkpoints and the markers of a clean stop (rules 3, 6).
@@ -241,13 +237,13 @@ class LogsPort:
         for path, log in self._logs.items():
             if isinstance(log, tuple):
                 continue
-            directory, _ = self._place(path)
-            if not directory.lost:
+            directory = self._place(path)[0].path
+            if directory not in self._lost:
                 self._changed[path] = None  # its recovery point moves to its end, whatever the last checkpoint said
                 try:
                     log.close()
                 except OSError:
-                    directory.lost = True
+                    self._lost.add(directory)
         self._in_each(self._close)
         self._logs.clear()
         self._handles.close_all()
@@ -438,7 +434,7 @@ class LogsPort:
         """Write in every directory that has not failed (rule 6)."""
         failures = []
         for directory in self._directories.values():
-            if not directory.lost:
+            if directory.path not in self._lost:
                 try:
                     write(directory)
                 except OSError as error:

@@ -95,6 +95,7 @@ def test_a_directory_of_new_logs_alone_is_as_it_was_closed_until_somebody_append
     assert not (homes["written"] / CLEAN_MARKER).exists(), "a kill would"
     (homes["lost"] / CLEAN_MARKER).unlink()
     port.lose(str(homes["lost"]))
+    append(port, f"{homes['lost']}/t-0")  # it was under way, and nothing had been written there before
     port.close_all()
     assert {name for name, home in homes.items() if (home / CLEAN_MARKER).exists()} == {"kept", "written"}
 
