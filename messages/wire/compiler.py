@@ -234,7 +234,7 @@ class _Reader(_Code):
         if kind in PARTED:
             self.parted = PARTED[kind].field
             self.names["told"] = _told(kind, self.version)
-            self.emit("parts = []", f"part = {self.refer(PARTED[kind].part, 'Part')}")
+            self.emit("parts = []", f"part = {self.refer(PARTED[kind].part, 'Part')}", "may_know = bool(told)")
         self.guesses: list[str] = []
         body, scope = len(self.lines), _Scope()
         scope.values["version"] = str(self.version)
@@ -358,7 +358,7 @@ class _Reader(_Code):
         if not (inner.parted and _is_whole(inner.kind, field)):
             return
         look = f"{self.refer(_known_rows)}(told, {scope.first(_TOPIC_NAMES)}, data, position, {count})"
-        self.emit(f"while told and {count} and (known := {look}) is not None:")
+        self.emit(f"while may_know and {count} and (known := {look}) is not None:")
         self.depth += 1
         self.emit(f"{inner.items} += known.values", "position += len(known.data)")
         self.emit(f"{count} -= len(known.values)", "left -= len(known.values)")

@@ -11,12 +11,7 @@ from typing import Any
 import attrs
 
 from messages.admin_requests import CreateTopicsResponse, ElectLeadersResponse
-from messages.config_requests import (
-    BROKER,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
+from messages.config_requests import DescribeConfigsResponse
 from messages.requests import MetadataRequest
 from tests.cluster.processes import ApacheBroker, OurNode, free_ports
 from tests.outsider import Outsider
@@ -111,14 +106,13 @@ def both_running(place: Path, apache_jars: Path, **settings: object) -> Iterator
             zk.stop()
             zk.close()
         made = Both(apache_jars, (ports[0], ports[1]), (theirs, ours), running[0].log)
-        seen = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", ()),))
-        until(lambda: len(made.answers(seen)) == 2, what="both answer", timeout=60, ignore=(OSError,))
         known = MetadataRequest(8, ())  # what is asked before a controller has told its broker is refused at either
         until(
             lambda: [(answer.controller_id, len(answer.brokers)) for answer in made.answers(known)],
             lambda told: told == [(0, 1)] * 2,
             what="both know their cluster",
             timeout=60,
+            ignore=(OSError,),
         )
         yield made
     finally:
