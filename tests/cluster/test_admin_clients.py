@@ -63,6 +63,17 @@ class Cluster:
             producer.produce(topic, b"%d" % number, partition=0)
         assert producer.flush(30) == 0
 
+    def wait_for_partitions(self, topic: str, count: int) -> None:
+        """Until each node knows so many: the controller answers when it knows, others hear of it after that."""
+        for port in self.ports:
+            client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
+            until(
+                lambda client=client: client.list_topics(timeout=20).topics,
+                lambda topics: topic in topics and len(topics[topic].partitions) == count,
+                what=f"the node at {port} knows {count} partitions of {topic}",
+                timeout=20,
+            )
+
     def config(self, topic: str) -> dict[str, str]:
         """The topic's overrides as their znode says."""
         return json.loads(self.zk.get(f"/config/topics/{topic}")[0])["config"]  # type: ignore[no-any-return]
@@ -108,12 +119,9 @@ def test_librdkafka_makes_enlarges_and_deletes_topics(cluster: Cluster) -> None:
     ]
     for future in admin.create_topics(wanted, operation_timeout=20).values():
         future.result(30)
-    described = until(  # the controller answers when it knows; others hear of it after that
-        lambda: admin.list_topics(timeout=20).topics,
-        lambda topics: {"lib", "lib-given"} <= topics.keys(),
-        what="the topics are known",
-        timeout=20,
-    )
+    cluster.wait_for_partitions("lib", 3)
+    cluster.wait_for_partitions("lib-given", 2)
+    described = admin.list_topics(timeout=20).topics
     assert all(part.leader in NODES for name in ("lib", "lib-given") for part in described[name].partitions.values())
     assert cluster.replicas("lib-given") == {"0": [2, 1], "1": [0, 2]}
     assert cluster.config("lib") == {"retention.ms": "12345"}
@@ -137,7 +145,7 @@ def test_librdkafka_describes_and_changes_configurations(cluster: Cluster) -> No
 
     change = ConfigEntry("retention.ms", "777", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, "set", incremental_configs=[change])
-    until(lambda: "set" in everywhere[2].list_topics(timeout=20).topics, what="known to the third node", timeout=20)
+    cluster.wait_for_partitions("set", 1)
     (future,) = everywhere[2].incremental_alter_configs([resource]).values()
     future.result(30)
     assert cluster.config("set") == {"retention.ms": "777"}
@@ -150,7 +158,7 @@ def test_kafka_python_makes_and_deletes_topics(cluster: Cluster) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
     try:
         admin.create_topics([NewTopic("py", 2, 2)], timeout_ms=20_000)
-        until(lambda: "py" in admin.list_topics(), what="py is known", timeout=20)
+        cluster.wait_for_partitions("py", 2)
         with pytest.raises(TopicAlreadyExistsError):
             admin.create_topics([NewTopic("py", 2, 2)])
         with pytest.raises(InvalidReplicationFactorError):
@@ -166,6 +174,7 @@ def test_kafka_python_makes_and_deletes_topics(cluster: Cluster) -> None:
 def test_librdkafka_asks_for_leaders_describes_and_deletes_records(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([LibrdkafkaTopic("more", 2, 3)], operation_timeout=20)["more"].result(30)
+    cluster.wait_for_partitions("more", 2)
     described = admin.describe_cluster().result(30)
     assert sorted(node.id for node in described.nodes) == [*NODES] and described.controller.id in NODES
     topic = admin.describe_topics(TopicCollection(["more"]))["more"].result(30)
@@ -195,6 +204,7 @@ def test_kafka_python_describes_grows_configures_and_deletes_records(cluster: Cl
     try:
         admin.create_topics([NewTopic("pym", 1, 3)], timeout_ms=20_000)
         admin.create_partitions({"pym": 3}, timeout_ms=20_000)
+        cluster.wait_for_partitions("pym", 3)
         (topic,) = admin.describe_topics(["pym"])
         assert [each["leader_id"] in NODES for each in topic["partitions"]] == [True] * 3
         described = admin.describe_cluster()
