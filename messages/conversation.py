@@ -10,6 +10,7 @@ Tables that get an entry for each of a hundred thousand partitions are made to g
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
@@ -61,7 +62,22 @@ class AskAll(NamedTuple):
     pairs: tuple[tuple[ActorAddress, Question[object]], ...]
 
 
-Flow = Generator[Question[object] | AskAll | Instruction, object, T]
+class Begin(NamedTuple):
+    """A question whose answer is waited for later: the flow goes on at once, with its ticket."""
+
+    question: Question[object]
+
+
+class Await(NamedTuple):
+    """The result of the question that was begun with this ticket; raised where it is a Failure."""
+
+    ticket: int
+
+
+Step = Question[object] | AskAll | Begin | Await | Instruction
+"""What a flow yields."""
+
+Flow = Generator[Step, object, T]
 """A conversation: yields questions and instructions, returns its result."""
 
 
@@ -101,6 +117,15 @@ def in_slices(work: Callable[[Sequence[E]], R], items: Sequence[E], size: int = 
     return (yield from in_turns(work, slices(items, size)))
 
 
+def all_at_once(steps: Generator[None, None, T]) -> T:
+    """Take all steps of what may be done in steps; their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return cast(T, done.value)
+
+
 def in_turns(work: Callable[[E], R], items: Iterable[E]) -> Flow[list[R]]:
     """Call `work` with each item, pausing between two; what it returned, in order."""
     results: list[R] = []
@@ -109,6 +134,56 @@ def in_turns(work: Callable[[E], R], items: Iterable[E]) -> Flow[list[R]]:
             yield Pause()
         results.append(work(item))
     return results
+
+
+def overlapped(flows: Iterable[Flow[None]], ahead: int) -> Flow[None]:
+    """Run the flows to their ends one after another, pausing between two, but have the next `ahead` of them ask their
+    first questions before: while one waits for its answer, what answers already has more to do.
+
+    So what a flow does before its first question must not depend on what those before it do after theirs.
+    """
+    begun: deque[tuple[Flow[None], int]] = deque()
+    for number, flow in enumerate(flows):
+        if number:
+            yield Pause()
+        ticket = yield from _first_asked(flow)
+        if ticket is not None:
+            begun.append((flow, ticket))
+        if len(begun) > ahead:
+            yield from _ended(*begun.popleft())
+    while begun:
+        yield from _ended(*begun.popleft())
+
+
+def _first_asked(flow: Flow[None]) -> Flow[int | None]:
+    """Run a flow to its first question, and begin that; its ticket, None where the flow ends before."""
+    step = _resumed(flow, None)
+    while step is not None and not isinstance(step, Question):
+        step = yield from _passed(flow, step)
+    return None if step is None else cast("int", (yield Begin(step)))
+
+
+def _ended(flow: Flow[None], ticket: int) -> Flow[None]:
+    """Go on with a flow that waits for its first answer, to its end."""
+    step: Step | None = Await(ticket)
+    while step is not None:
+        step = yield from _passed(flow, step)
+
+
+def _passed(flow: Flow[None], step: Step) -> Flow[Step | None]:
+    """Have a step of the flow carried out; its next step, None at its end."""
+    try:
+        value = yield step
+    except Exception as error:
+        return _resumed(flow, None, error)
+    return _resumed(flow, value)
+
+
+def _resumed(flow: Flow[None], value: object, error: Exception | None = None) -> Step | None:
+    try:
+        return flow.send(value) if error is None else flow.throw(error)
+    except StopIteration:
+        return None
 
 
 def make_room(count: int, *tables: dict[Any, Any]) -> Flow[None]:

@@ -16,7 +16,7 @@ Rule 4: entries beyond MAX_ENTRIES are not taken in. Kafka's own limit for a who
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import attrs
 
@@ -65,10 +65,22 @@ class UpdateMetadataPart(Encoded):
 
 
 @message
-class PartitionErrorsPart:
+class PartitionErrorsPart(Encoded):
     """Partition errors of a LeaderAndIsrResponse or StopReplicaResponse."""
 
     entries: tuple[PartitionError, ...]
+
+
+@message
+class NoErrorsPart:
+    """So many partitions of a LeaderAndIsrResponse or StopReplicaResponse, those of the request, none with an error.
+
+    It goes ahead of a large answer in place of PartitionErrorsParts that say nothing else.
+    """
+
+    entries: ClassVar[tuple[PartitionError, ...]] = ()
+    """It names none."""
+    count: int
 
 
 @message
@@ -78,7 +90,7 @@ class MetadataPart:
     entries: tuple[MetadataTopic, ...]
 
 
-Part = LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart | PartitionErrorsPart | MetadataPart
+Part = LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart | PartitionErrorsPart | NoErrorsPart | MetadataPart
 
 
 class Parted(NamedTuple):
@@ -97,6 +109,23 @@ PARTED: dict[type, Parted] = {
     MetadataResponse: Parted("topics", MetadataPart),
 }
 """The messages that go in parts when they are large. Any other goes whole."""
+
+
+class Kept(NamedTuple):
+    """Whose rows the parts of a class keep, and the version in which to make them where there are none yet: that in
+    which a controller of Kafka 2.6 sends them. None: those that they are read from are kept, others not made.
+    """
+
+    message: type
+    version: int | None
+
+
+KEEP_ROWS: dict[type, Kept] = {
+    LeaderAndIsrPart: Kept(LeaderAndIsrRequest, 4),
+    StopReplicaPart: Kept(StopReplicaRequest, 3),
+    UpdateMetadataPart: Kept(UpdateMetadataRequest, 6),
+    PartitionErrorsPart: Kept(LeaderAndIsrResponse, None),
+}
 
 
 def cut(whole: Message) -> tuple[tuple[Part, ...], Message]:
@@ -122,6 +151,16 @@ def entries_of(parts: Sequence[Part], last: Message) -> tuple[tuple[Message, ...
     """The entries of a message that came in parts, at most SLICE in each tuple; none that is empty."""
     rest = getattr(last, PARTED[type(last)].field)
     return (*(part.entries for part in parts), *((rest,) if rest else ()))
+
+
+def tersely(parts: tuple[Part, ...], last: Message) -> tuple[tuple[Part, ...], Message]:
+    """The parts and the message, or a NoErrorsPart and the rest, where that says the same."""
+    if not parts or not isinstance(parts[0], PartitionErrorsPart):
+        return parts, last
+    said = entries_of(parts, last)
+    if any(error.error_code for errors in said for error in errors):
+        return parts, last
+    return (NoErrorsPart(sum(map(len, said))),), attrs.evolve(last, partition_errors=())
 
 
 def let_go(parts: list[Part]) -> Flow[None]:

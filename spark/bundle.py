@@ -12,7 +12,7 @@ import messages.trace
 HOUSE = Path(messages.trace.__file__).resolve().parents[2]
 _ROOMS = ("messages", "spark")
 """What workers import of the house."""
-_LIBRARIES = ("attrs", "msgspec", "pyarrow", "thespian", "zstandard")
+LIBRARIES = ("attrs", "crc32c", "cramjam", "msgspec", "pyarrow", "thespian", "zstandard")
 """The distributions that these import in a worker. Spark itself is there."""
 
 
@@ -48,7 +48,7 @@ def _sources() -> Iterator[tuple[Path, Path]]:
 def _library_files() -> Iterator[tuple[Path, Path]]:
     from importlib.metadata import distribution  # takes its time, and only a bundle needs it
 
-    for library in _LIBRARIES:
+    for library in LIBRARIES:
         for file in distribution(library).files or ():
             if ".." not in file.parts and file.suffix != ".pyc":
                 yield Path(str(file.locate())), Path(file)

@@ -63,7 +63,7 @@ ROOMS: dict[str, Room] = {
     "messages": Room("", others="attrs msgspec"),
     "messages.wire": Room("messages messages.wire.layout", others="attrs crc32c cramjam"),
     "messages.wire.layout": Room("", touches="files code"),
-    "messages.trace": Room("messages", others="attrs msgspec zstandard", touches="files durations code"),
+    "messages.trace": Room("messages messages.wire", others="attrs msgspec zstandard", touches="files durations code"),
     # rules
     "actors.core": Room("messages", others="attrs"),
     "actors.core.controller": Room(_RULES, others="attrs"),

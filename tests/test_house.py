@@ -73,7 +73,7 @@ def test_what_decides_calls_nothing_impure(room: str, call: str) -> None:
         ("messages.made_up", "thespian.actors.Actor"),
         ("messages.wire.made_up", "messages.trace.codec"),
         ("messages.wire.made_up", "kafka.client"),
-        ("messages.trace.made_up", "messages.wire"),
+        ("messages.trace.made_up", "actors.core"),
         ("messages.trace.made_up", "time"),
         ("actors.core.controller.made_up", "messages.wire"),
         ("actors.core.controller.made_up", "messages.wire.codec.encode_request"),

@@ -8,7 +8,7 @@ from messages.conversation import BadZnode, Done
 from messages.store import NO_NODE
 from messages.zookeeper import ForgetPreferredElections, GetPreferredElections, PreferredElections
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, Starter, data_of, delete_present
+from zk_bridge.conversations import Arm, Conversation, Starter, data_of, delete_present, in_pauses
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ def get_preferred_elections(question: GetPreferredElections) -> Conversation:
     if node.code == NO_NODE:
         return PreferredElections(False)
     try:
-        found = znodes.decode_partitions(paths.PREFERRED_ELECTION, node.data)
+        found = yield from in_pauses(znodes.decoding_partitions(paths.PREFERRED_ELECTION, node.data))
     except BadZnode as error:
         logger.warning("A request for preferred leaders counts as empty: %s", error)
         found = ()

@@ -104,9 +104,10 @@ def create_partition_states(question: CreatePartitionStates) -> Conversation:
     check = fence(question.epoch_zk_version)
     entries = question.states
     encoded = _Encoded()
-    present: set[str] = set()  # parents known to exist
+    present = {paths.partitions(topic) for topic in question.begun}  # parents known to exist
     results: list[WriteResult] = []
-    for batch in slices(range(len(entries)), (WRITE_OPS - len(check)) // 3):
+    room, topics = WRITE_OPS - len(check), len({tp.topic for tp, _ in entries})
+    for batch in slices(range(len(entries)), max(room // 3, (room - topics) // 2)):
         settled: dict[int, WriteResult] = {}
         left = list(batch)
         while left:

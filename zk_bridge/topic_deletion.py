@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
+
 from messages.conversation import Done
 from messages.store import CONNECTION_LOSS, CREATE, DELETE, NO_NODE, NODE_EXISTS, NOT_EMPTY, OK, WriteOp
 from messages.zookeeper import (
@@ -25,6 +27,9 @@ from zk_bridge.conversations import (
     fence,
     transact,
 )
+
+_PARTITIONS_LEVEL = 2
+"""Below a topic's node and `partitions` stand its partitions."""
 
 
 def get_topic_deletions(question: GetTopicDeletions) -> Conversation:
@@ -60,12 +65,12 @@ def forget_topic_deletions(question: ForgetTopicDeletions) -> Conversation:
 def delete_topics(question: DeleteTopics) -> Conversation:
     """Delete everything of the topics, children before parents, the request for deletion last.
 
-    What is there is read level by level, then deleted in few transactions; if something came or went in between, or
-    an answer was lost, it is read again.
+    Each partition is taken to have its state and nothing else. Where that is wrong, or something came or went in
+    between, or an answer was lost, what is there is read level by level.
     """
     check = fence(question.epoch_zk_version)
-    while True:
-        doomed = yield from _everything_of(question.topics)
+    for usual in chain((True,), repeat(False)):
+        doomed = yield from _everything_of(question.topics, usual)
         for batch in batches((WriteOp(DELETE, path),) for path in doomed):
             reply = yield from transact((*check, *(op for (op,) in batch)), CONNECTION_LOSS, NO_NODE, NOT_EMPTY)
             if reply.code != OK:
@@ -74,17 +79,18 @@ def delete_topics(question: DeleteTopics) -> Conversation:
             return Done()
 
 
-def _everything_of(names: tuple[str, ...]) -> Conversation:
-    """Paths of all that exists of these topics, in the order in which it can be deleted."""
-    topics = tuple(paths.topic(name) for name in names)
-    nodes = yield from data_of(topics)
-    levels = [[path for path, node in zip(topics, nodes, strict=True) if node.code == OK]]
-    while levels[-1]:
-        parents = tuple(levels[-1])
-        children = yield from children_of(parents)
-        levels.append(
-            [f"{parent}/{name}" for parent, found in zip(parents, children, strict=True) for name in found or ()]
-        )
+def _everything_of(names: tuple[str, ...], usual: bool) -> Conversation:
+    """Paths of all that exists of these topics, in the order in which it can be deleted.
+
+    `usual`: partitions have what they usually have, and are not looked into.
+    """
+    levels: list[list[str]] = []
+    level = tuple(paths.topic(name) for name in names)
+    while level and not (usual and len(levels) == _PARTITIONS_LEVEL):
+        children = yield from children_of(level)
+        levels.append([path for path, found in zip(level, children, strict=True) if found is not None])
+        level = tuple([f"{path}/{name}" for path, found in zip(level, children, strict=True) for name in found or ()])
+    levels += [list(level), [f"{path}/state" for path in level]]
     others = (*map(paths.topic_config, names), *map(paths.delete_topic, names))
     nodes = yield from data_of(others)
     present = [path for path, node in zip(others, nodes, strict=True) if node.code == OK]

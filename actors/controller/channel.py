@@ -7,7 +7,8 @@ Rule 2: a request that got no answer is sent again, the same, after 100 ms, for 
 Rule 3: error codes make nothing go otherwise here: answers become the controller's events, and ZooKeeper alone makes it
         resign. An event is no larger than a part (`messages.parts`): of a LeaderAndIsr the controller is told which
         partitions are not served for want of their disk, and which of those are served again; a StopReplica in parts
-        becomes as many events. A large answer is worked through in slices.
+        becomes as many events. A large answer is worked through in slices, unless it says no more than that no
+        partition has an error.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
@@ -32,9 +33,10 @@ from messages.events import (
 )
 from messages.metrics import DropMetric, Gauge, Gauges, Sample, Samples
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
-from messages.parts import LeaderAndIsrPart, Part, StopReplicaPart, UpdateMetadataPart, entries_of, let_go
+from messages.parts import LeaderAndIsrPart, NoErrorsPart, Part, StopReplicaPart, UpdateMetadataPart, entries_of, let_go
 from messages.requests import (
     ControllerRequest,
+    LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     PartitionError,
@@ -54,6 +56,15 @@ BACKOFF = 0.1
 RESEND = "resend"
 QUEUE_SIZE = "kafka_controller_controllerchannelmanager_queuesize"
 QUEUE_TIME = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems"
+
+
+def _errors(
+    answered: Sequence[Part], response: Message, asked: Sequence[Sequence[LeaderAndIsrPartitionState]]
+) -> Iterable[Sequence[PartitionError]]:
+    """What an answer says of its partitions: of those that were `asked` about where it is that none has an error."""
+    if answered and isinstance(answered[0], NoErrorsPart):
+        return ([PartitionError(state.partition, NONE) for state in states] for states in asked)
+    return entries_of(answered, response)
 
 
 class Queued(NamedTuple):
@@ -218,7 +229,8 @@ class BrokerChannelActor(FlowActor):
             )
         match request, response:
             case LeaderAndIsrRequest(), LeaderAndIsrResponse(error_code):
-                news = yield from in_turns(self._news, entries_of(answered, response))
+                asked = entries_of(ahead, request) if self._unserved else ()
+                news = yield from in_turns(self._news, _errors(answered, response, asked))
                 told = LeaderAndIsrResponse(error_code, tuple(itertools.chain.from_iterable(news)))
                 self.send(self._controller, LeaderAndIsrResponseReceived(broker_id, told))
             case UpdateMetadataRequest(), UpdateMetadataResponse():
@@ -227,7 +239,7 @@ class BrokerChannelActor(FlowActor):
                 codes: dict[TopicPartition, PartitionError] = {}
                 yield from in_turns(
                     lambda errors: codes.update((error.partition, error) for error in errors),
-                    entries_of(answered, response),
+                    _errors(answered, response, ()),
                 )
                 yield from in_turns(
                     lambda states: self._tell_of_deletions(request.broker_epoch, states, error_code, codes),

@@ -57,6 +57,8 @@ PAUSE = 1.0
 """Seconds without accepting after the system had nothing left for a connection."""
 REGION_FROM = 32 * 1024
 """Bytes of records from which on they are sent from their file: below, the calls cost more than the copy."""
+TURN_SECONDS = 0.002
+"""CPU in a turn of the loop for large requests and answers."""
 GRAIN = 0.5
 """Seconds, and a twentieth of the time that a connection may be quiet: when something was said is known no closer."""
 
@@ -69,7 +71,7 @@ class ListenerGateway:
     def __init__(self, base: LocalBase, settings: NodeSettings) -> None:
         self._base = base
         self.settings = settings
-        self.bench = Workbench()
+        self.bench = Workbench(TURN_SECONDS)
         self.memory = MemoryPool(settings.queued_max_request_bytes)
         self.log = PeerLog(_log)
         self._sockets: list[tuple[Endpoint, socket.socket]] = []

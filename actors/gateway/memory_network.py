@@ -40,7 +40,7 @@ from messages.network import (
     TransmitFailed,
 )
 from messages.node import NodeSettings, ServeClients
-from messages.parts import joined
+from messages.parts import joined, tersely
 from messages.vocabulary import Message
 
 _log = logging.getLogger("kafka_actors.network")
@@ -206,6 +206,7 @@ class _Exchange:
 
     def received(self, parts: tuple[Message, ...], response: Message) -> None:
         channel = self.transmit.channel
+        parts, response = tersely(parts, response)
         self._end(
             *(ChannelPart(channel, part) for part in parts),
             Received(channel, self.transmit.correlation_id, response),

@@ -1,7 +1,8 @@
-"""Workbench: large messages become bytes, and bytes messages, one slice in a turn of the loop.
+"""Workbench: large messages become bytes, and bytes messages, some slices in a turn of the loop.
 
-Rule: the first slice is done at once, and that is all of a message of usual size. What has more slices takes its turns
-with the others', so that a turn of the loop holds one of them, however many connections send large messages.
+Rule: the first slice is done at once, and that is all of a message of usual size. The slices of what has more come one
+message after the other, and those of a turn end when they have taken `turn_seconds` of CPU: so a turn of the loop stays
+short, however many connections send large messages, and what is quickly done does not wait for a turn a slice.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from actors.runtime import RealClock
 from messages.wire import Steps, WireError
 
 T = TypeVar("T")
@@ -25,9 +27,13 @@ def letting_go(parts: list[Any]) -> Steps[None]:
 
 
 class Workbench:
-    """What is under way in slices. Lives on the node's asyncio loop."""
+    """What is under way in slices, so many seconds of CPU in a turn. Lives on the node's asyncio loop."""
 
-    def __init__(self) -> None:
+    cpu: Callable[[], float] = staticmethod(RealClock.cpu)
+    """CPU seconds of the loop's thread."""
+
+    def __init__(self, turn_seconds: float) -> None:
+        self._turn_seconds = turn_seconds
         self._jobs: deque[tuple[Steps[Any], Finished[Any]]] = deque()
 
     def begin(self, steps: Steps[T], finished: Finished[T]) -> None:
@@ -57,10 +63,14 @@ class Workbench:
         asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """One slice, then those of the others."""
-        steps, finished = self._jobs.popleft()
-        if not self._step(steps, finished):
-            self._jobs.append((steps, finished))
+        """A slice of each, and again, until the turn is over."""
+        began = self.cpu()
+        while self._jobs:
+            steps, finished = self._jobs.popleft()
+            if not self._step(steps, finished):
+                self._jobs.append((steps, finished))
+            if self.cpu() - began >= self._turn_seconds:
+                break
         if self._jobs:
             self._go_on()
 

@@ -22,11 +22,13 @@ class Clock(Protocol):
 class RealClock:
     """Monotonic time of the machine.
 
-    The function is bound at import, in the class: libraries that freeze time replace module attributes, and a base
+    The functions are bound at import, in the class: libraries that freeze time replace module attributes, and a base
     whose timers follow a frozen clock would wait for ever.
     """
 
     now = staticmethod(time.monotonic)
+    cpu = staticmethod(time.thread_time)
+    """CPU seconds of the thread that asks."""
 
 
 class VirtualClock:

@@ -6,6 +6,8 @@
   the result of Answer(id), or a Failure is thrown into it as the exception that FAILURES names;
 * AskAll(pairs): the questions go out to the addresses given; the flow is resumed with the results in that order once
   all are in. A Failure stays in its place as a value: one bad answer does not take the others away;
+* Begin(question): the question goes out, and the flow goes on at once with a ticket. Await(ticket) resumes it as the
+  question itself would have, as soon as its answer is in;
 * Pause(): the shell sends itself Continue(id); the flow is resumed when that is delivered, behind all mail that waits;
 * anything else is an *instruction*: `perform(instruction)` is called, and the flow goes on with None. What it raises is
   thrown into the flow.
@@ -20,7 +22,8 @@ flow, which runs before anything stashed; if that raises too, it is logged and t
 Rule 4 (preemption): a message that `preempts` is looked at before all: the suspended flow is closed, the stash cleared,
 `preempted` is given what was dropped, and then the message is handled.
 Rule 5 (answers): each question has an id of the shell's own. Answers to no open question are dropped. A question
-without an answer for `answer_deadline` seconds has lost it: LostAnswer is thrown into the flow.
+without an answer for `answer_deadline` seconds has lost it: LostAnswer is thrown into the flow. Of one that was begun
+they are counted from where it is awaited.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ from messages.conversation import (
     AnswerDeadline,
     AskAll,
     AskFailed,
+    Await,
+    Begin,
     Continue,
     Failure,
     Flow,
@@ -84,6 +89,9 @@ class FlowActor(Dispatcher):
         self._open: dict[int, int] = {}
         self._first_open = 0
         self._results: list[Any] | None = None
+        self._begun: dict[int, Any] = {}
+        """Of questions that were begun: the results that are in, else None."""
+        self._awaited: int | None = None
         self._pause: int | None = None
 
     # -------------------------------------------------------------------------------------------- what subclasses say
@@ -183,6 +191,7 @@ class FlowActor(Dispatcher):
             if outcome is None:
                 return
             self._flow = value = error = None
+            self._begun.clear()
             if isinstance(outcome, Failed):
                 self._fail(outcome.error)
         self._event = None
@@ -193,6 +202,16 @@ class FlowActor(Dispatcher):
             self._ask(((self.peers[step.asks], step),), None)
         elif isinstance(step, AskAll):
             self._ask(step.pairs, [None] * len(step.pairs))
+        elif isinstance(step, Begin):
+            self._asked += 1
+            self._begun[self._asked] = None
+            self.send(self.peers[step.question.asks], asking(self._asked, step.question))
+            return self._asked
+        elif isinstance(step, Await):
+            if self._begun[step.ticket] is not None:
+                return self._taken(step.ticket)
+            self._awaited = step.ticket
+            self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(step.ticket))
         elif isinstance(step, Pause):
             self._asked += 1
             self._pause = self._asked
@@ -226,7 +245,8 @@ class FlowActor(Dispatcher):
         self._stash.clear()
         self._stashed_at.clear()
         self._open.clear()
-        self._pause = None
+        self._begun.clear()
+        self._awaited = self._pause = None
         self.cancel_timer(ANSWERS)
         flow, self._flow = self._flow, None
         if flow is not None:
@@ -250,7 +270,31 @@ class FlowActor(Dispatcher):
         self._open = {first + place: place for place in range(len(pairs))}
         self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(first))
 
+    def _taken(self, ticket: int) -> Any:
+        """The result of a question that was begun. Raises what a Failure names."""
+        result = self._begun.pop(ticket)
+        if isinstance(result, Failure):
+            raise error_of(result)
+        return result
+
+    def _begun_answered(self, ticket: int, result: Any) -> None:
+        """Keep it until it is awaited, or go on with it."""
+        self._begun[ticket] = result
+        if ticket != self._awaited:
+            return
+        self._awaited = None
+        self.cancel_timer(ANSWERS)
+        try:
+            value = self._taken(ticket)
+        except AskFailed as error:
+            self._resume(None, error)
+        else:
+            self._resume(value)
+
     def _answered(self, question: int, result: Any) -> None:
+        if question in self._begun:
+            self._begun_answered(question, result)
+            return
         place = self._open.pop(question, None)
         if place is None:
             return
@@ -267,6 +311,9 @@ class FlowActor(Dispatcher):
 
     def _lost(self, first: int) -> None:
         """The deadline of the questions from `first` on has passed: on Thespian's bases maybe one of earlier ones."""
+        if self._awaited == first:
+            self._begun_answered(first, Failure(LostAnswer.__name__, f"no answer after {self.answer_deadline} s"))
+            return
         if self._open and first == self._first_open:
             lost = len(self._open)
             self._open.clear()

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from thespian.actors import ActorAddress
 
-from actors.runtime.clock import VirtualClock
+from actors.runtime.clock import RealClock, VirtualClock
 from actors.runtime.kernel import Kernel
 from actors.runtime.turns import Turns
 
@@ -36,8 +35,8 @@ class LoopDriver:
     For reading, from any thread: `turns`, and `between`, what the loop's thread did since the turn before.
     """
 
-    cpu: Callable[[], float] = staticmethod(time.thread_time)
-    """CPU seconds of the loop's thread; bound at import, as RealClock's."""
+    cpu: Callable[[], float] = staticmethod(RealClock.cpu)
+    """CPU seconds of the loop's thread."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from thespian.actors import ActorAddress
 
+from messages.parts import Part
 from messages.trace.errors import BadPayload, UnknownType
 from messages.trace.forms import Build, Plain
 from messages.trace.names import form_named, form_of, type_name
@@ -52,7 +53,7 @@ class Apart:
             name, plain = _NAMED[cls] = type_name(value), form_of(cls).plain
         return name, value if plain is None else plain(value, self)
 
-    def share(self, value: tuple[Any, ...], plain: Plain | None) -> Any:
+    def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
         """The tuple itself."""
         return value if plain is None else tuple([plain(entry, self) for entry in value])
 

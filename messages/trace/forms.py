@@ -13,13 +13,14 @@ import operator
 import types
 import typing
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import attrs
 import msgspec
 
 from messages.data_requests import AbortedTransaction, RecordError
+from messages.parts import KEEP_ROWS, Part
 from messages.records import BatchHeader
 
 LONG_TUPLE = 64
@@ -35,8 +36,8 @@ class Encoding(Protocol):
     def box(self, value: Any) -> tuple[str, Any]:
         """(type name, what stands for the payload) of any message. Raises UnknownType."""
 
-    def share(self, value: tuple[Any, ...], plain: Plain | None) -> Any:
-        """What stands for a long tuple, whose entries `plain` takes apart."""
+    def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
+        """What stands for a long tuple, whose entries `plain` takes apart; `part` is whose entries these are."""
 
 
 class Decoding(Protocol):
@@ -158,6 +159,8 @@ def _attrs_form(cls: type) -> Form:
     names = tuple(field.name for field in fields)
     forms = [form(hints[name]) for name in names]
     special, stand_in = _field_plain(names, forms), _stand_in(cls, names)
+    if cls in KEEP_ROWS:
+        return Form(cls, partial(_part_plain, stand_in))
 
     def plain(value: Any, encoding: Encoding) -> Any:
         changed = {}
@@ -191,6 +194,13 @@ def _attrs_form(cls: type) -> Form:
         return cls(**given)
 
     return Form(shadow, plain, build)
+
+
+def _part_plain(stand_in: Callable[[Any, dict[str, Any]], Any], part: Any, encoding: Encoding) -> Any:
+    """A part of a request: its entries are shared as the part's."""
+    if len(part.entries) < LONG_TUPLE:
+        return part
+    return stand_in(part, {"entries": encoding.share(part.entries, None, part)})
 
 
 def _stand_in(cls: type, names: tuple[str, ...]) -> Callable[[Any, dict[str, Any]], Any]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-SCHEMA_VERSION = 3
-READABLE = (2, 3)
+SCHEMA_VERSION = 4
+READABLE = (2, 3, 4)
 """Schema versions that are read; in 2 every run was FULL, and began at its beginning."""
 
 FULL = "full"

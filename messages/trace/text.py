@@ -3,7 +3,9 @@
 Rule 1: a line that begins with "[" is a record (`messages.trace.schema`).
 Rule 2: a line {"shared":[...]} is a run of entries of long tuples, numbered from 0 in the frame. In a record,
         {"@":[i,j]} in place of a tuple stands for the entries of those lines from i up to, without, j. What is shared
-        is shared within a frame only: each can be read by itself.
+        is shared within a frame only: each can be read by itself. A line {"rows":[message,version,[[topic,bytes],...],
+        [[k,n],...]]}, numbered with them, holds the entries of a request's part as the rows that Kafka's protocol has
+        for them in that version, for these bytes are made in any case (`messages.wire.parts`).
 Rule 3: of a run that is recorded by its inputs (`schema.INPUTS`), a line {"sent":[...]} is several deliveries on end,
         column by column, of messages that actors sent or timers brought: all of them but the payloads, which a replay
         sends again. What came from outside is a record as ever.
@@ -24,10 +26,12 @@ from typing import Any
 import msgspec
 import zstandard
 
+from messages.parts import Part
 from messages.trace.codec import ENCODER, UNFIT, Apart, address_text, unencodable, unfit
 from messages.trace.errors import TraceError
 from messages.trace.forms import Plain
 from messages.trace.schema import NO_PAYLOAD, OUTSIDE, Effect, Record
+from messages.wire.parts import PartRows, entries_of, rows_of
 
 ENTRIES = 500
 """So many entries of a long tuple are encoded in one step (about 0.3 ms)."""
@@ -43,6 +47,7 @@ LEVEL = 1
 """Of compression."""
 
 _SHARED = b'{"shared":'
+_ROWS = b'{"rows":'
 _SENT = b'{"sent":'
 _REFERENCE = b'{"@":['
 _REFERENCES = re.compile(rb'\{"@":\[(\d+),(\d+)\]\}')
@@ -68,7 +73,7 @@ class FrameText(Apart):
         self._lines = bytearray()
         self._rows: list[Any] = []
         self._known: dict[tuple[int, int, int], tuple[tuple[Any, ...], msgspec.Raw | Exception]] = {}
-        self._unwritten: deque[tuple[tuple[int, int, int], tuple[Any, ...], Plain | None]] = deque()
+        self._unwritten: deque[tuple[tuple[int, int, int], tuple[Any, ...], Plain | None, Part | None]] = deque()
         self._shared = 0
 
     @property
@@ -160,14 +165,15 @@ class FrameText(Apart):
         self._compressed.append(self._compression.flush())
         return b"".join(self._compressed)
 
-    def share(self, value: tuple[Any, ...], plain: Plain | None) -> Any:
+    def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
         """A reference to the tuple's entries. Known is a tuple of the very same entries, by their identity."""
         key = len(value), id(value[0]), id(value[-1])
         known = self._known.get(key)
         if known is None or not (known[0] is value or all(map(operator.is_, known[0], value))):
             first = self._shared
-            for start in range(0, len(value), ENTRIES):
-                self._unwritten.append((key, value[start : start + ENTRIES], plain))
+            step = ENTRIES if part is None else len(value)
+            for start in range(0, len(value), step):
+                self._unwritten.append((key, value[start : start + step], plain, part))
                 self._shared += 1
             reference = msgspec.Raw(b"%b%d,%d]}" % (_REFERENCE, first, self._shared))
             known = self._known[key] = value, reference  # the tuple is kept, or an id could be used again
@@ -176,7 +182,11 @@ class FrameText(Apart):
         return known[1]
 
     def _write_shared(self) -> None:
-        key, entries, plain = self._unwritten.popleft()
+        key, entries, plain, part = self._unwritten.popleft()
+        rows = None if part is None else rows_of(part)
+        if rows is not None:
+            self._lines += _ROWS + ENCODER.encode(rows) + b"}\n"
+            return
         try:
             line = ENCODER.encode(entries if plain is None else [plain(entry, _INLINE) for entry in entries])
         except (TraceError, *UNFIT) as reason:
@@ -285,6 +295,7 @@ def decompress(content: bytes) -> bytes:
 
 _decode = msgspec.json.Decoder(Record).decode
 _decode_all = msgspec.json.Decoder(list[Record]).decode
+_decode_rows = msgspec.json.Decoder(PartRows).decode
 _decode_sent = msgspec.json.Decoder(dict[str, Sent]).decode
 
 
@@ -358,5 +369,7 @@ def record_lines(text: bytes) -> Iterator[bytes]:
     for line in text.split(b"\n"):
         if line.startswith(_SHARED):
             shared.append(line[len(_SHARED) + 1 : -2])
+        elif line.startswith(_ROWS):
+            shared.append(ENCODER.encode(entries_of(_decode_rows(line[len(_ROWS) : -1])))[1:-1])
         elif line:
             yield _REFERENCES.sub(entries, line) if _REFERENCE in line else line

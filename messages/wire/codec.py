@@ -18,13 +18,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from messages.apis import API_BY_KEY, API_BY_REQUEST, Api
+from messages.conversation import all_at_once
 from messages.data_requests import ProduceRequest, ProduceResponse
 from messages.errors import UNSUPPORTED_VERSION
 from messages.parts import MAX_ENTRIES, Part, joined
 from messages.requests import ApiVersionsRequest
 from messages.vocabulary import Message
+from messages.wire.answers import OF_PARTITIONS, without_errors
 from messages.wire.bindings import BINDINGS
-from messages.wire.compiler import Steps, T, compile_reader, compile_writer
+from messages.wire.compiler import Steps, compile_reader, compile_writer
 from messages.wire.data_plane import (
     READERS,
     WRITERS,
@@ -65,15 +67,6 @@ class RequestHeader(NamedTuple):
     version: int
     correlation_id: int
     client_id: str
-
-
-def all_at_once(steps: Steps[T]) -> T:
-    """Take all steps; their result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
 
 
 def encode_request(request: Message, correlation_id: int, client_id: str) -> bytes:
@@ -130,7 +123,7 @@ def encoding_request(request: Message, correlation_id: int, client_id: str, part
             if _request_schema(api).is_flexible(version):
                 head += _NO_TAGS
         pieces = yield from _request_writer(api, version)(request, parts)
-    except _UNENCODABLE as error:
+    except UNENCODABLE as error:
         raise Unencodable(str(error), api.name, version) from error
     return framed(head, *pieces)
 
@@ -149,7 +142,7 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
         if read is None:
             return header, (), ApiVersionsRequest(version)
         parts, request, end = yield from read(data, position)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _malformed(error, api, version) from error
     _check_end(end, frame, api, version)
     return header, parts, request
@@ -178,15 +171,19 @@ def encoding_response_pieces(
         pieces = yield from write(response, parts)
         size = _CORRELATION_ID.size + has_tags + sum(map(len, pieces))
         head = _SIZE_AND_CORRELATION_ID.pack(size, correlation_id)
-    except _UNENCODABLE as error:
+    except UNENCODABLE as error:
         raise Unencodable(str(error), api.name, version) from error
     if has_tags:
         head += _NO_TAGS
     return (b"".join((head, *pieces)),) if size <= FEW_BYTES else (head, *pieces)
 
 
-def decoding_response(request: type | int, version: int, frame: Data) -> Steps[tuple[int, tuple[Part, ...], Message]]:
-    """`decode_response` in steps and in parts."""
+def decoding_response(
+    request: type | int, version: int, frame: Data, terse: bool = False
+) -> Steps[tuple[int, tuple[Part, ...], Message]]:
+    """`decode_response` in steps and in parts; where it may be `terse`, with a NoErrorsPart in place of parts that say
+    nothing else.
+    """
     api = _api(request, version)
     if api.key != _API_VERSIONS:
         _check_version(api, version)
@@ -199,8 +196,13 @@ def decoding_response(request: type | int, version: int, frame: Data) -> Steps[t
         if api.key == _API_VERSIONS and _error_code(data, position) == UNSUPPORTED_VERSION:
             version = 0
         _check_version(api, version)
-        parts, response, end = yield from _response_reader(api, version)(data, position)
-    except _UNREADABLE as error:
+        read = None
+        if terse and api.response in OF_PARTITIONS:
+            read = yield from without_errors(api.response, _response_schema(api).layout(version), data, position)
+        if read is None:
+            read = yield from _response_reader(api, version)(data, position)
+        parts, response, end = read
+    except UNREADABLE as error:
         raise _malformed(error, api, version) from error
     _check_end(end, frame, api, version)
     return correlation_id, parts, response
@@ -215,7 +217,7 @@ def _produce_of_one(frame: Data) -> tuple[RequestHeader, tuple[Part, ...], Messa
         end = _HEADER_V1.size + max(length, 0)
         request = read_produce_of_one(version, frame, end)
         client_id = TEXTS[bytes(frame[_HEADER_V1.size : end])]
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
     return None if request is None else (RequestHeader(key, version, correlation_id, client_id), (), request)
 
@@ -224,12 +226,12 @@ def _produced_of_one(header: RequestHeader, response: ProduceResponse) -> bytes 
     """The frame of an answer to Produce that can be written in one go; None of all others, and of what has no bytes."""
     try:
         return write_produced_of_one(header.version, header.correlation_id, response)
-    except _UNENCODABLE:
+    except UNENCODABLE:
         return None
 
 
-_UNENCODABLE = (ValueError, TypeError, AttributeError, OverflowError, struct.error)
-_UNREADABLE = (ValueError, IndexError, struct.error)
+UNENCODABLE = (ValueError, TypeError, AttributeError, OverflowError, struct.error)
+UNREADABLE = (ValueError, IndexError, struct.error)
 
 
 def _malformed(error: Exception, api: Api, version: int) -> MalformedFrame:

@@ -11,8 +11,9 @@ Rule 4: reading and writing are generators that yield after every SLICE structs 
         be worked on in slices. Nothing that was read is seen before the end.
 Rule 5: a message whose list is long is written from its parts, and read into parts (`messages.parts`). A part's rows
         are made once for all requests that it goes ahead of.
-Rule 6: as long as a part lives its rows are known again: where they are read, as by the broker beside the controller
-        that wrote them, they are compared, and the part's own values taken. Only rows that say all of a value are.
+Rule 6: as long as a part lives its rows are known again (`rows`): where they are read, as by the broker beside the
+        controller that wrote them, they are compared, and the part's own values taken. Only rows that say all of a
+        value are.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import struct
 import types
 import typing
-import weakref
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -30,10 +31,11 @@ import attrs
 from messages.cluster import TopicPartition
 from messages.conversation import SLICE, slices
 from messages.encoded import Encoded
-from messages.parts import PARTED
+from messages.parts import KEEP_ROWS, PARTED
 from messages.vocabulary import maker
 from messages.wire import primitives
 from messages.wire.layout import Field, Layout
+from messages.wire.rows import Rows, Span, keep_encoded, keep_read, keep_rows, keep_version, kept_rows, known_rows, told
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -87,6 +89,25 @@ def compile_writer(
     It raises ValueError, TypeError, AttributeError or struct.error for what has no bytes.
     """
     return _Writer(layout, version, bindings).compile(kind)
+
+
+class RowsCode(NamedTuple):
+    """Rows of the elements of a message's long list, by themselves.
+
+    * write(elements): their `Rows` by topic. Raises as `compile_writer` says.
+    * read(topic, data): the way back. Raises as `compile_reader` says.
+    * lacks: what rows do not say, with what is read instead.
+    """
+
+    write: Callable[[Sequence[Any]], dict[str, Rows]]
+    read: Callable[[str, bytes], list[Any]]
+    lacks: Mapping[str, object]
+
+
+def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -> RowsCode:
+    """Rows of a message's parts. Raises ValueError where they do not stand by themselves in this version."""
+    writer, reader = _Writer(layout, version, bindings), _Reader(layout, version, bindings, 0)
+    return RowsCode(writer.compile_rows(kind), reader.compile_rows(kind), writer.rows_of(kind)[2])
 
 
 class _Class:
@@ -169,6 +190,21 @@ class _Code:
     def class_of(self, kind: Any) -> _Class:
         return _Class(kind, self.bindings)
 
+    def rows_of(self, kind: type) -> tuple[_Class, Field, dict[str, object]]:
+        """Class and array of what a message's parts hold, and what rows lack of it. Raises ValueError: too much."""
+        message, parted = self.class_of(kind), PARTED[kind].field
+        for field in _present(self.layout.fields):
+            grouped, array = message.grouped(field.name), field
+            if grouped is not None and grouped[0] == parted and _is_named(field):
+                array = next(part for part in _present(field.fields) if part.name == grouped[1])
+            elif message.attribute(field.name) != parted or not _is_named(field):
+                continue
+            element = self.class_of(message.element(parted))
+            lacks = _lacks(element, array)
+            if lacks is not None:
+                return element, array, lacks
+        raise ValueError(f"rows of {kind.__name__} do not stand by themselves in version {self.version}")
+
     def step(self, *lines: str) -> None:
         """Count one struct, and end the slice where it is full, with these lines."""
         self.emit("left -= 1", "if not left:", "    left = SLICE", *(f"    {line}" for line in lines), "    yield")
@@ -189,6 +225,11 @@ def _elements(field: Field) -> tuple[Field, ...]:
 
 def _is_fixed(field: Field) -> bool:
     return field.type in _FIXED and not field.array
+
+
+def _is_named(field: Field) -> bool:
+    """Whether the structs of an array name the topic of what their own array holds."""
+    return any(part.type == "string" and part.name in _TOPIC_NAMES for part in _present(field.fields))
 
 
 def _is_flat(fields: tuple[Field, ...]) -> bool:
@@ -226,6 +267,8 @@ class _Reader(_Code):
     def __init__(self, layout: Layout, version: int, bindings: Bindings, most: int) -> None:
         super().__init__(layout, version, bindings)
         self.most = most
+        self.keeps = False
+        """Whether parts keep the rows that they are read from."""
 
     def compile(self, kind: type) -> Any:
         self.emit("def code(data, position):")
@@ -233,8 +276,11 @@ class _Reader(_Code):
         self.emit("left = SLICE", "done = 0", "if not left: yield")
         if kind in PARTED:
             self.parted = PARTED[kind].field
-            self.names["told"] = _told(kind, self.version)
+            self.names["told"] = told(kind, self.version)
+            self.names["new_spans"] = deque
             self.emit("parts = []", f"part = {self.refer(PARTED[kind].part, 'Part')}", "may_know = bool(told)")
+            self.emit("spans = new_spans()")
+            self.keeps = PARTED[kind].part in KEEP_ROWS and KEEP_ROWS[PARTED[kind].part].message is kind
         self.guesses: list[str] = []
         body, scope = len(self.lines), _Scope()
         scope.values["version"] = str(self.version)
@@ -244,6 +290,23 @@ class _Reader(_Code):
         self.emit(f"return {parts}, {self.value(message, self.layout.fields, scope)}, position")
         self.lines[body:body] = self.guesses
         return self.finish(f"read {kind.__name__}")
+
+    def compile_rows(self, kind: type) -> Any:
+        """The reader of one topic's rows."""
+        element, array, _ = self.rows_of(kind)
+        self.emit("def code(topic, data):")
+        self.depth = 1
+        self.guesses = []
+        body, scope = len(self.lines), _Scope()
+        scope.values[_TOPIC_NAMES[0]] = "topic"
+        self.emit("position, items = 0, []", "while position < len(data):")
+        self.depth = 2
+        row = self.row(array, scope)
+        self.emit(f"items.append({self.value(element, _elements(array), row, many=True)})")
+        self.depth = 1
+        self.emit(f"if position != len(data): {self.refer(_refuse_rest)}()", "return items")
+        self.lines[body:body] = self.guesses
+        return self.finish(f"read rows of {kind.__name__}")
 
     def struct(self, kind: _Class, fields: tuple[Field, ...], outer: _Scope, inner: _Inner | None = None) -> _Scope:
         """Read a struct field by field."""
@@ -284,12 +347,7 @@ class _Reader(_Code):
     def variable(self, kind: _Class, field: Field, scope: _Scope, inner: _Inner | None) -> None:
         """Read a field of no fixed size."""
         if inner is not None and field.name == inner.field:
-            self.array(
-                field,
-                inner.items,
-                lambda: self.append(inner.items, inner.kind, field, scope, inner.parted),
-                lambda count: self.take_known(inner, field, count, scope),
-            )
+            self.rows(field, scope, inner)
             return
         attribute, grouped = kind.attribute(field.name), kind.grouped(field.name)
         name = scope.values[field.name] = self.fresh(field.name)
@@ -305,7 +363,7 @@ class _Reader(_Code):
             element = self.class_of(None if attribute is None else kind.element(attribute))
             self.emit(f"{name} = []")
             parted = self.is_parted(kind, attribute)
-            self.array(field, name, lambda: self.append(name, element, field, scope, parted))
+            self.rows(field, scope, _Inner(field.name, element, name, parted))
             self.part(kind, attribute, name)
             self.emit(f"if {name} is not None: {name} = tuple({name})")
         else:
@@ -343,32 +401,51 @@ class _Reader(_Code):
     def part(self, kind: _Class, attribute: str | None, items: str) -> None:
         """The list is whole: what does not fit into the message goes ahead of it."""
         if self.is_parted(kind, attribute):
-            self.emit(f"while len({items}) > SLICE: {self.refer(_cut)}({items}, parts, part)")
+            self.emit(f"while len({items}) > SLICE: {self.cut(items)}")
 
-    def append(self, items: str, kind: _Class, field: Field, outer: _Scope, parted: bool) -> None:
-        """Read one element of an array, and append it."""
+    def cut(self, items: str) -> str:
+        return f"{self.refer(_cut)}({items}, parts, part, spans, {self.version})"
+
+    def append(self, items: str, kind: _Class, field: Field, outer: _Scope, parted: bool, *spanned: str) -> None:
+        """Read one element of an array, and append it. Where a slice is full, a span is closed by these lines."""
         fields = _elements(field)
         scope = self.row(field, outer) if _is_flat(fields) else self.struct(kind, fields, outer)
         if kind.type is not None:
             self.emit(f"{items}.append({self.value(kind, fields, scope, many=True)})")
-        self.step(*self.sliced(items, parted))
+        self.step(*spanned, *self.sliced(items, parted), *(f"seen = len({items})" for _ in spanned))
 
-    def take_known(self, inner: _Inner, field: Field, count: str, scope: _Scope) -> None:
-        """Take the rows of a topic that are known (rule 6), from the first on."""
-        if not (inner.parted and _is_whole(inner.kind, field)):
+    def rows(self, field: Field, scope: _Scope, inner: _Inner) -> None:
+        """Read the elements of one topic. Parts keep the rows that they are read from."""
+        items, topic, lacks = inner.items, scope.first(_TOPIC_NAMES), _lacks(inner.kind, field)
+        if not (inner.parted and self.keeps) or lacks is None:
+            self.array(field, items, lambda: self.append(items, inner.kind, field, scope, inner.parted))
             return
-        look = f"{self.refer(_known_rows)}(told, {scope.first(_TOPIC_NAMES)}, data, position, {count})"
+        named = topic or "''"
+        span = f"spans.append(({named}, len({items}) - seen, data[start:position])); start = position"
+
+        def ahead(count: str) -> None:
+            if topic is not None and not lacks:
+                self.take_known(items, topic, count)
+            self.emit(f"start, seen = position, len({items})")
+
+        self.array(field, items, lambda: self.append(items, inner.kind, field, scope, True, span), ahead)
+        self.emit(f"if len({items}) > seen: {span}")
+
+    def take_known(self, items: str, topic: str, count: str) -> None:
+        """Take the rows of a topic that are known (rule 6), from the first on."""
+        look = f"{self.refer(known_rows)}(told, {topic}, data, position, {count})"
         self.emit(f"while may_know and {count} and (known := {look}) is not None:")
         self.depth += 1
-        self.emit(f"{inner.items} += known.values", "position += len(known.data)")
+        self.emit(f"{items} += known.values", "position += len(known.data)")
+        self.emit(f"spans.append(({topic}, len(known.values), known))")
         self.emit(f"{count} -= len(known.values)", "left -= len(known.values)")
         self.emit("if left <= 0:", "    left += SLICE")
-        self.emit(*(f"    {line}" for line in self.sliced(inner.items, parted=True)), "    yield")
+        self.emit(*(f"    {line}" for line in self.sliced(items, parted=True)), "    yield")
         self.depth -= 1
 
     def sliced(self, items: str, parted: bool) -> list[str]:
         """What is to be done when a slice has been read."""
-        cut = [f"if len({items}) > SLICE: {self.refer(_cut)}({items}, parts, part)"] if parted else []
+        cut = [f"if len({items}) > SLICE: {self.cut(items)}"] if parted else []
         return ["done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut]
 
     def row(self, field: Field, outer: _Scope) -> _Scope:
@@ -441,10 +518,15 @@ class _Reader(_Code):
         return f"new_tuple(TopicPartition, ({scope.first(_TOPIC_NAMES)}, {scope.first(_PARTITION_NAMES)}))"
 
 
-def _cut(items: list[Any], parts: list[Any], part: Callable[[tuple[Any, ...]], Any]) -> None:
-    """The first of the items become a part."""
-    parts.append(part(tuple(items[:SLICE])))
+def _cut(
+    items: list[Any], parts: list[Any], part: Callable[[tuple[Any, ...]], Any], spans: deque[Span], version: int
+) -> None:
+    """The first of the items become a part, which keeps their rows where these are known."""
+    made = part(tuple(items[:SLICE]))
     del items[:SLICE]
+    if spans:
+        keep_read(made, spans, version)
+    parts.append(made)
 
 
 def _refuse_null(field: str) -> NoReturn:
@@ -453,6 +535,10 @@ def _refuse_null(field: str) -> NoReturn:
 
 def _refuse_more(most: int) -> NoReturn:
     raise ValueError(f"more than {most} entries")
+
+
+def _refuse_rest() -> NoReturn:
+    raise ValueError("the rows end inside a field")
 
 
 def _text_of_id(data: bytes) -> str:
@@ -489,12 +575,27 @@ class _Writer(_Code):
         if kind in PARTED:
             self.parted = PARTED[kind].field
             self.names["slices"] = slices
-            self.names["told"] = _told(kind, self.version)
+            self.names["told"] = told(kind, self.version)
             self.emit(f"chunks = [part.entries for part in parts] + [*slices(message.{self.parted})]")
         self.emit("left = SLICE", "if not left: yield", "joined = 0", "out = []", "add = out.append", "new = False")
         self.struct(self.class_of(kind), self.layout.fields, "message")
         self.emit("return out")
         return self.finish(f"write {kind.__name__}")
+
+    def compile_rows(self, kind: type) -> Any:
+        """The writer of rows by topic."""
+        element, array, _ = self.rows_of(kind)
+        return self.rows_maker(element, array, named=True)
+
+    def rows_maker(self, element: _Class, array: Field, named: bool) -> Any:
+        """A function from elements to their rows by topic, which keep the elements beside them."""
+        maker = _Writer(self.layout, self.version, self.bindings)
+        maker.emit("def code(entries):")
+        maker.depth = 1
+        maker.emit("new, groups, values = False, {}, {}")
+        maker.gather(element, array, named, "entries", keep=True)
+        maker.emit(f"return {{topic: {maker.refer(Rows)}(values[topic], b''.join(groups[topic])) for topic in groups}}")
+        return maker.finish(f"write rows of {element.type.__name__}")
 
     def struct(self, kind: _Class, fields: tuple[Field, ...], value: str) -> None:
         """Write a struct field by field."""
@@ -548,6 +649,7 @@ class _Writer(_Code):
         self.depth += 1
         element = self.class_of(kind.element(attribute))
         if _is_flat(_elements(field)):
+            self.open_partition(element, item)
             self.emit(f"add({self.kept_row(element, field, item)})")
         else:
             self.struct(element, field.fields, item)
@@ -560,7 +662,7 @@ class _Writer(_Code):
         element = self.class_of(kind.element(attribute))
         array = next(part for part in _present(field.fields) if part.name == inner)
         others = [part for part in _present(field.fields) if part.name != inner]
-        named = any(part.type == "string" and part.name in _TOPIC_NAMES for part in others)
+        named = _is_named(field)
         before = others[: _present(field.fields).index(array)]
         after = others[_present(field.fields).index(array) :]
         if kind.type in PARTED and attribute == self.parted:
@@ -581,15 +683,16 @@ class _Writer(_Code):
         """Add the rows of these items to `groups`, by topic; where they are to be kept, the items beside them."""
         self.emit("last = None", f"for item in {items}:")
         self.depth += 1
-        row = self.kept_row(element, array, "item")
+        self.open_partition(element, "item")
         if not named:
             self.emit("topic = ''")
-        self.emit("if topic is not last:", "    last = topic", "    rows = groups.get(topic)")
+        self.emit("if topic is not last:", "    last, new = topic, False", "    rows = groups.get(topic)")
         self.emit("    if rows is None:", "        rows = groups[topic] = []")
         if keep:
             self.emit("        values[topic] = []", "    add_value = values[topic].append", "add_value(item)")
-        self.emit(f"rows.append({row})")
-        self.step()
+        self.emit(f"rows.append({self.kept_row(element, array, 'item')})")
+        if not keep:
+            self.step()
         self.depth -= 1
 
     def gather_parts(self, element: _Class, array: Field, named: bool) -> tuple[str, str]:
@@ -597,17 +700,13 @@ class _Writer(_Code):
 
         What a part has kept is taken as it is (rule 5). The expressions of a topic's count, and of its bytes.
         """
-        table = "told" if named and _is_whole(element, array) else "None"
-        self.emit("all_groups = {}", "for at, entries in enumerate(chunks):")
+        table = "told" if named and _lacks(element, array) == {} else "None"
+        self.names["make_rows"] = self.rows_maker(element, array, named)
+        self.emit("all_groups, worked = {}, False", "for at, entries in enumerate(chunks):")
         self.depth += 1
-        self.emit(f"made = {self.refer(_kept_rows)}(parts[at], {self.version}) if at < len(parts) else None")
-        self.emit("if made is None:")
-        self.depth += 1
-        self.emit("groups = {}", "values = {}")
-        self.gather(element, array, named, "entries", keep=True)
-        self.emit(f"made = {{topic: {self.refer(Rows)}(values[topic], b''.join(groups[topic])) for topic in groups}}")
-        self.emit(f"if at < len(parts): {self.refer(_keep_rows)}(parts[at], made, {self.version}, {table})")
-        self.depth -= 1
+        self.emit(f"made = {self.refer(kept_rows)}(parts[at], {self.version}) if at < len(parts) else None")
+        self.emit("if made is None:", "    if worked: yield", "    made, worked = make_rows(entries), True")
+        self.emit(f"    if at < len(parts): {self.refer(keep_rows)}(parts[at], made, {self.version}, {table})")
         self.emit("for topic, rows in made.items():")
         self.emit("    known = all_groups.get(topic)", "    if known is None: all_groups[topic] = [rows]")
         self.emit("    else: known.append(rows)")
@@ -616,17 +715,17 @@ class _Writer(_Code):
         return "sum([len(part.values) for part in rows])", "b''.join([part.data for part in rows])"
 
     def kept_row(self, kind: _Class, field: Field, value: str) -> str:
-        """The expression of an element's row, which is kept where the class does that (rule 3)."""
-        self.open_partition(kind, value)
+        """The expression of an element's row, which is kept where the class does that (rule 3).
+
+        After one that is new, all of its topic are taken to be: to look where nothing is kept costs nearly what a row
+        does, and most often all values are new, or none is.
+        """
         made = self.row(kind, _present(_elements(field)), value, self.flexible and bool(field.fields))
         if not (isinstance(kind.type, type) and issubclass(kind.type, Encoded)):
             return made
-        self.names["keep"], self.names["keep_version"] = _keep_encoded, _keep_version
-        # A slot that is not set yet is an error; to let it be raised costs two thirds of what such a row costs. Most
-        # often all values are new, or none is.
-        self.emit("if new:", f"    kept = getattr({value}, '_encoded_version', None)", "else:")
-        self.emit(f"    try: kept = {value}._encoded_version", "    except AttributeError: kept = None")
-        self.emit(f"new = kept != {self.version}", "if new:")
+        self.names["keep"], self.names["keep_version"] = keep_encoded, keep_version
+        self.emit("if not new:", f"    try: new = {value}._encoded_version != {self.version}")
+        self.emit("    except AttributeError: new = True", "if new:")
         self.emit(f"    row = {made}", f"    keep({value}, row)", f"    keep_version({value}, {self.version})")
         self.emit("else:", f"    row = {value}._encoded")
         return "row"
@@ -651,8 +750,12 @@ class _Writer(_Code):
     def pack(self, run: list[tuple[str, str]], pieces: list[str]) -> None:
         if run:
             layout = struct.Struct(">" + "".join(form for form, _ in run))
-            pack = self.refer(layout.pack, "pack_" + layout.format[1:].replace("?", "z"))
-            pieces.append(f"{pack}({', '.join(source for _, source in run)})")
+            sources = [source for _, source in run]
+            if all(source.isdecimal() for source in sources):  # what is the same in every row
+                pieces.append(repr(layout.pack(*map(int, sources))))
+            else:
+                pack = self.refer(layout.pack, "pack_" + layout.format[1:].replace("?", "z"))
+                pieces.append(f"{pack}({', '.join(sources)})")
             run.clear()
 
     def nested(self, kind: _Class, field: Field, source: str) -> str:
@@ -702,66 +805,19 @@ class _Writer(_Code):
         return f"{self.refer(primitives.length)}({expression or f'len({items})'}, {self.flexible})"
 
 
-_kept, _kept_version = Encoded.__dict__["_encoded"].__get__, Encoded.__dict__["_encoded_version"].__get__
-_keep_encoded, _keep_version = Encoded.__dict__["_encoded"].__set__, Encoded.__dict__["_encoded_version"].__set__
+def _lacks(kind: _Class, field: Field) -> dict[str, object] | None:
+    """What rows of an array do not say of a value of that class, but for its topic: attributes with their defaults.
 
-
-class Rows:
-    """Rows of one topic in a part, and what they say."""
-
-    __slots__ = "__weakref__", "data", "values"
-
-    def __init__(self, values: list[Any], data: bytes) -> None:
-        self.values = values
-        self.data = data
-
-
-Told = weakref.WeakValueDictionary[tuple[str, bytes], Rows]
-"""Rows of living parts by their topic and first bytes."""
-
-_KEY_BYTES = 4
-"""Bytes of a row's first field, the partition's number."""
-_FEW = 8
-"""So many rows are read as quickly as they are known again."""
-
-
-@cache
-def _told(kind: type, version: int) -> Told:
-    """Rows of that message's parts in that version that can be known again (rule 6)."""
-    return weakref.WeakValueDictionary()
-
-
-def _known_rows(told: Told, topic: str, data: bytes, position: int, most: int) -> Rows | None:
-    """The known rows, `most` of them at most, that stand there."""
-    known = told.get((topic, data[position : position + _KEY_BYTES]))
-    if known is not None and len(known.values) <= most and data.startswith(known.data, position):
-        return known
-    return None
-
-
-def _is_whole(kind: _Class, field: Field) -> bool:
-    """Whether the rows of an array say all that a value of that class has to say, but for its topic."""
+    None where rows cannot be read by themselves.
+    """
     present = {part.name for part in _present(_elements(field))}
-    said = [present.intersection(kind.fields(name)) for name, hint in kind.hints.items() if hint is not TopicPartition]
-    numbered = _present(_elements(field))[0].name in _PARTITION_NAMES
-    return _is_flat(_elements(field)) and not kind.binding.read and numbered and all(said)
-
-
-def _kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
-    """The rows that a part has kept, by topic; None where it has none of this version."""
-    try:
-        return _kept(part) if _kept_version(part) == version else None
-    except AttributeError:
+    numbered = _present(_elements(field))[0].name in (*_PARTITION_NAMES, *_TOPIC_NAMES)
+    if kind.binding.read or not numbered or not _is_flat(_elements(field)):
         return None
-
-
-def _keep_rows(part: Any, rows: dict[str, Rows], version: int, told: Told | None) -> None:
-    _keep_encoded(part, rows)
-    _keep_version(part, version)
-    if told is not None:
-        for topic, made in rows.items():
-            if len(made.values) >= _FEW:
-                told[topic, made.data[:_KEY_BYTES]] = made
+    said = {name for name in kind.hints if present.intersection(kind.fields(name))}
+    unsaid = [name for name, hint in kind.hints.items() if hint is not TopicPartition and name not in said]
+    defaults = {name: attrs.fields_dict(kind.type)[name].default for name in unsaid}
+    return None if attrs.NOTHING in defaults.values() else defaults
 
 
 def _framed_texts(value: tuple[str, ...], compact: bool) -> bytes:

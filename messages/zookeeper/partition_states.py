@@ -37,10 +37,15 @@ class PartitionStates:
 
 @message
 class CreatePartitionStates(BridgeQuestion["WriteResults"]):
-    """Create partitions/, partitions/P and state of each, fenced. -> WriteResults, same order"""
+    """Create partitions/, partitions/P and state of each, fenced. -> WriteResults, same order
+
+    Topics in `begun` have their partitions/ already, by what was asked before: a guess, which costs two more requests
+    where it is wrong.
+    """
 
     states: tuple[Leadership, ...]
     epoch_zk_version: int
+    begun: tuple[str, ...] = ()
 
 
 @message

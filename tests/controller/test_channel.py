@@ -21,8 +21,9 @@ from messages.events import (
 )
 from messages.metrics import DropMetric, Gauges, Samples
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
-from messages.parts import cut
+from messages.parts import NoErrorsPart, cut
 from messages.requests import (
+    ControllerRequest,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     PartitionError,
@@ -161,6 +162,30 @@ def test_a_large_answer_to_stop_replica_becomes_events_of_its_requests_parts(lin
     assert [event.deleted for event in line.events] == [tuple(slice) for slice in slices(gone)]
     errors = [error for event in line.events for error in event.response.partition_errors]
     assert errors == [failed, *(PartitionError(tp, NONE) for tp in gone[1:])]
+
+
+def test_a_large_answer_without_errors_says_so_of_what_was_asked(line: Line) -> None:
+    many = [TopicPartition("t", number) for number in range(2 * SLICE)]
+    lost = PartitionError(many[5], KAFKA_STORAGE_ERROR)
+
+    def answered(request: ControllerRequest, response: Any, *ahead: Any) -> Any:
+        parts, last = cut(request)
+        for message in (*parts, last):
+            line.send(message)
+        for part in ahead:
+            line.send(ChannelPart(NAME, part), line.network)
+        line.answer(response)
+        return line.events[-1].response
+
+    roles = LeaderAndIsrRequest(4, 1, 1, 1, tuple(order("t", number) for number in range(2 * SLICE)), ())
+    none = NoErrorsPart(len(many))
+    assert answered(roles, LeaderAndIsrResponse(0), none) == LeaderAndIsrResponse(0)
+    assert answered(roles, LeaderAndIsrResponse(0, (lost,))) == LeaderAndIsrResponse(0, (lost,))
+    assert answered(roles, LeaderAndIsrResponse(0), none) == LeaderAndIsrResponse(0, (PartitionError(many[5], NONE),))
+    assert answered(roles, LeaderAndIsrResponse(0), none) == LeaderAndIsrResponse(0)
+    stop = StopReplicaRequest(3, 1, 1, 1, tuple(StopReplicaPartitionState(tp, 0, True) for tp in many))
+    assert answered(stop, StopReplicaResponse(0), none) == StopReplicaResponse(0)
+    assert [event.deleted for event in line.events[-2:]] == [tuple(slice) for slice in slices(many)]
 
 
 def test_a_stop_without_deletion_is_no_event(line: Line) -> None:

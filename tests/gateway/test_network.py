@@ -138,7 +138,7 @@ def test_requests_of_a_channel_share_one_connection() -> None:
 
 
 def test_a_request_in_parts_is_one_frame_and_so_is_its_answer() -> None:
-    errors = tuple(PartitionError(TopicPartition("t", number), 0) for number in range(2 * SLICE + 1))
+    errors = tuple(PartitionError(TopicPartition("t", number), number % 2) for number in range(2 * SLICE + 1))
     states = tuple(StopReplicaPartitionState(error.partition) for error in errors)
     whole = StopReplicaRequest(3, 1, 1, 1, states)
     received: list[Any] = []

@@ -1,8 +1,9 @@
-"""The workbench: one slice in a turn of the loop, whoever sends large messages."""
+"""The workbench: so much CPU in a turn of the loop, whoever sends large messages."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Coroutine
 from typing import Any
 
@@ -26,16 +27,30 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(scenario, 10))
 
 
+class Bench(Workbench):
+    """A second of CPU passes whenever somebody looks."""
+
+    def __init__(self, turn_seconds: float = 1.0) -> None:
+        super().__init__(turn_seconds)
+        self.cpu = itertools.count().__next__
+
+
 def test_a_small_message_is_done_at_once() -> None:
     log: list[Any] = []
-    Workbench().begin(work("a", 1, log), log.append)
+    Bench().begin(work("a", 1, log), log.append)
     assert log == ["a1", "a"]
 
 
-def test_large_messages_take_turns_with_each_other_and_with_the_loop() -> None:
+@pytest.mark.parametrize(
+    ("turn_seconds", "done"),
+    [(1.0, "a1b1c1c-a2-b2-a3a-b3-b4b"), (2.0, "a1b1c1c-a2b2-a3ab3-b4b"), (99.0, "a1b1c1c-a2b2a3ab3b4b")],
+)
+def test_large_messages_take_turns_with_each_other_and_with_the_loop(turn_seconds: float, done: str) -> None:
+    """A turn ends with the slice after which its CPU is used up."""
+
     async def scenario() -> None:
         log: list[Any] = []
-        bench = Workbench()
+        bench = Bench(turn_seconds)
 
         def probe(left: int) -> None:
             log.append("-")
@@ -48,14 +63,14 @@ def test_large_messages_take_turns_with_each_other_and_with_the_loop() -> None:
         probe(5)
         while "b" not in log:
             await asyncio.sleep(0)
-        assert "".join(log).rstrip("-") == "a1b1c1c-a2-b2-a3a-b3-b4b"
+        assert "".join(log).rstrip("-") == done
 
     run(scenario())
 
 
 def test_results_and_errors_reach_who_waits() -> None:
     async def scenario() -> None:
-        bench = Workbench()
+        bench = Bench()
         log: list[str] = []
         assert await bench.result(work("a", 3, log)) == "a"
         for slices in (1, 3):
@@ -67,7 +82,7 @@ def test_results_and_errors_reach_who_waits() -> None:
 
 def test_what_nobody_wants_any_more_ends() -> None:
     async def scenario() -> None:
-        bench = Workbench()
+        bench = Bench()
         log: list[Any] = []
         steps = work("a", 9, log)
         bench.begin(steps, log.append)

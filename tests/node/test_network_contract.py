@@ -17,9 +17,12 @@ from actors.gateway.network import NetworkGateway
 from actors.node.assembly import Listener, Network
 from actors.runtime import LocalBase, RealClock, VirtualScheduler
 from messages.cluster import Endpoint, TopicPartition
-from messages.conversation import Answer, Ask
+from messages.conversation import SLICE, Answer, Ask
 from messages.data_requests import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.network import (
+    ChannelPart,
+    ClientPart,
     ClientRequest,
     ClientResponse,
     CloseClient,
@@ -32,7 +35,15 @@ from messages.network import (
     TransmitFailed,
 )
 from messages.node import NodeSettings, ServeClients
-from messages.requests import UpdateMetadataRequest, UpdateMetadataResponse
+from messages.parts import NoErrorsPart, cut
+from messages.requests import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    PartitionError,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from messages.vocabulary import Message
 from tests.cluster.processes import free_ports
 
 REQUEST = UpdateMetadataRequest(6, 1, 1, 1, (), ())
@@ -185,6 +196,22 @@ def test_a_request_is_answered(open_world: World) -> None:
         assert open_world.outcome() == Received("c", number, RESPONSE)
 
 
+@pytest.mark.parametrize("code", [NONE, KAFKA_STORAGE_ERROR])
+def test_a_large_answer_without_errors_says_no_more_than_that(open_world: World, code: int) -> None:
+    errors = tuple(PartitionError(TopicPartition("t", n), code if n == SLICE else NONE) for n in range(2 * SLICE))
+    parts, last = cut(LeaderAndIsrResponse(0, errors))
+    ask(open_world, LeaderAndIsrRequest(4, 1, 1, 1, (), ()), 7)
+    arrived = open_world.request()
+    for part in parts:
+        open_world.answer(ClientPart(arrived.connection, part))
+    open_world.answer(ClientResponse(arrived.connection, 7, last))
+    told = [open_world.outcome() for _ in range(2)]
+    if code == NONE:
+        assert told == [ChannelPart("c", NoErrorsPart(2 * SLICE)), Received("c", 7, LeaderAndIsrResponse(0))]
+    else:
+        assert told == [ChannelPart("c", parts[0]), Received("c", 7, last)]
+
+
 def test_a_question_is_answered_with_an_answer(open_world: World) -> None:
     transmit = Transmit("c", open_world.endpoint, 3, "client", REQUEST, 10.0)
     open_world.tell(open_world.caller, open_world.network.address, Ask(5, transmit), open_world.me)
@@ -265,7 +292,7 @@ def poll(epoch: int, *parts: FetchPartition, wait_ms: int = 20) -> FetchRequest:
     return FetchRequest(11, 1, wait_ms, 1, parts, session_id=SESSION, session_epoch=epoch)
 
 
-def ask(world: World, request: FetchRequest, id: int, again: bool = False) -> None:
+def ask(world: World, request: Message, id: int, again: bool = False) -> None:
     transmit = Transmit("c", world.endpoint, id, "client", request, 10.0, again=again)
     world.tell(world.caller, world.network.address, transmit, world.me)
 

@@ -25,6 +25,7 @@ from messages.conversation import (
     Question,
     ask_all,
     in_slices,
+    overlapped,
     slices,
 )
 from tests.runtime.actors import World
@@ -348,6 +349,90 @@ def test_many_questions_go_out_in_windows_and_the_order_stays() -> None:
         desk.answer()
     assert windows == [SLICE, SLICE, 321]
     assert desk.clerk.log == [tuple(key.upper() for key in keys)]
+
+
+def looking(*keys: str) -> Any:
+    """A flow per key, which notes that it begins and what it was answered, one after another, two asked ahead."""
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        def flow(key: str) -> Generator[Any, Any, None]:
+            yield Note(f"begin {key}")
+            if key.startswith("-"):
+                return
+            try:
+                answer = yield Lookup(key)
+            except ConnectionLoss as error:
+                answer = str(error)
+            yield Note(f"{key}: {answer}")
+            if key == "twice":
+                clerk.log.append((yield Lookup("again")))
+
+        yield from overlapped((flow(key) for key in keys), 2)
+        clerk.log.append("end")
+
+    return event
+
+
+def test_the_next_flows_ask_while_one_waits_and_each_goes_on_in_its_turn() -> None:
+    desk = Desk()
+    desk.oracle.answers["b"] = Failure("ConnectionLoss", "no b")
+    desk.events(looking("a", "b", "-", "c", "d"))
+    assert [each.question.key for each, _ in desk.oracle.asked] == ["a", "b", "c"]
+    assert desk.clerk.log == ["begin a", "begin b", "begin -", "begin c"]
+    desk.answer()
+    assert desk.clerk.log[4:] == ["a: A", "begin d"]
+    desk.answer(3)
+    assert desk.clerk.log[6:] == ["b: no b", "c: C", "d: D", "end"]
+    assert not desk.clerk.busy and desk.base.pending_timers == 0
+
+
+def test_what_is_answered_early_waits_for_its_turn_and_later_questions_are_asked_as_ever() -> None:
+    desk = Desk()
+    desk.events(looking("twice", "b"))
+    first, second = desk.oracle.asked
+    desk.oracle.asked = [second, first]
+    desk.answer()
+    assert desk.clerk.log == ["begin twice", "begin b"]
+    desk.answer()
+    assert desk.clerk.log[2:] == ["twice: TWICE"]
+    assert [each.question.key for each, _ in desk.oracle.asked] == ["again"]
+    desk.answer()
+    assert desk.clerk.log[3:] == ["AGAIN", "b: B", "end"]
+
+
+def test_a_flow_that_fails_ends_those_behind_it_and_their_answers_come_to_nothing() -> None:
+    desk = Desk()
+    desk.oracle.answers["a"] = Failure("ControllerMoved", "another")
+    desk.events(looking("a", "b", "c"), noting("next"))
+    desk.answer()
+    assert [type(error) for error in desk.clerk.failed] == [ControllerMoved]
+    assert desk.clerk.log == ["begin a", "begin b", "begin c", "next"]
+    desk.answer(2)
+    assert desk.clerk.log[4:] == [] and not desk.clerk.busy
+
+
+def test_the_answer_of_a_question_asked_ahead_can_be_lost_and_comes_too_late_then() -> None:
+    desk = Desk()
+    desk.events(looking("a", "b"))
+    desk.oracle.asked.reverse()
+    desk.answer()
+    desk.base.simulate(29.9)
+    assert desk.clerk.busy
+    desk.base.simulate(30)
+    assert [type(error) for error in desk.clerk.failed] == [LostAnswer]
+    desk.answer()
+    assert desk.clerk.log == ["begin a", "begin b"] and desk.base.pending_timers == 0
+
+
+def test_preemption_forgets_what_was_asked_ahead() -> None:
+    desk = Desk()
+    desk.events(looking("a", "b"))
+    desk.events(Expired(), asking("x"))
+    assert desk.clerk.log == ["begin a", "begin b", "expired"]
+    desk.answer(2)
+    assert desk.clerk.busy
+    desk.answer()
+    assert desk.clerk.log[3:] == ["X"]
 
 
 @pytest.mark.parametrize("count, parts", [(0, []), (1, [1]), (3, [3]), (4, [3, 1]), (9, [3, 3, 3])])

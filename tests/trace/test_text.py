@@ -6,6 +6,7 @@ import json
 from collections import deque
 from typing import Any
 
+import attrs
 import pytest
 import zstandard
 from hypothesis import given, settings
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from thespian.actors import ActorAddress
 
 from messages.cluster import TopicPartition
-from messages.conversation import Answer, Failure
+from messages.conversation import SLICE, Answer, Failure
+from messages.network import ChannelPart
+from messages.parts import UpdateMetadataPart
 from messages.requests import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.trace import text as text_module
 from messages.trace.codec import decode, encode
@@ -55,6 +58,31 @@ def test_a_long_tuple_is_written_once_per_frame_and_read_by_everybody(count: int
     rows, content = written(*requests)
     assert payloads(rows) == requests
     assert content.count(b'"partition":["t",0]') == (1 if count >= 64 else 3)
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, SLICE])
+def test_a_part_of_a_request_is_written_as_the_rows_that_the_wire_has_of_it(count: int) -> None:
+    part = UpdateMetadataPart(states(count))
+    messages = [part, ChannelPart("a", part), ChannelPart("b", UpdateMetadataPart(part.entries))]
+    rows, content = written(*messages)
+    assert payloads(rows) == messages
+    assert (content.count(b'{"rows":'), content.count(b'"partition":["t",0]')) == ((1, 0) if count >= 64 else (0, 3))
+    assert [json.dumps(row[10], separators=(",", ":")).encode() for row in rows] == [
+        encode(message)[1] for message in messages
+    ], "a replay compares bytes"
+
+
+def test_a_part_without_rows_is_written_as_it_is() -> None:
+    [first, *rest] = states(100)
+    part = UpdateMetadataPart((attrs.evolve(first, leader=1 << 40), *rest))
+    rows, content = written(part)
+    assert payloads(rows) == [part] and b'{"rows":' not in content
+
+
+def test_rows_that_are_none_are_refused() -> None:
+    _, content = written(UpdateMetadataPart(states(100)))
+    with pytest.raises(ValueError, match="no rows of"):
+        list(record_lines(content.replace(b'"UpdateMetadataRequest",6', b'"UpdateMetadataRequest",66')))
 
 
 def test_equal_entries_are_shared_by_identity_whoever_holds_them() -> None:

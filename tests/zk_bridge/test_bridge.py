@@ -440,9 +440,20 @@ def test_a_deleted_topic_leaves_nothing(bridge: Bridged) -> None:
     assert bridge.ask(RequestTopicDeletion("t")) == Done()
     assert bridge.ask(RequestTopicDeletion("t")) == TopicAlreadyMarkedForDeletion("t")
     assert bridge.ask(GetTopicDeletions()) == TopicNames(("t",))
-    result, _, writes = bridge.counted(DeleteTopics(("t", "u", "none"), fence))
+    result, reads, writes = bridge.counted(DeleteTopics(("t", "u", "none"), fence))
     assert result == Done()
-    assert writes == 2
+    assert (reads, writes) == (3, 2)
+    assert list(bridge.server.walk()) == before
+
+
+def test_a_topic_with_other_nodes_than_usual_is_deleted_as_well(bridge: Bridged) -> None:
+    fence = controlled(bridge)
+    before = list(bridge.server.walk())
+    partitions = with_topic(bridge, "t", 10)
+    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    bridge.server.write((WriteOp(DELETE, "/brokers/topics/t/partitions/3/state"),), 0)
+    bridge.server.write((WriteOp(CREATE, "/brokers/topics/t/partitions/4/state/more", b""),), 0)
+    assert bridge.ask(DeleteTopics(("t",), fence)) == Done()
     assert list(bridge.server.walk()) == before
 
 
@@ -464,9 +475,21 @@ def test_states_are_made_with_their_parents_in_few_transactions(bridge: Bridged)
     partitions = with_topic(bridge, "t", 1000)
     result, reads, writes = bridge.counted(CreatePartitionStates(led(partitions, 1, 0), fence))
     assert result.results == tuple(WriteResult(tp, OK, 0) for tp in partitions)
-    assert (reads, writes) == (0, 4)
+    assert (reads, writes) == (0, 2)
     states = bridge.ask(GetPartitionStates(tuple(partitions))).states
     assert [(each.partition, each.state.zk_version) for each in states] == [(tp, 0) for tp in partitions]
+
+
+@pytest.mark.parametrize(("first", "expected"), [(500, (0, 1)), (0, (2, 2))], ids=["as it is", "which is wrong"])
+def test_whoever_asks_may_say_which_topics_have_partitions_already(
+    bridge: Bridged, first: int, expected: tuple[int, int]
+) -> None:
+    fence = controlled(bridge)
+    partitions = with_topic(bridge, "t", 1000)
+    bridge.ask(CreatePartitionStates(led(partitions[:first], 1, 0), fence))
+    result, *counts = bridge.counted(CreatePartitionStates(led(partitions[500:], 1, 0), fence, ("t",)))
+    assert {each.code for each in result.results} == {OK}
+    assert tuple(counts) == expected
 
 
 def test_an_existing_state_is_left_alone_and_the_rest_is_made(bridge: Bridged) -> None:
@@ -487,14 +510,14 @@ def test_states_are_updated_in_bulk_and_conditionally(bridge: Bridged) -> None:
     bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
     result, reads, writes = bridge.counted(UpdatePartitionStates(led(partitions, 2, 1, 0), fence))
     assert result.results == tuple(WriteResult(tp, OK, 1) for tp in partitions)
-    assert (reads, writes) == (0, 3)
+    assert (reads, writes) == (0, 2)
     other = bridge.ask(UpdatePartitionStates(led(partitions[5:6], 3, 2, 1), fence))
     assert other.results[0].zk_version == 2
     bridge.server.write((WriteOp(DELETE, "/brokers/topics/t/partitions/7/state"),), 0)
     result, reads, writes = bridge.counted(UpdatePartitionStates(led(partitions, 4, 2, 1), fence))
     codes = {each.partition.partition: each.code for each in result.results if each.code != OK}
     assert codes == {5: BAD_VERSION, 7: NO_NODE}
-    assert (reads, writes) == (1, 4)
+    assert (reads, writes) == (2, 3)
 
 
 def test_row_65_what_is_there_already_as_we_would_write_it_is_written(bridge: Bridged) -> None:

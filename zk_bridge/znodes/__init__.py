@@ -25,6 +25,7 @@ from zk_bridge.znodes.controller import (
 from zk_bridge.znodes.notifications import (
     decode_log_dir_event,
     decode_partitions,
+    decoding_partitions,
     encode_log_dir_event,
     encode_partitions,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "decode_controller",
     "decode_controller_epoch",
     "decode_partitions",
+    "decoding_partitions",
     "decode_log_dir_event",
     "decode_node",
     "decode_reassignments",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from messages.cluster import TopicPartition
+from messages.conversation import BadZnode, all_at_once, slices
 from zk_bridge.znodes.reading import Torn, encode, member, naming, number_member, parse, shown, valid_text
 
 
@@ -13,18 +16,24 @@ def encode_partitions(partitions: tuple[TopicPartition, ...]) -> bytes:
 
 def decode_partitions(path: str, data: bytes | None) -> tuple[TopicPartition, ...]:
     """The partitions that such a node names."""
+    return all_at_once(decoding_partitions(path, data))
 
-    def read(data: bytes | None) -> tuple[TopicPartition, ...]:
-        found = []
-        for each in member(parse(data), "partitions", list):
-            if type(each) is not dict:
-                raise Torn(f"partitions holds {shown(each)}, expected objects")
-            name = valid_text(member(each, "topic", str), "topic")
-            found.append(TopicPartition(name, number_member(each, "partition", least=0)))
-        return tuple(found)
 
-    partitions: tuple[TopicPartition, ...] = naming(path, data, read)
-    return partitions
+def decoding_partitions(path: str, data: bytes | None) -> Generator[None, None, tuple[TopicPartition, ...]]:
+    """`decode_partitions` in steps of SLICE partitions: ten thousand may be named."""
+    found: list[TopicPartition] = []
+    try:
+        for some in slices(member(parse(data), "partitions", list)):
+            if found:
+                yield
+            for each in some:
+                if type(each) is not dict:
+                    raise Torn(f"partitions holds {shown(each)}, expected objects")
+                name = valid_text(member(each, "topic", str), "topic")
+                found.append(TopicPartition(name, number_member(each, "partition", least=0)))
+    except Torn as torn:
+        raise BadZnode(f"{path}: {torn}") from None
+    return tuple(found)
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:

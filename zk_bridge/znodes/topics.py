@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeVar
 
 from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment
-from messages.conversation import BadZnode, chunks, slices
+from messages.conversation import BadZnode, all_at_once, chunks, slices
 from zk_bridge.znodes.reading import (
     Torn,
     broker_ids,
@@ -20,12 +19,10 @@ from zk_bridge.znodes.reading import (
     valid_text,
 )
 
-T = TypeVar("T")
-
 
 def encode_topic(partitions: tuple[PartitionAssignment, ...]) -> bytes:
     """/brokers/topics/T, version 2; adding and removing list only partitions where there are any."""
-    return _whole(encoding_topic(partitions))
+    return all_at_once(encoding_topic(partitions))
 
 
 def encoding_topic(partitions: tuple[PartitionAssignment, ...]) -> Generator[None, None, bytes]:
@@ -47,7 +44,7 @@ def encoding_topic(partitions: tuple[PartitionAssignment, ...]) -> Generator[Non
 
 def decode_topic(path: str, data: bytes | None) -> tuple[PartitionAssignment, ...]:
     """The partitions of a topic by number, from version 1, 2 or 3; missing keys are empty, as for Kafka."""
-    return _whole(decoding_topic(path, data))
+    return all_at_once(decoding_topic(path, data))
 
 
 def decoding_topic(path: str, data: bytes | None) -> Generator[None, None, tuple[PartitionAssignment, ...]]:
@@ -78,16 +75,6 @@ def decoding_topic(path: str, data: bytes | None) -> Generator[None, None, tuple
                 assignment = settled.get(ids) or settled.setdefault(ids, ReplicaAssignment(ids))
             found.append(PartitionAssignment(partition, assignment))
     return tuple(found)
-
-
-def _whole(steps: Generator[None, None, T]) -> T:
-    """What comes of all steps, taken at once."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            result: T = done.value
-            return result
 
 
 def encode_config(entries: tuple[ConfigEntry, ...]) -> bytes:

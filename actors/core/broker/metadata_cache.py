@@ -203,7 +203,10 @@ class MetadataCache:
             topic, number = state.partition
             partitions = draft.get(topic)
             if partitions is None:
-                partitions = draft[topic] = dict(topics.get(topic, ()))
+                known = topics.get(topic, {})
+                if known.get(number) is state:  # told again, as all partitions are when a broker returns
+                    continue
+                partitions = draft[topic] = dict(known)
             if state.leader != LEADER_DURING_DELETE:
                 partitions[number] = state
             else:

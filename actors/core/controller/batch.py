@@ -7,8 +7,8 @@ Rule 2: brokers get all LeaderAndIsr first, then all UpdateMetadata, then all St
 Rule 3: for one replica the last state wins, but `is_new` and `delete_partition` stick once they are set.
 Rule 4: whoever gets a partition's LeaderAndIsr, all brokers get its UpdateMetadata.
 Rule 5: what is told of a partition is one object, for all brokers and for all batches, until its leadership or its
-        assignment is another: it is made, encoded and recorded once. Large requests go in parts (`messages.parts`),
-        which brokers that are told the same share.
+        assignment is another (`ControllerContext.told`): it is made, encoded and recorded once. Large requests go in
+        parts (`messages.parts`), which brokers that are told the same share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
-from actors.core.controller.context import NO_ASSIGNMENT, BrokerEndpointNotAvailable, ControllerContext
+from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, Told
 from actors.core.controller.instructions import SendRequest
 from messages.cluster import (
     EPOCH_DURING_DELETE,
@@ -71,19 +71,44 @@ def request_versions(ibp: str) -> tuple[int, int, int]:
 
 
 _LED_BY = operator.attrgetter("leader")
+_ROLE_TOLD, _METADATA_TOLD = operator.attrgetter("role"), operator.attrgetter("metadata")
+_IS_NEW, _OFFLINE_REPLICAS = operator.attrgetter("is_new"), operator.attrgetter("offline_replicas")
 
 _role, _metadata = maker(LeaderAndIsrPartitionState), maker(UpdateMetadataPartitionState)
 _stop = maker(StopReplicaPartitionState)
 
 
-class _Told(NamedTuple):
+def _metadata_of(
+    partition: TopicPartition,
+    leadership: LeaderIsrAndControllerEpoch | UpdateMetadataPartitionState,
+    replicas: tuple[int, ...],
+    offline: tuple[int, ...],
+    leader: int | None = None,
+) -> UpdateMetadataPartitionState:
+    """Its state for UpdateMetadata, by its leadership or by what was told of that before.
+
+    Where a leader is given, as while its topic is deleted, the rest is 0.
+    """
+    return _metadata(
+        partition,
+        leadership.controller_epoch,
+        leadership.leader if leader is None else leader,
+        leadership.leader_epoch if leader is None else 0,
+        leadership.isr,
+        leadership.zk_version if leader is None else 0,
+        replicas,
+        offline,
+    )
+
+
+class _RolesPart(NamedTuple):
     """A part of a LeaderAndIsr, and how many of its states name each leader."""
 
     part: LeaderAndIsrPart
     leaders: Counter[int]
 
     @classmethod
-    def of(cls, entries: tuple[LeaderAndIsrPartitionState, ...]) -> _Told:
+    def of(cls, entries: tuple[LeaderAndIsrPartitionState, ...]) -> _RolesPart:
         return cls(LeaderAndIsrPart(entries), Counter(map(_LED_BY, entries)))
 
 
@@ -105,6 +130,7 @@ class RequestBatch:
         self._metadata_to_all = False
         self._metadata_partitions: dict[TopicPartition, None] = {}
         self._stop_replica: dict[int, dict[TopicPartition, StopReplicaPartitionState]] = {}
+        self._some_new = False
         self._offline_replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def add_leader_and_isr(
@@ -116,7 +142,8 @@ class RequestBatch:
         is_new: bool,
     ) -> None:
         """Tell these brokers who leads the partition, and all brokers' metadata caches with them."""
-        state, told = self._state(partition, leadership, assignment, is_new), self._leader_and_isr
+        self._some_new = self._some_new or is_new
+        state, told = self._role(partition, leadership, assignment, is_new), self._leader_and_isr
         for broker_id in broker_ids:
             if broker_id < 0:
                 continue
@@ -126,33 +153,41 @@ class RequestBatch:
             last = states.setdefault(partition, state)
             if last is not state:
                 sticks = last.is_new and not is_new
-                states[partition] = self._state(partition, leadership, assignment, True) if sticks else state
+                states[partition] = self._role(partition, leadership, assignment, True) if sticks else state
         self._tell_all()
         self._metadata_partitions[partition] = None
 
-    def add_roles(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
+    def add_roles(self, broker_id: int, partitions: Sequence[TopicPartition]) -> None:
         """Tell one broker its roles in those of these partitions whose leadership is known, and all brokers with it."""
         context, states = self._context, self._leader_and_isr.get(broker_id, {})
-        leaderships, assignments, told = context.leadership, context.assignments, context.last_roles
-        led = [partition for partition in partitions if partition in leaderships]
-        if not led:
+        known = list(map(context.told.get, partitions))
+        if not all(known):  # told nobody yet, or led by nobody
+            partitions = [partition for partition in partitions if partition in context.leadership]
+            known = list(map(context.told.get, partitions))
+        if not partitions:
             return
         self._leader_and_isr[broker_id] = states
-        for partition in led:
-            leadership, assignment, sticky = leaderships[partition], assignments[partition], states.get(partition)
-            is_new = sticky is not None and sticky.is_new
-            last = told.get(partition)  # as in `_state`: of all that a controller does, this it does most often
-            if last is not None and last[0] is leadership and last[1] is assignment and last[2] is is_new:
-                states[partition] = last[3]
-            else:
-                states[partition] = self._state(partition, leadership, assignment, is_new)
+        roles = list(map(_ROLE_TOLD, known)) if all(known) and not self._some_new else []
+        if not roles or not all(roles) or any(map(_IS_NEW, roles)):
+            roles = list(map(self._role_again, partitions, known, map(states.get, partitions)))
+        states.update(zip(partitions, roles, strict=True))
         self._tell_all()
-        self._metadata_partitions.update(dict.fromkeys(led))
+        self._metadata_partitions.update(dict.fromkeys(partitions))
+
+    def _role_again(
+        self, partition: TopicPartition, told: Told | None, last: LeaderAndIsrPartitionState | None
+    ) -> LeaderAndIsrPartitionState:
+        """The role that was told last, which this batch may have as a new one."""
+        role = None if told is None else told.role
+        if role is None or role.is_new or last is not None:
+            leadership, assignment = self._context.leadership[partition], self._context.assignments[partition]
+            role = self._role(partition, leadership, assignment, last is not None and last.is_new)
+        return role
 
     def make_room(self, broker_id: int, count: int) -> Flow[None]:
         """Let the tables grow, one at a time, that so many more roles of the broker fill."""
         told = self._leader_and_isr.get(broker_id, {})
-        yield from make_room(count, told, self._context.last_roles, self._metadata_partitions)
+        yield from make_room(count, told, self._context.told, self._metadata_partitions)
 
     def _tell_all(self) -> None:
         """Every broker's metadata cache."""
@@ -194,39 +229,38 @@ class RequestBatch:
                 yield Pause()
             table.clear()
 
-    def _state(
+    def _role(
         self,
         partition: TopicPartition,
         leadership: LeaderIsrAndControllerEpoch,
         assignment: ReplicaAssignment,
         is_new: bool,
     ) -> LeaderAndIsrPartitionState:
-        """The state for the wire (rule 5)."""
-        last = self._context.last_roles.get(partition)
-        if last is not None and last[0] is leadership and last[1] is assignment and last[2] is is_new:
-            return last[3]
-        state = _role(
-            partition,
-            leadership.controller_epoch,
-            leadership.leader,
-            leadership.leader_epoch,
-            leadership.isr,
-            leadership.zk_version,
-            assignment.replicas,
-            assignment.adding,
-            assignment.removing,
-            is_new,
-        )
-        self._context.last_roles[partition] = leadership, assignment, is_new, state
-        return state
+        """The partition's state for LeaderAndIsr (rule 5)."""
+        told = self._context.telling(partition, assignment)
+        role = told.role
+        if role is None or role.is_new is not is_new:
+            role = told.role = _role(
+                partition,
+                leadership.controller_epoch,
+                leadership.leader,
+                leadership.leader_epoch,
+                leadership.isr,
+                leadership.zk_version,
+                assignment.replicas,
+                assignment.adding,
+                assignment.removing,
+                is_new,
+            )
+        return role
 
     def _send_leader_and_isr(self, version: int) -> Flow[None]:
-        context, told = self._context, list[_Told]()
+        context, told = self._context, list[_RolesPart]()
         for broker_id, states in self._leader_and_isr.items():
             broker = context.brokers.get(broker_id)
             if broker is None:
                 continue
-            told = yield from self._told(states.values(), told)
+            told = yield from self._roles_parts(states.values(), told)
             led: Counter[int] = Counter()
             for each in told:
                 led.update(each.leaders)
@@ -246,20 +280,21 @@ class RequestBatch:
                 tuple(parts),
             )
 
-    def _told(self, states: Iterable[LeaderAndIsrPartitionState], before: Sequence[_Told]) -> Flow[list[_Told]]:
+    def _roles_parts(
+        self, states: Iterable[LeaderAndIsrPartitionState], before: Sequence[_RolesPart]
+    ) -> Flow[list[_RolesPart]]:
         """The states in parts: those of the broker `before` where it is told the very same."""
-        remaining, told = iter(states), list[_Told]()
+        remaining, told = iter(states), list[_RolesPart]()
         for shared in chain(before, repeat(None)):
             entries = tuple(islice(remaining, SLICE))
             if not entries:
                 break
             if told:
                 yield Pause()
-            same = shared is not None and len(shared.part.entries) == len(entries)
-            if shared is not None and same and all(map(operator.is_, shared.part.entries, entries)):
+            if shared is not None and shared.part.entries == entries:
                 told.append(shared)
             else:
-                told.append(_Told.of(entries))
+                told.append(_RolesPart.of(entries))
         return told
 
     def _live_leaders(self, leaders: Iterable[int]) -> tuple[LiveLeader, ...]:
@@ -287,7 +322,7 @@ class RequestBatch:
             if rest:
                 parts.append(self._metadata_part(len(parts), rest))
                 yield Pause()
-            yield from make_room(len(chunk), context.last_metadata)
+            yield from make_room(len(chunk), context.told)
             rest = self._metadata_states(chunk, all_online)
             count += len(rest)
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
@@ -309,46 +344,37 @@ class RequestBatch:
         """The part: the very one that was told last in this place where it says the same (rule 5)."""
         known = self._context.last_metadata_parts
         last = known.get(number)
-        if last is not None and len(last.entries) == len(states) and all(map(operator.is_, last.entries, states)):
+        if last is not None and last.entries == states:
             return last
         part = known[number] = UpdateMetadataPart(states)
         return part
 
     def _metadata_states(
-        self, partitions: Iterable[TopicPartition], all_online: bool
+        self, partitions: Sequence[TopicPartition], all_online: bool
     ) -> tuple[UpdateMetadataPartitionState, ...]:
         """The states of these partitions (rule 5); those without known leadership are left out."""
-        context, queued, known = self._context, self._context.queued, self._context.last_metadata
-        leaderships, assignments = context.leadership, context.assignments
-        states = []
-        for partition in partitions:
-            leadership = leaderships.get(partition)
-            if leadership is None:
-                continue
-            assignment = assignments.get(partition, NO_ASSIGNMENT)
-            offline = () if all_online else self._offline(partition, assignment.replicas)
-            leader, epoch, zk_version = leadership.leader, leadership.leader_epoch, leadership.zk_version
-            if queued and partition.topic in queued:
-                leader, epoch, zk_version = LEADER_DURING_DELETE, 0, 0
-            else:
-                last = known.get(partition)
-                same = last is not None and last[0] is leadership and last[1] is assignment
-                if last is not None and same and last[2].offline_replicas == offline:
-                    states.append(last[2])
+        context, queued = self._context, self._context.queued
+        known = list(map(context.told.get, partitions))
+        if all_online and not queued and all(known):
+            last = tuple(map(_METADATA_TOLD, known))
+            if all(last) and not any(map(_OFFLINE_REPLICAS, last)):
+                return last
+        states: list[UpdateMetadataPartitionState] = []
+        for partition, told in zip(partitions, known, strict=True):
+            if told is None:
+                if partition not in context.leadership:
                     continue
-            state = _metadata(
-                partition,
-                leadership.controller_epoch,
-                leader,
-                epoch,
-                leadership.isr,
-                zk_version,
-                assignment.replicas,
-                offline,
-            )
+                told = context.telling(partition, context.assignment(partition))
+            offline = () if all_online else self._offline(partition, told.assignment.replicas)
+            dying = bool(queued) and partition.topic in queued
+            state = None if dying else told.metadata
+            if state is None or state.offline_replicas != offline:
+                known_as = context.leadership[partition] if state is None else state
+                leader = LEADER_DURING_DELETE if dying else None
+                state = _metadata_of(partition, known_as, told.assignment.replicas, offline, leader)
+                if not dying:
+                    told.metadata = state
             states.append(state)
-            if leader != LEADER_DURING_DELETE:
-                known[partition] = leadership, assignment, state
         return tuple(states)
 
     def _offline(self, partition: TopicPartition, replicas: tuple[int, ...]) -> tuple[int, ...]:
@@ -394,5 +420,5 @@ def announce(
     """UpdateMetadata of these partitions, and of the live brokers in any case, to these brokers (None: to all)."""
     batch = RequestBatch(context)
     batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, ())
-    yield from in_turns(lambda part: batch.add_update_metadata((), part), chunks(partitions))
+    yield from in_turns(lambda part: batch.add_update_metadata((), part), chunks(partitions, 4 * SLICE))
     yield from batch.send()

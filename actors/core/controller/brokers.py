@@ -22,7 +22,7 @@ from actors.core.controller.partition_state_machine import move_partitions, trig
 from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState, ReplicaState
-from messages.cluster import Broker
+from messages.cluster import Broker, TopicPartition
 from messages.conversation import Flow, ask
 from messages.events import BrokerChange, BrokerModifications
 from messages.zookeeper import GetBroker, GetBrokers, StopWatching, WatchBrokers
@@ -88,15 +88,15 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
         context.leadership,
     )
     yield from move_partitions(context, leaderless, PartitionState.OFFLINE)
-    waiting = len(context.leaderless)
+    waiting = dict(context.leaderless)
     yield from trigger_online(context)
-    elected = len(context.leaderless) < waiting
+    elected = frozenset((yield from chosen(lambda tp: tp not in context.leaderless, waiting)))
     kept, queued = lost, {}
     if context.queued:
         for broker_id, partitions in lost.items():
             kept = {**kept, broker_id: (yield from chosen(lambda tp: not context.is_dying(tp), partitions))}
             queued[broker_id] = yield from chosen(context.is_dying, partitions)
-    moved = yield from move_replicas(context, kept, ReplicaState.OFFLINE)
+    moved = yield from move_replicas(context, kept, ReplicaState.OFFLINE, elected)
     yield from deletion_plan.fail(context, queued)
     if not (moved or elected):  # nothing that was sent so far tells who is alive
         yield from announce(context)
@@ -120,7 +120,9 @@ def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> 
         context.add_broker(broker)
         context.offline_dirs.pop(broker.id, None)
     yield from announce(context, existing)
-    known = yield from chosen(lambda tp: tp.topic not in context.queued, context.leadership)
+    known: Iterable[TopicPartition] = context.leadership
+    if context.queued:
+        known = yield from chosen(lambda tp: tp.topic not in context.queued, context.leadership)
     yield from announce(context, ids, known)
     hosted = yield from replicas_came_online(context, ids)
     yield from trigger_online(context)

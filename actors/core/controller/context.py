@@ -7,8 +7,7 @@ Rule 3: a removed topic leaves nothing behind, no states either (trap T12: Kafka
 Rule 4: the number of offline partitions is counted at the moves, except for topics whose deletion has started.
 Rule 5: which partitions are led by another than their preferred replica, and of which topics they are, is kept where
         leaderships and assignments are: what of them counts is asked before and after every event.
-Rule 6: what brokers were last told of a partition is kept with the leadership and assignment that it says, which are
-        replaced and never changed: whoever finds the same two has found what to tell (`batch`, rule 5).
+Rule 6: what brokers are told of a partition is kept as long as it has that leadership and assignment (`batch`, rule 5).
 """
 
 from __future__ import annotations
@@ -86,6 +85,17 @@ def is_astray(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEpoch)
     return replicas[0] not in assignment.adding or replicas[0] in state.isr
 
 
+class Told:
+    """What brokers are told of a partition, by its leadership and an assignment; None as long as they are not."""
+
+    __slots__ = ("assignment", "metadata", "role")
+
+    def __init__(self, assignment: ReplicaAssignment) -> None:
+        self.assignment = assignment
+        self.role: LeaderAndIsrPartitionState | None = None
+        self.metadata: UpdateMetadataPartitionState | None = None
+
+
 class ControllerContext:
     """The controller's knowledge. What is set at election, and learnt since, is cleared by `reset`; what stays:
 
@@ -118,12 +128,7 @@ class ControllerContext:
         self.leadership: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self.astray: dict[TopicPartition, None] = {}
         self.astray_of: dict[str, int] = {}
-        self.last_roles: dict[
-            TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment, bool, LeaderAndIsrPartitionState]
-        ] = {}
-        self.last_metadata: dict[
-            TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment, UpdateMetadataPartitionState]
-        ] = {}
+        self.told: dict[TopicPartition, Told] = {}
         self.last_metadata_parts: dict[int, UpdateMetadataPart] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
         self.replica_states: dict[int, dict[TopicPartition, ReplicaState]] = {}
@@ -135,7 +140,7 @@ class ControllerContext:
     def tables(self) -> tuple[dict[Any, Any], ...]:
         """What has an entry for each partition or replica."""
         tables: list[dict[Any, Any]] = [self.leadership, self.astray, self.assignments, self.partition_states]
-        tables += [self.leaderless, self.last_roles, self.last_metadata_parts, self.last_metadata]
+        tables += [self.leaderless, self.told, self.last_metadata_parts]
         for grouped in (self.hosted, self.replica_states, self.offline_dirs, self.topics):
             tables += grouped.values()
         return tuple(tables)
@@ -273,6 +278,7 @@ class ControllerContext:
         old = self.assignments.get(partition)
         self.topics.setdefault(partition.topic, {})[partition.partition] = partition
         self.assignments[partition] = assignment
+        self.told.pop(partition, None)
         if assignment.adding or assignment.removing:
             self.reassigning[partition] = None
         else:
@@ -287,6 +293,27 @@ class ControllerContext:
             if leadership is not None:
                 self._compare(partition, leadership)
 
+    def remove_replicas(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions' assignments are less the broker's replica, wherever it stands."""
+        hosted = self.hosted.get(broker_id, {})
+        known: dict[tuple[tuple[int, ...], ...], ReplicaAssignment] = {}
+        """Many partitions have the same replicas."""
+        for partition in partitions:
+            old = self.assignments.get(partition, NO_ASSIGNMENT)
+            key = old.replicas, old.adding, old.removing
+            rest = known.get(key)
+            if rest is None:
+                rest = known[key] = without(old, broker_id)
+            if old.adding or old.removing or not old.replicas:
+                self.set_assignment(partition, rest)
+                continue
+            self.assignments[partition] = rest
+            self.told.pop(partition, None)
+            hosted.pop(partition, None)
+            leadership = self.leadership.get(partition)
+            if leadership is not None:
+                self._stray(partition, is_astray(rest, leadership))
+
     def remove_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions are gone: forget all about them (rule 3)."""
         for partition in partitions:
@@ -299,9 +326,8 @@ class ControllerContext:
             for offline in self.offline_dirs.values():
                 offline.pop(partition, None)
             self.leadership.pop(partition, None)
+            self.told.pop(partition, None)
             self._stray(partition, False)
-            self.last_roles.pop(partition, None)
-            self.last_metadata.pop(partition, None)
             self.leaderless.pop(partition, None)
             self.reassigning.pop(partition, None)
             state = self.partition_states.pop(partition, None)
@@ -349,7 +375,15 @@ class ControllerContext:
     def lead(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
         """Take over a partition's leadership."""
         self.leadership[partition] = state
+        self.told.pop(partition, None)
         self._compare(partition, state)
+
+    def telling(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Told:
+        """What is kept of a partition whose leadership is known (rule 6)."""
+        told = self.told.get(partition)
+        if told is None or told.assignment is not assignment:
+            told = self.told[partition] = Told(assignment)
+        return told
 
     def _compare(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
         """Keep rule 5."""

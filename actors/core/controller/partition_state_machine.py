@@ -36,6 +36,7 @@ class Step:
     """Partitions that go to `target` by one row of the table.
 
     `strategy` elects the leaders where there were some; `allow_unclean` spares the look at the topics' configurations.
+    `begun`: topics that partitions have been created of.
     """
 
     context: ControllerContext
@@ -45,6 +46,7 @@ class Step:
     allow_unclean: bool
     batch: RequestBatch
     failures: Failures
+    begun: set[str]
 
 
 def move_partitions(
@@ -57,12 +59,13 @@ def move_partitions(
     """Move partitions to `target`; who could not, and why (illegal moves are logged only)."""
     failures: Failures = {}
     illegal: dict[TopicPartition, State] = {}
+    begun: set[str] = set()
     batch = RequestBatch(context)
 
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
         states = [context.partition_state(tp) for tp in part]
         for row, legal in TABLE.sort(target, part, states, illegal):
-            yield from row.make(Step(context, legal, target, strategy, allow_unclean, batch, failures))
+            yield from row.make(Step(context, legal, target, strategy, allow_unclean, batch, failures, begun))
 
     yield from sliced(move, partitions)
     context.history.refuse(context.tag, target, illegal, TABLE)
@@ -111,17 +114,24 @@ def create(step: Step) -> Flow[None]:
     """Create the state znode: the first online replica leads, all online replicas are the ISR."""
     context, failures = step.context, step.failures
     states = []
+    known: dict[tuple[int, ...], LeaderIsrAndControllerEpoch] = {}
+    """By the replicas that are online: many partitions have the same."""
     for partition in step.partitions:
         online = context.online_for(partition)
-        isr = tuple(r for r in context.assignments[partition].replicas if r in online)
-        if isr:
-            states.append(Leadership(partition, leader_isr_and_epoch(isr[0], 0, isr, context.epoch, 0)))
-        else:
+        isr = tuple([r for r in context.assignments[partition].replicas if r in online])
+        if not isr:
             failures[partition] = "none of its replicas is online"
+            continue
+        if isr not in known:
+            known[isr] = leader_isr_and_epoch(isr[0], 0, isr, context.epoch, 0)
+        states.append(Leadership(partition, known[isr]))
     if not states:
         return
+    topics = {tp.topic for tp, _ in states}
+    begun = tuple(sorted(topics & step.begun))
+    step.begun.update(topics)
     try:
-        written = yield from ask(CreatePartitionStates(tuple(states), context.epoch_zk_version))
+        written = yield from ask(CreatePartitionStates(tuple(states), context.epoch_zk_version, begun))
     except AskFailed as error:
         failures.update(dict.fromkeys((tp for tp, _ in states), str(passing(error))))
         return

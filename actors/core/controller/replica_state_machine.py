@@ -12,12 +12,13 @@ Rule 3: what fails for a replica is logged and leaves it where it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import repeat
 
 import attrs
 
 from actors.core.controller.batch import RequestBatch
-from actors.core.controller.context import ControllerContext, ReplicasByBroker, without
+from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
 from actors.core.controller.slicing import MOVES, Pauses, sliced
 from actors.core.controller.states import ReplicaState, Row, State, Table
@@ -66,14 +67,24 @@ class Step:
     batch: RequestBatch
     failures: Failures
     skipped: dict[TopicPartition, None]
+    settled: Collection[TopicPartition] = ()
 
 
-def move_replicas(context: ControllerContext, replicas: ReplicasByBroker, target: ReplicaState) -> Flow[int]:
-    """Move replicas to `target`, as far as the table and ZooKeeper allow; how many have moved."""
+def move_replicas(
+    context: ControllerContext,
+    replicas: ReplicasByBroker,
+    target: ReplicaState,
+    settled: Collection[TopicPartition] = (),
+) -> Flow[int]:
+    """Move replicas to `target`, as far as the table and ZooKeeper allow; how many have moved.
+
+    Of partitions that are `settled` we have written the state in this very event: what is known of them is what there
+    is.
+    """
     batch = RequestBatch(context)
     moved = 0
     for broker_id, partitions in replicas.items():
-        moved += yield from _move(context, broker_id, partitions, target, batch)
+        moved += yield from _move(context, broker_id, partitions, target, batch, settled)
     yield from batch.send()
     return moved
 
@@ -84,6 +95,7 @@ def _move(
     partitions: Sequence[TopicPartition],
     target: ReplicaState,
     batch: RequestBatch,
+    settled: Collection[TopicPartition],
 ) -> Flow[int]:
     failures: Failures = {}
     illegal: dict[TopicPartition, State] = {}
@@ -91,9 +103,9 @@ def _move(
     states = context.replica_states.setdefault(broker_id, {})
 
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
-        current = [states.get(tp, ReplicaState.NON_EXISTENT) for tp in part]
+        current = list(map(states.get, part, repeat(ReplicaState.NON_EXISTENT)))
         for row, legal in TABLE.sort(target, part, current, illegal):
-            yield from row.make(Step(context, broker_id, legal, states, batch, failures, skipped))
+            yield from row.make(Step(context, broker_id, legal, states, batch, failures, skipped, settled))
 
     yield from sliced(move, partitions)
     context.history.refuse(context.tag, target, illegal, TABLE, broker_id)
@@ -209,9 +221,8 @@ def put_deletion_off(step: Step) -> Flow[None]:
 
 def forget(step: Step) -> Flow[None]:
     """Take it out of the assignment in memory and forget it."""
-    context, broker_id = step.context, step.broker_id
+    step.context.remove_replicas(step.broker_id, step.partitions)
     for partition in step.partitions:
-        context.set_assignment(partition, without(context.assignment(partition), broker_id))
         step.states.pop(partition, None)
     yield from ()
 
@@ -219,17 +230,20 @@ def forget(step: Step) -> Flow[None]:
 def _remove_from_isr(step: Step, partitions: Sequence[TopicPartition]) -> Flow[list[Leadership]]:
     """Take the replica out of these ISRs; the last member stays, but does not lead. The leadership of each after it.
 
-    A partition that has it in the ISR no more is not written, but counts as done. One without a znode is left alone;
-    in silence if its topic is being deleted.
+    A partition that has it in the ISR no more is not written, but counts as done, and is read to be sure of it unless
+    it is settled: the election that has just taken a dead leader away took it out of the ISR, too. One without a znode
+    is left alone; in silence if its topic is being deleted.
     """
     context, broker_id = step.context, step.broker_id
     known = known_states(context, partitions).items()
     updates = [_without(step, tp, state) for tp, state in known if broker_id in state.isr]
+    as_is = [Leadership(tp, state) for tp, state in known if tp in step.settled and broker_id not in state.isr]
     done, again = yield from write_states(context, updates, step.failures, as_known=True)
-    written = {tp for tp, _ in done}
+    done += as_is
     remaining: Sequence[TopicPartition] = again
-    if len(updates) < len(partitions):
-        remaining = [tp for tp in partitions if tp not in written and tp not in step.failures]
+    if len(updates) + len(as_is) < len(partitions):
+        finished = {tp for tp, _ in done}
+        remaining = [tp for tp in partitions if tp not in finished and tp not in step.failures]
     while remaining:
         missing: Failures = {}
         states = yield from read_states(context, remaining, missing)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import Any, TypeVar
 
-from messages.conversation import SLICE, Flow, Pause, chunks, in_turns, slices
+from messages.conversation import SLICE, Flow, Pause, chunks, in_turns, overlapped, slices
 
 E = TypeVar("E")
 
@@ -17,12 +17,13 @@ MOVES = 500
 """So many partitions or replicas are moved at a time: some 10 microseconds each."""
 
 
+AHEAD = 2
+"""Of so many slices ZooKeeper has the questions, while the answer of one is worked on."""
+
+
 def sliced(flow: Callable[[Sequence[E]], Flow[None]], items: Sequence[E]) -> Flow[None]:
-    """Run a flow over each slice of MOVES `items`."""
-    for number, part in enumerate(slices(items, MOVES)):
-        if number:
-            yield Pause()
-        yield from flow(part)
+    """Run a flow over each slice of MOVES `items`, which have nothing to do with each other (`overlapped`)."""
+    yield from overlapped(map(flow, slices(items, MOVES)), AHEAD)
 
 
 def chosen(test: Callable[[E], bool], items: Iterable[E]) -> Flow[list[E]]:

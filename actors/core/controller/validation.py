@@ -54,12 +54,18 @@ def inconsistencies(context: ControllerContext) -> list[str]:
     ]
     if len(offline) != context.offline_count:
         found.append(f"{len(offline)} partitions are offline, {context.offline_count} are counted")
-    for name, table in (
-        ("leadership", context.leadership),
-        ("states", context.partition_states),
-        ("roles told", context.last_roles),
-        ("metadata told", context.last_metadata),
-    ):
+    for tp, told in context.told.items():
+        state = context.leadership.get(tp)
+        if state is None or told.assignment != context.assignments.get(tp):
+            found.append(f"what brokers are told of {tp} is of another assignment, or of no leadership")
+        elif any(
+            (each.partition, each.leader, each.leader_epoch, each.isr, each.zk_version)
+            != (tp, state.leader, state.leader_epoch, state.isr, state.zk_version)
+            for each in (told.role, told.metadata)
+            if each is not None
+        ):
+            found.append(f"what brokers are told of {tp} is of another leadership")
+    for name, table in (("leadership", context.leadership), ("states", context.partition_states)):
         if not set(table) <= partitions:
             found.append(f"{name} of unknown partitions: {sorted(set(table) - partitions)}")
     for broker_id, states in context.replica_states.items():

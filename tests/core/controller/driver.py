@@ -19,7 +19,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import ConnectionLoss, Done, Flow, Pause, Question, ZooKeeperRefused
+from messages.conversation import AskFailed, Await, Begin, ConnectionLoss, Done, Flow, Pause, Question, ZooKeeperRefused
 from messages.node import NodeSettings
 from messages.store import BAD_VERSION, NO_NODE, NODE_EXISTS, OK
 from messages.zookeeper import (
@@ -84,6 +84,8 @@ class Scene:
         self.raising: dict[type, Exception] = {}
         self.before_write: list[Callable[[], None]] = []
         self.asked: list[Any] = []
+        self.begun: list[Any] = []
+        """Results of the questions that were begun."""
         self.sent: list[tuple[int, Any]] = []
         self.parts: list[tuple[Any, ...]] = []
         """What went ahead of each request that was sent."""
@@ -106,7 +108,18 @@ class Scene:
                 raise error
 
     def perform(self, step: Any) -> Any:
-        """Answer a question at once; keep what is sent and done."""
+        """Answer a question at once, also one that is awaited later; keep what is sent and done."""
+        if isinstance(step, Begin):
+            try:
+                self.begun.append(self.perform(step.question))
+            except AskFailed as error:
+                self.begun.append(error)
+            return len(self.begun) - 1
+        if isinstance(step, Await):
+            result = self.begun[step.ticket]
+            if isinstance(result, AskFailed):
+                raise result
+            return result
         if isinstance(step, Question):
             self.asked.append(step)
             self.steps.append(step)

@@ -1,0 +1,81 @@
+"""A part's rows without the message that it goes in: what a trace writes of it, for the wire has them as well."""
+
+from __future__ import annotations
+
+import operator
+from functools import cache
+from itertools import chain, groupby
+from typing import Any, NamedTuple
+
+from messages.apis import API_BY_REQUEST, APIS
+from messages.parts import KEEP_ROWS, Part
+from messages.wire.bindings import BINDINGS
+from messages.wire.codec import UNENCODABLE, UNREADABLE
+from messages.wire.compiler import RowsCode, compile_rows
+from messages.wire.layout import Schema
+from messages.wire.rows import keep_rows, kept_rows, kept_version, told
+
+_MESSAGES: dict[str, type] = {kept.message.__name__: kept.message for kept in KEEP_ROWS.values()}
+_API_BY_RESPONSE = {api.response: api for api in APIS}
+_TOPIC_OF = operator.attrgetter("partition.topic")
+
+
+class PartRows(NamedTuple):
+    """The entries of a part as rows: whose part it is, in which version, rows by topic.
+
+    `runs` is there where entries of a topic do not stand together: which topic's rows (by place) come next, how many.
+    """
+
+    message: str
+    version: int
+    topics: tuple[tuple[str, bytes], ...]
+    runs: tuple[tuple[int, int], ...] = ()
+
+
+def rows_of(part: Part) -> PartRows | None:
+    """The rows that it has kept, or keeps from now on; None where there are none that say all of its entries."""
+    message, usual = KEEP_ROWS[type(part)]
+    version = kept_version(part)
+    try:
+        if version is not None:
+            code = _code(message, version)
+        elif usual is not None:
+            code, version = _code(message, usual), usual
+            keep_rows(part, code.write(part.entries), version, None if code.lacks else told(message, version))
+        else:
+            return None
+    except UNENCODABLE:
+        return None
+    rows = kept_rows(part, version) or {}
+    if any(set(map(operator.attrgetter(name), part.entries)) - {unsaid} for name, unsaid in code.lacks.items()):
+        return None
+    runs: tuple[tuple[int, int], ...] = ()
+    if part.entries != tuple(chain.from_iterable([made.values for made in rows.values()])):
+        places = {topic: place for place, topic in enumerate(rows)}
+        runs = tuple([(places[topic], len(list(run))) for topic, run in groupby(part.entries, _TOPIC_OF)])
+    topics = tuple([(topic, made.data) for topic, made in rows.items()])
+    return PartRows(message.__name__, version, topics, runs)
+
+
+def entries_of(rows: PartRows) -> list[Any]:
+    """The entries. Raises ValueError for what are no rows."""
+    try:
+        read = _code(_MESSAGES[rows.message], rows.version).read
+        entries = [read(topic, data) for topic, data in rows.topics]
+        if not rows.runs:
+            return list(chain.from_iterable(entries))
+        rest = [iter(each) for each in entries]
+        found = [next(rest[place]) for place, count in rows.runs for _ in range(count)]
+        if len(found) != sum(map(len, entries)):
+            raise ValueError("the runs leave some out")
+        return found
+    except (KeyError, OSError, StopIteration, *UNREADABLE) as error:
+        raise ValueError(f"no rows of {rows.message} in version {rows.version}: {error}") from error
+
+
+@cache
+def _code(message: type, version: int) -> RowsCode:
+    api = API_BY_REQUEST.get(message) or _API_BY_RESPONSE[message]
+    if not api.min_version <= version <= api.max_version:
+        raise ValueError(f"{api.name} has no such version")
+    return compile_rows(message, Schema(message.__name__).layout(version), version, BINDINGS)

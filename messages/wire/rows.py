@@ -1,0 +1,87 @@
+"""Rows: the bytes that a part of a request has kept, by topic, and rows that are known again where they are read."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from functools import cache
+from typing import Any
+
+from messages.encoded import Encoded
+
+_kept, _kept_version = Encoded.__dict__["_encoded"].__get__, Encoded.__dict__["_encoded_version"].__get__
+keep_encoded, keep_version = Encoded.__dict__["_encoded"].__set__, Encoded.__dict__["_encoded_version"].__set__
+
+
+class Rows:
+    """Rows of one topic in a part, and what they say."""
+
+    __slots__ = "__weakref__", "data", "values"
+
+    def __init__(self, values: list[Any], data: bytes) -> None:
+        self.values = values
+        self.data = data
+
+
+Told = weakref.WeakValueDictionary[tuple[str, bytes], Rows]
+"""Rows of living parts by their topic and first bytes."""
+
+_KEY_BYTES = 4
+"""Bytes of a row's first field, the partition's number."""
+_FEW = 8
+"""So many rows are read as quickly as they are known again."""
+
+
+@cache
+def told(kind: type, version: int) -> Told:
+    """Rows of that message's parts in that version that can be known again."""
+    return weakref.WeakValueDictionary()
+
+
+def known_rows(table: Told, topic: str, data: bytes, position: int, most: int) -> Rows | None:
+    """The known rows, `most` of them at most, that stand there."""
+    known = table.get((topic, data[position : position + _KEY_BYTES]))
+    if known is not None and len(known.values) <= most and data.startswith(known.data, position):
+        return known
+    return None
+
+
+def kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
+    """The rows that a part has kept, by topic; None where it has none of this version."""
+    try:
+        return _kept(part) if _kept_version(part) == version else None
+    except AttributeError:
+        return None
+
+
+def kept_version(part: Any) -> int | None:
+    """In which version a part has kept its rows; None where it has none."""
+    try:
+        return _kept_version(part)  # type: ignore[no-any-return]
+    except AttributeError:
+        return None
+
+
+Span = tuple[str, int, bytes | Rows]
+"""Rows on end of one topic as they were read, or known again: the topic, how many, and their bytes."""
+
+
+def keep_read(part: Any, spans: deque[Span], version: int) -> None:
+    """Keep the rows that the entries of a part were read from: the first of the spans, which are used up."""
+    entries, rows, at = part.entries, dict[str, Rows](), 0
+    while at < len(entries) and spans:
+        topic, count, data = spans.popleft()
+        rows[topic] = data if isinstance(data, Rows) else Rows(list(entries[at : at + count]), data)
+        at += count
+    if at == len(entries) == sum([len(each.values) for each in rows.values()]):
+        keep_rows(part, rows, version, None)
+
+
+def keep_rows(part: Any, rows: dict[str, Rows], version: int, table: Told | None) -> None:
+    """Keep them; what is in a table is known again."""
+    keep_encoded(part, rows)
+    keep_version(part, version)
+    if table is not None:
+        for topic, made in rows.items():
+            if len(made.values) >= _FEW:
+                table[topic, made.data[:_KEY_BYTES]] = made
