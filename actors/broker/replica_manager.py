@@ -239,12 +239,6 @@ class ReplicaManagerActor(FlowActor):
         """The node stops soon: who took over from it would count it in sync again, if it fetched."""
         self._shutting_down = True
 
-    def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
-        """The node stops: others may have the log directories."""
-        if self._directories is not None:
-            self.port("logs").close_all()
-            self._directories.unlock(self.port("disk"))
-
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
         """A partition left as it was told to."""
 

@@ -3,8 +3,9 @@
 Rule 1: a node has one base and one trace of its own. Store, network, listener, clock and scheduler are given, so the
         same code is a process with sockets and a real ZooKeeper, three nodes on one loop over a ZooKeeper in memory, or
         any number of them in virtual time.
-Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener, actors, outgoing connections, ZooKeeper
-        session, metrics, trace. The session goes after the actors: nobody acts in its name any more.
+Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener, actors, logs, outgoing connections,
+        ZooKeeper session, metrics, trace. Logs are closed when the actors are gone, for mail on its way still needs
+        them; the session after both: nobody acts in its name any more.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from actors.runtime import Clock, LocalBase, Scheduler, local_system
 from actors.runtime.flight_recorder import FlightRecorder
 from actors.runtime.recorder import Recorder, Unrecorded
 from actors.storage.disk import DiskPort
+from actors.storage.log import Producers
 from actors.storage.log_directories import LOCK_FILE
 from actors.storage.logs import LogsPort
 from messages.events import CONTROLLER_EVENTS
@@ -102,6 +104,7 @@ class Node:
     `store` is its ZooKeeper session, not started. `network` and `listener` make its gateways around its base.
     `scheduler` drives its base, on `clock`. `ports` are those that shall not be the machine's own. `tell` is called
     with NodeReady, NodeFailed and NodeStopped. `recorder` keeps its trace; by default one as the settings say.
+    `recovered`: what `actors.storage.logs.recover` found out about the logs' producers.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class Node:
         ports: Mapping[str, Any] | None = None,
         tell: Callable[[Message], None] | None = None,
         recorder: Recorder | FlightRecorder | Unrecorded | None = None,
+        recovered: dict[str, Producers] | None = None,
     ) -> None:
         self.settings = settings
         self.recorder = recorder = _recorder(settings, clock) if recorder is None else recorder
@@ -127,14 +131,15 @@ class Node:
         self.ended: NodeFailed | NodeStopped | None = None
         """How it ended, or that it cannot go on; `stop` is still to be called."""
         self._scheduler = scheduler
-        self._ports = ports or {}
         self._tell = tell
         self._system = local_system(base)
         self._process = base.outsider("process", self._told)
         self._store_gateway = StoreGateway(base, store, self._process)
         self._actor: ActorAddress | None = None
         flusher = ThreadPoolExecutor(1, "fsync")
-        self._disk, self._logs = DiskPort(), LogsPort(TimePort().wall_ms, self.listener.region_from, flusher)
+        logs = LogsPort(TimePort().wall_ms, self.listener.region_from, flusher, recovered)
+        self._ports = {"disk": DiskPort(), "logs": logs, **(ports or {})}
+        self._disk, self._logs = self._ports["disk"], self._ports["logs"]
         self._watch_metrics()
 
     async def start(self) -> None:
@@ -142,8 +147,6 @@ class Node:
         await self.listener.bind()
         base = self.base
         base.ports |= {
-            "disk": self._disk,
-            "logs": self._logs,
             "time": TimePort(),
             "random": RandomPort(),
             "process": ProcessPort(*self.metrics.served_at),
@@ -178,6 +181,8 @@ class Node:
         await self.base.wind_down()
         if self._actor is not None:
             self._scheduler.remove(self.base)
+        self._logs.close_all()
+        self._unlock()
         await self.network.stop()
         await self._store_gateway.stop()
         self.metrics.stop()
@@ -191,10 +196,14 @@ class Node:
         await self.listener.stop()
         await self.network.stop()
         self._logs.abandon()
-        for directory in self.settings.log_dirs:
-            self._disk.unlock(f"{directory}/{LOCK_FILE}")
+        self._unlock()
         self.metrics.stop()
         self.recorder.abandon()
+
+    def _unlock(self) -> None:
+        """Others may have the log directories."""
+        for directory in self.settings.log_dirs:
+            self._disk.unlock(f"{directory}/{LOCK_FILE}")
 
     def _told(self, message: Message, sender: ActorAddress) -> None:
         """What NodeActor and the store's gateway have to say to whoever runs this node."""

@@ -45,6 +45,7 @@ class Disks:
         """Whether a process may hold one of the disks for lost: it is told of a repair by a restart only."""
         self.delays: dict[str, float] = {}
         """Directory -> seconds that each write takes."""
+        self._disk = DiskPort()
         self._logs: LogsPort | None = None
         self._root = root
         self._wall_ms = wall_ms
@@ -54,7 +55,7 @@ class Disks:
     def ports(self) -> dict[str, Any]:
         """The ports "disk" and "logs" of a new process."""
         self._logs = LogsPort(self._wall_ms)
-        return {"disk": _Port(self, DiskPort()), "logs": _Port(self, self._logs)}
+        return {"disk": _Port(self, self._disk), "logs": _Port(self, self._logs)}
 
     def path(self, name: str) -> str:
         """Where that lies which a node calls so."""
@@ -92,7 +93,7 @@ class Disks:
         if self._logs is not None:
             self._logs.abandon()
         for name in self.names:
-            DiskPort().unlock(self.path(f"{name}/.lock"))
+            self._disk.unlock(self.path(f"{name}/.lock"))
 
     def tear(self, chance: random.Random) -> None:
         """The power is gone (rule 4): of each log's last segment any part of what is not durable is lost."""

@@ -15,7 +15,8 @@ from pathlib import Path
 class DiskPort:
     """Directories, small text files and lock files of this machine."""
 
-    _locked: dict[str, int] = {}  # noqa: RUF012  (of the process, as fcntl's locks are: path -> descriptor)
+    _locked: dict[str, tuple[DiskPort, int]] = {}  # noqa: RUF012
+    """Of the process, as fcntl's locks are: path -> who holds it, descriptor."""
 
     def make_directory(self, path: str, parents: bool = False) -> bool:
         """Make a directory, with its parents if told so. False where it was there already."""
@@ -87,11 +88,13 @@ class DiskPort:
         except OSError:
             os.close(descriptor)
             raise
-        self._locked[name] = descriptor
+        self._locked[name] = self, descriptor
         return True
 
     def unlock(self, path: str) -> None:
         """Give a lock back; nothing happens where it is not ours."""
-        descriptor = self._locked.pop(os.path.realpath(path), None)
-        if descriptor is not None:
+        name = os.path.realpath(path)
+        holder, descriptor = self._locked.get(name, (None, -1))
+        if holder is self:
+            del self._locked[name]
             os.close(descriptor)

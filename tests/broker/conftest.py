@@ -16,4 +16,4 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     broker = Broker(tmp_path)
     broker.run()
     yield broker
-    broker.base.shutdown()
+    broker.end()

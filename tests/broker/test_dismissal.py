@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from thespian.actors import ActorExitRequest
 
 from actors.broker.partition import PartitionActor
+from actors.storage.logs import CLEAN_MARKER
 from messages.broker import LogFailed
 from messages.data_requests import (
     EARLIEST,
@@ -26,6 +28,7 @@ from messages.errors import (
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from messages.partition import ExpireLog
 from messages.requests import StopReplicaPartitionState, StopReplicaRequest
 from messages.vocabulary import Message
 from messages.wire.record_batch import read_records
@@ -74,8 +77,26 @@ def test_who_asks_a_partition_that_is_deleted_is_told_so(tmp_path: Path, is_know
             broker.update(known("t", leader=-2), live=(alive(0), alive(1, 1)))
         broker.post(StopReplicaRequest(3, CONTROLLER, 1, -1, (StopReplicaPartitionState(T0, -2, True),)))
         seen.update(all_answered(broker, deliveries))
-        broker.base.shutdown()
+        broker.end()
     assert seen == {NOT_LEADER_OR_FOLLOWER, code}
+
+
+@pytest.mark.parametrize("deliveries", range(MOST))
+def test_a_node_that_stops_has_its_logs_until_nobody_uses_them(tmp_path: Path, deliveries: int) -> None:
+    """Requests that are on their way when the actors are asked to go, or come while they go, find open logs."""
+    broker = Broker(tmp_path)
+    broker.run()
+    lead(broker, 1)
+    produce(broker, batch(b"a"))
+    for request in requests():
+        broker.post(request)
+    broker.base.inject(broker.manager, ActorExitRequest())
+    [partition] = broker.base.actors(PartitionActor)
+    broker.base.run(limit=deliveries)
+    broker.base.inject(partition.myAddress, ExpireLog())
+    broker.end()
+    assert broker.base.failures == 0
+    assert (tmp_path / CLEAN_MARKER).exists()
 
 
 def test_who_asks_a_partition_whose_disk_fails_is_told_so(tmp_path: Path) -> None:
@@ -88,7 +109,7 @@ def test_who_asks_a_partition_whose_disk_fails_is_told_so(tmp_path: Path) -> Non
         [partition] = broker.base.actors(PartitionActor)
         broker.base.inject(broker.manager, LogFailed(T0, "Input/output error"), partition.myAddress)
         seen.update(all_answered(broker, deliveries))
-        broker.base.shutdown()
+        broker.end()
     assert seen == {KAFKA_STORAGE_ERROR}
 
 

@@ -36,7 +36,7 @@ def broker_of(place: Path, **settings: Any) -> Broker:
 def broker(tmp_path: Path) -> Iterator[Broker]:
     broker = broker_of(tmp_path, replica_selector_class=RACK_AWARE)
     yield broker
-    broker.base.shutdown()
+    broker.end()
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_who_is_sent_elsewhere_is_told_so_at_once_and_reads_nothing(broker: Brok
 def test_nobody_is_sent_anywhere_unless_the_settings_say_so(tmp_path: Path) -> None:
     broker = broker_of(tmp_path)
     assert fetch(broker, 0, rack_id="there").preferred_read_replica == NO_REPLICA
-    broker.base.shutdown()
+    broker.end()
 
 
 def test_only_a_replica_in_sync_that_has_the_offset_is_preferred() -> None:

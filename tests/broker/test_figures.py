@@ -37,7 +37,7 @@ def test_records_are_counted_and_told_once_a_second(tmp_path: Path) -> None:
     assert (broker.counts[("totalproducerequests", "")], broker.counts[("totalfetchrequests", "t")]) == (3, 1)
     awaited = [timer for timer in broker.base.timers if timer.receiver == broker.partition_requests]
     assert awaited == [], "where there is nothing to count nobody is woken"
-    broker.base.shutdown()
+    broker.end()
 
 
 def test_a_throttled_follower_that_is_behind_waits_one_in_sync_does_not_and_both_are_counted(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_throttled_follower_that_is_behind_waits_one_in_sync_does_not_and_both
     skip(broker, 20.0)
     assert broker.gauges[rate] == 0
     assert not [timer for timer in broker.base.timers if timer.receiver == broker.partition_requests]
-    broker.base.shutdown()
+    broker.end()
 
 
 def test_bytes_of_a_replica_that_is_added_are_counted_by_who_sends_and_by_who_gets_them(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_bytes_of_a_replica_that_is_added_are_counted_by_who_sends_and_by_who_ge
     skip(broker, 1.0)
     assert (broker.counts[("replicationbytesin", "")], broker.counts[("reassignmentbytesin", "")]) == (2 * size, size)
     assert ("reassignmentbytesin", "u") not in broker.counts
-    broker.base.shutdown()
+    broker.end()
 
 
 def test_a_topic_that_is_followed_and_not_led_any_more_loses_its_figures(broker: Broker) -> None:

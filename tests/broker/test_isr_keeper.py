@@ -40,7 +40,7 @@ def test_many_leaders_are_reminded_of_silent_followers_by_one_timer_some_at_a_ti
     [write] = [question for question in broker.questions if isinstance(question, UpdatePartitionStates)]
     assert len(write.states) == SLICE
     assert {leadership.isr for _, leadership in write.states} == {(0,)}
-    broker.base.shutdown()
+    broker.end()
 
 
 class Keeper:

@@ -540,12 +540,12 @@ def test_row_95_records_are_deleted_up_to_the_high_watermark_and_stay_so(broker:
         assert result == expected
     assert fetch(broker, 1).error_code == OFFSET_OUT_OF_RANGE
     assert fetch(broker, 2).log_start_offset == 2
-    broker.base.shutdown()
+    broker.end()
     again = Broker(tmp_path)
     again.run()
     lead(again)
     assert (fetch(again, 2).log_start_offset, fetch(again, 2).high_watermark) == (2, 3)
-    again.base.shutdown()
+    again.end()
 
 
 @pytest.mark.parametrize("error", [IO_ERROR, NO_SPACE])
@@ -563,7 +563,7 @@ def test_a_disk_that_fails_under_a_write_costs_its_directory(tmp_path: Path, err
     assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
     assert broker.gauges["offlinereplicacount"] == 1
     assert broker.questions == [NotifyLogDirFailure(0)]
-    broker.base.shutdown()
+    broker.end()
     markers = {path.parent for path in tmp_path.glob("*/.kafka_cleanshutdown")}
     assert markers == {tmp_path / "a", tmp_path / "b"} - {broken}
     again = Broker(tmp_path / "a", tmp_path / "b")
@@ -571,7 +571,7 @@ def test_a_disk_that_fails_under_a_write_costs_its_directory(tmp_path: Path, err
     again.update(known("t"), known("u"), live=(alive(0),))
     again.lead(order("t"), order("u"))
     assert [fetch(again, 0).high_watermark, produce(again, batch(b"b"), partition=U0).base_offset] == [1, 1]
-    again.base.shutdown()
+    again.end()
 
 
 def test_a_disk_that_fails_as_a_follower_asks_where_an_epoch_ends_costs_its_directory(tmp_path: Path) -> None:
@@ -587,7 +587,7 @@ def test_a_disk_that_fails_as_a_follower_asks_where_an_epoch_ends_costs_its_dire
     assert {end.partition: end.error_code for end in ends} == {T0: KAFKA_STORAGE_ERROR, U0: NONE}
     assert broker.gauges["offlinereplicacount"] == 1
     assert broker.base.failures == 0
-    broker.base.shutdown()
+    broker.end()
 
 
 def test_a_disk_that_fails_under_a_file_that_is_sent_costs_its_directory_once(tmp_path: Path) -> None:
@@ -605,7 +605,7 @@ def test_a_disk_that_fails_under_a_file_that_is_sent_costs_its_directory_once(tm
     assert broker.questions == [NotifyLogDirFailure(0)]
     assert fetch(broker, 0).error_code == KAFKA_STORAGE_ERROR
     assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
-    broker.base.shutdown()
+    broker.end()
 
 
 def test_the_broker_itself_reads_bytes_and_others_are_sent_files(broker: Broker) -> None:
@@ -638,7 +638,7 @@ def test_a_directory_that_takes_no_checkpoint_is_lost_and_the_others_get_theirs(
     assert broker.gauges["offlinereplicacount"] == 1
     assert produce(broker, batch(b"a")).error_code == KAFKA_STORAGE_ERROR
     assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
-    broker.base.shutdown()
+    broker.end()
 
 
 def test_what_is_old_goes_when_retention_looks(tmp_path: Path) -> None:
@@ -649,7 +649,7 @@ def test_what_is_old_goes_when_retention_looks(tmp_path: Path) -> None:
         produce(broker, batch(b"a" * 120, timestamp=1000))
     skip(broker, 1.1)
     assert (fetch(broker, 3).log_start_offset, fetch(broker, 0).error_code) == (3, OFFSET_OUT_OF_RANGE)
-    broker.base.shutdown()
+    broker.end()
 
 
 # ------------------------------------------------------------------------------------------------ configured anew
@@ -737,7 +737,7 @@ def test_only_partitions_that_have_something_to_drop_hear_of_it(tmp_path: Path) 
             produce(broker, batch(b"x" * 100), partition=U[partition])
     skip(broker, 700.0)
     assert [log_start(broker, partition) for partition in U] == [3, 1, 0]
-    broker.base.shutdown()
+    broker.end()
     recorder.close()
     [run] = find_runs(tmp_path / "trace").runs
     told = [record.payload for record in Records(run) if record.type == "ExpireLog"]

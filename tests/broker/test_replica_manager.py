@@ -55,7 +55,7 @@ def data(tmp_path: Path) -> Path:
 def broker(data: Path) -> Broker:
     made = Broker(data)
     yield made
-    made.system.shutdown()
+    made.end()
 
 
 def logs(data: Path) -> list[str]:
@@ -110,7 +110,7 @@ def test_rows_5_and_22_an_offline_partition_stays_so_and_others_go_on(tmp_path: 
     assert codes(answer) == {"t-0": 56, "t-1": 0, "t-2": 56, "t-3": 0}
     assert codes(broker.stop(("t", 0, 1, False), ("t", 1, 1, False))) == {"t-0": 56, "t-1": 0}
     assert (broker.gauges["offlinereplicacount"], broker.gauges["leadercount"]) == (2, 2)
-    broker.system.shutdown()
+    broker.end()
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(9, STALE_BROKER_EPOCH), (10, NONE), (11, NONE), (-1, NONE)])
@@ -190,7 +190,7 @@ def test_row_20_what_may_be_on_a_lost_directory_is_not_made_anew(tmp_path: Path)
     answer = broker.lead(order("t", is_new=False), order("u", is_new=True))
     assert codes(answer) == {"t-0": KAFKA_STORAGE_ERROR, "u-0": NONE}
     assert logs(tmp_path / "a") == ["u-0"]
-    broker.system.shutdown()
+    broker.end()
 
 
 @pytest.mark.parametrize("error", [IO_ERROR, NO_SPACE])
@@ -204,7 +204,7 @@ def test_a_failing_disk_fails_its_partition_and_then_its_directory(tmp_path: Pat
     assert codes(broker.lead(order("t", 4))) == {"t-4": 56}, "it may have its log on the lost one"
     assert broker.gauges["offlinereplicacount"] == 2
     assert broker.questions == [NotifyLogDirFailure(0)], "the controller is told once"
-    broker.system.shutdown()
+    broker.end()
 
 
 def test_no_directory_is_left_for_a_log(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_no_directory_is_left_for_a_log(tmp_path: Path) -> None:
     assert codes(broker.lead(*(order("t", n, is_new=True) for n in range(5)))) == {f"t-{n}": 56 for n in range(5)}
     assert broker.gauges["offlinereplicacount"] == 5
     assert [type(message) for message in broker.started] == [ReplicaManagerStarted, ReplicaManagerFailed]
-    broker.system.shutdown()
+    broker.end()
 
 
 def test_the_last_directory_takes_the_node_along(broker: Broker, data: Path) -> None:
@@ -257,7 +257,7 @@ def test_row_23_a_stop_of_a_stranger_leaves_its_log(data: Path) -> None:
     broker = Broker(data)
     assert codes(broker.stop(("t", 0, 1, False))) == {"t-0": NONE}
     assert logs(data) == ["t-0"]
-    broker.system.shutdown()
+    broker.end()
 
 
 def test_row_24_a_deletion_takes_the_log_of_a_stranger_too(data: Path) -> None:
@@ -265,7 +265,7 @@ def test_row_24_a_deletion_takes_the_log_of_a_stranger_too(data: Path) -> None:
     broker = Broker(data)
     assert codes(broker.stop(("t", 0, 1, True), ("never", 0, 1, True))) == {"t-0": NONE, "never-0": NONE}
     assert logs(data) == [f"t-0.{HEX}-delete"]
-    broker.system.shutdown()
+    broker.end()
 
 
 def test_a_deletion_takes_the_log_of_a_partition_that_refused_its_role(data: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_deletion_takes_the_log_of_a_partition_that_refused_its_role(data: Pat
     assert codes(broker.lead(order("t", leader=9, replicas=(9,)))) == {"t-0": UNKNOWN_TOPIC_OR_PARTITION}
     assert codes(broker.stop(("t", 0, -2, True))) == {"t-0": NONE}
     assert logs(data) == [f"t-0.{HEX}-delete"]
-    broker.system.shutdown()
+    broker.end()
 
 
 def test_rows_25_and_27_a_deletion_on_a_broken_disk(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_rows_25_and_27_a_deletion_on_a_broken_disk(tmp_path: Path) -> None:
     assert codes(broker.stop(("stray", 0, 1, True))) == {"stray-0": NONE}, "the log is gone from the manager"
     answers = codes(broker.stop(("t", 0, 1, True), ("u", 0, 1, True)))
     assert sorted(answers.values()) == [NONE, KAFKA_STORAGE_ERROR]
-    broker.system.shutdown()
+    broker.end()
 
 
 @pytest.mark.parametrize("delete", [False, True])
@@ -381,7 +381,7 @@ def test_row_30_what_a_stop_left_renamed_is_removed_after_the_delay(data: Path) 
     assert logs(data) == [f"t-0.{HEX}-delete"]
     broker.base.simulate(DELAY_MS / 1000)
     assert logs(data) == []
-    broker.system.shutdown()
+    broker.end()
 
 
 def test_many_deletions_are_removed_in_turns_each_in_its_time(broker: Broker, data: Path) -> None:
@@ -410,7 +410,7 @@ def test_requests_before_the_start_wait_and_keep_their_order(data: Path) -> None
         (first, {"t-0": NONE}),
         (second, {"t-0": STALE_CONTROLLER_EPOCH}),
     ]
-    broker.system.shutdown()
+    broker.end()
 
 
 def test_requests_are_obeyed_one_after_the_other(broker: Broker, data: Path) -> None:
@@ -428,7 +428,7 @@ def test_a_foreign_directory_refuses_the_start(data: Path) -> None:
     broker.run()
     (started,) = broker.started
     assert "broker.id=7" in started.refused
-    broker.system.shutdown()
+    broker.end()
 
 
 def test_no_usable_directory_refuses_the_start(data: Path) -> None:
@@ -438,7 +438,7 @@ def test_no_usable_directory_refuses_the_start(data: Path) -> None:
     broker.run()
     (started,) = broker.started
     assert str(data) in started.refused
-    broker.system.shutdown()
+    broker.end()
 
 
 def test_a_stopped_broker_gives_its_directories_back(data: Path) -> None:
@@ -446,17 +446,17 @@ def test_a_stopped_broker_gives_its_directories_back(data: Path) -> None:
         broker = Broker(data)
         broker.run()
         assert broker.started == [ReplicaManagerStarted()]
-        broker.system.shutdown()
+        broker.end()
 
 
 def test_the_first_request_after_a_restart_finds_the_logs(data: Path) -> None:
     broker = Broker(data)
     broker.lead(order("t"), order("t", 1))
-    broker.system.shutdown()
+    broker.end()
     again = Broker(data)
     assert codes(again.lead(order("t", epoch=0), order("t", 1, epoch=0))) == {"t-0": NONE, "t-1": NONE}
     assert logs(data) == ["t-0", "t-1"]
-    again.system.shutdown()
+    again.end()
 
 
 steps = st.one_of(
@@ -508,7 +508,7 @@ def test_every_request_is_answered_for_each_partition_and_the_books_agree(
     gauges = broker.gauges
     assert 0 <= gauges["leadercount"] <= gauges["partitioncount"] - gauges["offlinereplicacount"]
     assert gauges["underreplicatedpartitions"] <= gauges["leadercount"]
-    broker.system.shutdown()
+    broker.end()
 
 
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -534,11 +534,11 @@ def test_whatever_a_controller_says_is_answered_and_stays_in_the_log_directory(
         assert broker.metadata(*(one[0] for one in request if stops)).controller_id == -1
     assert broker.lead(order("sane", epoch=1)).partition_errors[0].error_code == NONE
     assert [path.name for path in root.iterdir()] == ["data"]
-    broker.system.shutdown()
+    broker.end()
     again = Broker(root / "data")
     again.run()
     assert again.started == [ReplicaManagerStarted()], "what it left behind can be loaded"
-    again.system.shutdown()
+    again.end()
 
 
 # ---------------------------------------------------------------------------------------- the coordinator (1.6, 3.9)
@@ -580,7 +580,7 @@ def test_the_coordinator_hears_of_a_failed_disk_and_of_deleted_topics(tmp_path: 
     broker.update(known("t"), known("u"))
     broker.update(known("u", leader=LEADER_DURING_DELETE))
     assert broker.coordinated == [PartitionsDeleted((TopicPartition("u", 0),))]
-    broker.base.shutdown()
+    broker.end()
 
 
 # ------------------------------------------------------------------------------------------------ DescribeLogDirs
@@ -614,7 +614,7 @@ def test_clients_are_told_where_logs_are_and_how_large(tmp_path: Path) -> None:
     broker.disk.faults[str(places[0])] = IO_ERROR
     broker.stop(("u", 5, -2, True))
     assert told() == [(KAFKA_STORAGE_ERROR, str(places[0]), []), (NONE, str(places[1]), in_b)]
-    broker.base.shutdown()
+    broker.end()
 
 
 def test_the_log_says_which_orders_were_not_obeyed_and_why(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
