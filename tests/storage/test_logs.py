@@ -20,7 +20,15 @@ from actors.storage.disk import DiskPort
 from actors.storage.log import Log, LogConfig
 from actors.storage.log.segment import Segment
 from actors.storage.log_directories import LOCK_FILE
-from actors.storage.logs import CLEAN_MARKER, RECOVERY_POINTS, LogsPort, _Points, recover
+from actors.storage.logs import (
+    CLEAN_MARKER,
+    NONE,
+    OUT_OF_ORDER_SEQUENCE,
+    RECOVERY_POINTS,
+    LogsPort,
+    _Points,
+    recover,
+)
 from messages.wire.record_batch import body_of
 from tests.storage.batches import batch
 from tests.waiting import until
@@ -64,6 +72,24 @@ def test_what_was_not_closed_in_order_is_recovered_before_a_start(
     assert (tmp_path / "doubtful" / CLEAN_MARKER).exists()
     monkeypatch.setattr(Segment, "recover", None)
     assert LogsPort(lambda: 1_000).open(str(tmp_path / "doubtful" / "t-0"), False, SMALL)[:2] == (0, 3)
+
+
+def test_batches_that_come_again_after_a_crash_are_known_though_snapshots_tell_the_last_alone(tmp_path: Path) -> None:
+    def tried_again(port: LogsPort) -> list[int]:
+        path = str(tmp_path / "t-0")
+        port.open(path, False, SMALL)
+        batches = [batch(b"a", b"b", producer=7, epoch=0, sequence=2 * number) for number in range(4)]
+        return [port.append(path, 1, False, False, body_of(each))[1][0] for each in batches]
+
+    before = LogsPort(lambda: 1_000)
+    before.open(str(tmp_path / "t-0"), True, SMALL)
+    assert tried_again(before) == [NONE] * 4
+    before.abandon()
+    again = LogsPort(lambda: 1_000, recovered=recover([str(tmp_path)], lambda: 1_000))
+    assert tried_again(again) == [NONE] * 4
+    assert again.open(str(tmp_path / "t-0"), False, SMALL)[1] == 8, "nothing is there twice"
+    again.close_all()
+    assert tried_again(LogsPort(lambda: 1_000)) == [OUT_OF_ORDER_SEQUENCE] * 3 + [NONE], "as Apache's after a stop"
 
 
 def filled(port: LogsPort, path: str, count: int = 3) -> None:

@@ -3,7 +3,7 @@
 from actors.storage.log.checkpoint import Checkpoint, DamagedCheckpoint
 from actors.storage.log.handles import Handles
 from actors.storage.log.log import Appended, Log, LogConfig, OffsetOutOfRange, Read
-from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence
+from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence, Producers
 
 __all__ = [
     "Appended",
@@ -15,5 +15,6 @@ __all__ = [
     "LogConfig",
     "OffsetOutOfRange",
     "OutOfOrderSequence",
+    "Producers",
     "Read",
 ]
