@@ -161,9 +161,9 @@ class Soak:
         if self.load is None:
             return []
         states = [sight.states[load.TOPIC, number] for number in range(len(load.ASSIGNMENT))]
-        if any(state.leader < 0 for state in states):
-            return self.load.failures
-        if self.load.undecided and all(len(state.isr) > 1 for state in states):
+        if any(state.leader < 0 or len(state.isr) < load.MIN_INSYNC for state in states):
+            return self.load.failures  # the high watermark stands still, perhaps below what was read
+        if self.load.undecided:
             return [f"{self.load.undecided} records are undecided"]
         acknowledged = {partition: dict(values) for partition, values in self.load.acknowledged.items()}
         found = load.complaints(acknowledged, self.load.read_back(10)) + self.load.failures

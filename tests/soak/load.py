@@ -15,7 +15,8 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 TOPIC = "load"
 ASSIGNMENT = ([0, 1, 2], [1, 2, 3], [2, 3, 0], [3, 0, 1])
-CONFIG = {"min.insync.replicas": "2", "segment.bytes": "300000"}
+MIN_INSYNC = 2
+CONFIG = {"min.insync.replicas": str(MIN_INSYNC), "segment.bytes": "300000"}
 """Segments are small, so that logs roll, and leave snapshots of their producers, while nodes die."""
 
 UNDECIDED = 200
