@@ -27,7 +27,6 @@ from actors.runtime import Clock, LocalBase, Scheduler, local_system
 from actors.runtime.flight_recorder import FlightRecorder
 from actors.runtime.recorder import Recorder, Unrecorded
 from actors.storage.disk import DiskPort
-from actors.storage.log import Producers
 from actors.storage.log_directories import LOCK_FILE
 from actors.storage.logs import LogsPort
 from messages.events import CONTROLLER_EVENTS
@@ -104,7 +103,6 @@ class Node:
     `store` is its ZooKeeper session, not started. `network` and `listener` make its gateways around its base.
     `scheduler` drives its base, on `clock`. `ports` are those that shall not be the machine's own. `tell` is called
     with NodeReady, NodeFailed and NodeStopped. `recorder` keeps its trace; by default one as the settings say.
-    `recovered`: what `actors.storage.logs.recover` found out about the logs' producers.
     """
 
     def __init__(
@@ -118,7 +116,6 @@ class Node:
         ports: Mapping[str, Any] | None = None,
         tell: Callable[[Message], None] | None = None,
         recorder: Recorder | FlightRecorder | Unrecorded | None = None,
-        recovered: dict[str, Producers] | None = None,
     ) -> None:
         self.settings = settings
         self.recorder = recorder = _recorder(settings, clock) if recorder is None else recorder
@@ -137,7 +134,7 @@ class Node:
         self._store_gateway = StoreGateway(base, store, self._process)
         self._actor: ActorAddress | None = None
         flusher = ThreadPoolExecutor(1, "fsync")
-        logs = LogsPort(TimePort().wall_ms, self.listener.region_from, flusher, recovered)
+        logs = LogsPort(TimePort().wall_ms, self.listener.region_from, flusher)
         self._ports = {"disk": DiskPort(), "logs": logs, **(ports or {})}
         self._disk, self._logs = self._ports["disk"], self._ports["logs"]
         self._watch_metrics()

@@ -17,7 +17,6 @@ from actors.node import garbage
 from actors.node.assembly import Node
 from actors.node.ports import TimePort
 from actors.runtime import LoopScheduler, RealClock
-from actors.storage.log import Producers
 from actors.storage.logs import recover
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped
 from messages.vocabulary import Message
@@ -30,11 +29,10 @@ METRICS_HOST = "127.0.0.1"
 
 
 class NodeProcess:
-    """One node from its settings to its end. `run` once, on the process's loop. `recovered`: as Node takes it."""
+    """One node from its settings to its end. `run` once, on the process's loop."""
 
-    def __init__(self, settings: NodeSettings, recovered: dict[str, Producers]) -> None:
+    def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings
-        self._recovered = recovered
         self._store = KazooStore(
             settings.zookeeper_connect,
             session_timeout=settings.zookeeper_session_timeout_ms / 1000,
@@ -50,16 +48,7 @@ class NodeProcess:
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         settings, scheduler = self._settings, LoopScheduler(loop)
-        node = Node(
-            settings,
-            self._store,
-            NetworkGateway,
-            ListenerGateway,
-            RealClock(),
-            scheduler,
-            tell=self._told,
-            recovered=self._recovered,
-        )
+        node = Node(settings, self._store, NetworkGateway, ListenerGateway, RealClock(), scheduler, tell=self._told)
         try:
             node.metrics.serve(METRICS_HOST, settings.metrics_port)
             await node.start()
@@ -131,9 +120,10 @@ def _whereabouts(node: Node) -> str:
 def run_node(settings: NodeSettings) -> int:
     """Run one node in this process until SIGTERM or SIGINT, or until it fails. 0 after a clean stop, else 1."""
     garbage.tame()
-    recovered = recover(settings.log_dirs, TimePort().wall_ms) if "broker" in settings.roles else {}
+    if "broker" in settings.roles:
+        recover(settings.log_dirs, TimePort().wall_ms)
     try:
-        process = NodeProcess(settings, recovered)
+        process = NodeProcess(settings)
     except ZooKeeperUnavailable as error:
         _log.error("node %d: %s", settings.node_id, error)
         return 1

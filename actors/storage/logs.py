@@ -38,7 +38,6 @@ from actors.storage.log import (
     LogConfig,
     OffsetOutOfRange,
     OutOfOrderSequence,
-    Producers,
 )
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
@@ -148,15 +147,9 @@ class LogsPort:
     """
 
     def __init__(
-        self,
-        wall_ms: Callable[[], int],
-        region_from: int | None = None,
-        flusher: Flusher | None = None,
-        recovered: dict[str, Producers] | None = None,
+        self, wall_ms: Callable[[], int], region_from: int | None = None, flusher: Flusher | None = None
     ) -> None:
         self._wall_ms = wall_ms
-        self._recovered = recovered or {}
-        """What `recover` knows of producers, until their log is opened."""
         self._region_from = region_from
         self._flusher = flusher or AtOnce()
         self._handles = Handles()
@@ -204,8 +197,6 @@ class LogsPort:
         log.load(directory.clean, directory.recovery_points.get(partition), directory.log_starts.get(partition))
         if log.is_blank:
             return config
-        if directory.clean:
-            log.producers = self._recovered.pop(path, log.producers)
         self._changed[path] = None
         return log
 
@@ -228,10 +219,6 @@ class LogsPort:
         if forget:
             for points in directory.points:
                 points.forget(partition)
-
-    def producers(self) -> dict[str, Producers]:
-        """What open logs remember of their producers, where there are any, by the logs' paths."""
-        return {path: log.producers for path, log in self._logs.items() if isinstance(log, Log) and log.producers}
 
     def lose(self, directory: str) -> None:
         """The directory has failed (rule 6)."""
@@ -510,14 +497,12 @@ class LogsPort:
         return directory
 
 
-def recover(directories: Iterable[str], wall_ms: Callable[[], int]) -> dict[str, Producers]:
+def recover(directories: Iterable[str], wall_ms: Callable[[], int]) -> None:
     """Recover the logs in directories that were not closed in order, and close them in order.
 
     For a process that serves nobody yet, as Kafka's brokers recover before they register: it takes seconds for a
-    gigabyte. A directory that is in use, or that the disk cannot read, is left as it is, to whoever takes it over.
-
-    Returned is what was found out about producers, by the logs' paths, for the LogsPort that opens them next. Their
-    files tell of each producer the last batch alone: who tries several again after a crash would be refused.
+    gigabyte. A directory that is not there yet, is in use, or that the disk cannot read, is left as it is, to whoever
+    takes it over.
     """
     disk, logs = DiskPort(), LogsPort(wall_ms)
     locks = []
@@ -533,11 +518,9 @@ def recover(directories: Iterable[str], wall_ms: Callable[[], int]) -> dict[str,
         except OSError as error:
             log.error("%s cannot be recovered: %s", directory, error)
             logs.lose(directory)
-    producers = logs.producers()
     logs.close_all()
     for lock in locks:
         disk.unlock(lock)
-    return producers
 
 
 _DEFAULTS = attrs.astuple(LogConfig())

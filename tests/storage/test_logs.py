@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from actors.storage.disk import DiskPort
 from actors.storage.log import Log, LogConfig
+from actors.storage.log.producers import KEPT_BATCHES
 from actors.storage.log.segment import Segment
 from actors.storage.log_directories import LOCK_FILE
 from actors.storage.logs import (
@@ -74,22 +75,24 @@ def test_what_was_not_closed_in_order_is_recovered_before_a_start(
     assert LogsPort(lambda: 1_000).open(str(tmp_path / "doubtful" / "t-0"), False, SMALL)[:2] == (0, 3)
 
 
-def test_batches_that_come_again_after_a_crash_are_known_though_snapshots_tell_the_last_alone(tmp_path: Path) -> None:
-    def tried_again(port: LogsPort) -> list[int]:
-        path = str(tmp_path / "t-0")
-        port.open(path, False, SMALL)
-        batches = [batch(b"a", b"b", producer=7, epoch=0, sequence=2 * number) for number in range(4)]
+@pytest.mark.parametrize("ends", [LogsPort.close_all, LogsPort.abandon])
+def test_batches_that_come_again_after_a_new_start_are_known(tmp_path: Path, ends: Callable[[LogsPort], None]) -> None:
+    """All five that are kept, though Apache's snapshots tell of each producer the last alone."""
+    path, count = str(tmp_path / "t-0"), KEPT_BATCHES + 1
+    batches = [batch(b"a", b"b", producer=7, epoch=0, sequence=2 * number) for number in range(count)]
+
+    def tried(port: LogsPort, is_new: bool = False) -> list[int]:
+        port.open(path, is_new, SMALL)
         return [port.append(path, 1, False, False, body_of(each))[1][0] for each in batches]
 
-    before = LogsPort(lambda: 1_000)
-    before.open(str(tmp_path / "t-0"), True, SMALL)
-    assert tried_again(before) == [NONE] * 4
-    before.abandon()
-    again = LogsPort(lambda: 1_000, recovered=recover([str(tmp_path)], lambda: 1_000))
-    assert tried_again(again) == [NONE] * 4
-    assert again.open(str(tmp_path / "t-0"), False, SMALL)[1] == 8, "nothing is there twice"
-    again.close_all()
-    assert tried_again(LogsPort(lambda: 1_000)) == [OUT_OF_ORDER_SEQUENCE] * 3 + [NONE], "as Apache's after a stop"
+    first = LogsPort(lambda: 1_000)
+    assert tried(first, True) == [NONE] * count
+    assert tried(first) == [OUT_OF_ORDER_SEQUENCE] + [NONE] * KEPT_BATCHES
+    ends(first)
+    recover([str(tmp_path)], lambda: 1_000)
+    again = LogsPort(lambda: 1_000)
+    assert tried(again) == [OUT_OF_ORDER_SEQUENCE] + [NONE] * KEPT_BATCHES
+    assert again.open(path, False, SMALL)[1] == 2 * count, "nothing is there twice"
 
 
 def filled(port: LogsPort, path: str, count: int = 3) -> None:

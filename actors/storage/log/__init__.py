@@ -3,7 +3,7 @@
 from actors.storage.log.checkpoint import Checkpoint, DamagedCheckpoint
 from actors.storage.log.handles import Handles
 from actors.storage.log.log import Appended, Log, LogConfig, OffsetOutOfRange, Read
-from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence, Producers
+from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence
 
 __all__ = [
     "Appended",
@@ -15,6 +15,5 @@ __all__ = [
     "LogConfig",
     "OffsetOutOfRange",
     "OutOfOrderSequence",
-    "Producers",
     "Read",
 ]

@@ -7,6 +7,9 @@ Rule 3: an older epoch is refused; a newer one begins at sequence 0; within an e
         producer that is not known may begin anywhere.
 Rule 4: who has written nothing for a week is forgotten.
 Rule 5: a snapshot holds the state before its offset. It is an aid: what is missing or damaged is rebuilt from the log.
+Rule 6: it has an entry for each batch that is kept, the last one last. Apache's has one for each producer, the last
+        batch, and takes of ours the last: who tries several batches again after its leader was started anew is refused
+        there (45), and is known here.
 """
 
 from __future__ import annotations
@@ -49,6 +52,10 @@ class Batch(NamedTuple):
     first_offset: int
     last_offset: int
     timestamp: int
+
+
+_NOTHING = Batch(NO_SEQUENCE, NO_SEQUENCE, -1, -1, -1)
+"""Of a producer that is known by its epoch alone."""
 
 
 class _Producer:
@@ -135,21 +142,20 @@ class Producers:
 
     def write_snapshot(self, offset: int) -> None:
         """Write the state as that before `offset`. Raises OSError."""
-        entries = []
-        for producer_id, known in self._producers.items():
-            last = known.batches[-1] if known.batches else Batch(NO_SEQUENCE, NO_SEQUENCE, -1, -1, -1)
-            entries.append(
-                _ENTRY.pack(
-                    producer_id,
-                    known.epoch,
-                    last.last_sequence,
-                    last.last_offset,
-                    last.last_offset - last.first_offset,
-                    last.timestamp,
-                    known.coordinator_epoch,
-                    known.first_of_transaction,
-                )
+        entries = [
+            _ENTRY.pack(
+                producer_id,
+                known.epoch,
+                batch.last_sequence,
+                batch.last_offset,
+                batch.last_offset - batch.first_offset,
+                batch.timestamp,
+                known.coordinator_epoch,
+                known.first_of_transaction,
             )
+            for producer_id, known in self._producers.items()
+            for batch in known.batches or (_NOTHING,)
+        ]
         rest = _COUNT.pack(len(entries)) + b"".join(entries)
         replace_file(self._path(offset), _HEAD.pack(_VERSION, checksums.crc32c(rest)) + rest)
 
@@ -187,7 +193,9 @@ class Producers:
         coordinator_epoch: int,
         first_of_transaction: int,
     ) -> None:
-        known = self._producers[producer_id] = _Producer(epoch, coordinator_epoch, first_of_transaction)
+        known = self._producers.get(producer_id)
+        if known is None or known.epoch != epoch:
+            known = self._producers[producer_id] = _Producer(epoch, coordinator_epoch, first_of_transaction)
         if last_offset >= 0:
             first_sequence = (last_sequence - delta) & 0x7FFFFFFF if last_sequence >= 0 else last_sequence
             known.batches.append(Batch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
