@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml
 java:
 	@sh .ci/java
 
-$(VENV)/.spark: $(STAMP) spark/shared_classes.py | java
+$(VENV)/.spark: $(STAMP) spark/java.py | java
 	@$(BIN)/kafka-actors spark prepare && touch $@ || echo "Spark is not prepared: 'kafka-actors summary' will take its time, where it can run at all"
 
 run: install ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 BROKERS=3 DIR=...; Ctrl-C stops it)

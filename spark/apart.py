@@ -64,7 +64,7 @@ def _be_the_child(work: Callable[[], Any], writer: Connection, lifeline: Connect
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    tempfile.tempdir = temporary
+    tempfile.tempdir = os.environ["TMPDIR"] = temporary
     try:
         outcome: tuple[bool, Any] = True, work()
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Making the archive of Spark's classes (spark.shared_classes)."""
+"""Laying out Spark, once (`spark.java`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from messages.trace.schema import SENT
 from spark.columns import ARROW, STATE
+from spark.java import archive, home, link, record
 from spark.pack import RunTold, Told, keep
 from spark.questions.controller import CONTROLLER
 from spark.session import open_session
-from spark.shared_classes import archive, home, link
 from spark.summary import summarise
 
 _ANSWERED = {"actor": CONTROLLER, "type": "Answer"}
@@ -52,9 +52,10 @@ def prepare() -> Path:
     part = laid_out / "classes.part"
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as folder:
         _smallest(Path(folder))
-        session = open_session(java=f'"-XX:ArchiveClassesAtExit={part}"')
+        session = open_session(archive_to=part)
         summarise(folder, session)
         gateway = session.sparkContext._gateway
+        record(laid_out, gateway.proc.pid)
         session.stop()
         gateway.shutdown()
         gateway.proc.stdin.close()  # at which Spark's JVM ends, and writes

@@ -20,19 +20,18 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from messages.trace.errors import TraceError
 from messages.trace.runs import ending, find_runs
+from spark.answers import Summary
+from spark.choices import BRIEF, MASTER
+from spark.errors import FollowedAlready
+from spark.java import Java
 from spark.pack import keep, tell
-from spark.session import MASTER, open_session
+from spark.session import open_session
 from spark.source import TraceSource
-from spark.summary import BRIEF, Summary, ask
+from spark.summary import ask
 
 EVERY_S = 5.0
 """So often a folder is looked at."""
-
-
-class FollowedAlready(TraceError):
-    """Another process lands in that folder."""
 
 
 @contextmanager
@@ -71,16 +70,18 @@ def follow(
     say: Callable[[str], None] = lambda words: None,
     only: Collection[str] = BRIEF,
     master: str = MASTER,
+    java: Java | None = None,
 ) -> Iterator[Summary]:
     """A summary of all that has been recorded below `folder`, and another whenever more has; without an end.
 
-    `kept` is a folder of its own, where another process may have landed the beginning. Raises FollowedAlready,
+    `kept` is a folder of its own, where another process may have landed the beginning. For `java`, see
+    `spark.summary.summarise`. Raises FollowedAlready,
     NotATrace, SparkUnavailable.
     """
     seen = _seen(folder)
     with only_follower(kept):
         say("starting Spark")
-        session = open_session(master)
+        session = open_session(master, java)
         while True:
             land(session, folder, kept)
             keep(tell(find_runs(folder)), kept)

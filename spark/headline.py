@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import tzinfo
 from types import SimpleNamespace
 
+from spark.answers import Summary
+from spark.choices import COMPARED
 from spark.shown import shown
-from spark.summary import COMPARED, Summary
 
 MOST_CHANGES = 5
 """So many of what is slower or faster are said."""

@@ -30,12 +30,6 @@ from spark.questions.controller import CONTROLLER
 from spark.source import SCHEMA
 
 FILES = "{server,controller,state-change}.log*"
-LOGGED = (
-    *("runs", "episodes", "unavailable", "events", "elections", "leadership", "leader_elections", "isr_churn"),
-    *("deletions", "reassignments", "failures"),
-)
-"""What logs can be asked."""
-
 STARTED, SERVING, ENDED = "Started", "Serving", "ShutDown"
 """Types of lines that tell of a broker's life."""
 _HEAD = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] ([A-Z]+) (.*) \(([^()\s]+)\)$"

@@ -14,7 +14,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from spark.summary import Summary
+from spark.answers import Summary
 
 MOST = 40
 _NOBODY = "#d62728"

@@ -9,10 +9,11 @@ import jinja2
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from spark.answers import Summary
+from spark.choices import COMPARED, TITLES
 from spark.headline import headline
 from spark.plots import figures
 from spark.shown import heads, rows
-from spark.summary import COMPARED, QUESTIONS, Summary
 
 MOST_ROWS = 200
 """So many rows of a table are on the page; the JSON has all."""
@@ -37,7 +38,7 @@ def page(summary: Summary, title: str) -> str:
     sections = [
         {
             "name": name,
-            "title": QUESTIONS[name].title,
+            "title": TITLES[name],
             "figure": Markup(drawn[name].to_json().replace("</", "<\\/")) if name in drawn else None,
             "columns": heads(summary[name]),
             "rows": rows(summary[name], MOST_ROWS, UTC),

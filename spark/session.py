@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,56 +13,37 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from spark.bundle import HOUSE, house
-from spark.shared_classes import archive, home
+from spark.choices import LOCAL_MASTER, MASTER, SUBMITTED
+from spark.errors import SparkUnavailable
+from spark.java import Java, archive, find_java, home, options
 
-MASTER = "local[*]"
-LOCAL_MASTER = "local["
-"""So begin masters whose workers are this machine's, in the driver's own process."""
-SUBMITTED = "spark-submit's"
-"""The master that spark-submit was given, where that has started us."""
-_JAVA = (
-    "-Xms640m -Xmn480m -XX:MetaspaceSize=256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-    " -XX:-UsePerfData -Xshare:auto -Xlog:disable"
-)
-"""Room for a small summary, and for its classes, without more than one or two collections of garbage."""
 SMALL_BYTES = 1 << 20
 """Some 20,000 records; 100,000 of those that are much alike."""
 _LOOKED_UP = ("PythonUtils", "functions")
 """Names that PySpark looks up in some 280 jars, and several packages, each time it needs them."""
-_LOG4J = Path(__file__).with_name("log4j2.properties").resolve()
+_GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+"""Variables by which PySpark finds a JVM that is there already."""
 
 
-class SparkUnavailable(Exception):
-    """Spark cannot be started; the text says why."""
-
-
-def default_master() -> str:
-    """The master where none is named."""
-    return SUBMITTED if "PYSPARK_GATEWAY_PORT" in os.environ else MASTER
-
-
-def open_session(master: str = MASTER, java: str | None = None) -> SparkSession:
+def open_session(master: str = MASTER, java: Java | None = None, archive_to: Path | None = None) -> SparkSession:
     """A session (or the one there is), a few seconds to start. The caller stops it.
 
     Its workers can import the trace's schema, and nothing from the current folder; those of a cluster get our code as
     an archive. They run the Python of this very path, unless PYSPARK_PYTHON names another (PySpark's own default is
     whichever `python3` comes first); what Spark plans in Python, it plans in this one. What Spark keeps on disk goes
-    where this process keeps its temporary files. A local one makes use of `spark.shared_classes`, and of another
-    Spark where SPARK_HOME names one; `java` are options for its JVM, instead of those for that.
+    where this process keeps its temporary files. A local one makes use of what `spark.java` has laid out, of `java`
+    that waits for it, or of another Spark where SPARK_HOME names one; or it is to lay out its classes, `archive_to`.
 
     Raises SparkUnavailable.
     """
-    _find_java()
+    find_java()
     local = master.startswith(LOCAL_MASTER)
     temporary = tempfile.gettempdir()
-    laid_out = home()
-    if java is not None or archive(laid_out).exists():
-        java = java or f'"-XX:SharedArchiveFile={archive(laid_out)}"'
-        if local:
-            os.environ.setdefault("SPARK_HOME", str(laid_out))
-    options = f'{_JAVA} {java or ""} -Dlog4j2.configurationFile={_LOG4J.as_uri()} "-Djava.io.tmpdir={temporary}"'
+    java_is_at = {} if java is None else dict(zip(_GATEWAY, map(str, java.listens()), strict=True))
+    if local and (archive_to or archive(home()).exists()) and "SPARK_HOME" not in os.environ:
+        java_is_at["SPARK_HOME"] = str(home())
     settings = {
-        "spark.driver.extraJavaOptions": options,
+        "spark.driver.extraJavaOptions": options(archive_to),
         "spark.buffer.pageSize": "2m",
         "spark.driver.memory": "1700m",
         "spark.executorEnv.PYTHONSAFEPATH": "1",
@@ -86,7 +66,7 @@ def open_session(master: str = MASTER, java: str | None = None) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        with _errors_to(Path(temporary) / "spark-errors.log"):
+        with _errors_to(Path(temporary) / "spark-errors.log"), _environment(java_is_at):
             session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkUnavailable(f"Spark does not start; it needs Java 17 or newer: {error}") from error
@@ -125,11 +105,12 @@ def _errors_to(file: Path) -> Iterator[None]:
         os.close(log)
 
 
-def _find_java() -> None:
-    """See to it that Spark finds Java: it takes JAVA_HOME's word, even where there is no Java any more."""
-    home = os.environ.get("JAVA_HOME")
-    if home and shutil.which("java", path=f"{home}/bin") is None:
-        del os.environ["JAVA_HOME"]
-        home = None
-    if not home and shutil.which("java") is None:
-        raise SparkUnavailable("no Java: Spark needs Java 17 or newer on the PATH or in JAVA_HOME")
+@contextmanager
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    """Have these variables meanwhile, which are not set."""
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        for name in more:
+            del os.environ[name]

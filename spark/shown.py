@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import datetime, tzinfo
 from typing import Any
 
-from messages.trace.runs import worded
-from spark.summary import Answer
+from messages.trace.endings import worded
+from spark.answers import Answer
 
 Shown = Callable[[Any], object]
 

@@ -15,9 +15,6 @@ from pathlib import Path
 
 import click
 
-from actors.node.settings import SettingsError
-from messages.conversation import AskFailed
-
 PROGRAM = "kafka-actors"
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
@@ -109,6 +106,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _failure(error: BaseException) -> int:
     """Say what went wrong, on standard error; the exit code."""
+    from actors.node.settings import SettingsError  # who does not fail need not know them
+    from messages.conversation import AskFailed
+
     match error:
         case SystemExit(code=code):
             return code if isinstance(code, int) else FAILED

@@ -17,8 +17,9 @@ from actors.runtime.comparison import message_line
 from actors.runtime.replay_report import ReplayReport, RunReplay
 from actors.runtime.replayer import Replay, replay_directory
 from actors.runtime.state import shown, state_of
+from messages.trace.endings import worded
 from messages.trace.errors import TraceError
-from messages.trace.runs import Run, find_runs, worded
+from messages.trace.runs import Run, find_runs
 
 ACTORS = (NodeActor,)
 """The top-level actors of a node: what a trace names beside them is not stood up."""

@@ -22,8 +22,8 @@ def prepared() -> int:
     """
     from spark.apart import Ended, apart
     from spark.archive import prepare
-    from spark.session import SparkUnavailable
-    from spark.shared_classes import archive, home
+    from spark.errors import SparkUnavailable
+    from spark.java import archive, home
 
     if archive(home()).exists():
         click.echo(f"{home()} is there already")

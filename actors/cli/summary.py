@@ -1,6 +1,8 @@
 """`kafka-actors summary DIR [--json FILE] [--html FILE] [--only QUESTION]...`: what Spark finds in all traces.
 
 With `--follow` it goes on, and says it again whenever more has been recorded.
+
+Rule: a child does the work, and begins by starting Java: what takes long to import is imported there, meanwhile.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
@@ -21,13 +24,13 @@ from actors.cli.display import console, table
 from actors.cli.whole_file import write_whole
 from messages.trace.errors import TraceError
 from messages.trace.schema import INPUTS
+from spark.answers import Summary
 from spark.apart import Ended, apart
-from spark.follow import follow as followed
+from spark.choices import BRIEF, COMPARED, LOCAL_MASTER, LOGGED, MASTER, SUBMITTED, TITLES, default_master
+from spark.errors import Incomplete, SparkUnavailable
 from spark.headline import headline
-from spark.logs import LOGGED
-from spark.session import LOCAL_MASTER, MASTER, SUBMITTED, SparkUnavailable, default_master
+from spark.java import Java, find_java
 from spark.shown import heads, rows
-from spark.summary import BRIEF, COMPARED, QUESTIONS, Incomplete, Summary, summarise, summarise_logs
 
 MOST_ROWS = 60
 """So many rows of a table are shown; the JSON has all."""
@@ -55,7 +58,7 @@ MOST_ROWS = 60
     show_default=f"{MASTER}, or {SUBMITTED}",
     help="Spark's master; DIR must be where its workers see it, too.",
 )
-@click.option("--only", multiple=True, type=click.Choice(list(QUESTIONS)), help="Ask this question. May be repeated.")
+@click.option("--only", multiple=True, type=click.Choice(list(TITLES)), help="Ask this question. May be repeated.")
 @click.option("--follow", is_flag=True, help="Go on: ask again whenever more has been recorded, until Ctrl-C.")
 @click.option(
     "--keep",
@@ -99,18 +102,13 @@ def command(
     if (against and (logs or follow)) or (COMPARED in only and not against):
         raise click.UsageError("--against compares what was recorded with what was recorded before, once")
     chosen = only or (LOGGED if logs else BRIEF)
-    asked = tuple(QUESTIONS) if html_file else chosen
+    asked = tuple(TITLES) if html_file else chosen
     publish = partial(_publish, directory, json_file, html_file, chosen)
     try:
         if follow:
             apart(partial(_follow, directory, keep, publish, asked, master))
-        if logs:
-            reading = partial(summarise_logs, zone=_known(zone))
-        else:
-            reading = partial(summarise, partial=in_part, against=against)
-        summary = apart(
-            partial(reading, directory, say=_say, only=asked, master=master, stop=not master.startswith(LOCAL_MASTER))
-        )
+        own = {"zone": _known(zone)} if logs else {"partial": in_part, "against": against}
+        summary = apart(partial(_read, logs, directory, say=_say, only=asked, master=master, **own))
     except Incomplete as error:
         raise Failed(
             f"not everything below {directory} can be read (--partial answers from the rest):\n{error}"
@@ -131,11 +129,29 @@ def _known(zone: str) -> str:
         raise click.UsageError(f"--zone: {zone} is no time zone, as Europe/Paris is") from error
 
 
+def _ahead(master: str) -> Java | None:
+    """The JVM for a session at that master, if it can be started before its session is. Raises SparkUnavailable."""
+    find_java()
+    return Java.ahead() if master.startswith(LOCAL_MASTER) else None
+
+
+def _read(logs: bool, directory: Path, master: str, **options: Any) -> Summary:
+    """The summary, from within the child that makes it; `options` as `spark.summary` takes them."""
+    java = _ahead(master)
+    from spark.summary import summarise, summarise_logs
+
+    read = summarise_logs if logs else summarise
+    return read(directory, master=master, stop=not master.startswith(LOCAL_MASTER), java=java, **options)
+
+
 def _follow(
     directory: Path, keep: Path | None, publish: Callable[[Summary], None], asked: Collection[str], master: str
 ) -> None:
     """Publish one summary after the other, from within the child that makes them."""
-    for summary in followed(directory, keep or Path(tempfile.mkdtemp()), _say, asked, master):
+    java = _ahead(master)
+    from spark.follow import follow
+
+    for summary in follow(directory, keep or Path(tempfile.mkdtemp()), _say, asked, master, java):
         publish(summary)
         sys.stdout.flush()
 
@@ -182,4 +198,4 @@ def _tables(summary: Summary, chosen: Sequence[str]) -> Iterable[Table]:
     for name, answer in summary.answers.items():
         if name in chosen or name in ("runs", COMPARED):
             more = f" (the first {MOST_ROWS} of {len(answer)})" if len(answer) > MOST_ROWS else ""
-            yield table(QUESTIONS[name].title + more, heads(answer), rows(answer, MOST_ROWS))
+            yield table(TITLES[name] + more, heads(answer), rows(answer, MOST_ROWS))

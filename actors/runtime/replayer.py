@@ -54,8 +54,9 @@ from actors.runtime.replay_report import ReplayReport, RunReplay
 from actors.runtime.silence import silent
 from actors.runtime.snapshots import restore_lines, system_lines
 from messages.trace.codec import Codec, address_text
+from messages.trace.endings import DAMAGED
 from messages.trace.errors import Damaged, TraceError
-from messages.trace.runs import DAMAGED, Records, Run, ending, find_runs, first_delivery, snapshots
+from messages.trace.runs import Records, Run, ending, find_runs, first_delivery, snapshots
 from messages.trace.schema import (
     CREATED,
     DELIVERIES,

@@ -21,6 +21,7 @@ import attrs
 import msgspec
 
 from messages.trace import files
+from messages.trace.endings import DAMAGED, KILLED, RUNNING
 from messages.trace.errors import Damaged, NotATrace, Torn, TraceError, WrongSchema
 from messages.trace.frames import ENTRY, HEADER, RECORDS, START, Frame, chained, is_framed, read_frames
 from messages.trace.schema import (
@@ -32,7 +33,6 @@ from messages.trace.schema import (
     REASONS,
     SCHEMA_VERSION,
     SENT,
-    STOPPED,
     Ended,
     Header,
     Opened,
@@ -42,10 +42,6 @@ from messages.trace.schema import (
 )
 from messages.trace.snapshots import Gathering, Snapshot
 from messages.trace.text import batches, decompress, record_lines
-
-KILLED = "killed"
-RUNNING = "still running"
-DAMAGED = "damaged"
 
 
 @attrs.frozen
@@ -494,11 +490,6 @@ def ending(run: Run) -> str:
     if run.ended is not None:
         return run.ended.reason
     return RUNNING if run.running else KILLED
-
-
-def worded(how: str) -> str:
-    """An ending for people: what did not go on to a clean stop of the node ended early."""
-    return how if how in (STOPPED, DAMAGED) else f"{how}: recording ended early"
 
 
 def survey(run: Run) -> Survey:

@@ -1,4 +1,7 @@
-"""Questions asked of large traces: `python -m tests.benchmarks.spark [--records N]... [--alone]` (a million).
+"""Questions asked of large traces: `python -m tests.benchmarks.spark [--records N]... [--peer P]... [--rounds N]`.
+
+A million records, both peers and three rounds where nothing is said. One round is the first time; of a hundred million
+records JSON lines take Spark hours, and DuckDB a quarter of one.
 
 The trace is an ordinary day of a node (tests/spark/working_day.py), again and again until there are N records. The same
 records are written as JSON lines, for those who have nothing else.
@@ -6,11 +9,12 @@ records are written as JSON lines, for those who have nothing else.
 * pack: traces to Parquet, in rows per second of CPU; the peer is the bound.
 * json_lines: three questions from what is packed, by Spark; the peer is Spark reading the JSON lines.
 * duckdb_json_lines, duckdb_parquet: the same; the peer is DuckDB reading the JSON lines, and the same Parquet.
+  Answers are compared.
 * brief: what `summary` asks where nothing is chosen; the peer, from the second size on, is the size before: times as
   many records should take at most times as long.
 * memory: the peak of the driver's JVM, beside the 2 GB that it may have.
 
-All but `pack` by the clock, medians of ROUNDS in turns, after a first time that does not count.
+All but `pack` by the clock, medians of the rounds in turns, after a first time that does not count.
 """
 
 from __future__ import annotations
@@ -34,23 +38,28 @@ from messages.trace.runs import Records, find_runs
 from messages.trace.schema import Header
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
+from spark.choices import MASTER
 from spark.columns import planned
 from spark.pack import TOLD, pack_slice, tell
-from spark.session import MASTER, fit, open_session
+from spark.session import fit, open_session
 from spark.source import SCHEMA
 from spark.summary import ask
-from tests.benchmarks.report import report, seconds
+from tests.benchmarks.report import report
 from tests.spark import working_day
 
 BENCH = "spark"
 MILLION = 1_000_000
 NODES = 2
-ROUNDS = 3
 FRAME = 8000
 """Records of a frame, about."""
 PACKING = 60_000
 """Rows a second of a core."""
 DRIVER_MB = 2048
+PEERS = {
+    "json_lines": "Spark, JSON lines",
+    "duckdb_json_lines": "DuckDB, JSON lines",
+    "duckdb_parquet": "DuckDB, Parquet",
+}
 JSON_DDL = """run string, node int, n long, kind string, cause long, sender string, receiver string, actor string,
 type string, queued_at double, taken_at double, finished_at double, payload string, effects string, error string"""
 JSON_COLUMNS = dict(re.findall(r"(\w+) (\w+)", JSON_DDL)) | {"payload": "JSON", "effects": "JSON"}
@@ -195,12 +204,17 @@ def pack(traces: Path, packed: Path) -> tuple[int, float]:
     return rows, took
 
 
-def turns(kinds: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Median seconds of each, in turns, when all have been done once; they must answer alike."""
-    first, *others = [_close(work()) for work in kinds.values()]
-    assert all(other == first for other in others), "the answers differ"
-    rounds = [{name: seconds(work) for name, work in kinds.items()} for _ in range(ROUNDS)]
-    return {name: median(each[name] for each in rounds) for name in kinds}
+def turns(kinds: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Median seconds of each, in turns, when all have been done once unless that is all; they must answer alike."""
+    took: dict[str, list[float]] = {name: [] for name in kinds}
+    for number in range(rounds + (rounds > 1)):
+        answers = []
+        for name, work in kinds.items():
+            started = time.perf_counter()
+            answers.append(_close(work()))
+            took[name].append(time.perf_counter() - started)
+        assert all(answer == answers[0] for answer in answers), f"the answers differ in round {number}"
+    return {name: median(each[-rounds:]) for name, each in took.items()}
 
 
 def _close(answers: Any) -> Any:
@@ -208,25 +222,26 @@ def _close(answers: Any) -> Any:
     return [[tuple(float(f"{v:.6g}") if isinstance(v, float) else v for v in row) for row in rows] for rows in answers]
 
 
-def beside_peers(session: SparkSession, lines: Path, packed: Path, case: str) -> None:
+def beside_peers(session: SparkSession, lines: Path, packed: Path, case: str, peers: set[str], rounds: int) -> None:
     """The three questions, asked by all; prints the rows."""
-    found = turns(
-        {
-            "ours": lambda: by_spark(from_parquet(session, packed)),
-            "Spark, JSON lines": lambda: by_spark(from_lines(session, lines)),
-            "DuckDB, JSON lines": lambda: by_duck(duck_on_lines(lines)),
-            "DuckDB, Parquet": lambda: by_duck(duck_on_parquet(packed)),
-        }
-    )
+    kinds = {"ours": lambda: by_spark(from_parquet(session, packed))}
+    if "spark" in peers:
+        kinds["json_lines"] = lambda: by_spark(from_lines(session, lines))
+    if "duckdb" in peers:
+        kinds["duckdb_json_lines"] = lambda: by_duck(duck_on_lines(lines))
+        kinds["duckdb_parquet"] = lambda: by_duck(duck_on_parquet(packed))
+    found = turns(kinds, rounds)
     ours = found.pop("ours")
-    for name, (peer, theirs) in zip(("json_lines", "duckdb_json_lines", "duckdb_parquet"), found.items(), strict=True):
-        report(BENCH, f"{name}{case}", ours, theirs, peer, "s", less_is_better=True)
+    for name, theirs in found.items():
+        report(BENCH, f"{name}{case}", ours, theirs, PEERS[name], "s", less_is_better=True)
 
 
-def measure(records: int, here: Path, before: tuple[int, float] | None, alone: bool) -> tuple[int, float]:
+def measure(
+    records: int, here: Path, before: tuple[int, float] | None, peers: set[str], rounds: int
+) -> tuple[int, float]:
     """All cases of one size; prints the rows. (rows, seconds of `brief`)."""
     traces, lines, packed = here / "traces", here / "lines", here / "packed"
-    if not alone:
+    if peers:
         lines.mkdir()
     generate(traces, lines, records)
     rows, took = pack(traces, packed)
@@ -235,10 +250,9 @@ def measure(records: int, here: Path, before: tuple[int, float] | None, alone: b
     session = open_session(MASTER)
     try:
         fit(session, sum(file.stat().st_size for file in packed.glob("*.parquet")))
-        if not alone:
-            beside_peers(session, lines, packed, case)
-        ask(session, packed)
-        brief = median(seconds(lambda: ask(session, packed)) for _ in range(ROUNDS))
+        if peers:
+            beside_peers(session, lines, packed, case, peers, rounds)
+        brief = turns({"brief": lambda: [ask(session, packed)["runs"].rows]}, rounds)["brief"]
         if before is None:
             report(BENCH, f"brief{case}", rows / brief, rows / brief, "itself", "rows/s")
         else:
@@ -255,11 +269,13 @@ def main() -> None:
     """All sizes, on the disk that temporary files are on (0.6 GB a million, and a tenth of that alone)."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, action="append", help="again for further sizes, the smallest first")
-    parser.add_argument("--alone", action="store_true", help="without the peers, and without the JSON lines")
+    parser.add_argument("--peer", action="append", choices=["spark", "duckdb", "none"], help="beside this one only")
+    parser.add_argument("--rounds", type=int, default=3)
     options, before = parser.parse_args(), None
+    peers = set(options.peer or ("spark", "duckdb")) - {"none"}
     for records in options.records or [MILLION]:
         with tempfile.TemporaryDirectory(prefix="kafka-actors-spark-") as here:
-            before = measure(records, Path(here), before, options.alone)
+            before = measure(records, Path(here), before, peers, options.rounds)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from actors.cli.status import Partitions, Scraped, Status
 from actors.cli.topics import ACTIONS
 from messages.cluster import Broker
 from messages.zookeeper import NodeRegistration
-from spark.summary import Summary
+from spark.answers import Summary
 from tests.house import HOUSE
 
 PAGE = (HOUSE / "docs" / "commands.md").read_text(encoding="utf-8")

@@ -44,7 +44,7 @@ from messages.zookeeper import (
     RequestTopicDeletion,
     TopicAssignment,
 )
-from spark.summary import Answer, Summary
+from spark.answers import Answer, Summary
 from tests.trace.altering import kill
 from tests.trace.small_system import ACTORS, Clock, Small
 from zk_bridge.client import Client
@@ -150,7 +150,7 @@ def test_a_summary_in_tables_and_json(
         unreadable=("a/b.zst: torn",),
         damage=("a/c.zst, byte 9: torn",),
     )
-    monkeypatch.setattr(summary, "summarise", lambda path, say, only, master, partial, against, stop: found)
+    monkeypatch.setattr(summary, "_read", lambda logs, directory, master, **options: found)
     assert run(["summary", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 1
     out = capsys.readouterr().out
     assert "Leaderships (the first 60 of 100)" in out

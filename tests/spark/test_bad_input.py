@@ -15,11 +15,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from actors.cli.app import run
+from messages.trace.endings import KILLED, RUNNING
 from messages.trace.errors import NotATrace
 from messages.trace.files import SUFFIX
-from messages.trace.runs import KILLED, RUNNING
+from spark.errors import Incomplete
 from spark.pack import TOLD, Packing
-from spark.summary import Incomplete, summarise
+from spark.summary import summarise
 from tests.spark import failover
 
 LAST = 300

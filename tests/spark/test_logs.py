@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from actors.cli.app import run
+from spark.answers import Summary
 from spark.logs import read
-from spark.summary import Summary, summarise_logs
+from spark.summary import summarise_logs
 
 OLD = """
 [2018-07-01 10:00:00,000] INFO starting (kafka.server.KafkaServer)

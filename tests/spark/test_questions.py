@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark.answers import Summary
+from spark.choices import TITLES
 from spark.questions import traffic
 from spark.source import SCHEMA
-from spark.summary import QUESTIONS, Summary, summarise
+from spark.summary import QUESTIONS, summarise
 from tests.spark import failover, working_day
 
 
@@ -24,6 +26,10 @@ def rows(summary: Summary, question: str, *columns: str) -> list[tuple[object, .
     """These columns of an answer; seconds and milliseconds are rounded to whole ones."""
     found = [tuple(getattr(row, column) for column in columns) for row in summary[question]]
     return [tuple(round(value) if isinstance(value, float) else value for value in row) for row in found]
+
+
+def test_each_question_has_its_title_and_they_come_in_that_order() -> None:
+    assert list(QUESTIONS) == list(TITLES)
 
 
 def test_requests_to_zookeeper(day: Summary) -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from plotly.offline import get_plotlyjs
 
+from spark.answers import Answer, Summary
+from spark.choices import TITLES
 from spark.headline import headline
 from spark.plots import FIGURES, MOST, STEPS
 from spark.report import page
-from spark.summary import QUESTIONS, Answer, Summary
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
@@ -89,7 +90,7 @@ def test_every_question_with_rows_has_a_section_and_large_ones_are_cut() -> None
     text = page(_summary(1000), "large")
     assert all(f'<section id="{name}">' in text for name in _summary(1000).answers)
     assert "and 800 more" in text
-    assert set(FIGURES) <= set(QUESTIONS)
+    assert set(FIGURES) <= set(TITLES)
     assert len(text) < 8_000_000
     drawn = FIGURES["leadership"](_summary(1000))
     assert len({line for bar in drawn.data for line in bar.y}) == MOST

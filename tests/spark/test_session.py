@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from actors.cli.app import run
-from spark.session import SparkUnavailable, _find_java
+from spark.errors import SparkUnavailable
+from spark.java import find_java
 from tests.cluster.processes import OURS, Running
 from tests.trace.small_system import Small
 from tests.waiting import until
@@ -30,14 +31,14 @@ def test_a_java_home_without_java_is_not_believed(tmp_path: Path, monkeypatch: p
     real, other = _java_home(tmp_path / "real"), _java_home(tmp_path / "other")
     monkeypatch.setenv("PATH", str(other / "bin"))
     monkeypatch.setenv("JAVA_HOME", str(real))
-    _find_java()
+    find_java()
     assert os.environ["JAVA_HOME"] == str(real)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
-    _find_java()
+    find_java()
     assert "JAVA_HOME" not in os.environ
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SparkUnavailable, match="no Java"):
-        _find_java()
+        find_java()
 
 
 def test_a_summary_without_java_says_so(
@@ -93,7 +94,7 @@ _PREPARE = """
 import sys
 sys.prefix = sys.argv[1]
 from spark.archive import prepare
-from spark.shared_classes import archive, home
+from spark.java import archive, home
 assert not home().exists()
 assert prepare() == home() and archive(home()).stat().st_size > 50 << 20
 """
@@ -103,7 +104,7 @@ import sys
 from pathlib import Path
 sys.prefix = sys.argv[1]
 from spark.session import open_session
-from spark.shared_classes import archive, home
+from spark.java import archive, home
 java = open_session().sparkContext._gateway.proc.pid
 assert str(archive(home())) in Path(f"/proc/{java}/maps").read_text()
 """

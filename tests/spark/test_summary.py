@@ -13,15 +13,18 @@ from pyspark.testing import assertDataFrameEqual
 
 from actors.cli.app import run
 from actors.runtime.recorder import Recorder
+from messages.trace.endings import KILLED
 from messages.trace.errors import NotATrace
 from messages.trace.files import SUFFIX
-from messages.trace.runs import KILLED, Records, find_runs
+from messages.trace.runs import Records, find_runs
 from messages.trace.schema import INPUTS, STOPPED
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
+from spark.answers import Summary
+from spark.choices import BRIEF
 from spark.pack import Packing, is_packed, told
 from spark.source import TraceSource
-from spark.summary import BRIEF, Summary, summarise
+from spark.summary import summarise
 from tests.spark import failover
 from tests.trace.small_system import Small
 

@@ -22,7 +22,8 @@ from messages.conversation import Failure
 from messages.node import NodeSettings
 from messages.requests import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.trace.codec import decode
-from messages.trace.runs import KILLED, Records, Run, find_runs, survey
+from messages.trace.endings import KILLED
+from messages.trace.runs import Records, Run, find_runs, survey
 from messages.trace.schema import DISK_FULL, GIVEN_UP, STOPPED, Record
 from messages.trace.text import FrameText
 from messages.trace.writer import RunWriter

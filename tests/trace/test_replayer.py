@@ -17,7 +17,8 @@ from actors.runtime.replayer import replay_directory
 from messages.events import BrokerModifications, TopicChange
 from messages.metrics import Gauge, Gauges
 from messages.requests import StopReplicaRequest
-from messages.trace.runs import DAMAGED, Records
+from messages.trace.endings import DAMAGED
+from messages.trace.runs import Records
 from messages.trace.schema import Record
 from tests.trace.altering import only_run, rewritten
 from tests.trace.small_system import ACTORS, Boss, Disk, Small, Worker

@@ -13,10 +13,11 @@ import msgspec
 import pytest
 
 from messages.trace.codec import decode
+from messages.trace.endings import DAMAGED, KILLED, RUNNING, worded
 from messages.trace.errors import Damaged, NotATrace
 from messages.trace.files import MANIFEST_SUFFIX, SUFFIX, manifest_name, parse_name, segment_name
 from messages.trace.frames import RECORDS, SNAPSHOT
-from messages.trace.runs import DAMAGED, KILLED, RUNNING, Records, Run, find_runs, slice_lines, slices, survey, worded
+from messages.trace.runs import Records, Run, find_runs, slice_lines, slices, survey
 from messages.trace.schema import DISK_FULL, MASK, SCHEMA_VERSION, STOPPED, Header, Record, ended, masked
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter

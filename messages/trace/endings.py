@@ -1,0 +1,14 @@
+"""How a run of a node's record ended, for who looks at it from outside."""
+
+from __future__ import annotations
+
+from messages.trace.schema import STOPPED
+
+KILLED = "killed"
+RUNNING = "still running"
+DAMAGED = "damaged"
+
+
+def worded(how: str) -> str:
+    """An ending for people: what did not go on to a clean stop of the node ended early."""
+    return how if how in (STOPPED, DAMAGED) else f"{how}: recording ended early"
