@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -13,7 +14,7 @@ import pytest
 
 from actors.cli.app import run
 from spark.errors import SparkUnavailable
-from spark.java import find_java
+from spark.java import Java, find_java
 from tests.cluster.processes import OURS, Running
 from tests.trace.small_system import Small
 from tests.waiting import until
@@ -48,6 +49,23 @@ def test_a_summary_without_java_says_so(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run(["summary", str(tmp_path)]) == 1
     assert capsys.readouterr().err == "Error: no Java: Spark needs Java 17 or newer on the PATH or in JAVA_HOME\n"
+
+
+def test_java_that_ends_before_spark_begins_is_told_with_what_it_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text("#!/bin/sh\necho no room for classes >&2\nexit 3\n")
+    submit.chmod(0o755)
+    with pytest.raises(SparkUnavailable, match="Java ended with 3 before Spark began: no room for classes"):
+        Java(tmp_path).listens()
+
+
+def test_where_spark_is_not_laid_out_java_does_not_start_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert Java.ahead() is None
 
 
 @pytest.fixture
@@ -109,11 +127,22 @@ java = open_session().sparkContext._gateway.proc.pid
 assert str(archive(home())) in Path(f"/proc/{java}/maps").read_text()
 """
 
+_AHEAD = """
+import sys
+sys.prefix = sys.argv[1]
+from spark.java import Java
+java = Java.ahead()
+from spark.session import open_session
+session = open_session(java=java)
+assert session.sparkContext._gateway.proc is None, "PySpark started none itself"
+assert session.range(3).count() == 3
+"""
+
 
 @pytest.mark.spark_cluster
 def test_spark_is_prepared_once_and_then_starts_from_its_archive(tmp_path: Path) -> None:
     """In processes of their own: a session that is there already would be taken."""
-    for step in (_PREPARE, _START):
+    for step in (_PREPARE, _START, _AHEAD):
         done = subprocess.run(
             [sys.executable, "-c", step, str(tmp_path)], capture_output=True, text=True, timeout=200, check=False
         )
