@@ -283,11 +283,15 @@ def test_our_commands_move_replicas_and_take_back_what_cannot_be_done(cluster: C
         (tmp_path / "plan.json").write_text(json.dumps({"version": 1, "partitions": rows}))
         return "--reassignment-json-file", str(tmp_path / "plan.json")
 
+    def until_settled() -> None:
+        """The topic says what is wanted before the request for it goes, and beside a request no other is taken."""
+        until(lambda: not cluster.zk.exists("/admin/reassign_partitions"), what="the request is settled", timeout=30)
+
     run("topics", "--create", "--topic", "taken", "--replica-assignment", "0:1")
     until(lambda: cluster.state("taken", 0)["leader"] == 0, what="led", timeout=30, ignore=(NoNodeError,))
     assert run("reassign-partitions", "--execute", *plan(2, 1))[0] == 0
     until(lambda: cluster.replicas("taken") == {"0": [2, 1]}, what="moved", timeout=30)
-    until(lambda: not cluster.zk.exists("/admin/reassign_partitions"), what="the request is settled", timeout=30)
+    until_settled()
     assert "taken-0 is completed." in run("reassign-partitions", "--verify", *plan(2, 1))[1]
     nowhere = {"version": 1, "partitions": [{"topic": "taken", "partition": 0, "replicas": [9]}]}
     cluster.zk.create("/admin/reassign_partitions", json.dumps(nowhere).encode())
@@ -296,8 +300,10 @@ def test_our_commands_move_replicas_and_take_back_what_cannot_be_done(cluster: C
     taken_back = "Successfully cancelled partition reassignment for: taken-0"
     assert taken_back in run("reassign-partitions", "--cancel", *plan(9))[1]
     until(lambda: cluster.replicas("taken") == {"0": [2, 1]}, what="as before", timeout=30)
+    until_settled()
     assert run("reassign-partitions", "--execute", *plan(1, 2))[0] == 0
     until(lambda: cluster.replicas("taken") == {"0": [1, 2]}, what="another order", timeout=30)
+    until_settled()
     elected = run("leader-election", "--election-type", "preferred", "--topic", "taken", "--partition", "0")
     assert elected == (0, "Successfully completed leader election (PREFERRED) for partitions taken-0\n")
     assert cluster.state("taken", 0)["leader"] == 1
