@@ -1,0 +1,108 @@
+"""Batches of an idempotent producer that come again after a new start, at a broker of ours and at Apache's own, which
+take over each other's log directory."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.storage.logs import OUT_OF_ORDER_SEQUENCE
+from messages.cluster import TopicPartition
+from messages.data_requests import ProducePartition, ProduceRequest
+from messages.errors import NONE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
+from messages.wire.record_batch import read_records
+from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
+from tests.outsider import Outsider
+from tests.storage.batches import batch
+from tests.waiting import until
+from tests.wire_client import WireClient
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+PLACE = TopicPartition("t", 0)
+KEPT = 5
+"""Batches of a producer that a broker remembers while it runs."""
+NOT_YET = (NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class Life:
+    """One life of broker 0, of either make, on the same log directory and ZooKeeper."""
+
+    def __init__(self, place: Path, zookeeper: EmbeddedZooKeeper, jars: Path) -> None:
+        self._place, self._zookeeper, self._jars = place, zookeeper, jars
+
+    @contextmanager
+    def of(self, make: type[Running], ends: signal.Signals) -> Iterator[WireClient]:
+        """A client of the broker, which leads t-0 then; it `ends` by SIGTERM, or by SIGKILL."""
+        (port,) = free_ports(1)
+        connect = self._zookeeper.connect_string
+        settings: dict[str, Any] = {"log__dirs": self._place / "data"}
+        node = (
+            OurNode(self._place / "ours", 0, port, connect, **settings)
+            if make is OurNode
+            else ApacheBroker(self._jars, self._place / "apache", 0, port, connect, **settings)
+        )
+        zk = Outsider(connect)
+        zk.start()
+        try:
+            until(lambda: zk.exists("/brokers/ids/0"), what="registered", timeout=90)
+            if not zk.exists("/brokers/topics/t"):
+                options = ("--create", "--topic", "t", "--replica-assignment", "0")
+                assert run_ours("topics", "--zookeeper", connect, *options).returncode == 0
+            # Apache's registers before it listens
+            with until(lambda: WireClient("127.0.0.1", port), what="it listens", ignore=(OSError,)) as client:
+                until(lambda: produced(client, batch(b"here")), lambda code: code not in NOT_YET, "led", 60)
+                yield client
+            node.send(ends)
+            node.process.wait(60)
+            until(lambda: not zk.exists("/brokers/ids/0"), what="its session has ended", timeout=60)
+        finally:
+            node.kill()
+            zk.stop()
+            zk.close()
+
+
+def produced(client: WireClient, data: bytes) -> int:
+    """The error code of a batch."""
+    request = ProduceRequest(8, None, 1, 30_000, (ProducePartition(PLACE, read_records(data)),))
+    [partition] = client.call(request).partitions  # type: ignore[attr-defined]
+    return int(partition.error_code)
+
+
+def tried(client: WireClient, producer: int, first: int = 0) -> list[int]:
+    """The error codes of KEPT batches on end, of which it is the first time or not."""
+    now = int(time.time() * 1000)  # who wrote nothing for a day is forgotten at Apache's
+    numbers = range(first, first + KEPT)
+    return [
+        produced(client, batch(b"a", b"b", timestamp=now, producer=producer, epoch=0, sequence=2 * n)) for n in numbers
+    ]
+
+
+KNOWN, LAST_ONLY = [NONE] * KEPT, [OUT_OF_ORDER_SEQUENCE] * (KEPT - 1) + [NONE]
+
+
+@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL])
+def test_a_producers_batches_are_known_again_by_who_comes_next(
+    tmp_path: Path, apache_jars: Path, zookeeper: EmbeddedZooKeeper, ends: signal.Signals
+) -> None:
+    """Apache's broker knows the last alone, stopped or killed; ours all; and each reads what the other has left."""
+    life = Life(tmp_path, zookeeper, apache_jars)
+    with life.of(ApacheBroker, ends) as client:
+        assert tried(client, 1) == tried(client, 1) == KNOWN
+    with life.of(ApacheBroker, ends) as client:
+        assert tried(client, 1) == LAST_ONLY
+    with life.of(OurNode, ends) as client:
+        recovered = ends == signal.SIGKILL  # then what stands in the log is read, not what a snapshot tells of it
+        assert tried(client, 1) == (KNOWN if recovered else LAST_ONLY)
+        assert tried(client, 1, KEPT) == KNOWN
+        assert tried(client, 2) == KNOWN
+    with life.of(OurNode, ends) as client:
+        assert tried(client, 1, KEPT) == tried(client, 2) == KNOWN
+    with life.of(ApacheBroker, ends) as client:
+        assert tried(client, 1, KEPT) == tried(client, 2) == LAST_ONLY
+        assert tried(client, 2, KEPT) == KNOWN, "what follows the last is taken"
