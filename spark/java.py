@@ -34,6 +34,8 @@ _OPTIONS = (
     f" -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').resolve().as_uri()}"
 )
 """Room for a small summary, and for its classes, without more than one or two collections of garbage."""
+MEMORY = "1700m"
+"""Of the driver."""
 _WITHOUT = "spark-mllib_"
 _SUBMIT = "bin/spark-submit"
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
@@ -73,7 +75,7 @@ def options(archive_to: Path | None = None) -> str:
 def home() -> Path:
     """Where Spark is, or will be, laid out for this Python environment and this Java."""
     java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else shutil.which("java")
-    of = [_OPTIONS, Path(java or "java").resolve(), *_jars()]
+    of = [_OPTIONS, MEMORY, Path(java or "java").resolve(), *_jars()]
     name = hashlib.sha256("\n".join(map(str, of)).encode()).hexdigest()[:16]
     return Path(sys.prefix) / "share" / "kafka-actors" / f"spark-{name}"
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from spark.bundle import HOUSE, house
 from spark.choices import LOCAL_MASTER, MASTER, SUBMITTED
 from spark.errors import SparkUnavailable
-from spark.java import Java, archive, find_java, home, options
+from spark.java import MEMORY, Java, archive, find_java, home, options
 
 SMALL_BYTES = 1 << 20
 """Some 20,000 records; 100,000 of those that are much alike."""
@@ -39,13 +39,13 @@ def open_session(master: str = MASTER, java: Java | None = None, archive_to: Pat
     find_java()
     local = master.startswith(LOCAL_MASTER)
     temporary = tempfile.gettempdir()
-    java_is_at = {} if java is None else dict(zip(_GATEWAY, map(str, java.listens()), strict=True))
+    variables = {} if java is None else dict(zip(_GATEWAY, map(str, java.listens()), strict=True))
     if local and (archive_to or archive(home()).exists()) and "SPARK_HOME" not in os.environ:
-        java_is_at["SPARK_HOME"] = str(home())
+        variables["SPARK_HOME"] = str(home())
     settings = {
         "spark.driver.extraJavaOptions": options(archive_to),
         "spark.buffer.pageSize": "2m",
-        "spark.driver.memory": "1700m",
+        "spark.driver.memory": MEMORY,
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.metrics.executorMetricsSource.enabled": "false",
         "spark.local.dir": temporary,
@@ -66,7 +66,7 @@ def open_session(master: str = MASTER, java: Java | None = None, archive_to: Pat
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        with _errors_to(Path(temporary) / "spark-errors.log"), _environment(java_is_at):
+        with _errors_to(Path(temporary) / "spark-errors.log"), _environment(variables):
             session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkUnavailable(f"Spark does not start; it needs Java 17 or newer: {error}") from error
