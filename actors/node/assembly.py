@@ -27,7 +27,7 @@ from actors.runtime import Clock, LocalBase, Scheduler, local_system
 from actors.runtime.flight_recorder import FlightRecorder
 from actors.runtime.recorder import Recorder, Unrecorded
 from actors.storage.disk import DiskPort
-from actors.storage.log_directories import LOCK_FILE
+from actors.storage.log_directories import unlock_directories
 from actors.storage.logs import LogsPort
 from messages.events import CONTROLLER_EVENTS
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
@@ -179,7 +179,7 @@ class Node:
         if self._actor is not None:
             self._scheduler.remove(self.base)
         self._logs.close_all()
-        self._unlock()
+        unlock_directories(self._disk, self.settings.log_dirs)
         await self.network.stop()
         await self._store_gateway.stop()
         self.metrics.stop()
@@ -193,14 +193,9 @@ class Node:
         await self.listener.stop()
         await self.network.stop()
         self._logs.abandon()
-        self._unlock()
+        unlock_directories(self._disk, self.settings.log_dirs)
         self.metrics.stop()
         self.recorder.abandon()
-
-    def _unlock(self) -> None:
-        """Others may have the log directories."""
-        for directory in self.settings.log_dirs:
-            self._disk.unlock(f"{directory}/{LOCK_FILE}")
 
     def _told(self, message: Message, sender: ActorAddress) -> None:
         """What NodeActor and the store's gateway have to say to whoever runs this node."""

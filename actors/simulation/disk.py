@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.storage.disk import DiskPort
+from actors.storage.log_directories import unlock_directories
 from actors.storage.logs import RECOVERY_POINTS, LogsPort
 
 FULL = "full"
@@ -92,8 +93,7 @@ class Disks:
         """The process is gone, its open files and locks with it."""
         if self._logs is not None:
             self._logs.abandon()
-        for name in self.names:
-            self._disk.unlock(self.path(f"{name}/.lock"))
+        unlock_directories(self._disk, map(self.path, self.names))
 
     def tear(self, chance: random.Random) -> None:
         """The power is gone (rule 4): of each log's last segment any part of what is not durable is lost."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import os.path
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from messages.cluster import MAX_LOG_NAME
@@ -51,6 +51,12 @@ class Disk(Protocol):
 
 class LogDirectoryRefused(Exception):
     """A log directory holds what this broker must not touch; the text names the directory and the reason."""
+
+
+def unlock_directories(disk: Disk, directories: Iterable[str]) -> None:
+    """Release the locks that this process holds on the log directories."""
+    for directory in directories:
+        disk.unlock(f"{directory}/{LOCK_FILE}")
 
 
 def log_name(topic: str, partition: int) -> str:
@@ -171,8 +177,7 @@ class LogDirectories:
 
     def unlock(self, disk: Disk) -> None:
         """Give every directory back."""
-        for directory in (*self._counts, *self.offline):
-            disk.unlock(f"{directory}/{LOCK_FILE}")
+        unlock_directories(disk, (*self._counts, *self.offline))
 
     # ------------------------------------------------------------------------------------------------ logs
 

@@ -27,7 +27,7 @@ from actors.gateway.listener import ListenerGateway
 from actors.node.ports import TimePort
 from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
 from actors.storage.disk import DiskPort
-from actors.storage.log_directories import LOCK_FILE
+from actors.storage.log_directories import unlock_directories
 from actors.storage.logs import LogsPort
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.conversation import Answer, Ask, Failure
@@ -249,8 +249,7 @@ class Broker:
         """End it as a node ends: the actors go, and then nobody needs the logs."""
         self.base.shutdown()
         self.base.ports["logs"].close_all()
-        for directory in self.settings.log_dirs:
-            self.base.ports["disk"].unlock(f"{directory}/{LOCK_FILE}")
+        unlock_directories(self.base.ports["disk"], self.settings.log_dirs)
 
     def _metered(self, message: Gauges | Counts | DropMetrics, sender: object) -> None:
         if isinstance(message, DropMetrics):
