@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+COMPARED = "compared"
+"""The question for which there must be another folder."""
+
 TITLES = {
     "runs": "Runs",
     "episodes": "Brokers that were gone",
@@ -28,12 +31,9 @@ TITLES = {
     "fan_out": "What deliveries cause",
     "chains": "From an event to its last LeaderAndIsr",
     "actors": "Who writes to whom",
-    "compared": "Against the other folder",
+    COMPARED: "Against the other folder",
 }
 """The questions by name, in their order, each with the title of its answer; `spark.summary` has the questions."""
-
-COMPARED = "compared"
-"""The one for which there must be another folder."""
 
 BRIEF = ("runs", "episodes", "unavailable", "messages", "events", "requests", "elections", "leadership")
 """What is asked where nothing is chosen."""
@@ -45,10 +45,13 @@ LOGGED = (
 """What logs can be asked."""
 
 MASTER = "local[*]"
-LOCAL_MASTER = "local["
-"""So begin masters whose workers are this machine's, in the driver's own process."""
 SUBMITTED = "spark-submit's"
 """The master that spark-submit was given, where that has started us."""
+
+
+def is_local(master: str) -> bool:
+    """Whether the master's workers are this machine's, in the driver's own process."""
+    return master.startswith("local[")
 
 
 def default_master() -> str:

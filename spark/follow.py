@@ -75,8 +75,7 @@ def follow(
     """A summary of all that has been recorded below `folder`, and another whenever more has; without an end.
 
     `kept` is a folder of its own, where another process may have landed the beginning. For `java`, see
-    `spark.summary.summarise`. Raises FollowedAlready,
-    NotATrace, SparkUnavailable.
+    `spark.summary.summarise`. Raises FollowedAlready, NotATrace, SparkUnavailable.
     """
     seen = _seen(folder)
     with only_follower(kept):

@@ -113,7 +113,6 @@ def record(home: Path, pid: int) -> None:
     submit.chmod(0o755)
 
 
-@cache
 def _spark() -> Path:
     spec = find_spec("pyspark")
     assert spec is not None
@@ -121,9 +120,10 @@ def _spark() -> Path:
     return Path(spec.origin).parent
 
 
-def _jars() -> list[Path]:
+@cache
+def _jars() -> tuple[Path, ...]:
     jars = sorted((_spark() / "jars").resolve().glob("*.jar"))
-    return [jar for jar in jars if not jar.name.startswith(_WITHOUT)]
+    return tuple(jar for jar in jars if not jar.name.startswith(_WITHOUT))
 
 
 # ---------------------------------------------------------------------------------------------------- ahead

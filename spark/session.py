@@ -13,7 +13,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from spark.bundle import HOUSE, house
-from spark.choices import LOCAL_MASTER, MASTER, SUBMITTED
+from spark.choices import MASTER, SUBMITTED, is_local
 from spark.errors import SparkUnavailable
 from spark.java import MEMORY, Java, archive, find_java, home, options
 
@@ -37,7 +37,7 @@ def open_session(master: str = MASTER, java: Java | None = None, archive_to: Pat
     Raises SparkUnavailable.
     """
     find_java()
-    local = master.startswith(LOCAL_MASTER)
+    local = is_local(master)
     temporary = tempfile.gettempdir()
     variables = {} if java is None else dict(zip(_GATEWAY, map(str, java.listens()), strict=True))
     if local and (archive_to or archive(home()).exists()) and "SPARK_HOME" not in os.environ:

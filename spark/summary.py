@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from messages.trace.errors import NotATrace
 from messages.trace.runs import find_runs
 from spark.answers import Answer, Summary
-from spark.choices import BRIEF, COMPARED, LOCAL_MASTER, LOGGED, MASTER
+from spark.choices import BRIEF, COMPARED, LOGGED, MASTER, is_local
 from spark.columns import MALFORMED
 from spark.errors import Incomplete
 from spark.facts import Facts
@@ -92,14 +92,13 @@ def summarise(
     """The summary of all traces below `path`, or of what `spark.pack` made of them.
 
     Without a session, one is started at `master`, on `java` where that waits; `stop` it, unless that is for who ends
-    this process (`spark.apart`).
-    `say` is told what is being done. Asked are the questions of `only`, always "runs", and "compared" where there is
-    another folder, `against` which to compare. On this machine traces are packed first, while Spark starts; a cluster's
-    workers read them where they lie. Raises NotATrace where there is no such folder, Incomplete where something below
-    one cannot be read, unless the answer may be `partial`.
+    this process (`spark.apart`). `say` is told what is being done. Asked are the questions of `only`, always "runs",
+    and "compared" where there is another folder, `against` which to compare. On this machine traces are packed first,
+    while Spark starts; a cluster's workers read them where they lie. Raises NotATrace where there is no such folder,
+    Incomplete where something below one cannot be read, unless the answer may be `partial`.
     """
     folders = [Path(each) for each in (path, against) if each is not None]
-    here = master.startswith(LOCAL_MASTER)
+    here = is_local(master)
     check = functools.partial(_demand, partial=partial)
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
         packings = {  # their processes begin before there are threads

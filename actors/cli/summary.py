@@ -26,7 +26,7 @@ from messages.trace.errors import TraceError
 from messages.trace.schema import INPUTS
 from spark.answers import Summary
 from spark.apart import Ended, apart
-from spark.choices import BRIEF, COMPARED, LOCAL_MASTER, LOGGED, MASTER, SUBMITTED, TITLES, default_master
+from spark.choices import BRIEF, COMPARED, LOGGED, MASTER, SUBMITTED, TITLES, default_master, is_local
 from spark.errors import Incomplete, SparkUnavailable
 from spark.headline import headline
 from spark.java import Java, find_java
@@ -132,7 +132,7 @@ def _known(zone: str) -> str:
 def _ahead(master: str) -> Java | None:
     """The JVM for a session at that master, if it can be started before its session is. Raises SparkUnavailable."""
     find_java()
-    return Java.ahead() if master.startswith(LOCAL_MASTER) else None
+    return Java.ahead() if is_local(master) else None
 
 
 def _read(logs: bool, directory: Path, master: str, **options: Any) -> Summary:
@@ -141,7 +141,7 @@ def _read(logs: bool, directory: Path, master: str, **options: Any) -> Summary:
     from spark.summary import summarise, summarise_logs
 
     read = summarise_logs if logs else summarise
-    return read(directory, master=master, stop=not master.startswith(LOCAL_MASTER), java=java, **options)
+    return read(directory, master=master, stop=not is_local(master), java=java, **options)
 
 
 def _follow(
