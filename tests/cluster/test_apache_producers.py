@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,11 +40,11 @@ class Life:
         """A client of the broker, which leads t-0 then; it `ends` by SIGTERM, or by SIGKILL."""
         (port,) = free_ports(1)
         connect = self._zookeeper.connect_string
-        settings: dict[str, Any] = {"log__dirs": self._place / "data"}
+        logs = self._place / "data"
         node = (
-            OurNode(self._place / "ours", 0, port, connect, **settings)
+            OurNode(self._place / "ours", 0, port, connect, log__dirs=logs)
             if make is OurNode
-            else ApacheBroker(self._jars, self._place / "apache", 0, port, connect, **settings)
+            else ApacheBroker(self._jars, self._place / "apache", 0, port, connect, log__dirs=logs)
         )
         zk = Outsider(connect)
         zk.start()

@@ -16,7 +16,7 @@ from messages.cluster import (
 )
 from messages.conversation import Answer
 from messages.store import StoreArm, StoreFailed, StoreRead, StoreWrite
-from messages.zookeeper import CreateTopic, Elect, EnsurePaths, TopicAssignment
+from messages.zookeeper import CreatePartitionStates, CreateTopic, Elect, EnsurePaths, TopicAssignment
 from zk_bridge.core import BridgeCore
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 from zk_bridge.store import StoreNews
@@ -110,6 +110,13 @@ def with_topic(bridged: Bridged, name: str, partitions: int) -> list[TopicPartit
 def led(partitions: list[TopicPartition], leader: int, epoch: int, version: int = -1) -> tuple[Leadership, ...]:
     """A decision for each partition."""
     return tuple(Leadership(tp, LeaderIsrAndControllerEpoch(leader, epoch, (leader,), 1, version)) for tp in partitions)
+
+
+def with_led_topic(bridged: Bridged, name: str, partitions: int, fence: int) -> list[TopicPartition]:
+    """Create a topic whose partitions are led by 1, in epoch 0; its partitions."""
+    made = with_topic(bridged, name, partitions)
+    bridged.ask(CreatePartitionStates(led(made, 1, 0), fence))
+    return made
 
 
 def broker(number: int, port: int = 9092) -> Broker:

@@ -101,7 +101,7 @@ from messages.zookeeper import (
     WatchBrokers,
     WriteResult,
 )
-from tests.zk_bridge.bridging import SUBSCRIBER, Bridged, broker, controlled, led, with_topic
+from tests.zk_bridge.bridging import SUBSCRIBER, Bridged, broker, controlled, led, with_led_topic, with_topic
 from zk_bridge import partition_states, reassignments, znodes
 from zk_bridge.conversations import WRITE_OPS, Arm, Conversation
 from zk_bridge.memory_store import MemoryZooKeeper
@@ -449,8 +449,7 @@ def test_a_deleted_topic_leaves_nothing(bridge: Bridged) -> None:
 def test_a_topic_with_other_nodes_than_usual_is_deleted_as_well(bridge: Bridged) -> None:
     fence = controlled(bridge)
     before = list(bridge.server.walk())
-    partitions = with_topic(bridge, "t", 10)
-    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    with_led_topic(bridge, "t", 10, fence)
     bridge.server.write((WriteOp(DELETE, "/brokers/topics/t/partitions/3/state"),), 0)
     bridge.server.write((WriteOp(CREATE, "/brokers/topics/t/partitions/4/state/more", b""),), 0)
     assert bridge.ask(DeleteTopics(("t",), fence)) == Done()
@@ -460,8 +459,7 @@ def test_a_topic_with_other_nodes_than_usual_is_deleted_as_well(bridge: Bridged)
 def test_deletion_survives_lost_answers_and_newcomers(bridge: Bridged) -> None:
     fence = controlled(bridge)
     before = list(bridge.server.walk())
-    partitions = with_topic(bridge, "t", 900)
-    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    with_led_topic(bridge, "t", 900, fence)
     number = _losing(bridge, DeleteTopics(("t",), fence), 7)
     assert bridge.answers[number].result == Done()
     assert list(bridge.server.walk()) == before
@@ -506,8 +504,7 @@ def test_an_existing_state_is_left_alone_and_the_rest_is_made(bridge: Bridged) -
 
 def test_states_are_updated_in_bulk_and_conditionally(bridge: Bridged) -> None:
     fence = controlled(bridge)
-    partitions = with_topic(bridge, "t", 2000)
-    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    partitions = with_led_topic(bridge, "t", 2000, fence)
     result, reads, writes = bridge.counted(UpdatePartitionStates(led(partitions, 2, 1, 0), fence))
     assert result.results == tuple(WriteResult(tp, OK, 1) for tp in partitions)
     assert (reads, writes) == (0, 2)
@@ -523,8 +520,7 @@ def test_states_are_updated_in_bulk_and_conditionally(bridge: Bridged) -> None:
 def test_row_65_what_is_there_already_as_we_would_write_it_is_written(bridge: Bridged) -> None:
     """broker.md 9.5: a refused version is a success where the znode holds our state, at the version it has."""
     fence = controlled(bridge)
-    partitions = with_topic(bridge, "t", 1)
-    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    partitions = with_led_topic(bridge, "t", 1, fence)
     for _ in range(2):
         written = bridge.ask(UpdatePartitionStates(led(partitions, 2, 1, 0), None))
         assert written.results == (WriteResult(partitions[0], OK, 1),)
@@ -534,8 +530,7 @@ def test_row_65_what_is_there_already_as_we_would_write_it_is_written(bridge: Br
 def test_a_lost_answer_is_settled_by_one_read(bridge: Bridged, nth: int) -> None:
     """What was applied counts as done, at the version that it has now; nothing is written twice."""
     fence = controlled(bridge)
-    partitions = with_topic(bridge, "t", 2500)
-    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    partitions = with_led_topic(bridge, "t", 2500, fence)
     before = len(bridge.requests)
     number = _losing(bridge, UpdatePartitionStates(led(partitions, 2, 1, 0), fence), nth)
     assert bridge.answers[number].result.results == tuple(WriteResult(tp, OK, 1) for tp in partitions)
@@ -908,8 +903,7 @@ def test_a_paused_conversation_ends_with_the_session(bridge: Bridged) -> None:
 def test_transactions_are_made_as_they_are_sent(bridge: Bridged, monkeypatch: pytest.MonkeyPatch) -> None:
     """100,000 decisions would hold the node up for a tenth of a second if all were serialised at once."""
     fence = controlled(bridge)
-    partitions = with_topic(bridge, "t", 3 * WRITE_OPS)
-    bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+    partitions = with_led_topic(bridge, "t", 3 * WRITE_OPS, fence)
     made: list[int] = []
     written: list[int] = []
     send = bridge.core._send
