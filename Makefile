@@ -18,7 +18,7 @@ SOAK_SEEDS   = 10000
 BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help install java run test interop soak simulate test-thespian lint format bench docs apache clean
+.PHONY: help install java run test interop soak simulate test-thespian lint format bench docs vocabulary apache clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ docs: install ## regenerate what the documentation takes from the code
 	$(BIN)/python -m tests.docs.state_machines
 	$(BIN)/python -m tests.docs.simulation
 	$(BIN)/python -m tests.docs.catalogue
+
+vocabulary: install ## count what docs/contributing/style.md replaces, and lower the permitted counts
+	$(BIN)/python -m tests.docs.vocabulary
 
 apache: $(APACHE)/.complete ## the jars of Apache Kafka 3.9.1, for the tests against the original (needs Maven)
 
