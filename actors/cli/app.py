@@ -23,22 +23,21 @@ COMMANDS = {
     "configs": "Describe and alter overrides of topics and brokers.",
     "consumer-groups": "List, describe and delete consumer groups, and reset their offsets.",
     "down": "Stop the cluster that `up` runs in a folder.",
-    "fixture": "Run clusters for a test program, as it says in lines of JSON.",
+    "fixture": "Run clusters for a test program, controlled by lines of JSON.",
     "leader-election": "Elect leaders of partitions: the preferred ones, or any.",
-    "reassign-partitions": "Give partitions other replicas.",
+    "reassign-partitions": "Move partitions to other replicas.",
     "replay": "Replay a trace and compare every message and effect.",
-    "simulate": "Wear a cluster on paper: no time, no sockets, seeds that find bugs.",
+    "simulate": "Simulate clusters under random faults, in virtual time.",
     "start": "Start a dead node of `up` again.",
     "status": "Show health, controller, brokers, partitions and queues.",
-    "spark": "Get Spark ready for `summary`.",
+    "spark": "Prepare Spark for `summary`, or pack a bundle for its workers.",
     "summary": "Summarise traces with Spark.",
     "topics": "Create, list, describe, alter and delete topics.",
-    "trace": "Expand traces of inputs to full ones, or pack traces as Parquet.",
+    "trace": "Write traces in full, or as Parquet.",
     "up": "Run a cluster on this machine.",
-    "why": "Say from the record why a partition, topic, broker or controller is as it is.",
+    "why": "Explain the state of a partition, topic, broker or controller from traces.",
 }
-"""Each command, and what it is for; it is the function `command` of the module of its name (a dash is an underscore),
-imported when needed."""
+"""Each command and its help; the function `command` in the module of the same name (a dash is an underscore)."""
 
 
 class Failed(click.ClickException):
@@ -52,7 +51,7 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise Failed(f"{path} is no text in UTF-8: {error.reason} at byte {error.start}") from error
+        raise Failed(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except OSError as error:
         raise Failed(f"{path}: {error.strerror}") from error
 

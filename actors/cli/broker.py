@@ -37,22 +37,22 @@ def override_option(help: str) -> Callable[[Command], Command]:
 
 @click.command("broker")
 @click.argument("properties", metavar="server.properties", type=click.Path(dir_okay=False))
-@override_option("A setting that wins over the file's. May be repeated.")
-@click.option("--insecure", is_flag=True, help="Start although the file asks for security that is not given here.")
+@override_option("A setting that overrides the file's. May be repeated.")
+@click.option("--insecure", is_flag=True, help="Start although the file has unsupported security settings.")
 @click.option(
     "--logs",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep controller.log and state-change.log there, too, as Kafka's brokers do.",
+    help="Also write controller.log and state-change.log to this folder.",
 )
-@click.option("--check", is_flag=True, help="Do not start; say what is wrong, and name every setting not acted on.")
+@click.option("--check", is_flag=True, help="Only check the settings; print errors and settings without effect.")
 def command(properties: str, overrides: dict[str, str], insecure: bool, logs: Path | None, check: bool) -> int:
     """Run one node from a Kafka ZooKeeper-mode properties file, until SIGTERM or SIGINT.
 
-    Beside Kafka's settings it takes process.roles (broker, controller or both, also without a quorum; both by default),
-    trace.dir (where its messages are recorded; beside the first log dir by default) and metrics.port.
+    Additional settings are process.roles (broker, controller or both; both by default), trace.dir (the folder of
+    the trace; by default next to the first log directory) and metrics.port.
 
-    Its listeners are for trusted networks: there is neither encryption nor authentication nor authorization.
+    Listeners are for trusted networks: there is no encryption, authentication or authorization.
     """
     loaded = load_settings(properties, overrides, insecure)
     if check:
@@ -74,7 +74,7 @@ def command(properties: str, overrides: dict[str, str], insecure: bool, logs: Pa
 def _report(loaded: LoadedSettings) -> int:
     """Print what a start would warn of, at length."""
     for name in loaded.ignored:
-        click.echo(f"{name} is not acted on" + (": no such security here" if name in loaded.insecure else ""))
+        click.echo(f"{name} has no effect" + (": security is not supported" if name in loaded.insecure else ""))
     for sentence in loaded.unknown:
         click.echo(sentence)
     click.echo(f"node {loaded.settings.node_id} can start with these settings")

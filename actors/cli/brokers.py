@@ -75,7 +75,7 @@ class Brokers:
                 return found
             except (OSError, WireError) as error:
                 reasons.append(f"{host}:{port}: {error}")
-        raise Failed(f"no bootstrap server answers: {'; '.join(reasons)}")
+        raise Failed(f"no bootstrap server responds: {'; '.join(reasons)}")
 
     def topics(self, names: Sequence[str]) -> dict[str, MetadataTopic]:
         """The topics of these names. Failed where one does not exist."""
@@ -164,7 +164,7 @@ class Brokers:
         while received := link.recv(65536):
             for frame in reader.feed(received):
                 return decode_response(type(request), request.version, frame)[1]
-        raise ConnectionError("the connection was closed without an answer")
+        raise ConnectionError("the connection was closed without a response")
 
 
 def places_of(text: str) -> list[tuple[str, int]]:
@@ -173,7 +173,7 @@ def places_of(text: str) -> list[tuple[str, int]]:
     for each in text.split(","):
         host, colon, port = each.strip().rpartition(":")
         if not (host and colon and port.isdecimal() and 0 < int(port) <= 65535):
-            raise ValueError(f"'{each.strip()}' is no bootstrap server: it should be host:port")
+            raise ValueError(f"'{each.strip()}' is not a bootstrap server: expected host:port")
         places.append((host.strip("[]"), int(port)))
     return places
 

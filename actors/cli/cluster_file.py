@@ -33,9 +33,9 @@ def read_cluster(directory: Path) -> dict[str, Any]:
     try:
         description = json.loads(file.read_text())
     except FileNotFoundError:
-        raise Failed(f"{directory} is no folder of a cluster: there is no {NAME} in it") from None
+        raise Failed(f"{directory} is not a cluster folder: it contains no {NAME}") from None
     except ValueError as error:
         raise Failed(f"{file} cannot be read: {error}") from None
     if not isinstance(description, dict) or not isinstance(description.get("zookeeper"), str):
-        raise Failed(f"{file} names no ZooKeeper")
+        raise Failed(f"{file} has no ZooKeeper address")
     return description

@@ -52,12 +52,12 @@ class Entity(NamedTuple):
 @click.option("--alter", is_flag=True, help="Change overrides.")
 @click.option("--entity-type", help="topics or brokers.")
 @click.option("--entity-name", help="The topic's name, or the broker's id.")
-@click.option("--entity-default", is_flag=True, help="What counts for all brokers that say nothing else.")
+@click.option("--entity-default", is_flag=True, help="The default of all brokers.")
 @click.option("--topic", help="Short for --entity-type topics --entity-name.")
 @click.option("--broker", help="Short for --entity-type brokers --entity-name.")
 @click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
 @click.option("--add-config", metavar="A=1,B=[2,3]", help="With --alter: overrides to set.")
-@click.option("--delete-config", metavar="A,B", help="With --alter: overrides to take away.")
+@click.option("--delete-config", metavar="A,B", help="With --alter: overrides to remove.")
 def command(**parameters: Any) -> int:
     """Describe and alter overrides of topics and brokers, as kafka-configs does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}

@@ -52,37 +52,45 @@ def _places(context: click.Context, parameter: click.Parameter, value: str) -> l
     "--bootstrap-server", metavar="HOST:PORT,..", required=True, callback=_places, help="Brokers to connect to."
 )
 @click.option("--list", is_flag=True, help="List all consumer groups.")
-@click.option("--describe", is_flag=True, help="Describe groups: offsets and lag, unless said otherwise.")
+@click.option("--describe", is_flag=True, help="Describe groups; by default offsets and lag.")
 @click.option("--delete", is_flag=True, help="Delete groups that are empty, with their offsets.")
-@click.option("--reset-offsets", is_flag=True, help="Set where groups that are not active go on; see --execute.")
-@click.option("--group", multiple=True, help="The group to act on. May be repeated.")
-@click.option("--all-groups", is_flag=True, help="Act on all groups.")
+@click.option("--reset-offsets", is_flag=True, help="Reset the committed offsets of inactive groups; see --execute.")
+@click.option("--group", multiple=True, help="The group. May be repeated.")
+@click.option("--all-groups", is_flag=True, help="All groups.")
 @click.option("--members", is_flag=True, help="Describe the members.")
 @click.option("--offsets", is_flag=True, help="Describe offsets and lag.")
 @click.option(
     "--state", is_flag=False, flag_value="", help="Describe the state. With --list: only groups in these states."
 )
-@click.option("--verbose", is_flag=True, help="With --members: what each is assigned.")
-@click.option("--topic", multiple=True, metavar="TOPIC[:0,1,..]", help="Whose offsets to reset. May be repeated.")
-@click.option("--all-topics", is_flag=True, help="Reset all offsets that the group has.")
-@click.option("--to-earliest", is_flag=True, help="To the beginning.")
+@click.option("--verbose", is_flag=True, help="With --members: the partitions of each.")
+@click.option(
+    "--topic", multiple=True, metavar="TOPIC[:0,1,..]", help="The topic to reset, or TOPIC:0,1. May be repeated."
+)
+@click.option("--all-topics", is_flag=True, help="Reset all committed offsets of the group.")
+@click.option("--to-earliest", is_flag=True, help="Reset to the log start offset.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option("--to-current", is_flag=True, help="To where the group is.")
-@click.option("--to-offset", type=int, help="To an offset.")
-@click.option("--shift-by", type=int, metavar="N", help="N records further, or back where N is below 0.")
-@click.option("--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="To the first records of a moment.")
-@click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first records of so long ago.")
-@click.option("--from-file", type=click.Path(path_type=Path), help="To what a file of topic,partition,offset says.")
-@click.option("--execute", is_flag=True, help="Do reset the offsets.")
+@click.option("--to-current", is_flag=True, help="Reset to the committed offset.")
+@click.option("--to-offset", type=int, help="Reset to this offset.")
+@click.option("--shift-by", type=int, metavar="N", help="Reset N records forward, or back if N is negative.")
+@click.option(
+    "--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="Reset to the first record at or after this time."
+)
+@click.option(
+    "--by-duration", metavar="PnDTnHnMnS", help="Reset to the first record at or after now minus this duration."
+)
+@click.option(
+    "--from-file", type=click.Path(path_type=Path), help="Reset to the lines topic,partition,offset of this file."
+)
+@click.option("--execute", is_flag=True, help="Reset the offsets.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be reset. The default.")
-@click.option("--export", is_flag=True, help="Show what is reset as topic,partition,offset.")
+@click.option("--export", is_flag=True, help="Print the new offsets as lines topic,partition,offset.")
 @click.option(
     "--timeout",
     type=click.IntRange(1),
     default=5000,
     show_default=True,
     metavar="MS",
-    help="How long to wait for brokers.",
+    help="Seconds to wait for brokers.",
 )
 def command(bootstrap_server: list[tuple[str, int]], timeout: int, **options: Any) -> int:
     """List, describe and delete consumer groups, and reset their offsets, as kafka-consumer-groups does."""
@@ -176,5 +184,5 @@ def _duration(text: str) -> timedelta:
     """ValueError where the text is none."""
     match = _DURATION.fullmatch(text)
     if match is None or text[-1] in "PT":
-        raise ValueError("a duration is written PnDTnHnMnS")
+        raise ValueError("expected PnDTnHnMnS")
     return timedelta(**{unit: float(count) for unit, count in match.groupdict().items() if count})

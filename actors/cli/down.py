@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 120.0
 @click.command("down")
 @of_cluster
 def command(directory: Path) -> int:
-    """Stop the cluster that `kafka-actors up` runs in a folder, in order, and wait until it has stopped."""
+    """Stop the cluster that `kafka-actors up` runs in a folder with a clean shutdown, and wait for it."""
     process = runner(directory)
     if process is None:
         raise Failed(f"no cluster is running in {directory}")

@@ -34,9 +34,9 @@ LONGEST_LINE = 1 << 20
 
 @click.command("fixture")
 def command() -> int:
-    """Run clusters for a test program, as it says in lines of JSON on standard input (docs/cluster-for-tests.md).
+    """Run clusters for a test program, controlled by lines of JSON on standard input (docs/cluster-for-tests.md).
 
-    Three nodes in this one process, on real sockets, with a ZooKeeper in memory: no Java is needed.
+    All nodes run in this process, on real sockets, with a ZooKeeper in memory and without Java.
     """
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whoever prints must not garble the answers
@@ -84,7 +84,7 @@ class Stage:
     def cluster(self) -> MemoryCluster:
         """The one that runs. Raises ClusterError where none does."""
         if self._running is None:
-            raise ClusterError("no cluster runs; start one first")
+            raise ClusterError("no cluster is running; start one first")
         return self._running
 
     async def start(
@@ -96,7 +96,7 @@ class Stage:
     ) -> dict[str, object]:
         """A new cluster in `directory`, which is made; its ports and where its traces are."""
         if self._running is not None:
-            raise ClusterError("a cluster runs already; stop it first, or start another process")
+            raise ClusterError("a cluster is already running; stop it first, or start another process")
         place = Path(directory).absolute()
         place.mkdir(parents=True, exist_ok=True)
         self._open.enter_context(logging_to(place / CLUSTER_LOG))

@@ -46,7 +46,7 @@ _TOKEN = re.compile(
 
 
 def java_regex(text: str) -> re.Pattern[str]:
-    """The pattern that matches what Java's would. re.error where it is none, or one that is not understood here."""
+    """The pattern that matches what Java's would. re.error where it is none, or one thatis not supported."""
     made: list[str] = []
     inside = False
     for token in _TOKEN.finditer(text):
@@ -57,18 +57,18 @@ def java_regex(text: str) -> re.Pattern[str]:
             if name not in CLASSES:
                 raise re.error(f"unknown character class {token[0]}", text, token.start())
             if inside and sign == "P":
-                raise re.error(f"{token[0]} inside a class is not understood here", text, token.start())
+                raise re.error(f"{token[0]} inside a classis not supported", text, token.start())
             made.append(CLASSES[name] if inside else f"[{'^' if sign == 'P' else ''}{CLASSES[name]}]")
         elif token["end"]:
             made.append(r"\Z")
         elif token["group"]:
             made.append("(?P<")
         elif token["foreign"] and (inside or token["foreign"] != "&&"):
-            raise re.error(f"{token[0]} is not understood here", text, token.start())
+            raise re.error(f"{token[0]}is not supported", text, token.start())
         else:
             if token[0] in "[]":
                 if inside and token[0] == "[":
-                    raise re.error("a class within a class is not understood here", text, token.start())
+                    raise re.error("a class within a class is not supported", text, token.start())
                 inside = token[0] == "["
             made.append(token[0])
     return re.compile("".join(made))

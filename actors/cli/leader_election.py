@@ -31,14 +31,14 @@ WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
 
 @click.command("leader-election", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
 @cluster_options
-@click.option("--election-type", type=click.Choice([*TYPES], case_sensitive=False), help="Whom to elect.")
-@click.option("--topic", help="The topic of the one partition to elect for.")
+@click.option("--election-type", type=click.Choice([*TYPES], case_sensitive=False), help="The type of election.")
+@click.option("--topic", help="The topic of the partition.")
 @click.option("--partition", type=int, help="Its number.")
 @click.option("--all-topic-partitions", is_flag=True, help="Elect for all partitions that need it.")
 @click.option(
     "--path-to-json-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Elect for those it names.",
+    help="A JSON file of partitions.",
 )
 @click.option(
     "--timeout",
@@ -46,10 +46,10 @@ WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
     default=30_000,
     show_default=True,
     metavar="MS",
-    help="How long to wait.",
+    help="Seconds to wait for the result.",
 )
 def command(**parameters: Any) -> int:
-    """Elect leaders of partitions, the preferred ones or, where nobody in sync is alive, any: kafka-leader-election."""
+    """Elect preferred leaders, or any live replica if no in-sync replica is alive, as kafka-leader-election does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}
     partitions = _wanted(options)
     timeout = options["timeout"]

@@ -224,7 +224,7 @@ class LocalCluster:
         while not stopping() and (taken := [node for node in self.nodes if self.registered(node)]):
             if time.monotonic() > deadline:
                 ids = ", ".join(str(node.id) for node in taken)
-                raise Failed(f"ZooKeeper at {self.zookeeper} has live brokers with our ids: {ids}")
+                raise Failed(f"ZooKeeper at {self.zookeeper} has live brokers with the same ids: {ids}")
             time.sleep(LOOK_SECONDS)
 
     def _await_ready(self, stopping: Callable[[], bool]) -> None:
@@ -238,7 +238,7 @@ class LocalCluster:
                 return
             if time.monotonic() > deadline:
                 words = "\n".join(f"node {node.id}: {node.last_words(1)}" for node in self.nodes)
-                raise Failed(f"the cluster was not ready after {START_SECONDS:.0f} s; last words:\n{words}")
+                raise Failed(f"the cluster was not ready after {START_SECONDS:.0f} s; last lines of its log:\n{words}")
             time.sleep(LOOK_SECONDS)
 
     def _ready(self) -> bool:
@@ -333,9 +333,9 @@ def runner(directory: Path) -> int | None:
         with (directory / LOCK).open("r") as lock:
             return None if _locked(lock) else int(lock.read())
     except (FileNotFoundError, NotADirectoryError):
-        raise Failed(f"{directory} is no folder of a cluster: there is no {LOCK} in it") from None
+        raise Failed(f"{directory} is not a cluster folder: it contains no {LOCK}") from None
     except ValueError:
-        raise Failed(f"{directory / LOCK} is held, but names no process") from None
+        raise Failed(f"{directory / LOCK} is locked, but contains no process id") from None
 
 
 def _locked(lock: IO[str]) -> bool:

@@ -20,7 +20,7 @@ def read(ask: Callable[[Any], Any], kind: str, name: str) -> Overrides:
     else:
         (config,) = ask(GetBrokerConfigs((name,))).brokers
     if not config.readable:
-        raise Failed(f"the overrides of {kind[:-1]} {name} cannot be read: what stands there is no JSON")
+        raise Failed(f"the overrides of {kind[:-1]} {name} cannot be read: the znode is not JSON")
     entries: Overrides = config.entries
     return entries
 

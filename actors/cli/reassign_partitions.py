@@ -41,22 +41,22 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command("reassign-partitions", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
 @cluster_options
-@click.option("--generate", is_flag=True, help="Propose an assignment; nothing is changed.")
-@click.option("--execute", is_flag=True, help="Hand a plan to the controller.")
-@click.option("--verify", is_flag=True, help="Show how far a plan is. When all is done, take the throttles back.")
-@click.option("--cancel", is_flag=True, help="Take back what of a plan is on its way.")
-@click.option("--list", is_flag=True, help="List all reassignments that are on their way.")
-@click.option(
-    "--reassignment-json-file", type=FILE, help="The plan: partitions, and the replicas that they shall have."
-)
+@click.option("--generate", is_flag=True, help="Print a proposed assignment; change nothing.")
+@click.option("--execute", is_flag=True, help="Start the reassignment of a plan.")
+@click.option("--verify", is_flag=True, help="Print the progress of a plan. When it is complete, remove the throttles.")
+@click.option("--cancel", is_flag=True, help="Cancel the ongoing reassignments of a plan.")
+@click.option("--list", is_flag=True, help="List all ongoing reassignments.")
+@click.option("--reassignment-json-file", type=FILE, help="The plan: partitions and their new replicas.")
 @click.option("--topics-to-move-json-file", type=FILE, help="With --generate: the topics.")
-@click.option("--broker-list", metavar="0,1,2", help="With --generate: the brokers that shall have them.")
-@click.option("--disable-rack-aware", is_flag=True, help="With --generate: do not look at racks.")
-@click.option("--throttle", type=click.IntRange(1), metavar="BYTES", help="With --execute: bytes a second per broker.")
-@click.option("--additional", is_flag=True, help="With --execute: beside what is on its way already.")
-@click.option("--preserve-throttles", is_flag=True, help="Leave the throttles of topics and brokers alone.")
+@click.option("--broker-list", metavar="0,1,2", help="With --generate: the brokers for new replicas.")
+@click.option("--disable-rack-aware", is_flag=True, help="With --generate: ignore racks.")
+@click.option(
+    "--throttle", type=click.IntRange(1), metavar="BYTES", help="With --execute: bytes per second and broker."
+)
+@click.option("--additional", is_flag=True, help="With --execute: in addition to ongoing reassignments.")
+@click.option("--preserve-throttles", is_flag=True, help="Keep the throttles of topics and brokers.")
 def command(**parameters: Any) -> int:
-    """Give partitions other replicas, as kafka-reassign-partitions does."""
+    """Move partitions to other replicas, as kafka-reassign-partitions does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}
     action = only_action(options, ACTIONS)
     needs, may = ACTIONS[action]

@@ -25,14 +25,18 @@ ACTORS = (NodeActor,)
 """The top-level actors of a node: what a trace names beside them is not stood up."""
 
 
-@click.command("replay", epilog="Exit codes: 0 no divergence, 1 a divergence, damage or no record, 2 wrong use.")
+@click.command(
+    "replay", epilog="Exit codes: 0 no divergence, 1 a divergence, a damaged trace or no trace, 2 wrong use."
+)
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 @click.option("--node", type=int, help="Replay only this node's runs.")
 @click.option("--run", "name", help="Replay only this run.")
-@click.option("--from", "begin", metavar="SEQ", type=click.IntRange(1), help="Begin at the last snapshot before it.")
-@click.option("--until", metavar="SEQ", type=click.IntRange(1), help="Stop when this delivery is over.")
-@click.option("--break", "break_at", metavar="EVENT", help="Stop before the first delivery of such a message.")
-@click.option("--state", "actor", metavar="ACTOR", help="Print what this actor holds in the end, as JSON.")
+@click.option(
+    "--from", "begin", metavar="SEQ", type=click.IntRange(1), help="Start at the last snapshot before this delivery."
+)
+@click.option("--until", metavar="SEQ", type=click.IntRange(1), help="Stop after this delivery.")
+@click.option("--break", "break_at", metavar="EVENT", help="Stop before the first delivery of this message type.")
+@click.option("--state", "actor", metavar="ACTOR", help="Print this actor's final state as JSON.")
 def command(
     directory: Path,
     node: int | None,
@@ -42,12 +46,11 @@ def command(
     break_at: str | None,
     actor: str | None,
 ) -> int:
-    """Replay every run recorded below DIR, and compare every message sent and every effect.
+    """Replay every run recorded below DIR, and compare each sent message and each effect.
 
-    Stops at the first difference of a run: recorded against replayed, with the chain of what caused it. A run whose
-    beginning was removed is replayed from its first snapshot on. With --until, --break or --state it takes one run
-    (say --node or --run where there are more). ACTOR is an address such as ControllerActor.3, or a class of which
-    there is one actor.
+    Replay stops at the first difference of a run, and prints the recorded and the replayed message with the chain of
+    causes. A run whose beginning was removed is replayed from its first snapshot. --until, --break and --state need
+    one run: select it with --node or --run. ACTOR is an address such as ControllerActor.3, or a class with one actor.
     """
     try:
         if until is None and break_at is None and actor is None:
@@ -60,7 +63,7 @@ def command(
         demand(runs, found.unreadable, directory, node)
         if len(runs) > 1:
             names = ", ".join(f"{each.header.run} (node {each.header.node})" for each in runs)
-            raise Failed(f"{directory} holds {len(runs)} runs: say with --run or --node which one: {names}")
+            raise Failed(f"{directory} holds {len(runs)} runs: select one with --run or --node: {names}")
         return _look(runs[0], begin, until, break_at, actor)
     except TraceError as error:
         raise Failed(str(error)) from error
@@ -69,8 +72,8 @@ def command(
 def demand(runs: object, unreadable: tuple[str, ...], directory: Path, node: int | None) -> None:
     """Raises Failed where there is no run."""
     if not runs:
-        what = "run that can be read" if unreadable else "recorded run"
-        raise Failed(f"{directory} holds no {what}" + (f" of node {node}" if node is not None else ""))
+        what = "readable run" if unreadable else "recorded run"
+        raise Failed(f"{directory} contains no {what}" + (f" of node {node}" if node is not None else ""))
 
 
 def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, actor: str | None) -> int:
@@ -90,7 +93,7 @@ def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, 
         named = [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
         if len(named) != 1:
             known = ", ".join(named or here) or "nobody"
-            raise Failed(f"{actor} is not one actor that lives after delivery {replay.base.n}: there are {known}")
+            raise Failed(f"{actor} is not one actor that exists after delivery {replay.base.n}: there are {known}")
         state = state_of(replay.base.instance_of(replay.base.address_of(named[0])))
         click.echo(json.dumps(shown(state), indent=2, ensure_ascii=False))
     return 0

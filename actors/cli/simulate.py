@@ -29,33 +29,41 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     return (*(FAULTS if "all" in parts else ()), *(part for part in parts if part != "all"))
 
 
-@click.command("simulate", epilog="Exit codes: 0 nothing was broken, 1 something was, 2 wrong use.")
+@click.command("simulate", epilog="Exit codes: 0 no violation, 1 a violation, 2 wrong use.")
 @click.option("--brokers", type=click.IntRange(1, 1000), default=3, show_default=True, help="Nodes.")
-@click.option("--topics", type=click.IntRange(1), default=8, show_default=True, help="Topics at most, at a time.")
+@click.option("--topics", type=click.IntRange(1), default=8, show_default=True, help="Maximum number of topics.")
 @click.option("--partitions", type=click.IntRange(1), default=4, show_default=True, help="Partitions of a new topic.")
 @click.option("--replication-factor", type=click.IntRange(1), default=3, show_default=True, help="Replicas.")
-@click.option("--seed", type=int, default=0, show_default=True, help="The seed, or the first of them.")
-@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="How many seeds are tried.")
-@click.option("--duration", type=click.FloatRange(1), default=120.0, show_default=True, help="Virtual seconds of each.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The first seed.")
+@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Number of seeds.")
+@click.option(
+    "--duration", type=click.FloatRange(1), default=120.0, show_default=True, help="Virtual seconds of each run."
+)
 @click.option(
     "--faults",
     default="all",
     show_default=True,
     callback=_faults,
-    help=f"Beside the operators' work: some of {','.join(FAULTS)}; all; none; {ADMIN} (what newer tools do);"
-    f" {GROUPS} (who takes part in them).",
+    help=f"Faults to inject, separated by commas: {','.join(FAULTS)}; all; none; {ADMIN} (requests of newer tools);"
+    f" {GROUPS} (consumer groups).",
 )
-@click.option("--records/--no-records", default=False, show_default=True, help="Producers write, readers read back.")
-@click.option("--validate/--no-validate", default=True, show_default=True, help="Actors look at their own state, too.")
-@click.option("--schedule", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Run this schedule.")
-@click.option("--workers", type=click.IntRange(1), help="Processes; by default one per core.")
-@click.option("--shrink/--no-shrink", default=True, show_default=True, help="Cut down what breaks something.")
+@click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
+@click.option("--validate/--no-validate", default=True, show_default=True, help="Actors validate their own state.")
+@click.option(
+    "--schedule",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Run this schedule instead of seeds.",
+)
+@click.option("--workers", type=click.IntRange(1), help="Number of processes; by default one per core.")
+@click.option(
+    "--shrink/--no-shrink", default=True, show_default=True, help="Shorten a schedule that violates an invariant."
+)
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("simulation"),
     show_default=True,
-    help="The folder in which the schedule of a failure, its traces and disks stay.",
+    help="The folder for a failed schedule, its traces and disks.",
 )
 def command(
     brokers: int,
@@ -73,10 +81,10 @@ def command(
     shrink: bool,
     keep: Path,
 ) -> int:
-    """Run a cluster on paper: no time, no sockets, no chance but the seed's.
+    """Simulate clusters in virtual time, with random operations and faults from a seed.
 
-    Operators work on it, faults strike it, and every step is held to the invariants. The first seed that breaks one is
-    shrunk, and its schedule kept: `kafka-actors simulate --schedule FILE` runs it again.
+    The invariants are checked after every step. The schedule of the first seed that violates one is shortened and
+    kept: `kafka-actors simulate --schedule FILE` runs it again.
     """
     out = console()
     if schedule is not None:
@@ -112,7 +120,7 @@ def _read(path: Path) -> Schedule:
         raise Failed(f"{path}: {error}") from error
     for name, _ in read.settings:
         if name not in inspect.signature(NodeSettings).parameters:
-            raise Failed(f"{path}: set {name}: there is no such setting of a node")
+            raise Failed(f"{path}: set {name}: there is no such node setting")
     for deed in read.deeds:
         reason = unfit(deed, read.brokers)
         if reason is not None:

@@ -11,14 +11,14 @@ from actors.cli.app import Failed
 
 @click.group("spark")
 def command() -> None:
-    """Get Spark ready for `summary`."""
+    """Prepare Spark for `summary`, or pack a bundle for its workers."""
 
 
-@command.command("prepare", epilog="Exit codes: 0 done, or there already, 1 Spark cannot be started, 2 wrong use.")
+@command.command("prepare", epilog="Exit codes: 0 done, or done before, 1 Spark cannot be started, 2 wrong use.")
 def prepared() -> int:
-    """Lay out Spark's classes once, so that `summary` needs half the CPU time from then on (half a minute, 180 MB).
+    """Store Spark's class data once (half a minute, 180 MB), so that `summary` needs half the CPU time.
 
-    They are kept in this Python environment, for this Java.
+    The data is stored in this Python environment, for this version of Java.
     """
     from spark.apart import Ended, apart
     from spark.archive import prepare
@@ -26,9 +26,9 @@ def prepared() -> int:
     from spark.java import archive, home
 
     if archive(home()).exists():
-        click.echo(f"{home()} is there already")
+        click.echo(f"{home()} exists already")
         return 0
-    click.echo("laying out Spark's classes, once")
+    click.echo("storing Spark's class data")
     try:
         click.echo(f"Spark is ready: {apart(prepare)}")
     except (SparkUnavailable, Ended, OSError) as error:
@@ -39,9 +39,9 @@ def prepared() -> int:
 @command.command("bundle", epilog="Exit codes: 0 done, 1 the file cannot be written, 2 wrong use.")
 @click.argument("file", metavar="FILE.tar.gz", type=click.Path(dir_okay=False, path_type=Path))
 def bundled(file: Path) -> int:
-    """Pack what Spark's workers need to read traces, our code and its libraries, for `spark-submit --archives`.
+    """Pack the code and libraries that Spark workers need to read traces, for `spark-submit --archives`.
 
-    Their Python must be of this one's version, on machines of this one's kind.
+    The workers need the same version of Python on the same kind of machine.
     """
     from spark.bundle import bundle
 

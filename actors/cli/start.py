@@ -21,7 +21,7 @@ NOTICED_SECONDS = 2.0
 @click.argument("node", type=int)
 @of_cluster
 def command(node: int, directory: Path) -> int:
-    """Start a node again that died; the process that runs the cluster does it, when the node's session has expired."""
+    """Start a dead node again. The process of the cluster starts it when the node's session has expired."""
     if runner(directory) is None:
         raise Failed(f"no cluster is running in {directory}; kafka-actors up --dir starts it, with all its nodes")
     if not _wait(lambda: _process(directory, node) is None, NOTICED_SECONDS):

@@ -146,14 +146,14 @@ class Status(NamedTuple):
 
 @click.command("status")
 @cluster_options
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 @click.option(
     "--watch",
     metavar="SECONDS",
     type=click.FloatRange(min=0.1),
     is_flag=False,
     flag_value=WATCH_SECONDS,
-    help=f"Look again every so many seconds ({WATCH_SECONDS:g}), until Ctrl-C.",
+    help=f"Repeat after this number of seconds ({WATCH_SECONDS:g}), until Ctrl-C.",
 )
 def command(
     address: str | None,

@@ -43,40 +43,38 @@ MOST_ROWS = 60
     "json_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write all of it here too.",
+    help="Also write all rows to this file.",
 )
 @click.option(
     "--html",
     "html_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a page with figures: all questions are asked.",
+    help="Write a page with figures, from all questions.",
 )
 @click.option(
     "--master",
     default=default_master,
     show_default=f"{MASTER}, or {SUBMITTED}",
-    help="Spark's master; DIR must be where its workers see it, too.",
+    help="Spark's master; its workers must be able to read DIR.",
 )
-@click.option("--only", multiple=True, type=click.Choice(list(TITLES)), help="Ask this question. May be repeated.")
-@click.option("--follow", is_flag=True, help="Go on: ask again whenever more has been recorded, until Ctrl-C.")
+@click.option("--only", multiple=True, type=click.Choice(list(TITLES)), help="Run only this question. May be repeated.")
+@click.option("--follow", is_flag=True, help="Repeat whenever there are new records, until Ctrl-C.")
 @click.option(
     "--keep",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="With --follow: land what is read here, and go on from there the next time.",
+    help="With --follow: store the records here, and continue from there next time.",
 )
 @click.option(
     "--against",
     metavar="DIR2",
     type=click.Path(exists=True, path_type=Path),
-    help="Compare with the traces below DIR2, which are from before: what is slower now, what is faster.",
+    help="Compare with the earlier traces below DIR2.",
 )
-@click.option("--logs", is_flag=True, help="Read the logs of Apache's brokers instead, a folder below DIR for each.")
+@click.option("--logs", is_flag=True, help="Read logs of Apache's brokers, one folder for each below DIR.")
 @click.option("--zone", default="UTC", show_default=True, help="The time zone of the logs.")
-@click.option(
-    "--partial", "in_part", is_flag=True, help="Where something is damaged or cannot be read, answer from the rest."
-)
+@click.option("--partial", "in_part", is_flag=True, help="Summarise the readable part of a damaged trace.")
 def command(
     directory: Path,
     json_file: Path | None,
@@ -92,15 +90,15 @@ def command(
 ) -> int:
     """Summarise all traces below DIR with Spark.
 
-    Who died, who saw it when, which partitions had no leader for how long; messages and handling time by actor and
-    message type, controller events, requests per broker, elections, and who led every partition over time.
+    The questions cover failed nodes and when others noticed; partitions without a leader and for how long; messages
+    and handling time by actor and message type; controller events; requests per broker; elections; leaders over time.
     """
     if keep and not follow:
-        raise click.UsageError("--keep is for --follow; `trace pack` keeps what is asked once")
+        raise click.UsageError("--keep needs --follow; use `trace pack` to store traces")
     if logs and (follow or not set(only) <= set(LOGGED)):
-        raise click.UsageError(f"logs are read once, and can be asked: {', '.join(LOGGED)}")
+        raise click.UsageError(f"--logs supports only these questions: {', '.join(LOGGED)}")
     if (against and (logs or follow)) or (COMPARED in only and not against):
-        raise click.UsageError("--against compares what was recorded with what was recorded before, once")
+        raise click.UsageError("--against cannot be combined with --follow or --logs")
     chosen = only or (LOGGED if logs else BRIEF)
     asked = tuple(TITLES) if html_file else chosen
     publish = partial(_publish, directory, json_file, html_file, chosen)
@@ -111,14 +109,14 @@ def command(
         summary = apart(partial(_read, logs, directory, say=_say, only=asked, master=master, **own))
     except Incomplete as error:
         raise Failed(
-            f"not everything below {directory} can be read (--partial answers from the rest):\n{error}"
+            f"not everything below {directory} can be read (--partial summarises the rest):\n{error}"
         ) from error
     except (TraceError, SparkUnavailable, Ended) as error:
         raise Failed(str(error)) from error
     publish(summary)
     if not summary["runs"]:
-        what = "run that can be read" if summary.unreadable else "log that tells anything" if logs else "recorded run"
-        raise Failed(f"{directory} holds no {what}")
+        what = "readable run" if summary.unreadable else "log with known lines" if logs else "recorded run"
+        raise Failed(f"{directory} contains no {what}")
     return FAILED if summary.damage or summary.unreadable else 0
 
 
@@ -126,7 +124,7 @@ def _known(zone: str) -> str:
     try:
         return ZoneInfo(zone).key
     except (ValueError, ZoneInfoNotFoundError) as error:
-        raise click.UsageError(f"--zone: {zone} is no time zone, as Europe/Paris is") from error
+        raise click.UsageError(f"--zone: {zone} is not a time zone such as Europe/Paris") from error
 
 
 def _ahead(master: str) -> Java | None:
@@ -183,11 +181,9 @@ def _show(summary: Summary, chosen: Sequence[str]) -> None:
             out.print(each)
     for run in summary["runs"]:
         if run.detail == INPUTS:
-            out.print(
-                f"run {run.run} holds no payloads (trace.detail={run.detail}): what is read in them is not counted"
-            )
+            out.print(f"run {run.run} holds no payloads (trace.detail={run.detail}): their payloads are not counted")
     for damage in summary.damage:
-        out.print(f"damaged, and not counted from there on: {damage}")
+        out.print(f"damaged; not counted from here on: {damage}")
     if summary.malformed:
         out.print(f"{summary.malformed} malformed lines were not counted")
     for unreadable in summary.unreadable:

@@ -107,17 +107,19 @@ def check_use(options: dict[str, Any]) -> tuple[str, str]:
 @click.option("--alter", is_flag=True, help="Alter the number of partitions.")
 @click.option("--delete", is_flag=True, help="Delete a topic.")
 @click.option("--topic", help="The topic; but for --create, a regular expression, or several separated by commas.")
-@click.option("--partitions", type=_Number(), help="The number of partitions to create, or to alter to. 1 if not said.")
-@click.option("--replication-factor", type=_Number(), help="Replicas of each partition to create. 1 if not said.")
+@click.option("--partitions", type=_Number(), help="The number of partitions; 1 by default.")
+@click.option("--replication-factor", type=_Number(), help="Replicas of each new partition; 1 by default.")
 @click.option(
-    "--replica-assignment", metavar="0:1:2,..", help="Brokers of each partition, instead of an assignment made for you."
+    "--replica-assignment",
+    metavar="0:1:2,..",
+    help="The brokers of each partition; by default they are chosen automatically.",
 )
 @click.option(
     "--config", metavar="NAME=VALUE", multiple=True, help="An override for the topic to create. May be repeated."
 )
 @click.option("--if-exists", is_flag=True, help="Act only if the topic exists.")
 @click.option("--if-not-exists", is_flag=True, help="Create only if the topic does not exist.")
-@click.option("--exclude-internal", is_flag=True, help="Leave internal topics out of a list or description.")
+@click.option("--exclude-internal", is_flag=True, help="Exclude internal topics.")
 @click.option("--topics-with-overrides", is_flag=True, help="Describe only topics with overrides.")
 @click.option("--under-replicated-partitions", is_flag=True, help="Describe only under-replicated partitions.")
 @click.option("--unavailable-partitions", is_flag=True, help="Describe only partitions without a live leader.")

@@ -19,7 +19,7 @@ def command() -> None:
     """Work on traces."""
 
 
-@command.command("expand", epilog="Exit codes: 0 done, 1 a divergence, damage or no record, 2 wrong use.")
+@command.command("expand", epilog="Exit codes: 0 done, 1 a divergence, a damaged trace or no trace, 2 wrong use.")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--to",
@@ -27,16 +27,16 @@ def command() -> None:
     metavar="FOLDER",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the full traces go; it must not lie in DIR.",
+    help="The folder for the full traces, not inside DIR.",
 )
 @click.option("--node", type=int, help="Only this node's runs.")
 def expanded(directory: Path, target: Path, node: int | None) -> int:
-    """Write every run recorded below DIR again, with the payloads of all messages, as trace.detail=full records them.
+    """Write every run recorded below DIR with the payloads of all messages, as trace.detail=full does.
 
-    What a run of inputs leaves out a replay says again; each is compared with the record meanwhile.
+    A replay restores the payloads, and compares them with the trace.
     """
     if target.resolve().is_relative_to(directory.resolve()):
-        raise Failed(f"{target} lies in {directory}: a run must not be found there twice")
+        raise Failed(f"{target} lies in {directory}: each run must be there once only")
     try:
         found = find_runs(directory)
         runs = [each for each in found.runs if node in (None, each.header.node)]
@@ -50,13 +50,13 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
     return 0 if report.ok else FAILED
 
 
-@command.command("pack", epilog="Exit codes: 0 done, 1 damage or no record, 2 wrong use.")
+@command.command("pack", epilog="Exit codes: 0 done, 1 a damaged trace or no trace, 2 wrong use.")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("target", metavar="TARGET", type=click.Path(file_okay=False, path_type=Path))
 def packed(directory: Path, target: Path) -> int:
-    """Write all traces below DIR as typed Parquet into TARGET, for `summary`, Spark or anything else that reads it.
+    """Write all traces below DIR as typed Parquet into TARGET, for `summary`, Spark or other programs.
 
-    Packed again, only what is new or has grown is written. The columns are described in spark/columns.py.
+    A second run writes only new and grown runs. spark/columns.py describes the columns.
     """
     from spark.pack import Packing  # Arrow takes its time
 
@@ -72,6 +72,6 @@ def packed(directory: Path, target: Path) -> int:
     for words in (*(f"damaged, and left out from there on: {fault}" for fault in faults), *told.unreadable):
         click.echo(words, err=True)
     if not told.runs:
-        raise Failed(f"{directory} holds no recorded run")
+        raise Failed(f"{directory} contains no recorded run")
     click.echo(f"{rows} rows written, of {len(told.runs)} runs, in {target}")
     return FAILED if faults or told.unreadable else 0

@@ -37,12 +37,12 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command("up")
-@click.option("--brokers", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many nodes.")
+@click.option("--brokers", type=click.IntRange(1, 1000), default=3, show_default=True, help="Number of nodes.")
 @click.option(
     "--dir",
     "directory",
     type=click.Path(file_okay=False),
-    help="Where data, logs and traces go; continued if it exists.",
+    help="The folder for data, logs and traces; an existing one is continued.",
 )
 @click.option(
     "--port",
@@ -55,13 +55,13 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT[/CHROOT]",
-    help="Use this ZooKeeper instead of an embedded one; `memory`: none, all nodes in this one process, without Java.",
+    help="Use this ZooKeeper instead of an embedded one; `memory` runs all nodes in this process, without Java.",
 )
-@click.option("--json", "as_json", is_flag=True, help="When ready, print one line of JSON instead of a table.")
-@click.option("--restart", is_flag=True, help="Start a node again that died.")
-@override_option("A setting for every node, kept in its server.properties. May be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when ready.")
+@click.option("--restart", is_flag=True, help="Start dead nodes again.")
+@override_option("A setting for every node's server.properties. May be repeated.")
 @click.option(
-    "--detach", is_flag=True, help="Return when the cluster is ready; it runs on, until `kafka-actors down --dir DIR`."
+    "--detach", is_flag=True, help="Return when the cluster is ready; `kafka-actors down --dir DIR` stops it."
 )
 def command(
     brokers: int,
@@ -75,14 +75,14 @@ def command(
 ) -> int:
     """Run a cluster on this machine until it is interrupted: a ZooKeeper and a process for each node.
 
-    Every node is a broker and a candidate for controller. All stop cleanly on Ctrl-C or SIGTERM. A node that died is
+    Every node is a broker and a candidate for controller. All stop cleanly on Ctrl-C or SIGTERM. A dead node is
     started again by `kafka-actors start NODE --dir DIR`. With --zookeeper memory all of it is one process.
     """
     if port + brokers - 1 > 65535:
         raise click.BadParameter(f"there are no {brokers} ports from {port} on", param_hint="--port")
     in_memory = zookeeper == IN_MEMORY
     if in_memory and restart:
-        raise click.UsageError("--restart is of no use with --zookeeper memory: all nodes are one process")
+        raise click.UsageError("--restart cannot be combined with --zookeeper memory: all nodes are in one process")
     if zookeeper is not None and zookeeper_places(zookeeper.partition("/")[0]) is None:
         raise click.BadParameter(f"'{zookeeper}' should be host:port[/chroot]", param_hint="--zookeeper")
     _check(overrides)
@@ -120,7 +120,7 @@ def _check(overrides: dict[str, str]) -> None:
     """Find what is wrong with the overrides before anything starts. SettingsError, click.BadParameter."""
     for name in OWN_SETTINGS:
         if name in overrides:
-            raise click.BadParameter(f"{name} is set for each node by `up` itself", param_hint="--override")
+            raise click.BadParameter(f"{name} is set by `up` for each node", param_hint="--override")
     settings_of({"broker.id": "0", "zookeeper.connect": HOST, "listeners": f"PLAINTEXT://{HOST}:1", **overrides})
 
 
@@ -198,7 +198,7 @@ def _show(description: dict[str, Any], detached: bool = False) -> None:
     out.print(
         f"""Try, in {"this" if detached else "another"} terminal:
   {deeds}
-Afterwards, or now: what every actor was told, and the proof of the record
+At any time, summarise the trace, or replay and verify it:
   {us} summary "$CLUSTER"
   {us} replay "$CLUSTER"
 {end or "Ctrl-C stops everything."}"""

@@ -41,34 +41,36 @@ SUBJECTS = {
 }
 
 
-@click.command("why", epilog="Exit codes: 0 answered, 1 no record, or one that is damaged, 2 wrong use.")
+@click.command("why", epilog="Exit codes: 0 done, 1 a damaged trace or no trace, 2 wrong use.")
 @click.argument("about", metavar="partition|topic|broker|controller", type=click.Choice([*QUESTIONS]))
 @click.argument("name", required=False)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)
 def command(about: str, name: str | None, directory: Path | None) -> int:
-    """Why has `partition T-P` no leader, who is not in its ISR; why is `topic T` not deleted; why does `broker N` count
-    as dead; why did the `controller` change: from all runs recorded below DIR, of a cluster that may still be running.
+    """Explain the state of a partition, topic, broker or controller from the traces below DIR.
 
-    Each line ends with where the record shows it: `kafka-actors replay DIR --node N --until DELIVERY` goes there, and
-    shows with --state what an actor held then.
+    `partition T-P`: leader, ISR, reassignment. `topic T`: a pending deletion or creation. `broker N`: why it counts as
+    dead. `controller`: terms and elections. The cluster may still be running.
+
+    Each line ends with its place in the trace: `kafka-actors replay DIR --node N --until DELIVERY` stops there, and
+    prints an actor's state with --state.
     """
     if about == "controller" and directory is None and name is not None:
         directory, name = Path(name), None
     if directory is None or (name is None) != (about == "controller"):
         form = SUBJECTS[about].form + " " if about in SUBJECTS else ""
-        raise wrong_use(f"it should be: why {about} {form}DIR")
+        raise wrong_use(f"expected: why {about} {form}DIR")
     if not directory.exists():
         raise wrong_use(f"{directory} does not exist")
     subject = _read(about, name)
     try:
         found = find_runs(directory)
         if not found.runs:
-            raise Failed(f"{directory} holds no recorded run")
+            raise Failed(f"{directory} contains no recorded run")
         for run in found.runs:
             if run.header.detail != FULL:
                 raise Failed(
                     f"run {run.header.run} holds no payloads (trace.detail={run.header.detail}): "
-                    "`kafka-actors trace expand` gives them back"
+                    "restore them with `kafka-actors trace expand`"
                 )
         facts = gather(found.runs, subject if about == "partition" else None)
     except TraceError as error:

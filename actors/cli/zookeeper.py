@@ -57,16 +57,15 @@ def address_of(address: str | None, directory: Path | None, bootstrap_server: st
     context = click.get_current_context(silent=True)
     if bootstrap_server is not None:
         raise click.UsageError(
-            "--bootstrap-server is not taken: this command works on ZooKeeper."
-            " Name the cluster by --zookeeper HOST:PORT, or by --dir",
+            "--bootstrap-server is not supported: this command works on ZooKeeper. Use --zookeeper HOST:PORT or --dir",
             context,
         )
     if address is not None and directory is not None:
-        raise click.UsageError("--zookeeper and --dir both name the cluster; only one may", context)
+        raise click.UsageError("--zookeeper and --dir exclude each other", context)
     if directory is not None:
         address = str(read_cluster(directory)["zookeeper"])
         if address == IN_MEMORY:
-            raise Failed(f"the ZooKeeper of the cluster in {directory} is in memory: only its brokers can be asked")
+            raise Failed(f"the ZooKeeper of the cluster in {directory} is in memory: only its brokers can be reached")
         return address
     if address is None:
         raise click.UsageError("--zookeeper must be specified (or --dir, the folder of `kafka-actors up`)", context)
@@ -99,7 +98,7 @@ def places_in(ask: Callable[[GetBrokers], Brokers]) -> list[tuple[str, int]]:
     endpoints = [each for broker in ask(GetBrokers(watch=False)).brokers for each in broker.endpoints]
     places = [(each.host, each.port) for each in endpoints if each.security_protocol == "PLAINTEXT"]
     if not places:
-        raise Failed("no registered broker has a listener in plain text")
+        raise Failed("no registered broker has a PLAINTEXT listener")
     return places
 
 
@@ -123,7 +122,7 @@ def _reach(address: str) -> None:
     """Return once some server of the address takes a connection. Raises ZooKeeperUnavailable with each one's reason."""
     servers = zookeeper_places(address.partition("/")[0])
     if servers is None:
-        raise ZooKeeperUnavailable(address, "that is no address: it should be host:port[,host:port]*[/chroot]")
+        raise ZooKeeperUnavailable(address, "invalid address: expected host:port[,host:port]*[/chroot]")
     reasons = []
     for host, port in servers:
         try:

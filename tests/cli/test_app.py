@@ -78,8 +78,8 @@ def test_a_check_names_everything_and_starts_nothing(tmp_path: Path, capsys: pyt
     assert "zookeeper.set.acl" in capsys.readouterr().err
     assert run(["broker", str(file), "--check", "--insecure"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "num.io.threads is not acted on",
-        "zookeeper.set.acl is not acted on: no such security here",
+        "num.io.threads has no effect",
+        "zookeeper.set.acl has no effect: security is not supported",
         "mine is no known setting",
         "node 1 can start with these settings",
     ]
@@ -134,7 +134,7 @@ def test_overrides_are_looked_at_before_anything_starts(tmp_path: Path, capsys: 
     for override, words in (
         ("num.partitions=none", "num.partitions=none is wrong"),
         ("authorizer.class.name=x", "authorizer.class.name"),
-        ("broker.id=7", "broker.id is set for each node by `up` itself"),
+        ("broker.id=7", "broker.id is set by `up` for each node"),
         ("nothing", "'nothing' should be name=value"),
     ):
         assert run(["up", "--dir", str(place), "--port", "0", "--override", override]) == 2
@@ -145,7 +145,7 @@ def test_overrides_are_looked_at_before_anything_starts(tmp_path: Path, capsys: 
 def test_a_folder_without_a_running_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["down"], ["start", "0"]):
         assert run([*arguments, "--dir", str(tmp_path / "none")]) == 1
-        assert "is no folder of a cluster" in capsys.readouterr().err
+        assert "is not a cluster folder" in capsys.readouterr().err
         (tmp_path / "lock").touch()
         assert run([*arguments, "--dir", str(tmp_path)]) == 1
         assert f"no cluster is running in {tmp_path}" in capsys.readouterr().err

@@ -25,7 +25,7 @@ def test_a_cluster_in_one_process_in_the_foreground(tmp_path: Path) -> None:
         assert {f"{broker.host}:{broker.port}" for broker in seen.brokers.values()} == brokers
         asked = run_ours("status", "--dir", str(place))
         assert asked.returncode == 1
-        assert "is in memory: only its brokers can be asked" in asked.stderr
+        assert "is in memory: only its brokers can be reached" in asked.stderr
     finally:
         running.send(signal.SIGINT)
         assert running.process.wait(20) == 0
@@ -40,7 +40,7 @@ def test_a_cluster_in_one_process_in_the_foreground(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--restart",), "--restart is of no use with --zookeeper memory"),
+        (("--restart",), "--restart cannot be combined with --zookeeper memory"),
         (("--override", "num.partitions=x"), "num.partitions=x is wrong"),
         (("--override", "trace.dir=/tmp"), "trace.dir is set for each node by the cluster itself"),
     ],
@@ -75,12 +75,12 @@ def test_a_test_program_speaks_in_lines_of_json(tmp_path: Path) -> None:
     none, no_json, no_object, unknown, wrong, started, twice, sight, kill, stopped, again = map(
         json.loads, done.stdout.splitlines()
     )
-    assert none == {"failed": "no cluster runs; start one first"}
+    assert none == {"failed": "no cluster is running; start one first"}
     assert no_json == no_object == unknown
     assert "with a name of start, stop, sight" in unknown["failed"]
     assert wrong["failed"].startswith("start: ")
     assert len(started["done"]["ports"]) == 1
-    assert "runs already" in twice["failed"]
+    assert "is already running" in twice["failed"]
     assert sight == {"done": {"controller_id": 0, "live_brokers": [0]}}
     assert "broker x does not run; 0 do" in kill["failed"]
     assert stopped == again == {"done": None}

@@ -63,7 +63,7 @@ def test_partitions_are_read_from_a_file() -> None:
         ("--election-type preferred --topic t", "Missing required option(s): partition"),
         ("--election-type preferred --all-topic-partitions --partition 1", "Option partition is only allowed if topic is used"),
         ("--election-type unclean --all-topic-partitions", "--zookeeper must be specified (or --dir, the folder of `kafka-actors up`)"),
-        ("--election-type unclean --all-topic-partitions --bootstrap-server h", "'h' is no bootstrap server: it should be host:port"),
+        ("--election-type unclean --all-topic-partitions --bootstrap-server h", "'h' is not a bootstrap server: expected host:port"),
     ],
 )  # fmt: skip
 def test_wrong_use(line: str, words: str, tmp_path: Path) -> None:
@@ -76,5 +76,5 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "f").write_bytes(b"\xff\xfe{}")
     line = ["leader-election", "--election-type", "preferred", "--bootstrap-server", "127.0.0.1:1"]
     assert run([*line, "--path-to-json-file", str(tmp_path / "f")]) == 1
-    assert "f is no text in UTF-8" in capsys.readouterr().err
+    assert "f is not UTF-8 text" in capsys.readouterr().err
     assert run([*line, "--all-topic-partitions", "--timeout", "99999999999999999999"]) == 2

@@ -102,13 +102,13 @@ def test_what_a_trace_of_inputs_leaves_out_is_given_back(tmp_path: Path, capsys:
     assert "│ same" in capsys.readouterr().out
     assert run(["replay", str(tmp_path / "full")]) == 0
     assert run(["trace", "expand", str(tmp_path), "--to", str(tmp_path / "more")]) == 1
-    assert "must not be found there twice" in capsys.readouterr().err
+    assert "must be there once only" in capsys.readouterr().err
     assert run(["trace", "expand", str(tmp_path / "full"), "--to", str(tmp_path / "a"), "--node", "9"]) == 1
 
 
 def test_nothing_to_replay_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", str(tmp_path)]) == 1
-    assert "holds no recorded run" in capsys.readouterr().err
+    assert "contains no recorded run" in capsys.readouterr().err
     assert run(["replay", str(tmp_path / "missing")]) == 2
     assert run(["summary", str(tmp_path / "missing")]) == 2
 
@@ -120,7 +120,7 @@ def test_a_run_of_another_schema_is_refused_by_its_version(
     Small(tmp_path / "trace").recorder.close()
     assert run(["replay", str(tmp_path)]) == 1
     out, err = capsys.readouterr()
-    assert "schema version 99" in out and "holds no run that can be read" in err
+    assert "schema version 99" in out and "contains no readable run" in err
     assert "damage" not in out + err
 
 
@@ -164,7 +164,7 @@ def test_a_summary_in_tables_and_json(
     assert ["0", died, "", "0.000", "BrokerChange", "", "0", "", "2", "0", ""] in cells
     assert ["t", "3", "12.5%"] in cells
     assert killed in " ".join(out.replace("│", " ").split())
-    assert "damaged, and not counted from there on: a/c.zst, byte 9: torn\n2 malformed" in out
+    assert "damaged; not counted from here on: a/c.zst, byte 9: torn\n2 malformed" in out
     assert "2 malformed lines were not counted\nnot readable: a/b.zst: torn\n" in out
     assert len(json.loads((tmp_path / "out.json").read_text())["leadership"]) == 100
 

@@ -15,7 +15,7 @@ from actors.public.console import command_line
     ("line", "why"),
     [
         ("brokers three", "line 2"),
-        ("set nonsense 1", "no such setting"),
+        ("set nonsense 1", "no such node setting"),
         ("0 dance 1", "no deed 'dance'"),
         ("0 kill", "0.000 kill: missing a required argument"),
         ("0 kill 3 for 1", "0.000 kill 3 for 1.000: '3' is not a node; the nodes are 0 to 2"),

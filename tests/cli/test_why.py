@@ -256,8 +256,8 @@ def test_the_command_tells_with_time_node_and_delivery(lived: Path) -> None:
     [
         ("partition orders .", "'orders' is no partition: it should be TOPIC-NUMBER"),
         ("broker x .", "'x' is no broker: it should be ID"),
-        ("topic t", "it should be: why topic TOPIC DIR"),
-        ("controller", "it should be: why controller DIR"),
+        ("topic t", "expected: why topic TOPIC DIR"),
+        ("controller", "expected: why controller DIR"),
         ("controller nowhere", "nowhere does not exist"),
     ],
 )
@@ -268,7 +268,7 @@ def test_wrong_use(line: str, words: str) -> None:
 
 
 def test_where_nothing_is_recorded(tmp_path: Path) -> None:
-    with pytest.raises(Failed, match="holds no recorded run"):
+    with pytest.raises(Failed, match="contains no recorded run"):
         CliRunner().invoke(why.command, ["controller", str(tmp_path)], standalone_mode=False, catch_exceptions=False)
 
 
@@ -276,5 +276,7 @@ def test_a_record_without_payloads_is_refused_by_name(tmp_path: Path) -> None:
     small = Small(tmp_path, detail=INPUTS)
     small.live()
     small.recorder.close()
-    with pytest.raises(Failed, match=r"holds no payloads \(trace.detail=inputs\): `kafka-actors trace expand`"):
+    with pytest.raises(
+        Failed, match=r"holds no payloads \(trace.detail=inputs\): restore them with `kafka-actors trace expand`"
+    ):
         CliRunner().invoke(why.command, ["controller", str(tmp_path)], catch_exceptions=False, standalone_mode=False)

@@ -80,7 +80,7 @@ def test_a_folder_names_its_cluster(tmp_path: Path) -> None:
     assert address_of(None, tmp_path, None) == "h:7/c"
     assert read_cluster(tmp_path)["brokers"] == []
     assert [each.name for each in tmp_path.iterdir()] == ["cluster.json"]
-    with pytest.raises(Failed, match="no folder of a cluster"):
+    with pytest.raises(Failed, match="is not a cluster folder"):
         address_of(None, tmp_path / "other", None)
     for torn in ("{", "[]", '{"zookeeper": 3}'):
         (tmp_path / "cluster.json").write_text(torn)

@@ -198,7 +198,7 @@ def test_pack_as_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == f"38 rows written, of 2 runs, in {tmp_path / 'packed'}\n"
     (tmp_path / "empty").mkdir()
     assert run(["trace", "pack", str(tmp_path / "empty"), str(tmp_path / "none")]) == 1
-    assert "holds no recorded run" in capsys.readouterr().err
+    assert "contains no recorded run" in capsys.readouterr().err
 
 
 def test_packing_again_writes_what_has_grown(tmp_path: Path) -> None:

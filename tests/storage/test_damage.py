@@ -123,7 +123,7 @@ def survive_damage(place: Path, kind: str, clean: bool, places: int) -> None:
             assert high_watermark >= 0, what
             if kind not in ("log", LOG_STARTS):
                 assert append(again, name, BATCHES - 1) == NONE, what
-                assert again.open(name, False, CONFIG)[1] == end, f"{what}: the producer's last batch is there already"
+                assert again.open(name, False, CONFIG)[1] == end, f"{what}: the producer's last batch exists already"
             assert append(again, name, BATCHES + 1) in (NONE, OUT_OF_ORDER_SEQUENCE), what
             again.find_time(name, 1000 + BATCHES, end)
             again.epoch_end(name, 2)

@@ -144,7 +144,7 @@ class Life:
             assert epoch in (1, 2)
         if self.repeated is not None:
             assert append(logs, self.path, self.repeated) == NONE
-            assert logs.open(self.path, False, CONFIG)[1] == end, "the producer's last batch is there already"
+            assert logs.open(self.path, False, CONFIG)[1] == end, "the producer's last batch exists already"
         assert append(logs, self.path, end // 2) == NONE
         assert logs.open(self.path, False, CONFIG)[1] == end + 2
         logs.close_all()
