@@ -105,6 +105,28 @@ from messages.requests import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from messages.security_requests import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from messages.vocabulary import Message
 
 REQUEST_HANDLER = "request_handler"
@@ -194,6 +216,22 @@ def _refuse_elect_leaders(request: ElectLeadersRequest, code: int) -> ElectLeade
     whole = code if request.topics is None or code != NOT_CONTROLLER else NONE
     return ElectLeadersResponse(tuple(topics), whole)
 
+
+def _refuse_sasl_authenticate(request: SaslAuthenticateRequest, code: int) -> SaslAuthenticateResponse:
+    """With the text that Kafka sends on a listener without SASL."""
+    return SaslAuthenticateResponse(code, "SaslAuthenticate request received after successful authentication")
+
+
+def _refuse_create_acls(request: CreateAclsRequest, code: int) -> CreateAclsResponse:
+    return CreateAclsResponse((AclCreationResult(code, NO_AUTHORIZER),) * len(request.creations))
+
+
+def _refuse_delete_acls(request: DeleteAclsRequest, code: int) -> DeleteAclsResponse:
+    return DeleteAclsResponse((DeleteAclsFilterResult(code, NO_AUTHORIZER),) * len(request.filters))
+
+
+NO_AUTHORIZER = "No Authorizer is configured."
+"""Kafka's text for changes of ACLs."""
 
 PROTOCOL_TOLD_SINCE = 7
 """The JoinGroup version whose answer may name no protocol: before, that is an empty text."""
@@ -354,6 +392,40 @@ APIS: tuple[Api, ...] = (
         *(ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse, CONTROLLER),
         refusal=lambda request, code: ListPartitionReassignmentsResponse(code),
         elsewhere=NOT_CONTROLLER,
+    ),
+    Api(
+        *(17, "SaslHandshake", 0, 1, SaslHandshakeRequest, SaslHandshakeResponse, REQUEST_HANDLER),
+        refusal=lambda request, code: SaslHandshakeResponse(code),
+    ),
+    Api(
+        *(36, "SaslAuthenticate", 0, 2, SaslAuthenticateRequest, SaslAuthenticateResponse, REQUEST_HANDLER),
+        refusal=_refuse_sasl_authenticate,
+    ),
+    Api(
+        *(29, "DescribeAcls", 0, 2, DescribeAclsRequest, DescribeAclsResponse, REQUEST_HANDLER),
+        refusal=lambda request, code: DescribeAclsResponse(code, "No Authorizer is configured on the broker"),
+    ),
+    Api(30, "CreateAcls", 0, 2, CreateAclsRequest, CreateAclsResponse, REQUEST_HANDLER, _refuse_create_acls),
+    Api(31, "DeleteAcls", 0, 2, DeleteAclsRequest, DeleteAclsResponse, REQUEST_HANDLER, _refuse_delete_acls),
+    Api(
+        *(38, "CreateDelegationToken", 0, 2),
+        *(CreateDelegationTokenRequest, CreateDelegationTokenResponse, REQUEST_HANDLER),
+        refusal=lambda request, code: CreateDelegationTokenResponse(code),
+    ),
+    Api(
+        *(39, "RenewDelegationToken", 0, 2),
+        *(RenewDelegationTokenRequest, RenewDelegationTokenResponse, REQUEST_HANDLER),
+        refusal=lambda request, code: RenewDelegationTokenResponse(code),
+    ),
+    Api(
+        *(40, "ExpireDelegationToken", 0, 2),
+        *(ExpireDelegationTokenRequest, ExpireDelegationTokenResponse, REQUEST_HANDLER),
+        refusal=lambda request, code: ExpireDelegationTokenResponse(code),
+    ),
+    Api(
+        *(41, "DescribeDelegationToken", 0, 2),
+        *(DescribeDelegationTokenRequest, DescribeDelegationTokenResponse, REQUEST_HANDLER),
+        refusal=lambda request, code: DescribeDelegationTokenResponse(code),
     ),
     Api(
         *(18, "ApiVersions", 0, 3, ApiVersionsRequest, ApiVersionsResponse, REQUEST_HANDLER),

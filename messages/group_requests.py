@@ -14,8 +14,8 @@ NO_GENERATION = -1
 NO_MEMBER = ""
 """The member id of who has none yet."""
 
-GROUP_KEY = 0
-"""The key type of FindCoordinator that names a group; 1 names a transaction."""
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+"""Key types of FindCoordinator: a group id, a transactional id."""
 
 NOT_ASKED = -(2**31)
 """The authorized operations of a group where the client did not ask for them."""

@@ -102,6 +102,7 @@ class NodeSettings:
     trace_detail: str = "full"
     trace_ring_deliveries: int = 100000
     trace_ring_slow_ms: int = 1000
+    metrics_host: str = "127.0.0.1"
     metrics_port: int = 0
 
 

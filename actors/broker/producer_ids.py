@@ -1,7 +1,7 @@
 """ProducerIdsActor: ids for idempotent producers, from blocks that brokers take in ZooKeeper (broker.md 7.4).
 
-Rule 1: a block belongs to one broker, and is used up before the next is taken; what a stop leaves of it is never used.
-Rule 2: a producer that names a transaction is not served here: that is its coordinator's.
+Rule: a block belongs to one broker, and is used up before the next is taken; what a stop leaves of it is never used. The
+      request handler refuses a producer that names a transaction.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from actors.runtime import FlowActor
 from messages.broker import Forwarded
 from messages.conversation import AskFailed, Flow, ask
 from messages.data_requests import InitProducerIdResponse
-from messages.errors import COORDINATOR_NOT_AVAILABLE, NONE, NOT_COORDINATOR
+from messages.errors import COORDINATOR_NOT_AVAILABLE, NONE
 from messages.network import ClientResponse
 from messages.node import StartProducerIds
 from messages.vocabulary import Message
@@ -20,7 +20,7 @@ from messages.zookeeper import TakeProducerIds
 
 
 class ProducerIdsActor(FlowActor):
-    """One per broker; see the module's rules."""
+    """One per broker; see the module's rule."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,10 +39,7 @@ class ProducerIdsActor(FlowActor):
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         request = forwarded.request
-        if request.request.transactional_id is not None:
-            response = InitProducerIdResponse(NOT_COORDINATOR)
-        else:
-            response = yield from self._give()
+        response = yield from self._give()
         self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
     def _give(self) -> Flow[InitProducerIdResponse]:

@@ -1,13 +1,18 @@
 """RequestHandlerActor: the door through which every request of a client, a controller or another broker comes in.
 
-Rule: an API's declaration (`messages.apis`) says who answers it. The request is forwarded, and whoever answers sends
-the ClientResponse straight to the listener. Where the node's roles leave him out, the declaration's code refuses, or,
-where it has none, the connection is closed, with a reason in the log.
+Rule 1: an API's declaration (`messages.apis`) says who answers it. The request is forwarded, and whoever answers sends
+        the ClientResponse straight to the listener. Where the node's roles leave him out, the declaration's code
+        refuses, or, where it has none, the connection is closed, with a reason in the log.
+Rule 2: a request of a feature that is not served (`UNSERVED`) is refused at once, with a code that clients treat as
+        final. The log names each such feature once.
 """
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from thespian.actors import ActorAddress
 
@@ -24,11 +29,34 @@ from messages.apis import (
     REQUEST_HANDLER,
 )
 from messages.broker import METADATA_CACHE, Forwarded, ForwardedPart
-from messages.errors import INVALID_REQUEST, NONE, UNSUPPORTED_VERSION
+from messages.data_requests import InitProducerIdRequest
+from messages.errors import (
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+    ILLEGAL_SASL_STATE,
+    INVALID_REQUEST,
+    NONE,
+    SECURITY_DISABLED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    UNSUPPORTED_VERSION,
+)
+from messages.group_requests import TRANSACTION_KEY, FindCoordinatorRequest
 from messages.network import ClientPart, ClientRequest, ClientResponse, CloseClient
 from messages.node import StartRequestHandler
 from messages.requests import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
+from messages.security_requests import (
+    CreateAclsRequest,
+    CreateDelegationTokenRequest,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+    DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
 from messages.vocabulary import Message
+
+log = logging.getLogger("kafka.server.KafkaApis")
 
 NAMED_SINCE = 3
 """The ApiVersions version from which clients say what software they are."""
@@ -52,15 +80,49 @@ OWN = {ApiVersionsRequest: api_versions}
 """What the request handler answers itself."""
 
 
+class Unserved(NamedTuple):
+    """A feature that is not served: its name in the log, the code that refuses it, and which requests belong to it."""
+
+    feature: str
+    code: int
+    concerns: Callable[[Any], bool] = lambda request: True
+
+
+_SASL = Unserved("SASL", ILLEGAL_SASL_STATE)
+_ACLS = Unserved("ACLs", SECURITY_DISABLED)
+_DELEGATION_TOKENS = Unserved("delegation tokens", DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+_TRANSACTIONS = Unserved("transactions", TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+UNSERVED: dict[type, Unserved] = {
+    SaslHandshakeRequest: _SASL,
+    SaslAuthenticateRequest: _SASL,
+    DescribeAclsRequest: _ACLS,
+    CreateAclsRequest: _ACLS,
+    DeleteAclsRequest: _ACLS,
+    CreateDelegationTokenRequest: _DELEGATION_TOKENS,
+    RenewDelegationTokenRequest: _DELEGATION_TOKENS,
+    ExpireDelegationTokenRequest: _DELEGATION_TOKENS,
+    DescribeDelegationTokenRequest: _DELEGATION_TOKENS,
+    FindCoordinatorRequest: _TRANSACTIONS._replace(concerns=lambda request: request.key_type == TRANSACTION_KEY),
+    InitProducerIdRequest: _TRANSACTIONS._replace(concerns=lambda request: request.transactional_id is not None),
+}
+"""What is refused (rule 2). Kafka refuses the first three so on a PLAINTEXT listener without an authorizer; it serves
+transactions, and 53 is the code that ends a transactional producer at once (docs/clients.md)."""
+
+
 class RequestHandlerActor(Dispatcher):
-    """Hands each request to who answers it; see the module's rule."""
+    """Hands each request to who answers it; see the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._node_id = -1
+        self._refused: set[str] = set()
+        """The features that the log has named (rule 2)."""
         self._answerers: dict[str, ActorAddress | None] = {}
 
     def receiveMsg_StartRequestHandler(self, message: StartRequestHandler, sender: ActorAddress) -> None:
         """Learn who answers what; None where the node's roles leave him out."""
+        self._node_id = message.settings.node_id
         self._answerers = {
             METADATA_CACHE: message.metadata_cache,
             REPLICA_MANAGER: message.replica_manager,
@@ -75,6 +137,11 @@ class RequestHandlerActor(Dispatcher):
         """One request: hand it to who answers it."""
         request = message.request
         api = API_BY_REQUEST[type(request)]
+        unserved = UNSERVED.get(type(request))
+        if unserved is not None and unserved.concerns(request):
+            self._note(unserved, api.name, message)
+            self._respond(message, sender, api.refusal(request, unserved.code))
+            return
         answerer = self._answerers.get(api.answerer)
         if answerer is not None:
             self.send(answerer, Forwarded(sender, message))
@@ -90,6 +157,16 @@ class RequestHandlerActor(Dispatcher):
         replica_manager = self._answerers[REPLICA_MANAGER]
         if replica_manager is not None:
             self.send(replica_manager, ForwardedPart(message.connection, message.part))
+
+    def _note(self, unserved: Unserved, api: str, message: ClientRequest) -> None:
+        """Log the first request of a feature that is not served."""
+        if unserved.feature not in self._refused:
+            self._refused.add(unserved.feature)
+            log.warning(
+                "[Broker id=%d] Refusing %s from client %.100r at %s with error code %d: this broker does not"
+                " serve %s. Logged once.",
+                *(self._node_id, api, message.client_id, message.client_host, unserved.code, unserved.feature),
+            )
 
     def _respond(self, request: ClientRequest, client: ActorAddress, response: Message) -> None:
         self.send(client, ClientResponse(request.connection, request.correlation_id, response))

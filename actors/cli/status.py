@@ -3,7 +3,7 @@
 Rule 1: ZooKeeper tells the state of the cluster; what it cannot tell is asked of the nodes' metrics.
 Rule 2: anybody who can write into ZooKeeper can name any address there. Metrics are fetched only from where a broker is
         registered, without following anybody elsewhere, and not more than a page of them.
-Rule 3: what is wrong stands in one line that can be looked for: Health.
+Rule 3: the first line is `Health: good`, or `Health: bad` with everything that is wrong; bad health is exit code 1.
 """
 
 from __future__ import annotations
@@ -147,6 +147,7 @@ class Status(NamedTuple):
 @click.command("status")
 @cluster_options
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 also when the cluster is unhealthy.")
 @click.option(
     "--watch",
     metavar="SECONDS",
@@ -160,9 +161,13 @@ def command(
     directory: Path | None,
     bootstrap_server: str | None,
     as_json: bool,
+    exit_zero: bool,
     watch: float | None,
 ) -> int:
-    """Show health, controller, brokers, partitions by state and lengths of queues."""
+    """Show health, controller, brokers, partitions by state and lengths of queues.
+
+    Exits with 1 when something is wrong, which the line Health names.
+    """
     with zookeeper(address_of(address, directory, bootstrap_server)) as ask:
         while True:
             status = look(ask)
@@ -173,7 +178,7 @@ def command(
                     click.echo(CLEAR, nl=False)
                 _show(status)
             if watch is None:
-                return 0
+                return int(bool(status.problems) and not exit_zero)
             time.sleep(watch)
 
 
@@ -290,9 +295,10 @@ def _queues(samples: list[Any]) -> Iterator[tuple[str, float]]:
 
 def _show(status: Status) -> None:
     out = console()
-    out.print(f"Health: {printable('; '.join(status.problems)) or 'good'}")
+    problems = printable("; ".join(status.problems))
+    out.print(f"Health: {f'bad: {problems}' if problems else 'good'}")
     controller = "none" if status.controller < 0 else f"node {status.controller}"
-    out.print(f"Controller: {controller}, epoch {status.epoch}")
+    out.print(f"Controller: {controller}, controller epoch {status.epoch}")
     to_delete = f", {status.topics_to_delete} to delete" if status.topics_to_delete else ""
     out.print(f"Topics: {status.topics}{to_delete}")
     partitions = status.partitions
@@ -306,7 +312,7 @@ def _show(status: Status) -> None:
             more = f" and {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
             out.print(f"{word}: {printable(', '.join(_names(named[:MOST_NAMES])))}{more}")
     brokers = [(b.id, ", ".join(_endpoints(b)), b.rack or "", b.epoch) for b in status.brokers]
-    out.print(table("Brokers", ("id", "endpoints", "rack", "epoch"), brokers))
+    out.print(table("Brokers", ("id", "endpoints", "rack", "broker epoch"), brokers))
     nodes = [(n.id, ", ".join(n.roles), _metrics(n), _waiting(status.scraped[n.id])) for n in status.nodes]
     if nodes:
         out.print(table("Queues", ("node", "roles", "metrics", "waiting"), nodes))

@@ -24,8 +24,6 @@ from messages.node import StartCoordinatorFinder
 from messages.vocabulary import Message
 from messages.zookeeper import GetAssignments
 
-TRANSACTION_KEY = 1
-
 TEXTS = {NONE: "NONE", COORDINATOR_NOT_AVAILABLE: "The coordinator is not available."}
 """What FindCoordinator says beside its code."""
 
@@ -67,9 +65,9 @@ class CoordinatorFinderActor(FlowActor):
         self._respond(forwarded, response)
 
     def _found(self, request: FindCoordinatorRequest, listener: str) -> Flow[FindCoordinatorResponse]:
-        """Who coordinates a group (rule 1)? Nobody coordinates transactions here."""
+        """Who coordinates a group (rule 1)? The request handler refuses transactions."""
         if request.key_type != GROUP_KEY:
-            return _nobody(COORDINATOR_NOT_AVAILABLE if request.key_type == TRANSACTION_KEY else INVALID_REQUEST)
+            return _nobody(INVALID_REQUEST)
         try:
             if not (yield from self._count()):
                 self.send(self._topic_creation, CreateMissingTopics((GROUP_METADATA,)))

@@ -85,7 +85,7 @@ UNSAID = ("flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms")
 TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "LONG": 5, "DOUBLE": 6, "LIST": 7}
 """Kafka's numbers for types of values."""
 
-NOT_KAFKAS = ("node_id", "roles", "validate_state", "metrics_port")
+NOT_KAFKAS = ("node_id", "roles", "validate_state", "metrics_host", "metrics_port")
 """Fields of a node's settings that are no broker settings of Kafka's, beside those that begin with trace_."""
 
 

@@ -25,8 +25,6 @@ from zk_bridge.store import ZooKeeperUnavailable
 
 _log = logging.getLogger("kafka_actors.process")
 
-METRICS_HOST = "127.0.0.1"
-
 
 class NodeProcess:
     """One node from its settings to its end. `run` once, on the process's loop."""
@@ -50,7 +48,7 @@ class NodeProcess:
         settings, scheduler = self._settings, LoopScheduler(loop)
         node = Node(settings, self._store, NetworkGateway, ListenerGateway, RealClock(), scheduler, tell=self._told)
         try:
-            node.metrics.serve(METRICS_HOST, settings.metrics_port)
+            node.metrics.serve(settings.metrics_host, settings.metrics_port)
             await node.start()
         except OSError as error:
             _log.error("node %d cannot start: %s", settings.node_id, error.strerror or error)

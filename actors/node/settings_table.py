@@ -3,7 +3,7 @@
 Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode, but for what we do not speak: the
 only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. host.name, port and
 their advertised forms, which 3.0 dropped, mean what they meant in 2.6. Ours alone are process.roles without a quorum,
-trace.dir and the other settings of the trace, metrics.port and validate.state (look after each event whether what an
+trace.dir and the other settings of the trace, metrics.host, metrics.port and validate.state (look after each event whether what an
 actor knows contradicts itself).
 """
 
@@ -258,6 +258,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("trace.detail", _one_of("full", "inputs", "ring"), "full", "trace_detail"),
     Setting("trace.ring.deliveries", _integer(1), "100000", "trace_ring_deliveries"),
     Setting("trace.ring.slow.ms", _integer(1), "1000", "trace_ring_slow_ms"),
+    Setting("metrics.host", TEXT, "127.0.0.1", "metrics_host"),
     Setting("metrics.port", PORT, "0", "metrics_port"),
 )
 """What we act on, in the order of the documentation. A None default is computed, or the setting is required."""

@@ -84,8 +84,7 @@ def test_who_leads_the_groups_partition_coordinates(world: World) -> None:
     assert world.commit(group) == NOT_COORDINATOR
 
 
-def test_nobody_coordinates_transactions(world: World) -> None:
-    assert world.find("g", key_type=1).error_code == COORDINATOR_NOT_AVAILABLE
+def test_an_unknown_type_of_key(world: World) -> None:
     assert world.find("g", key_type=7).error_code == INVALID_REQUEST
 
 

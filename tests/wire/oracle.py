@@ -37,7 +37,7 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.wire import RequestHeader
-from tests.wire import admin_samples, data_samples, group_samples
+from tests.wire import admin_samples, data_samples, group_samples, security_samples
 
 Body = dict[str, Any]
 
@@ -51,6 +51,7 @@ _MODULES = {
     **data_samples.MODULES,
     **admin_samples.MODULES,
     **group_samples.MODULES,
+    **security_samples.MODULES,
 }
 _PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -160,7 +161,7 @@ def _endpoint(endpoint: Endpoint) -> Body:
 
 def _words(message: Any) -> Body | None:
     """Of the messages that have a file of samples of their own."""
-    for file in (admin_samples, group_samples):
+    for file in (admin_samples, group_samples, security_samples):
         if file.is_mine(message):
             return file.words(message)
     return data_samples.words(message)

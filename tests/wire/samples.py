@@ -35,7 +35,7 @@ from messages.requests import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from tests.wire import admin_samples, data_samples, group_samples
+from tests.wire import admin_samples, data_samples, group_samples, security_samples
 
 METADATA, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, API_VERSIONS = 3, 4, 5, 6, 7, 18
 
@@ -156,6 +156,10 @@ _group_requests, _group_responses = group_samples.samples(int32, int64, texts, i
 REQUESTS |= _group_requests
 RESPONSES |= _group_responses
 
+_security_requests, _security_responses = security_samples.samples(int32, texts, error_codes, several)
+REQUESTS |= _security_requests
+RESPONSES |= _security_responses
+
 
 def by_topic(states: Iterable[Any]) -> tuple[Any, ...]:
     """`states` in the order in which grouping by topic leaves them: topics as first seen, the rest as it was."""
@@ -208,6 +212,8 @@ def request_as_read(request: Any) -> Any:
 def _of_other_files_as_read(message: Any, version: int) -> Any:
     if admin_samples.is_mine(message):
         return admin_samples.as_read(message, version)
+    if security_samples.is_mine(message):
+        return security_samples.as_read(message, version)
     if group_samples.is_mine(message):
         return group_samples.as_read(message, version, by_topic)
     return data_samples.as_read(message, version, by_topic)

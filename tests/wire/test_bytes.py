@@ -273,6 +273,15 @@ def test_supported_and_advertised() -> None:
         "DescribeLogDirs": (35, 0, 2),
         "AlterPartitionReassignments": (45, 0, 0),
         "ListPartitionReassignments": (46, 0, 0),
+        "SaslHandshake": (17, 0, 1),
+        "SaslAuthenticate": (36, 0, 2),
+        "DescribeAcls": (29, 0, 2),
+        "CreateAcls": (30, 0, 2),
+        "DeleteAcls": (31, 0, 2),
+        "CreateDelegationToken": (38, 0, 2),
+        "RenewDelegationToken": (39, 0, 2),
+        "ExpireDelegationToken": (40, 0, 2),
+        "DescribeDelegationToken": (41, 0, 2),
     }
     control = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
     assert {ApiVersionRange(*span) for name, span in spans.items() if name not in control} == set(ADVERTISED)

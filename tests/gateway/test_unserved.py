@@ -1,0 +1,108 @@
+"""What is not served is refused at once, with Kafka's code and text, and the log names it once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from messages.apis import ADVERTISED, API_BY_REQUEST
+from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
+from messages.errors import NONE
+from messages.group_requests import FindCoordinatorRequest, FindCoordinatorResponse
+from messages.requests import MetadataRequest
+from messages.security_requests import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from tests.broker.harness import ServedBroker
+from tests.wire_client import WireClient
+
+FILTER = (2, None, None, None, 1, 1)
+AFTERWARDS = "SaslAuthenticate request received after successful authentication"
+NO_AUTHORIZER = "No Authorizer is configured."
+CASES: list[tuple[str, Any, Any]] = [
+    ("SASL", SaslHandshakeRequest(1, "PLAIN"), SaslHandshakeResponse(34)),
+    ("SASL", SaslAuthenticateRequest(2), SaslAuthenticateResponse(34, AFTERWARDS)),
+    (
+        "ACLs",
+        DescribeAclsRequest(2, *FILTER),
+        DescribeAclsResponse(54, "No Authorizer is configured on the broker"),
+    ),
+    (
+        "ACLs",
+        CreateAclsRequest(2, (AclCreation(2, "t", "User:a", "*", 3, 3),) * 2),
+        CreateAclsResponse((AclCreationResult(54, NO_AUTHORIZER),) * 2),
+    ),
+    (
+        "ACLs",
+        DeleteAclsRequest(2, (DeleteAclsFilter(*FILTER),)),
+        DeleteAclsResponse((DeleteAclsFilterResult(54, NO_AUTHORIZER),)),
+    ),
+    ("delegation tokens", CreateDelegationTokenRequest(2), CreateDelegationTokenResponse(64)),
+    ("delegation tokens", RenewDelegationTokenRequest(2), RenewDelegationTokenResponse(64)),
+    ("delegation tokens", ExpireDelegationTokenRequest(2), ExpireDelegationTokenResponse(64)),
+    ("delegation tokens", DescribeDelegationTokenRequest(2, None), DescribeDelegationTokenResponse(64)),
+    ("transactions", FindCoordinatorRequest(3, "tx", key_type=1), FindCoordinatorResponse(53)),
+    ("transactions", InitProducerIdRequest(3, "tx", 60_000), InitProducerIdResponse(53)),
+]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedBroker]:
+    with ServedBroker(tmp_path_factory.mktemp("unserved") / "data") as served:
+        yield served
+
+
+@pytest.mark.parametrize(("feature", "request_", "refusal"), CASES, ids=lambda each: type(each).__name__)
+def test_refused_at_once_and_the_connection_goes_on(
+    broker: ServedBroker, feature: str, request_: Any, refusal: Any
+) -> None:
+    api = API_BY_REQUEST[type(request_)]
+    assert api.key in {each.api_key for each in ADVERTISED}, "clients ask only for what is advertised"
+    with WireClient("127.0.0.1", broker.port, timeout=10) as connection:
+        for _ in range(2):
+            assert connection.call(request_) == refusal
+        assert connection.call(MetadataRequest(8, (), False)).brokers == ()
+
+
+def test_the_log_names_each_feature_once(
+    tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "kafka.server.KafkaApis"):
+        with ServedBroker(tmp_path_factory.mktemp("unserved") / "data") as broker:
+            with WireClient("127.0.0.1", broker.port, timeout=10) as connection:
+                for _, request, _ in CASES * 2:
+                    connection.call(request)
+    lines = [record.getMessage() for record in caplog.records]
+    for feature, code in (("SASL", 34), ("ACLs", 54), ("delegation tokens", 64), ("transactions", 53)):
+        (line,) = [line for line in lines if f"this broker does not serve {feature}." in line]
+        assert f"error code {code}" in line
+    assert len(lines) == 4
+
+
+def test_quotas_and_moves_between_directories_are_not_advertised() -> None:
+    assert not {34, 48, 49} & {each.api_key for each in ADVERTISED}
+    assert NONE not in {getattr(refusal, "error_code", 1) for _, _, refusal in CASES}

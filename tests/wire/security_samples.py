@@ -1,0 +1,131 @@
+"""The APIs of SASL, ACLs and delegation tokens, for the tests of all APIs: messages, kio's words, what versions lack."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from hypothesis import strategies as st
+
+from messages.security_requests import (
+    LITERAL,
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DelegationTokenOwner,
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+MODULES = {
+    17: "sasl_handshake",
+    36: "sasl_authenticate",
+    29: "describe_acls",
+    30: "create_acls",
+    31: "delete_acls",
+    38: "create_delegation_token",
+    39: "renew_delegation_token",
+    40: "expire_delegation_token",
+    41: "describe_delegation_token",
+}
+"""API key -> kio's module."""
+
+SINCE = {"pattern_type_filter": (1, LITERAL), "resource_pattern_type": (1, LITERAL), "session_lifetime_ms": (1, 0)}
+"""Field -> the first version that has it, and what is read before."""
+
+UNREAD: dict[type, dict[str, Any]] = {
+    SaslAuthenticateRequest: {"auth_bytes": b""},
+    CreateDelegationTokenRequest: {"renewers": [], "max_lifetime": 0},
+    RenewDelegationTokenRequest: {"hmac": b"", "renew_period": 0},
+    ExpireDelegationTokenRequest: {"hmac": b"", "expiry_time_period": 0},
+    DescribeAclsResponse: {"resources": []},
+    DeleteAclsFilterResult: {"matching_acls": []},
+    DescribeDelegationTokenResponse: {"tokens": []},
+}
+"""Fields that our messages lack, as they are written."""
+
+
+def samples(int32: Any, texts: Any, codes: Any, several: Any) -> tuple[Any, Any]:
+    """(requests by key and version, responses by key), of the given building blocks."""
+    spans, when, maybe, blobs = st.integers(0, 2**31 - 1), st.integers(0, 2**40), st.none() | texts, st.binary(max_size=6)
+    int8 = st.integers(-128, 127)
+    wanted = (int8, maybe, maybe, maybe, int8, int8, int8)
+    creation = st.builds(AclCreation, int8, texts, texts, texts, int8, int8, int8)
+    owners = several(st.builds(DelegationTokenOwner, texts, texts))
+
+    def requests(version: int) -> dict[int, Any]:
+        this = st.just(version)
+        return {
+            17: st.builds(SaslHandshakeRequest, this, texts),
+            36: st.builds(SaslAuthenticateRequest, this),
+            29: st.builds(DescribeAclsRequest, this, *wanted),
+            30: st.builds(CreateAclsRequest, this, several(creation)),
+            31: st.builds(DeleteAclsRequest, this, several(st.builds(DeleteAclsFilter, *wanted))),
+            38: st.builds(CreateDelegationTokenRequest, this),
+            39: st.builds(RenewDelegationTokenRequest, this),
+            40: st.builds(ExpireDelegationTokenRequest, this),
+            41: st.builds(DescribeDelegationTokenRequest, this, st.none() | owners),
+        }
+
+    responses = {
+        17: st.builds(SaslHandshakeResponse, codes, several(texts)),
+        36: st.builds(SaslAuthenticateResponse, codes, maybe, blobs, when),
+        29: st.builds(DescribeAclsResponse, codes, maybe, spans),
+        30: st.builds(CreateAclsResponse, several(st.builds(AclCreationResult, codes, maybe)), spans),
+        31: st.builds(DeleteAclsResponse, several(st.builds(DeleteAclsFilterResult, codes, maybe)), spans),
+        38: st.builds(CreateDelegationTokenResponse, codes, texts, texts, when, when, when, texts, blobs, spans),
+        39: st.builds(RenewDelegationTokenResponse, codes, when, spans),
+        40: st.builds(ExpireDelegationTokenResponse, codes, when, spans),
+        41: st.builds(DescribeDelegationTokenResponse, codes, spans),
+    }
+    by_key: dict[int, Callable[[int], Any]] = {key: lambda v, key=key: requests(v)[key] for key in MODULES}
+    return by_key, responses
+
+
+def is_mine(message: Any) -> bool:
+    """Is it a message of these APIs?"""
+    return type(message).__module__ == "messages.security_requests"
+
+
+def words(message: Any) -> dict[str, Any]:
+    """kio's fields of a message (also those that the version lacks)."""
+    said: dict[str, Any] = dict(UNREAD.get(type(message), {}))
+    for field in attrs.fields(type(message)):
+        value: Any = getattr(message, field.name)
+        if field.name.endswith("timestamp_ms"):
+            value = datetime.datetime.fromtimestamp(value / 1000, datetime.UTC)
+        name = field.name.removesuffix("_ms")
+        said[name] = [words(each) if is_mine(each) else each for each in value] if isinstance(value, tuple) else value
+    return said
+
+
+def as_read(message: Any, version: int) -> Any:
+    """A message as the other side sees it: without what the version does not carry."""
+    changes: dict[str, Any] = {}
+    for field in attrs.fields(type(message)):
+        value = getattr(message, field.name)
+        since, instead = SINCE.get(field.name, (0, None))
+        if version < since:
+            changes[field.name] = instead
+        elif isinstance(value, tuple):
+            changes[field.name] = tuple(as_read(each, version) if is_mine(each) else each for each in value)
+    return attrs.evolve(message, **changes)
