@@ -1,7 +1,7 @@
 """ProducerIdsActor: ids for idempotent producers, from blocks that brokers take in ZooKeeper (broker.md 7.4).
 
-Rule: a block belongs to one broker, and is used up before the next is taken; what a stop leaves of it is never used. The
-      request handler refuses a producer that names a transaction.
+Rule: a block belongs to one broker, and is used up before the next is taken; what a stop leaves of it is never used.
+      The request handler refuses a producer that names a transaction.
 """
 
 from __future__ import annotations

@@ -35,6 +35,18 @@ def override_option(help: str) -> Callable[[Command], Command]:
     )
 
 
+metrics_host_option = click.option(
+    "--metrics-host",
+    metavar="HOST",
+    help="Serve metrics on this address (metrics.host; 127.0.0.1 unless set). Whoever reaches it may read them.",
+)
+
+
+def of_metrics(host: str | None) -> dict[str, str]:
+    """What --metrics-host sets."""
+    return {} if host is None else {"metrics.host": host}
+
+
 @click.command("broker")
 @click.argument("properties", metavar="server.properties", type=click.Path(dir_okay=False))
 @override_option("A setting that overrides the file's. May be repeated.")
@@ -45,16 +57,24 @@ def override_option(help: str) -> Callable[[Command], Command]:
     type=click.Path(file_okay=False, path_type=Path),
     help="Also write controller.log and state-change.log to this folder.",
 )
+@metrics_host_option
 @click.option("--check", is_flag=True, help="Only check the settings; print errors and settings without effect.")
-def command(properties: str, overrides: dict[str, str], insecure: bool, logs: Path | None, check: bool) -> int:
+def command(
+    properties: str,
+    overrides: dict[str, str],
+    insecure: bool,
+    logs: Path | None,
+    metrics_host: str | None,
+    check: bool,
+) -> int:
     """Run one node from a Kafka ZooKeeper-mode properties file, until SIGTERM or SIGINT.
 
     Additional settings are process.roles (broker, controller or both; both by default), trace.dir (the folder of
-    the trace; by default next to the first log directory) and metrics.port.
+    the trace; by default next to the first log directory), metrics.host and metrics.port.
 
     Listeners are for trusted networks: there is no encryption, authentication or authorization.
     """
-    loaded = load_settings(properties, overrides, insecure)
+    loaded = load_settings(properties, overrides | of_metrics(metrics_host), insecure)
     if check:
         return _report(loaded)
     logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)

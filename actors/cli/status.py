@@ -327,7 +327,8 @@ def _endpoints(broker: Broker) -> list[str]:
 
 
 def _metrics(node: NodeRegistration) -> str:
-    return f"http://{node.metrics_host}:{node.metrics_port}/metrics"
+    host = f"[{node.metrics_host}]" if ":" in node.metrics_host else node.metrics_host
+    return f"http://{host}:{node.metrics_port}/metrics"
 
 
 def _waiting(scraped: Scraped) -> str:

@@ -19,7 +19,7 @@ import click
 
 from actors.cli.app import FAILED, PROGRAM, Failed
 from actors.cli.background import in_background
-from actors.cli.broker import override_option
+from actors.cli.broker import metrics_host_option, of_metrics, override_option
 from actors.cli.cluster_file import IN_MEMORY
 from actors.cli.display import console, table
 from actors.cli.local_cluster import DOOR, OWN_SETTINGS, LocalCluster, busy, how_it_ended
@@ -59,6 +59,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when ready.")
 @click.option("--restart", is_flag=True, help="Start dead nodes again.")
+@metrics_host_option
 @override_option("A setting for every node's server.properties. May be repeated.")
 @click.option(
     "--detach", is_flag=True, help="Return when the cluster is ready; `kafka-actors down --dir DIR` stops it."
@@ -70,6 +71,7 @@ def command(
     zookeeper: str | None,
     as_json: bool,
     restart: bool,
+    metrics_host: str | None,
     overrides: dict[str, str],
     detach: bool,
 ) -> int:
@@ -83,8 +85,11 @@ def command(
     in_memory = zookeeper == IN_MEMORY
     if in_memory and restart:
         raise click.UsageError("--restart cannot be combined with --zookeeper memory: all nodes are in one process")
+    if in_memory and metrics_host is not None:
+        raise click.UsageError("--metrics-host cannot be combined with --zookeeper memory: such nodes serve no metrics")
     if zookeeper is not None and zookeeper_places(zookeeper.partition("/")[0]) is None:
         raise click.BadParameter(f"'{zookeeper}' should be host:port[/chroot]", param_hint="--zookeeper")
+    overrides |= of_metrics(metrics_host)
     _check(overrides)
     ports = [port + number for number in range(brokers)] if port else free_ports(brokers)
     if refused := busy(ports):

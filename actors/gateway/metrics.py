@@ -205,7 +205,9 @@ class MetricsGateway:
             self._server = MetricsServer(host, port, make_wsgi_app(self._registry))
         except OSError as error:
             why = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
-            raise OSError(error.errno, f"metrics.port={port} cannot be bound on {host}: {why}") from error
+            raise OSError(
+                error.errno, f"metrics.port={port} cannot be bound on {host} (metrics.host): {why}"
+            ) from error
         self.served_at = (host, self._server.server_port)
         return self.served_at[1]
 

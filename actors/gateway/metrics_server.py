@@ -29,6 +29,8 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
         self._open: dict[socket.socket, None] = {}
         self._gate = threading.Lock()
+        if ":" in host:
+            self.address_family = socket.AF_INET6
         super().__init__((host, port), _Handler)
         self.set_app(app)
         self._thread = threading.Thread(target=self.serve_forever, name="metrics", daemon=True)

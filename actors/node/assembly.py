@@ -23,6 +23,7 @@ from actors.gateway.request_figures import RequestFigures
 from actors.gateway.store import StoreGateway
 from actors.node.node import NodeActor
 from actors.node.ports import ProcessPort, RandomPort, TimePort
+from actors.node.settings import ANY_ADDRESS
 from actors.runtime import Clock, LocalBase, Scheduler, local_system
 from actors.runtime.flight_recorder import FlightRecorder
 from actors.runtime.recorder import Recorder, Unrecorded
@@ -139,6 +140,13 @@ class Node:
         self._disk, self._logs = self._ports["disk"], self._ports["logs"]
         self._watch_metrics()
 
+    @property
+    def metrics_address(self) -> tuple[str, int]:
+        """Where /metrics is found: served on all interfaces, at the host that the first listener advertises."""
+        host, port = self.metrics.served_at
+        everywhere = bool(port) and host in ("", *ANY_ADDRESS)
+        return (self.settings.advertised_listeners[0].host if everywhere else host), port
+
     async def start(self) -> None:
         """Bind the listener and begin to live. Raises OSError where a port cannot be had; then only `stop` is left."""
         await self.listener.bind()
@@ -146,7 +154,7 @@ class Node:
         base.ports |= {
             "time": TimePort(),
             "random": RandomPort(),
-            "process": ProcessPort(*self.metrics.served_at),
+            "process": ProcessPort(*self.metrics_address),
             **self._ports,
         }
         self._actor = self._system.createActor(NodeActor)

@@ -103,16 +103,17 @@ class NodeProcess:
 def _whereabouts(node: Node) -> str:
     """Listeners, logs, trace and metrics, as the user finds them; a port 0 is what it became."""
     settings, ports = node.settings, node.listener.ports
-    listeners = (
-        f"{each.listener}://{f'[{each.host}]' if ':' in each.host else each.host}:{ports[each.listener]}"
-        for each in settings.listeners
-    )
-    host, port = node.metrics.served_at
+    listeners = (f"{each.listener}://{_in_url(each.host)}:{ports[each.listener]}" for each in settings.listeners)
+    host, port = node.metrics_address
     return (
         f"listeners {', '.join(listeners)}; logs in {', '.join(settings.log_dirs)}; "
         + (node.recorder.reason or f"trace in {settings.trace_dir}")
-        + f"; metrics http://{host}:{port}/metrics"
+        + f"; metrics http://{_in_url(host)}:{port}/metrics"
     )
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def run_node(settings: NodeSettings) -> int:

@@ -5,7 +5,8 @@ Rule 2: a setting that asks for security and is not acted on is an error, for a 
         one error names them all, and `insecure` makes it a warning.
 Rule 3: other settings that Kafka knows and we do not act on are worth one warning together; a name nobody knows is
         worth one of its own, with the name that was meant, where one is near.
-Rule 4: what is not said follows from what is, as in Kafka 3.9 (tried on its KafkaConfig): advertised.listeners from
+Rule 4: a file of KRaft mode is refused as such, with one error alone. process.roles without a quorum is our own setting.
+Rule 5: what is not said follows from what is, as in Kafka 3.9 (tried on its KafkaConfig): advertised.listeners from
         listeners, log.dirs from log.dir, the connection timeout from the session timeout; and as in 2.6, listeners
         from host.name and port.
 """
@@ -37,6 +38,14 @@ SPOKEN_PROTOCOL = "PLAINTEXT"
 ANY_ADDRESS = ("0.0.0.0", "::")
 NEAR = 0.85
 """How like a known name an unknown one must be (difflib's ratio) to be taken for a slip of the pen."""
+
+KRAFT = ("controller.quorum.voters", "controller.quorum.bootstrap.servers", "controller.listener.names")
+"""Names that a server.properties of KRaft mode has. With zookeeper.connect and without process.roles it is that of a
+broker in ZooKeeper mode that is to be migrated, and they are not acted on."""
+_OF_KRAFT = (
+    "these are settings of KRaft mode, and this node runs in ZooKeeper mode only: {}. Remove them, and name the ZooKeeper"
+    " servers in zookeeper.connect; process.roles may stay"
+)
 
 _ACTING = {setting.name: setting for setting in SETTINGS}
 _ENDPOINT = re.compile(
@@ -97,6 +106,9 @@ def settings_of(properties: Mapping[str, str], insecure: bool = False) -> Loaded
 
     `insecure` lets settings pass that ask for security and are not acted on.
     """
+    quorum = [f"{name}={properties[name]}" for name in KRAFT if properties.get(name, "").strip()]
+    if quorum and ("process.roles" in properties or "zookeeper.connect" not in properties):
+        raise SettingsError([_OF_KRAFT.format(", ".join(quorum))])
     reader = _Reader(properties)
     settings = reader.settings()
     idle = [name for name in properties if name not in _ACTING]

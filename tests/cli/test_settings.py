@@ -123,6 +123,43 @@ def test_wrong_values_are_named(overrides: dict[str, str], words: list[str]) -> 
     assert any(all(word in message for word in words) for message in messages), messages
 
 
+KRAFT = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.voters": "1@localhost:9093",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "controller.listener.names": "CONTROLLER",
+    "advertised.listeners": "PLAINTEXT://localhost:9092",
+    "log.dirs": "/tmp/kraft-combined-logs",
+}
+"""What Kafka's config/kraft/server.properties says."""
+
+
+@pytest.mark.parametrize(
+    ("without", "more"),
+    [
+        ((), {}),
+        ((), {"zookeeper.connect": "h:1"}),
+        (("process.roles",), {}),
+        (("controller.quorum.voters",), {"controller.quorum.bootstrap.servers": "localhost:9093"}),
+    ],
+)
+def test_a_file_of_kraft_mode_is_refused_as_such(without: tuple[str, ...], more: dict[str, str]) -> None:
+    properties = {name: value for name, value in KRAFT.items() if name not in without} | more
+    with pytest.raises(SettingsError) as caught:
+        settings_of(properties)
+    (error,) = caught.value.messages
+    assert "KRaft mode" in error and "controller.listener.names=CONTROLLER" in error and "zookeeper.connect" in error
+
+
+def test_roles_without_a_quorum_and_a_broker_to_be_migrated_are_none_of_kraft_mode() -> None:
+    assert loaded(process__roles="controller").roles == ("controller",)
+    migrating = {"controller.quorum.voters": "3000@h:1", "controller.listener.names": "CONTROLLER"}
+    assert settings_of({**MINIMAL, **migrating}).ignored == tuple(migrating)
+    with pytest.raises(SettingsError, match="zookeeper.connect is missing"):
+        settings_of({name: value for name, value in MINIMAL.items() if name != "zookeeper.connect"})
+
+
 def test_connections_of_single_hosts() -> None:
     said = loaded(max__connections__per__ip__overrides=" h.example:3,127.0.0.1:0, ::1:2 ,[::2]:1")
     expected = (("h.example", 3), ("127.0.0.1", 0), ("::1", 2), ("::2", 1))

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def test_killed_it_leaves_nothing_and_its_directory_is_continued(tmp_path: Path)
 
     with (place / "node-0" / "server.properties").open("a") as file:
         file.write("num.partitions=7\n")
-    with up(place, "--brokers", "2") as (running, again):
+    with up(place, "--brokers", "2", "--metrics-host", "0.0.0.0") as (running, again):
         assert again["zookeeper"] == line["zookeeper"]
         listed = run_ours("topics", "--zookeeper", again["zookeeper"], "--list")
         assert listed.stdout == "kept\n"
@@ -69,6 +70,10 @@ def test_killed_it_leaves_nothing_and_its_directory_is_continued(tmp_path: Path)
         status = run_ours("status", "--zookeeper", again["zookeeper"])
         assert "Partitions: online 1, offline 0" in status.stdout
         assert "controller events: 0" in status.stdout
+        metrics_port = int(started.split("; metrics http://127.0.0.1:")[1].split("/")[0])
+        with socket.create_connection(("127.0.0.2", metrics_port), 5):
+            pass  # only a socket on all interfaces takes that
+        assert status.returncode == 0, status.stdout
         children = family(running)
         assert running.stop() == 0
         until(lambda: alive(children), lambda left: not left, "everything it started is gone", 5)

@@ -105,7 +105,7 @@ def test_who_connects_and_does_not_ask_holds_up_nobody(gateway: MetricsGateway) 
 def test_a_busy_port_is_an_os_error_and_a_stopped_gateway_frees_its_own(gateway: MetricsGateway) -> None:
     port = gateway.serve(HOST, 0)
     other = MetricsGateway(LocalBase())
-    with pytest.raises(OSError, match=f"metrics.port={port} cannot be bound on {HOST}: it is in use"):
+    with pytest.raises(OSError, match=rf"metrics.port={port} cannot be bound on {HOST} \(metrics.host\): it is in use"):
         other.serve(HOST, port)
     gateway.stop()
     with socket.socket() as free:

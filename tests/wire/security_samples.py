@@ -66,7 +66,12 @@ UNREAD: dict[type, dict[str, Any]] = {
 
 def samples(int32: Any, texts: Any, codes: Any, several: Any) -> tuple[Any, Any]:
     """(requests by key and version, responses by key), of the given building blocks."""
-    spans, when, maybe, blobs = st.integers(0, 2**31 - 1), st.integers(0, 2**40), st.none() | texts, st.binary(max_size=6)
+    spans, when, maybe, blobs = (
+        st.integers(0, 2**31 - 1),
+        st.integers(0, 2**40),
+        st.none() | texts,
+        st.binary(max_size=6),
+    )
     int8 = st.integers(-128, 127)
     wanted = (int8, maybe, maybe, maybe, int8, int8, int8)
     creation = st.builds(AclCreation, int8, texts, texts, texts, int8, int8, int8)
