@@ -5,7 +5,7 @@ Rule 2: a setting that asks for security and is not acted on is an error, for a 
         one error names them all, and `insecure` makes it a warning.
 Rule 3: other settings that Kafka knows and we do not act on are worth one warning together; a name nobody knows is
         worth one of its own, with the name that was meant, where one is near.
-Rule 4: a file of KRaft mode is refused as such, with one error alone. process.roles without a quorum is our own setting.
+Rule 4: a file of KRaft mode is refused as such, with one error. process.roles without a quorum is our own setting.
 Rule 5: what is not said follows from what is, as in Kafka 3.9 (tried on its KafkaConfig): advertised.listeners from
         listeners, log.dirs from log.dir, the connection timeout from the session timeout; and as in 2.6, listeners
         from host.name and port.
@@ -43,8 +43,8 @@ KRAFT = ("controller.quorum.voters", "controller.quorum.bootstrap.servers", "con
 """Names that a server.properties of KRaft mode has. With zookeeper.connect and without process.roles it is that of a
 broker in ZooKeeper mode that is to be migrated, and they are not acted on."""
 _OF_KRAFT = (
-    "these are settings of KRaft mode, and this node runs in ZooKeeper mode only: {}. Remove them, and name the ZooKeeper"
-    " servers in zookeeper.connect; process.roles may stay"
+    "these are settings of KRaft mode, and this node runs in ZooKeeper mode only: {}. Remove them, and name the"
+    " ZooKeeper servers in zookeeper.connect; process.roles may stay"
 )
 
 _ACTING = {setting.name: setting for setting in SETTINGS}

@@ -3,8 +3,8 @@
 Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode, but for what we do not speak: the
 only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. host.name, port and
 their advertised forms, which 3.0 dropped, mean what they meant in 2.6. Ours alone are process.roles without a quorum,
-trace.dir and the other settings of the trace, metrics.host, metrics.port and validate.state (look after each event whether what an
-actor knows contradicts itself).
+trace.dir and the other settings of the trace, metrics.host, metrics.port and validate.state (look after each event
+whether what an actor knows contradicts itself).
 """
 
 from __future__ import annotations

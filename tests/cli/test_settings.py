@@ -156,7 +156,7 @@ def test_roles_without_a_quorum_and_a_broker_to_be_migrated_are_none_of_kraft_mo
     assert loaded(process__roles="controller").roles == ("controller",)
     migrating = {"controller.quorum.voters": "3000@h:1", "controller.listener.names": "CONTROLLER"}
     assert settings_of({**MINIMAL, **migrating}).ignored == tuple(migrating)
-    with pytest.raises(SettingsError, match="zookeeper.connect is missing"):
+    with pytest.raises(SettingsError, match=r"zookeeper\.connect is missing"):
         settings_of({name: value for name, value in MINIMAL.items() if name != "zookeeper.connect"})
 
 

@@ -1,4 +1,4 @@
-"""The APIs of SASL, ACLs and delegation tokens, for the tests of all APIs: messages, kio's words, what versions lack."""
+"""The APIs of SASL, ACLs and delegation tokens, for the tests of all APIs: messages, kio's words, lacks of versions."""
 
 from __future__ import annotations
 
