@@ -1,4 +1,4 @@
-"""Requests of SASL, ACLs and delegation tokens, which a node refuses: it serves none of them (quotas-admin.md 1.3).
+"""Requests of SASL, ACLs and delegation tokens, which a node refuses: it serves none of them (broker.md 6.2).
 
 As in `messages.requests`: one class for all versions. What may be a password or a token is not read into a message:
 what a message holds is written to the trace.
