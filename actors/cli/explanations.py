@@ -6,16 +6,19 @@ Rule: an answer is lines, each with the place that shows it, or without one wher
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from actors.cli.brokers import name_of
-from actors.cli.trace_facts import Assigned, Facts, Idle, Order, Place, Refused, Seen, Written
+from actors.cli.trace_facts import Assigned, Deletion, Facts, Idle, Life, Order, Place, Refused, Seen, Written
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.errors import NONE
 
 LAST = 5
 """Of a history, so many entries are told."""
+MOMENT = 0.0005
+"""Seconds: a share of an outage that is not longer is left out, if there is another for the same time."""
 
 
 class Line(NamedTuple):
@@ -41,10 +44,16 @@ def leader(facts: Facts, partition: TopicPartition) -> Answer:
         return [
             Line(f"never led: its replicas are {_ids(assigned.replicas)}, and no state was written", assigned.place)
         ]
+    removed = [each for each in _deleted(facts, partition.topic) if each > history[-1].place]
+    if removed:
+        return [Line("its topic was deleted: its znodes were removed", removed[0])]
     now, since = history[-1], _since(history, lambda state: state.leader)
     if now.leader != NO_LEADER:
         return [Line(f"broker {now.leader} leads it, since {_wrote(since)}", since.place)]
     lines = [Line(f"no leader since {_wrote(since)}: its ISR is {_ids(now.isr)}", since.place)]
+    queued = _queued(facts, partition.topic)
+    if queued:
+        return [*lines, Line(f"its topic is being deleted, since {queued[0].event or 'a request'}", queued[0].place)]
     for broker in now.isr:
         gone = _alive(facts, broker)
         lines.append(gone if gone is not None else Line(f"whether broker {broker} is alive, no controller has told"))
@@ -62,7 +71,9 @@ def preferred(facts: Facts, partition: TopicPartition) -> Answer:
     ]
     if wanted in now.isr:
         back = _since(history, lambda state: wanted in state.isr)
-        lines.append(Line(f"it is in the ISR since {_wrote(back)}; no preferred election since", back.place))
+        led = [state for state in history if state.leader == wanted and state.place >= back.place]
+        since = "and led since then" if led else "and was not elected since"
+        lines.append(Line(f"it is in the ISR since {_wrote(back)}, {since}", back.place))
     else:
         lines.append(Line("it is not in the ISR, and cannot be elected"))
     return lines
@@ -88,7 +99,8 @@ def epoch(facts: Facts, partition: TopicPartition) -> Answer:
     history = _history(facts, partition)
     if not history:
         return []
-    told = [Line(f"the last to write its state: {_wrote(history[-1])}", history[-1].place)]
+    words = "its state was last found" if history[-1].read else "the last to write its state"
+    told = [Line(f"{words}: {_wrote(history[-1])}", history[-1].place)]
     grown = [
         now
         for before, now in zip([None, *history], history, strict=False)
@@ -109,12 +121,10 @@ def reassignment(facts: Facts, partition: TopicPartition) -> Answer:
     history, assigned = _history(facts, partition), _assigned(facts, partition)
     if assigned is None or not (assigned.adding or assigned.removing):
         return []
-    lines = [
-        Line(
-            f"adding {_ids(assigned.adding)}, removing {_ids(assigned.removing)}, by {assigned.event or 'an admin'}",
-            assigned.place,
-        )
-    ]
+    what = f"adding {_ids(assigned.adding)}, removing {_ids(assigned.removing)}"
+    event = assigned.event or "an admin"
+    how = f"by {event}" if assigned.written else f"found in ZooKeeper by {event}"
+    lines = [Line(f"{what}, {how}", assigned.place)]
     in_sync = history[-1].isr if history else ()
     for broker in _target(assigned):
         if broker not in in_sync:
@@ -138,6 +148,8 @@ def begun(facts: Facts, partition: TopicPartition) -> Answer:
             taken = f"the request for {_ids(each.replicas)} was taken out of /admin/reassign_partitions"
             lines.append(Line(f"{taken} during {each.event}", each.place))
     for before, after in itertools.pairwise(assigned):
+        if _replicas(before) == _replicas(after):
+            continue
         origin = [broker for broker in before.replicas if broker not in before.adding]
         back = [broker for broker in before.adding if broker not in after.replicas]
         if back and set(after.replicas) - set(after.adding) <= set(origin):
@@ -147,36 +159,119 @@ def begun(facts: Facts, partition: TopicPartition) -> Answer:
 
 
 def outages(facts: Facts, partition: TopicPartition) -> Answer:
-    """How long was nobody there to lead it, and what took that long?"""
+    """When was it without a leader, and what took so long?"""
     lines: list[Line] = []
-    led = [state for state in _history(facts, partition) if state.leader != NO_LEADER]
-    for before, after in itertools.pairwise(led):
-        event, seen = after.event, [each for each in facts.seen if each.place <= after.place]
-        if event is None or before.leader == after.leader or not seen or before.leader in seen[-1].brokers:
+    before: Written | None = None
+    gap: list[Written] = []
+    """States without a leader since `before`."""
+    for state in _history(facts, partition):
+        if state.leader == NO_LEADER:
+            gap.append(state)
             continue
-        parts: list[tuple[float, str]] = []
-        heard = event.place.at
-        ends = [each.place for each in facts.lives if each.place.node == before.leader and each.place.at <= after.taken]
-        if ends:
-            parts.append((heard - ends[-1].at, f"until {event.kind} told the controller"))
-        waited = (event.waited or 0) / 1000
-        parts.append((waited, "until the controller had time for it"))
-        parts.append((after.place.at - heard - waited, "until it knew whom to elect"))
-        parts.append((after.taken - after.place.at, "until ZooKeeper had the state"))
-        order = next((each for each in facts.orders if _orders(each, after)), None)
-        if order is not None and order.sent:
-            parts.append((order.sent - after.taken, f"until broker {after.leader} was told"))
-            if order.outcome is not None:
-                parts.append((order.answered - order.sent, "until it led and had said so"))
-        since = f"the last record of broker {before.leader}" if ends else f"the controller heard of {event.kind}"
-        lines.append(
-            Line(
-                f"{sum(took for took, _ in parts):.3f} s without leader, from {since} to broker {after.leader}: "
-                + ", ".join(f"{took:.3f} s {what}" for took, what in parts),
-                after.place,
-            )
-        )
+        if before is not None and (
+            gap or (before.leader != state.leader and _is_gone(facts, before.leader, state.place))
+        ):
+            lines += _outage(facts, before, gap, state)
+        before, gap = state, []
+    if before is not None and gap and not _queued(facts, partition.topic):
+        last = max((each.place for each in facts.lives), default=gap[-1].place)
+        began, since = _lost_at(facts, before, gap[0])
+        words = f"{last.at - began:.3f} s without leader at the end of the record, from {since} on"
+        lines.append(Line(words, gap[0].place))
     return lines[-LAST:]
+
+
+def _outage(facts: Facts, before: Written, gap: Sequence[Written], after: Written) -> Answer:
+    """The time between two leaders, by what took it. Empty if the record lacks the event of an election."""
+    first, event = (gap[0] if gap else after).event, after.event
+    if first is None or event is None:
+        return []
+    began, since = _lost_at(facts, before, gap[0] if gap else after)
+    noticed, heard = first.place.at, event.place.at
+    isr = (gap[-1] if gap else before).isr
+    passed_over = bool(gap) and not _is_gone(facts, after.leader, event.place)
+    candidates = isr if passed_over else (*isr, after.leader)
+    alive, ready = _alive_times(facts, candidates), _ready_at(facts, after.leader, heard)
+    able = ready if noticed < ready and not passed_over else heard
+    unseen = noticed - began - _without(alive, began, noticed)
+    unable = able - noticed - _without(alive, noticed, able)
+    waited = (event.waited or 0) / 1000
+    shares = [
+        (unseen, f"until the controller received {first.kind}"),
+        (_without(alive, began, able), f"in which no replica of its ISR {_ids(isr)} was alive"),
+        (unable, f"in which no replica of its ISR {_ids(isr)} could lead"),
+        (heard - able, f"until the controller received {event.kind} for broker {after.leader}"),
+    ]
+    parts = [(took, what) for took, what in shares if took > MOMENT]
+    parts.append((waited, "until the controller had time for it"))
+    parts.append((after.place.at - heard - waited, "until it knew whom to elect"))
+    parts.append((after.taken - after.place.at, "until ZooKeeper had the state"))
+    order = next((each for each in facts.orders if _orders(each, after)), None)
+    if order is not None and order.sent:
+        parts.append((order.sent - after.taken, f"until broker {after.leader} was told"))
+        if order.outcome is not None:
+            how = "it led and had said so" if order.outcome == NONE else f"it had refused: {name_of(order.outcome)}"
+            parts.append((order.answered - order.sent, f"until {how}"))
+    total = f"{sum(took for took, _ in parts):.3f} s without leader, from {since} to broker {after.leader}: "
+    return [Line(total + ", ".join(f"{took:.3f} s {what}" for took, what in parts), after.place)]
+
+
+def _is_gone(facts: Facts, broker: int, until: Place) -> bool:
+    """Whether the controller that last looked before this missed a broker."""
+    seen = [each for each in facts.seen if each.place <= until]
+    return bool(seen) and broker not in seen[-1].brokers
+
+
+def _lost_at(facts: Facts, led: Written, after: Written) -> tuple[float, str]:
+    """Since when a leader did not lead any more, and what shows that; `after` is the first state that says so."""
+    event = after.event
+    noticed = event.place if event is not None else after.place
+    life = _life(facts, led.leader, noticed)
+    if life is not None and life.end <= after.taken:
+        return min(life.end, noticed.at), f"the last record of broker {led.leader}"
+    return noticed.at, f"the controller heard of {event.kind if event is not None else 'it'}"
+
+
+def _life(facts: Facts, broker: int, noticed: Place) -> Life | None:
+    """The run in which a broker lived that a controller still saw before this event; None if it is not recorded."""
+    lives = [each for each in facts.lives if each.place.node == broker and each.registered]
+    epochs = [each.brokers[broker] for each in facts.seen if each.place < noticed and broker in each.brokers]
+    for life in lives:
+        if epochs and epochs[-1] in dict(life.registered):
+            return life
+    registered = [each for each in lives if each.registered[0][1] <= noticed.at]
+    return max(registered, key=lambda each: each.registered[0][1], default=None)
+
+
+Interval = tuple[float, float]
+
+
+def _alive_times(facts: Facts, brokers: Iterable[int]) -> list[Interval]:
+    """When one of these brokers was registered and its process ran: by their runs, else as controllers saw it."""
+    times: list[Interval] = []
+    for broker in brokers:
+        lives = [each for each in facts.lives if each.place.node == broker]
+        times += [(each.registered[0][1], each.end) for each in lives if each.registered]
+        if not lives:
+            ends = [*(each.place.at for each in facts.seen[1:]), math.inf]
+            times += [
+                (each.place.at, end) for each, end in zip(facts.seen, ends, strict=False) if broker in each.brokers
+            ]
+    return sorted(times)
+
+
+def _without(times: Iterable[Interval], begin: float, end: float) -> float:
+    """How much of the time from `begin` to `end` is in none of these intervals, which are sorted."""
+    without, covered = 0.0, begin
+    for start, stop in times:
+        without += max(0.0, min(start, end) - covered)
+        covered = max(covered, min(stop, end))
+    return without + max(0.0, end - covered)
+
+
+def _ready_at(facts: Facts, broker: int, heard: float) -> float:
+    """Since when a broker was registered that was elected in an event; minus infinity if that is not recorded."""
+    return max((since for since, end in _alive_times(facts, (broker,)) if since <= heard <= end), default=-math.inf)
 
 
 def heard(facts: Facts, partition: TopicPartition) -> Answer:
@@ -224,7 +319,11 @@ def lost(facts: Facts, partition: TopicPartition) -> Answer:
 
 def deletion(facts: Facts, topic: str) -> Answer:
     """Why is it not deleted?"""
-    steps = [fact for fact in facts.deletions if topic in fact.topics]
+    made = [fact.place for fact in facts.assigned if fact.partition.topic == topic and fact.written]
+    over = [place for place in _deleted(facts, topic) if any(place < each for each in made)]
+    steps = [fact for fact in facts.deletions if topic in fact.topics and (not over or fact.place > max(over))]
+    if over and not steps:
+        return [Line("it was made anew after a deletion; no deletion of it is recorded since", max(over))]
     if not steps:
         known = any(fact.partition.topic == topic for fact in facts.assigned)
         return [Line("no deletion of it is recorded" if known else f"nobody in this record knows topic {topic}")]
@@ -281,7 +380,7 @@ def alive(facts: Facts, broker: int) -> Answer:
             bounced = before.get(seen.by) is not None
             what = "registered anew" if bounced else "alive"
             lines.append(Line(f"{what} for controller {seen.by}, with broker epoch {now}: {seen.event}", seen.place))
-        elif seen.by in before:
+        elif any(epoch is not None for epoch in before.values()):
             lines.append(Line(f"gone for controller {seen.by}: {seen.event}", seen.place))
         before[seen.by] = now
     return lines[-LAST:] or [Line(f"no controller in this record has seen broker {broker}")]
@@ -293,7 +392,9 @@ def unreachable(facts: Facts, broker: int) -> Answer:
     if not failures:
         return []
     last = failures[-1]
-    return [Line(f"requests to it failed {len(failures)} times, the last time: {last.reason}", last.place)]
+    lines = [Line(f"requests to it failed {len(failures)} times, the last time: {last.reason}", last.place)]
+    answered = [each for each in facts.answered if each.broker == broker and each.place > last.place]
+    return lines + [Line("it has answered requests since then", each.place) for each in answered[-1:]]
 
 
 def leaves(facts: Facts, broker: int) -> Answer:
@@ -320,13 +421,14 @@ def terms(facts: Facts, _: None) -> Answer:
     """Who was controller when, and why did it change?"""
     lines, in_office = [], set()
     for fact in facts.terms:
+        run = fact.place.run
         if fact.epoch >= 0:
             lines.append(Line(f"broker {fact.broker} was elected, epoch {fact.epoch}", fact.place))
-            in_office.add(fact.broker)
-        elif fact.broker in in_office:
+            in_office.add(run)
+        elif run in in_office:
             why = fact.why or f"it resigned during {fact.event}"
             lines.append(Line(f"broker {fact.broker} ended its term: {why}", fact.place))
-            in_office.remove(fact.broker)
+            in_office.remove(run)
     return lines or [Line("nobody was elected in this record")]
 
 
@@ -366,7 +468,7 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
         ("Why does its reassignment not finish?", reassignment),
         ("Why was a reassignment not begun, or taken back?", begun),
         ("Why did its epoch grow?", epoch),
-        ("When was nobody there to lead it, and what took so long?", outages),
+        ("When was it without a leader, and what took so long?", outages),
         ("Who has not heard what ZooKeeper says of it?", heard),
         ("Why are records missing?", lost),
     ),
@@ -390,11 +492,48 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
 
 
 def _history(facts: Facts, partition: TopicPartition) -> list[Written]:
-    return [state for state in facts.written if state.partition == partition]
+    """The states of a partition in the order of their znode's versions; of a topic made anew, those of the last one.
+
+    A state that was written is preferred to the same one when it was read.
+    """
+    deleted = _deleted(facts, partition.topic)
+    states = [state for state in facts.written if state.partition == partition]
+    last = max((sum(each < state.place for each in deleted) for state in states), default=0)
+    found: dict[object, Written] = {}
+    for state in states:
+        key = state.version if state.version >= 0 else state.place
+        if sum(each < state.place for each in deleted) == last and (key not in found or not state.read):
+            found[key] = state
+    return sorted(found.values(), key=lambda state: (state.version, state.place))
+
+
+def _queued(facts: Facts, topic: str) -> list[Deletion]:
+    """The steps of a topic's deletion that is not over."""
+    steps = [each for each in facts.deletions if topic in each.topics]
+    over = max((number for number, each in enumerate(steps, 1) if each.step == "deleted"), default=0)
+    return [each for each in steps[over:] if each.step == "queued"]
+
+
+def _deleted(facts: Facts, topic: str) -> list[Place]:
+    """Where the znodes of a topic were removed."""
+    return [each.place for each in facts.deletions if each.step == "deleted" and topic in each.topics]
 
 
 def _assigned(facts: Facts, partition: TopicPartition) -> Assigned | None:
-    return next((fact for fact in reversed(facts.assigned) if fact.partition == partition), None)
+    """The current assignment, as it was first seen: the write that made it, if that is recorded.
+
+    Later events read the same assignment again, or write it again; they did not make it.
+    """
+    since: Assigned | None = None
+    for fact in reversed([fact for fact in facts.assigned if fact.partition == partition]):
+        if since is not None and _replicas(fact) != _replicas(since):
+            break
+        since = fact
+    return since
+
+
+def _replicas(assigned: Assigned) -> tuple[tuple[int, ...], ...]:
+    return assigned.replicas, assigned.adding, assigned.removing
 
 
 def _latest(facts: Facts, topic: str) -> list[Assigned]:
@@ -442,7 +581,9 @@ def _why(refused: Refused) -> str:
 
 
 def _wrote(state: Written) -> str:
-    return f"{state.by} wrote it" + (f" during {state.event}" if state.event else "")
+    return f"{state.by} {'found it in ZooKeeper' if state.read else 'wrote it'}" + (
+        f" during {state.event}" if state.event else ""
+    )
 
 
 def _ids(brokers: Sequence[int]) -> str:

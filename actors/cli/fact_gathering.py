@@ -4,7 +4,7 @@ Rule 1: a controller is serial. What it learns and asks for belongs to the event
         says how long that took and had waited, so it is known when the event came. What came before it, and is not over
         by such a report, is over without a word, and did nothing.
 Rule 2: an expired session ends all that a controller has before it.
-Rule 3: a state is a fact when ZooKeeper has taken it: the question tells which, the answer whether.
+Rule 3: what a question writes is a fact when the answer says that ZooKeeper has taken it; its place is the question's.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from actors.cli.trace_facts import (
+    Answered,
     Assigned,
     Cut,
     Deletion,
@@ -38,8 +39,9 @@ from messages import events
 from messages.cluster import TopicPartition
 from messages.errors import NONE
 from messages.store import OK
-from messages.trace.runs import Records, Run
-from messages.trace.schema import DELIVERIES, ENDED, Record
+from messages.trace.endings import KILLED
+from messages.trace.runs import Records, Run, ending
+from messages.trace.schema import DELIVERIES, Record
 
 CONTROLLER = "ControllerActor"
 PARTITION = "PartitionActor"
@@ -67,6 +69,9 @@ REFUSABLE = (
     "DeleteTopicsRequest",
 )
 """Requests of which it is told what was refused."""
+
+NOT_DONE = ("Failure", "TopicExists")
+"""Answers to a question that changed nothing."""
 
 NOT_IN_OFFICE = "it was not the controller"
 CLOSE = 1e-4
@@ -148,28 +153,39 @@ class _Pass:
         """Requests that a controller may refuse: by listener, connection and number."""
         self.channels: dict[str, int] = {}
         """To which broker a channel leads, by its address."""
+        self.answered: dict[int, Place] = {}
+        """Where brokers last answered a controller's request."""
         self.ahead: dict[tuple[str, str], list[Any]] = {}
         """What came to a channel ahead of a LeaderAndIsr, or of an answer."""
         self.orders: dict[str, list[list[Order]]] = {}
         """By channel, what of each LeaderAndIsr in its queue is of interest."""
         self.log_ends: dict[str, int] = {}
+        self.versions: dict[TopicPartition, int] = {}
+        """Of each partition's state znode, as this run knew it last."""
+        self.registered: list[tuple[int, float]] = []
+        """Broker epochs of this run, with the time of each registration."""
+        self.pending: dict[tuple[str, int], list[tuple[list[Any], Any]]] = {}
+        """Facts that a question makes true once it succeeds, and where they go: by sender and number."""
 
     def go(self) -> None:
         """Read all records."""
         first = last = None
-        killed = True
         for record in Records(self.run):
             if record.kind in DELIVERIES:
                 last = self._place(record)
                 first = first or last
                 self._take(last, record)
-            elif record.kind == ENDED:
-                killed = False
         if first is None or last is None:
             return
-        self.facts.lives.append(Life(last, first.at, killed and not self.run.running))
+        self.facts.answered += [Answered(each, broker) for broker, each in self.answered.items()]
+        how = ending(self.run)
+        self.facts.lives.append(Life(last, first.at, how, tuple(self.registered)))
         for desk in self.desks.values():
             self._at_the_end(desk, last)
+            if desk.in_office and how == KILLED:
+                self.facts.terms.append(
+                    Term(last, desk.broker, -1, "its process was killed, and this is its last record")
+                )
         for queue in self.orders.values():
             self.facts.orders += [order for orders in queue for order in orders]
 
@@ -187,6 +203,8 @@ class _Pass:
             self.facts.waiting.append(Waiting(event.place, event, last.at - event.place.at, waits_for))
 
     def _take(self, place: Place, record: Record) -> None:
+        if record.type == "Received" and record.receiver in self.channels:
+            self.answered[self.channels[record.receiver]] = place
         if record.actor == CONTROLLER:
             self._to_controller(place, record)
         elif record.actor == PARTITION and record.effects:
@@ -279,21 +297,25 @@ class _Pass:
             self._idle(desk, begun)
             desk.open[payload["id"]] = name
             desk.busy = desk.busy or (record.actor == "ZkBridgeActor" and not name.startswith(LOOKS))
+
+        def pend(facts: list[Any], *learnt: Any) -> None:
+            self.pending[record.sender, payload["id"]] = [(facts, fact) for fact in learnt]
+
         if name in WRITES:
             self.asked[record.sender, payload["id"]] = place, question["states"]
-        elif name in ("SetAssignments", "CreateTopic"):
-            self._assigned(desk, place, question["topics"] if name == "SetAssignments" else [question["topic"]])
+        elif name == "SetAssignments":
+            pend(self.facts.assigned, *_assignments(place, question["topics"], written=True))
+        elif name == "CreateTopic":
+            pend(self.facts.assigned, *_assignments(place, [question["topic"]], written=True))
         elif name == "RequestTopicDeletion":
-            self._learn(desk, self.facts.deletions, Deletion(place, "asked", (question["topic"],)))
+            pend(self.facts.deletions, Deletion(place, "asked", (question["topic"],)))
         elif name == "DeleteTopics":
-            self._learn(desk, self.facts.deletions, Deletion(place, "deleted", tuple(question["topics"])))
+            pend(self.facts.deletions, Deletion(place, "deleted", tuple(question["topics"])))
         elif name == "QueueDeletions":
-            topics = tuple(each["topic"] for each in question["topics"])
-            self._learn(desk, self.facts.deletions, Deletion(place, "queued", topics))
+            pend(self.facts.deletions, Deletion(place, "queued", tuple(each["topic"] for each in question["topics"])))
         elif name == "ForgetReassignments":
-            for (topic, number), replicas in question["requests"]:
-                dropped = Dropped(place, TopicPartition(topic, number), tuple(replicas))
-                self._learn(desk, self.facts.dropped, dropped)
+            requests = [(TopicPartition(*partition), tuple(replicas)) for partition, replicas in question["requests"]]
+            pend(self.facts.dropped, *(Dropped(place, *request) for request in requests))
         elif desk is not None and name == "StopWatching" and events.BrokerChange.__name__ in question["events"]:
             desk.in_office = False
             self._learn(desk, self.facts.terms, Term(place, desk.broker, -1, ""))
@@ -302,14 +324,20 @@ class _Pass:
         """An answer, of ZooKeeper's bridge or of the deletion."""
         name, result = payload["result"]
         desk = self.desks.get(record.receiver)
-        if name == "Elected" and desk is not None:
+        done = self.pending.pop((record.receiver, payload["id"]), ())
+        for facts, fact in done if name not in NOT_DONE else ():
+            self._learn(desk, facts, fact)
+        if name == "BrokerRegistered":
+            self.registered.append((result["epoch"], place.at))
+        elif name == "Elected" and desk is not None:
             desk.in_office = True
             self._learn(desk, self.facts.terms, Term(place, desk.broker, result["epoch"], ""))
         elif name == "Brokers" and desk is not None:
             found = {each["id"]: each["epoch"] for each in result["brokers"]}
             self._learn(desk, self.facts.seen, Seen(place, desk.broker, found))
         elif name == "Assignments":
-            self._assigned(desk, place, result["topics"])
+            for assigned in _assignments(place, result["topics"], written=False):
+                self._learn(desk, self.facts.assigned, assigned)
         elif name == "DeletionPlan":
             for kind, step in result["steps"]:
                 if kind == "DeletionSets" and step["ineligible"]:
@@ -318,17 +346,20 @@ class _Pass:
         elif name == "WriteResults":
             asked, states = self.asked.pop((record.receiver, payload["id"]), (place, []))
             by = f"controller {desk.broker}" if desk is not None else f"broker {place.node}, which leads it,"
-            for (tp, state), (_, code, _) in zip(states, result["results"], strict=False):
+            for (tp, state), (_, code, version) in zip(states, result["results"], strict=False):
                 if code == OK:
-                    which = TopicPartition(*tp), state["leader"], state["leader_epoch"], tuple(state["isr"])
-                    self._learn(desk, self.facts.written, Written(asked, *which, by, place.at))
+                    self._state(desk, Written(asked, *_state(tp, state), by, place.at, None, version))
+        elif name == "PartitionStates" and desk is not None:
+            for tp, state, _ in result["states"]:
+                if state is not None and self.partition in (None, tuple(tp)):
+                    by, version = f"controller {desk.broker}", state["zk_version"]
+                    self._state(desk, Written(place, *_state(tp, state), by, place.at, None, version, read=True))
 
-    def _assigned(self, desk: _Desk | None, place: Place, topics: Any) -> None:
-        for topic, partitions in topics:
-            for number, each in partitions:
-                replicas, adding, removing = (tuple(each[name]) for name in ("replicas", "adding", "removing"))
-                assigned = Assigned(place, TopicPartition(topic, number), replicas, adding, removing)
-                self._learn(desk, self.facts.assigned, assigned)
+    def _state(self, desk: _Desk | None, state: Written) -> None:
+        """A partition's state, unless it is the one that this run knew last."""
+        if self.versions.get(state.partition) != state.version:
+            self.versions[state.partition] = state.version
+            self._learn(desk, self.facts.written, state)
 
     def _learn(self, desk: _Desk | None, facts: list[Any], fact: Any) -> None:
         """A fact; of a controller's, which event it belongs to is told later."""
@@ -416,6 +447,18 @@ class _Pass:
                 partition = TopicPartition(topic, int(number))
                 self.facts.cuts.append(Cut(place, partition, self.log_ends.get(path, -1), effect.result[end]))
             self.log_ends[path] = effect.result[end]
+
+
+def _state(partition: Any, state: Any) -> tuple[TopicPartition, int, int, tuple[int, ...]]:
+    return TopicPartition(*partition), state["leader"], state["leader_epoch"], tuple(state["isr"])
+
+
+def _assignments(place: Place, topics: Any, written: bool) -> Iterator[Assigned]:
+    """The assignments of a message's topics."""
+    for topic, partitions in topics:
+        for number, each in partitions:
+            replicas, adding, removing = (tuple(each[name]) for name in ("replicas", "adding", "removing"))
+            yield Assigned(place, TopicPartition(topic, number), replicas, adding, removing, None, written)
 
 
 def _refusals(asked: Any, answer: Any) -> Iterator[tuple[Any, ...]]:

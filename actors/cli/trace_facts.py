@@ -1,14 +1,17 @@
 """What a record says of partitions, topics, brokers and controllers; `fact_gathering` reads it there.
 
-A fact names the delivery that shows it, of a node's run, and its time: `replay --node N --until N` goes there.
+A fact names the delivery that shows it, of a node's run, and its time: `replay --run RUN --until DELIVERY` goes there.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import NamedTuple
 
 from messages.cluster import TopicPartition
+from messages.trace.endings import KILLED
+from messages.trace.schema import STOPPED
 
 
 class Place(NamedTuple):
@@ -42,7 +45,11 @@ class Event(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A partition's state was asked to be written, and was at `taken`; `by` whom, and during which of its events."""
+    """A partition's state was asked to be written, and was at `taken`; `by` whom, and during which of its events.
+
+    `version` is that of its znode, -1 if unknown. `read`: `by` did not write it but found it there: the write itself is
+    not recorded, for its writer was killed before ZooKeeper's answer, or keeps no record.
+    """
 
     place: Place
     partition: TopicPartition
@@ -52,10 +59,15 @@ class Written(NamedTuple):
     by: str
     taken: float
     event: Event | None = None
+    version: int = -1
+    read: bool = False
 
 
 class Assigned(NamedTuple):
-    """A partition has these replicas; some of them may be on their way in or out."""
+    """A partition has these replicas; some of them are being added or removed.
+
+    `written`: this delivery wrote the assignment to ZooKeeper; otherwise a controller read it there.
+    """
 
     place: Place
     partition: TopicPartition
@@ -63,6 +75,7 @@ class Assigned(NamedTuple):
     adding: tuple[int, ...]
     removing: tuple[int, ...]
     event: Event | None = None
+    written: bool = False
 
 
 class Dropped(NamedTuple):
@@ -127,6 +140,13 @@ class Failed(NamedTuple):
     reason: str
 
 
+class Answered(NamedTuple):
+    """A broker answered a controller's request: the last one of the run."""
+
+    place: Place
+    broker: int
+
+
 class Refused(NamedTuple):
     """A controller refused what a client or a broker asked of it, as to this topic, partition or broker.
 
@@ -168,11 +188,20 @@ class Waiting(NamedTuple):
 
 
 class Life(NamedTuple):
-    """A node's run: when it began, and its last delivery; `killed`, if it has no end."""
+    """A node's run: its last delivery, when it began, and how it ended (`messages.trace.runs.ending`).
+
+    `registered` are the broker epochs that ZooKeeper gave it, each with its time. A process that was refused has none.
+    """
 
     place: Place
     began: float
-    killed: bool
+    ending: str
+    registered: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def end(self) -> float:
+        """When the process ended; infinity if only its recording ended, or if it still runs."""
+        return self.place.at if self.ending in (STOPPED, KILLED) else math.inf
 
 
 @dataclasses.dataclass
@@ -187,6 +216,7 @@ class Facts:
     deletions: list[Deletion] = dataclasses.field(default_factory=list)
     orders: list[Order] = dataclasses.field(default_factory=list)
     failures: list[Failed] = dataclasses.field(default_factory=list)
+    answered: list[Answered] = dataclasses.field(default_factory=list)
     refused: list[Refused] = dataclasses.field(default_factory=list)
     cuts: list[Cut] = dataclasses.field(default_factory=list)
     handled: list[Event] = dataclasses.field(default_factory=list)

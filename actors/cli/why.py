@@ -51,8 +51,8 @@ def command(about: str, name: str | None, directory: Path | None) -> int:
     `partition T-P`: leader, ISR, reassignment. `topic T`: a pending deletion or creation. `broker N`: why it counts as
     dead. `controller`: terms and elections. The cluster may still be running.
 
-    Each line ends with its place in the trace: `kafka-actors replay DIR --node N --until DELIVERY` stops there, and
-    prints an actor's state with --state.
+    Each line ends with its place in the trace, as options: `kafka-actors replay DIR --run RUN --until DELIVERY` stops
+    there, and prints an actor's state with --state.
     """
     if about == "controller" and directory is None and name is not None:
         directory, name = Path(name), None
@@ -98,5 +98,7 @@ def _read(about: str, name: str | None) -> Any:
 def _told(line: Line) -> str:
     if line.place is None:
         return line.text
-    at, node, _, n = line.place
-    return f"{line.text} [{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}Z, node {node}, delivery {n}]"
+    at, node, run, n = line.place
+    return (
+        f"{line.text} [{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}Z, node {node}, --run {run} --until {n}]"
+    )

@@ -89,7 +89,8 @@ def test_brokers_come_and_go(facts: Facts) -> None:
     bounced = without_numbers(answers(facts, "broker", 3)["Why does it count as dead, or alive?"])
     assert re.fullmatch(r"registered anew for controller 1, with broker epoch \d+: BrokerChange", bounced[-1])
     refused = answers(facts, "broker", 3)["Why does it not get requests?"]
-    assert refused == [refused[0]] and refused[0].endswith("the last time: refused")
+    assert refused[0].endswith("the last time: refused")
+    assert refused[1:] == ["it has answered requests since then"]
 
 
 def test_a_deletion_is_told_from_its_request_to_its_end(facts: Facts) -> None:
@@ -112,19 +113,19 @@ PAIR, MOVED, UNCLEAN = (TopicPartition(name, 0) for name in ("pair", "moved", "u
 
 
 def test_4_each_part_of_an_outage_has_its_share(cluster: Facts) -> None:
-    _, last = told(cluster, "partition", PAIR, "When was nobody there to lead it, and what took so long?")
+    _, last = told(cluster, "partition", PAIR, "When was it without a leader, and what took so long?")
     found = re.fullmatch(r"([\d.]+) s without leader, from the last record of broker 1 to broker 0: (.*)", last)
     assert found is not None
     shares = [share.split(" s ", 1) for share in found[2].split(", ")]
     assert [what for _, what in shares] == [
-        "until BrokerChange told the controller",
+        "until the controller received BrokerChange",
         "until the controller had time for it",
         "until it knew whom to elect",
         "until ZooKeeper had the state",
     ], "it was never told"
     assert 6.0 <= float(shares[0][0]) < 6.1, "its session"
     assert sum(float(took) for took, _ in shares) == pytest.approx(float(found[1]), abs=0.003)
-    (other,) = told(cluster, "partition", UNCLEAN, "When was nobody there to lead it, and what took so long?")
+    (other,) = told(cluster, "partition", UNCLEAN, "When was it without a leader, and what took so long?")
     assert other.endswith("until it led and had said so")
 
 
@@ -203,6 +204,7 @@ def test_15_who_lost_its_session_ended_its_term(cluster: Facts) -> None:
         "broker 0 was elected, epoch 1",
         "broker 2 was elected, epoch 2",
         "broker 0 ended its term: its ZooKeeper session expired",
+        "broker 2 ended its term: its process was killed, and this is its last record",
     ]
 
 
@@ -245,7 +247,7 @@ def test_the_command_tells_with_time_node_and_delivery(lived: Path) -> None:
     assert result.exit_code == 0
     question, first, *_ = result.stdout.splitlines()
     assert question == "Who leads it, and why?"
-    assert re.search(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}Z, node 0, delivery \d+\]$", first)
+    assert re.search(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}Z, node 0, --run node0-\S+ --until \d+\]$", first)
     assert "was elected" in CliRunner().invoke(why.command, ["controller", str(lived)]).stdout
     unknown = CliRunner().invoke(why.command, ["partition", "nobody-3", str(lived)]).stdout
     assert unknown == "Who leads it, and why?\n  nobody in this record knows nobody-3\n"

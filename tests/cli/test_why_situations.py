@@ -1,0 +1,337 @@
+"""`kafka-actors why` about scripted situations on virtual time: its sentences against what was done."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import attrs
+import pytest
+from click.testing import CliRunner
+
+from actors.cli import replay, why
+from actors.cli.explanations import QUESTIONS
+from actors.cli.fact_gathering import gather
+from actors.cli.trace_facts import Facts
+from actors.public.simulated import SimulatedCluster
+from actors.simulation.cluster import Machine, host_of
+from actors.simulation.disk import Disks
+from messages.admin_requests import (
+    AlterPartitionReassignmentsRequest,
+    CreatableAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from messages.cluster import TopicPartition
+from messages.errors import NONE
+from messages.store import WriteOp
+from messages.trace.runs import find_runs
+from messages.zookeeper import RequestedReassignment, RequestReassignments
+from tests.trace import cluster_life
+from zk_bridge.client import Client
+from zk_bridge.memory_store import MemoryStore
+
+SUBJECTS = {"partition": ("t-0", "u-0", "pair-0", "unclean-0", "moved-0"), "topic": ("t", "moved"), "broker": "012"}
+
+
+def cluster(folder: Path, brokers: int = 3) -> SimulatedCluster:
+    return SimulatedCluster(brokers, seed=1, directory=folder)
+
+
+def others(running: SimulatedCluster) -> list[int]:
+    """The brokers that are not the controller."""
+    return [broker for broker in range(running.brokers) if broker != running.controller_id]
+
+
+def create(running: SimulatedCluster, name: str, *replicas: int) -> None:
+    topic = CreatableTopic(name, assignments=(CreatableAssignment(0, replicas),))
+    assert running.controller_id is not None
+    answer = running.ask(running.controller_id, CreateTopicsRequest(5, (topic,), 30_000))
+    assert answer.topics[0].error_code == NONE
+    running.wait_for(lambda: running.leader_of(name) == replicas[0])
+    running.run(1.0)
+
+
+def delete(running: SimulatedCluster, name: str) -> None:
+    assert running.controller_id is not None
+    running.ask(running.controller_id, DeleteTopicsRequest(4, (name,), 1000))
+
+
+def start_second_process(running: SimulatedCluster, broker: int) -> None:
+    """Start another process with the same broker id, on a machine of its own."""
+    simulated = running._cluster
+    key = 9
+    disks = Disks(running.directory / host_of(key), 2, simulated.wall_ms, lambda *held: None)
+    settings = simulated.machines[broker].settings
+    listeners = (attrs.evolve(settings.listeners[0], host=host_of(key)),)
+    changed = attrs.evolve(settings, listeners=listeners, advertised_listeners=listeners, log_dirs=disks.names)
+    simulated.machines[key] = Machine(broker, changed, disks)
+    simulated.start(key)
+    simulated.machines[key].wanted = False
+
+
+def facts(folder: Path, partition: str = "t") -> Facts:
+    return gather(find_runs(folder).runs, TopicPartition(partition, 0))
+
+
+def lines(folder: Path, about: str, subject: object, question: str) -> list[str]:
+    """The answer to a question, without delivery numbers."""
+    name = subject if isinstance(subject, str) else "t"
+    found = facts(folder, name)
+    about_whom = TopicPartition(name, 0) if about == "partition" else subject
+    (answer,) = (answer for words, answer in QUESTIONS[about] if words.startswith(question))
+    return [re.sub(r" \(delivery \d+\)", "", line.text) for line in answer(found, about_whom)]
+
+
+def shares(line: str) -> dict[str, float]:
+    """The parts of an outage by their words."""
+    parts = line.partition(": ")[2].replace("[", "(").split(" s ")
+    seconds = [float(part.rpartition(" ")[2] if " " in part else part) for part in parts[:-1]]
+    words = [re.sub(r", [\d.]+$", "", part) for part in parts[1:]]
+    return dict(zip(words, seconds, strict=True))
+
+
+OUTAGES = "When was it without"
+TERMS = "Who was controller when"
+
+
+def test_a_killed_controller_s_term_ends_with_its_process(tmp_path: Path) -> None:
+    """Not with the session of the process that was started in its place, minutes later."""
+    with cluster(tmp_path) as running:
+        first = running.controller_id
+        assert first is not None
+        running.run(1.0)  # its beginning is on disk
+        running.kill(first)
+        running.wait_for(lambda: running.controller_id not in (None, first))
+        second = running.controller_id
+        running.start_broker(first)
+        running.run(100.0)
+        running.expire_session(first)
+        running.run(5.0)
+    killed = "its process was killed, and this is its last record"
+    assert lines(tmp_path, "controller", None, TERMS) == [
+        f"broker {first} was elected, epoch 1",
+        f"broker {first} ended its term: {killed}",
+        f"broker {second} was elected, epoch 2",
+        f"broker {second} ended its term: {killed}",
+    ]
+
+
+def test_a_controller_that_loses_its_session_and_one_that_stops(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        first = running.controller_id
+        assert first is not None
+        running.run(1.0)
+        running.expire_session(first)
+        running.wait_for(lambda: running.controller_id not in (None, first))
+        running.run(2.0)
+        second = running.controller_id
+        assert second is not None
+        running.stop_broker(second)
+        running.wait_for(lambda: running.controller_id is not None)
+        running.run(2.0)
+    answer = lines(tmp_path, "controller", None, TERMS)
+    assert f"broker {first} ended its term: its ZooKeeper session expired" in answer
+    assert f"broker {second} ended its term: its node was stopped" in answer
+
+
+def test_time_in_which_no_replica_was_alive_is_not_a_delay_of_the_controller(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        running.kill(follower)
+        running.wait_for(lambda: running.isr_of("t") == [leader])
+        running.kill(leader)
+        running.run(71.0)
+        running.start_broker(follower)
+        running.run(10.0)
+        running.start_broker(leader)
+        running.wait_for(lambda: running.leader_of("t") == leader)
+        running.run(1.0)
+    (outage,) = lines(tmp_path, "partition", "t", OUTAGES)
+    assert outage.partition(",")[2].startswith(f" from the last record of broker {leader} to broker {leader}: ")
+    found = shares(outage)
+    dead = found.pop(f"in which no replica of its ISR ({leader}] was alive")
+    assert 80.0 < dead < 85.0
+    assert sum(found.values()) < 0.1
+
+
+def test_a_partition_that_is_not_led_at_the_end(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        leader, _ = others(running)
+        create(running, "t", leader)
+        running.kill(leader)
+        running.run(30.0)
+    (outage,) = lines(tmp_path, "partition", "t", OUTAGES)
+    assert re.fullmatch(
+        rf"[\d.]+ s without leader at the end of the record, from the last record of broker {leader} on", outage
+    )
+
+
+def test_time_until_unclean_elections_are_allowed_is_time_without_a_live_replica_of_the_isr(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        running.kill(follower)
+        running.wait_for(lambda: running.isr_of("t") == [leader])
+        running.kill(leader)
+        running.run(10.0)
+        running.start_broker(follower)
+        running.run(20.0)
+        config = json.dumps({"version": 1, "config": {"unclean.leader.election.enable": "true"}})
+        running._cluster.write(WriteOp("set", "/config/topics/t", config.encode()))
+        running._cluster.write(WriteOp("create", "/config/topics/t", config.encode()))
+        change = json.dumps({"version": 2, "entity_path": "topics/t"})
+        running._cluster.write(WriteOp("create", "/config/changes/config_change_0000000099", change.encode()))
+        running.wait_for(lambda: running.leader_of("t") == follower)
+        running.run(1.0)
+    (outage,) = lines(tmp_path, "partition", "t", OUTAGES)
+    found = shares(outage)
+    assert found.pop(f"in which no replica of its ISR ({leader}] was alive") > 29.5
+    assert sum(found.values()) < 0.1
+
+
+def test_a_process_started_again_within_its_session_does_not_die_twice(tmp_path: Path) -> None:
+    """It is refused until the session of the one before has expired; of the outage only the first end counts."""
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        running._cluster.kill(leader)
+        running.run(1.0)
+        running._cluster.start(leader)
+        running.wait_for(lambda: running.leader_of("t") == follower)
+        running.run(5.0)
+    (outage,) = lines(tmp_path, "partition", "t", OUTAGES)
+    assert 5.9 < shares(outage)["until the controller received BrokerChange"] < 6.6
+
+
+def test_a_process_refused_for_its_broker_id_is_not_the_broker(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        start_second_process(running, leader)
+        running.run(260.0)
+        create(running, "u", leader)  # a sign of life
+        running.kill(leader)
+        running.wait_for(lambda: running.leader_of("t") == follower)
+        running.run(1.0)
+    (outage,) = lines(tmp_path, "partition", "t", OUTAGES)
+    assert 5.9 < shares(outage)["until the controller received BrokerChange"] < 8.0
+
+
+def test_a_reassignment_is_made_by_the_event_that_wrote_it(tmp_path: Path) -> None:
+    """Its own write fires PartitionModifications, which reads the same assignment again."""
+    with cluster(tmp_path, 4) as running:
+        first, second, third = others(running)
+        create(running, "t", first, second)
+        running.kill(third)
+        running.run(10.0)
+        wanted = RequestedReassignment(TopicPartition("t", 0), (second, third))
+        with Client(MemoryStore(running._cluster.zookeeper)) as admin:
+            admin.ask(RequestReassignments((wanted,)))
+        running.run(10.0)
+    answer = lines(tmp_path, "partition", "t", "Why does its reassignment")
+    assert answer == [
+        f"adding [{third}], removing [{first}], by ZkPartitionReassignment",
+        f"waits for broker {third}, which is not in the ISR [{first}, {second}]",
+        answer[2],
+    ]
+    assert answer[2].startswith(f"broker {third} is gone for controller ")
+
+
+def test_a_reassignment_that_the_next_controller_found_is_still_the_admin_s(tmp_path: Path) -> None:
+    with cluster(tmp_path, 4) as running:
+        first, second, third = others(running)
+        create(running, "t", first, second)
+        running.partition_network(first, third)
+        wanted = ReassignableTopic("t", (ReassignablePartition(0, (first, third)),))
+        assert running.controller_id is not None
+        running.ask(running.controller_id, AlterPartitionReassignmentsRequest(0, 30_000, (wanted,)))
+        running.run(1.0)
+        running.expire_session(running.controller_id)
+        running.run(5.0)
+    answer = lines(tmp_path, "partition", "t", "Why does its reassignment")
+    assert answer[0] == f"adding [{third}], removing [{second}], by AlterPartitionReassignmentsRequest"
+
+
+def test_a_topic_made_anew_does_not_inherit_the_story_of_its_name(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        first, second = others(running)
+        create(running, "t", first, second)
+        delete(running, "t")
+        running.run(5.0)
+        create(running, "t", second, first)
+        running.kill(second)
+        running.run(3.0)
+        delete(running, "t")
+        running.run(20.0)
+    answer = lines(tmp_path, "topic", "t", "Why is it not deleted?")
+    assert "not deleted at the end of the record" in answer and "its znodes were removed" not in " ".join(answer)
+    assert lines(tmp_path, "partition", "t", OUTAGES) == [], "another topic's leader is no outage"
+    assert lines(tmp_path, "partition", "t", "Who leads it")[1] == "its topic is being deleted, since TopicDeletion"
+
+
+def test_a_broker_that_only_earlier_controllers_saw_is_gone(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        first, (leader, heir) = running.controller_id, others(running)
+        assert first is not None
+        running.run(1.0)  # its beginning is on disk
+        running.kill(first)
+        running.kill(leader)
+        running.wait_for(lambda: running.controller_id == heir)
+        running.run(2.0)
+    answer = lines(tmp_path, "broker", leader, "Why does it count as dead")
+    assert answer[-1] == f"gone for controller {heir}: Reelect"
+
+
+def test_a_broker_that_answers_again_is_said_to(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        running.stop_broker(leader)
+        running.run(8.0)
+        running.start_broker(leader)
+        running.run(5.0)
+    answer = lines(tmp_path, "broker", leader, "Why does it not get")
+    assert answer[-1] == "it has answered requests since then"
+
+
+def test_an_isr_that_only_its_dead_leader_had_written_is_known_from_who_read_it(tmp_path: Path) -> None:
+    """The life ends so: a leader takes its follower into the ISR, and is killed before ZooKeeper's answer."""
+    cluster_life.live(tmp_path)
+    answer = lines(tmp_path, "partition", "pair", "Who is not in the ISR")
+    assert (
+        answer[0] == "broker 1 is not in the ISR since controller 2 wrote it during BrokerChange; it was [1, 0] before"
+    )
+
+
+@pytest.fixture(scope="module")
+def several_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nodes that were killed and started again: several runs of a node."""
+    folder = tmp_path_factory.mktemp("several")
+    cluster_life.live(folder)
+    return folder
+
+
+def printed(folder: Path) -> set[str]:
+    """The options of `replay` that `why` prints, about everything."""
+    asked = [(about, name) for about, names in SUBJECTS.items() for name in names] + [("controller", "")]
+    found: set[str] = set()
+    for about, name in asked:
+        result = CliRunner().invoke(why.command, [about, *([name] if name else []), str(folder)])
+        assert result.exit_code == 0
+        found.update(re.findall(r"(--run \S+ --until \d+)\]$", result.stdout, re.MULTILINE))
+    return found
+
+
+def test_every_printed_pointer_runs_as_it_is_printed(several_runs: Path) -> None:
+    assert len({run.header.node for run in find_runs(several_runs).runs}) < len(find_runs(several_runs).runs)
+    pointers = printed(several_runs)
+    assert len(pointers) > 20
+    for pointer in sorted(pointers):
+        result = CliRunner().invoke(replay.command, [str(several_runs), *pointer.split()], standalone_mode=False)
+        assert (result.exit_code, result.exception, result.return_value) == (0, None, 0), pointer
