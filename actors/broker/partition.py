@@ -26,10 +26,12 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.core.broker.leader import Leader, Release, WriteIsr
 from actors.core.broker.partition import (
     FOLLOWER,
+    STOPPED,
     Partition,
     is_superseded,
     make_follower,
     make_leader,
+    make_stopped,
     role_verdict,
     stop_verdict,
     troubles,
@@ -282,6 +284,7 @@ class PartitionActor(Answerer):
             if self._leader is not None:
                 self._leader.end()
                 self._carry_out(self._leader)
+            self._known = make_stopped(self._known)
             self._tell_reader()
             return PartitionStopped(NONE)
         self._end_leadership()
@@ -387,7 +390,8 @@ class PartitionActor(Answerer):
         tp, follower = part.partition, message.replica_id not in (CONSUMER, self._known.broker_id)
         error_code = epoch_verdict(part.current_leader_epoch, self._known.leader_epoch)
         if error_code == NONE and leader is None:
-            served = not follower and self._known.role == FOLLOWER and message.version >= FOLLOWERS_SERVE_SINCE
+            follows = self._known.role in (FOLLOWER, STOPPED)
+            served = not follower and follows and message.version >= FOLLOWERS_SERVE_SINCE
             error_code = NONE if served else NOT_LEADER_OR_FOLLOWER
         if error_code == NONE and follower and leader is not None and message.replica_id not in leader.followers:
             error_code = UNKNOWN_LEADER_EPOCH  # as 3.9.1 says to a replica that is not assigned
@@ -606,8 +610,12 @@ class PartitionActor(Answerer):
         self._replicated(sender, message.leader_epoch, error_code)
 
     def _fenced(self, leader_epoch: int, sender: ActorAddress) -> bool:
-        """Whether a fetcher speaks of a leader whom we follow no longer; then it is told so."""
-        fenced = leader_epoch != self._known.leader_epoch or self._leader is not None
+        """Whether a fetcher brings data of a leader epoch that this replica does not follow; refuse it with code 74.
+
+        A fetcher is stopped only after its partition has accepted a new role or a stop, so what it sent before that
+        may arrive afterwards.
+        """
+        fenced = leader_epoch != self._known.leader_epoch or self._known.role != FOLLOWER
         if fenced:
             self._replicated(sender, leader_epoch, FENCED_LEADER_EPOCH)
         return fenced

@@ -12,6 +12,9 @@ Rule 3: a disk error takes its whole log directory offline, and with it every pa
 Rule 4: a deleted log is gone with the answer: renamed by then, removed after log.segment.delete.delay.ms.
 Rule 5: the coordinator hears which partitions of the internal topics are led here, and which no longer, before the
         controller has its answer; and which partitions of the cluster are deleted (broker.md 1.6, 3.9).
+Rule 6: a partition judges an order first, and only then its fetcher is stopped or replaced: a refused order leaves the
+        fetcher alone. Records that the old fetcher still brings to an accepted partition are refused by the partition
+        itself, because their leader epoch or its role no longer fits (`PartitionActor._fenced`).
 """
 
 from __future__ import annotations
@@ -70,6 +73,7 @@ from messages.broker import (
 )
 from messages.cluster import NO_EPOCH, ConfigEntry, TopicPartition
 from messages.conversation import (
+    SLICE,
     Ask,
     AskFailed,
     Failure,
@@ -421,14 +425,21 @@ class ReplicaManagerActor(FlowActor):
             len(orders.leading),
             len(orders.following),
         )
-        for role, leading in ((orders.leading, True), (orders.following, False)):
-            if role:
-                self._say(logging.INFO, stopped_fetchers(self._origin, len(role), leading))
         yield from self._read_configs(orders)
-        yield from in_turns(self._unfollow, chunks(orders.leading))
+        leading = 0
+        left: list[TopicPartition] = []
         for window in chunks(orders.leading.values(), ORDERS_AT_ONCE):
-            self._note_leaderships((yield from self._take_roles(window, become_leader, directories, errors)))
+            taken = yield from self._take_roles(window, become_leader, directories, errors)
+            self._note_leaderships(taken)
+            left += [order.partition for _, order, result in taken if result.leads]
+            if len(left) >= SLICE:
+                leading += self._unfollow(left)
+                left = []
+        leading += self._unfollow(left)
+        if leading:
+            self._say(logging.INFO, stopped_fetchers(self._origin, leading, leading=True))
         if orders.following:
+            following = 0
             brokers = yield from ask(GetAliveBrokers())
             alive = frozenset(brokers.ids)
             for window in chunks(orders.following.values(), ORDERS_AT_ONCE):
@@ -438,8 +449,10 @@ class ReplicaManagerActor(FlowActor):
                     directories,
                     errors,
                 )
-                self._follow(taken, brokers)
+                following += self._follow(taken, brokers)
                 self._note_leaderships(taken)
+            if following:
+                self._say(logging.INFO, stopped_fetchers(self._origin, following, leading=False))
             yield from in_slices(self._drop_figures, tuple(orders.following))
         orders.clear()
         self._keep_house()
@@ -461,8 +474,11 @@ class ReplicaManagerActor(FlowActor):
         if dropped is not None:
             self.send(self._metrics, dropped)
 
-    def _unfollow(self, partitions: Sequence[TopicPartition]) -> None:
-        self.send(self._fetcher_manager, Unfollow(tuple(partitions)))
+    def _unfollow(self, partitions: Sequence[TopicPartition]) -> int:
+        """Stop the fetchers of partitions that have accepted their orders; how many partitions (rule 6)."""
+        if partitions:
+            self.send(self._fetcher_manager, Unfollow(tuple(partitions)))
+        return len(partitions)
 
     def _read_configs(self, orders: RoleOrders) -> Flow[None]:
         """Learn how topics are configured of which nothing is hosted yet; by default where nobody can say."""
@@ -517,14 +533,19 @@ class ReplicaManagerActor(FlowActor):
         if changed:
             yield from in_slices(tell, tuple(self._hosted))
 
-    def _follow(self, taken: Sequence[Taken], brokers: AliveBrokers) -> None:
-        """Fetch from the leaders of these partitions, whose role is news; not when the broker is about to stop."""
-        if self._shutting_down:
-            return
-        endpoints = dict(zip(brokers.ids, brokers.endpoints, strict=True))
+    def _follow(self, taken: Sequence[Taken], brokers: AliveBrokers) -> int:
+        """Fetch from the leaders of the partitions whose role is new; how many there are.
+
+        A partition whose new leader cannot be reached leaves its old one all the same, and so does every partition
+        while the broker shuts down: a new leader would count it in sync again, just before it goes.
+        """
+        endpoints = {} if self._shutting_down else dict(zip(brokers.ids, brokers.endpoints, strict=True))
         by_leader: dict[int, list[FollowedPartition]] = {}
+        left: list[TopicPartition] = []
         for actor, order, result in taken:
-            if result.changed and endpoints.get(order.leader) is not None:
+            if result.changed and endpoints.get(order.leader) is None:
+                left.append(order.partition)
+            elif result.changed:
                 by_leader.setdefault(order.leader, []).append(
                     FollowedPartition(
                         order.partition,
@@ -540,6 +561,7 @@ class ReplicaManagerActor(FlowActor):
             endpoint = endpoints[leader]
             assert endpoint is not None
             self.send(self._fetcher_manager, FollowLeader(leader, endpoint, tuple(partitions)))
+        return self._unfollow(left) + sum(map(len, by_leader.values()))
 
     def _take_roles(
         self,
@@ -596,7 +618,8 @@ class ReplicaManagerActor(FlowActor):
                 if result.error_code == KAFKA_STORAGE_ERROR:
                     self._take_offline(partition)
                 else:
-                    taken.append((actor, order, result))
+                    if result.error_code == NONE:
+                        taken.append((actor, order, result))
                     self._census.count(partition, result.leads, result.troubles)
             for at, leaders in looks.items():
                 self.send(self._isr_keeper, WatchFollowers(at, tuple(leaders)))
@@ -681,14 +704,16 @@ class ReplicaManagerActor(FlowActor):
                 errors.append(PartitionError(partition, KAFKA_STORAGE_ERROR if storage_error else NONE))
         if not pairs:
             yield Pause()
-        self.send(self._fetcher_manager, Unfollow(tuple(order.partition for order in asked)))
         results = yield from ask_all(pairs)
+        stopped: list[TopicPartition] = []
         for order, result in zip(asked, results, strict=True):
             partition = order.partition
             if isinstance(result, Failure):
                 errors.append(PartitionError(partition, UNKNOWN_SERVER_ERROR))
                 continue
             error_code, storage_error = result.error_code, result.storage_error
+            if error_code == NONE:
+                stopped.append(partition)
             if error_code == FENCED_LEADER_EPOCH:
                 how = f"(delete={str(order.delete_partition).lower()}) "
                 words = ignored(self._origin, partition, error_code, order.leader_epoch, result.leader_epoch, how=how)
@@ -705,6 +730,7 @@ class ReplicaManagerActor(FlowActor):
             if error_code == KAFKA_STORAGE_ERROR:
                 broken[partition] = storage_error
             errors.append(PartitionError(partition, error_code))
+        self._unfollow(stopped)
 
     def _delete_stray(self, partition: TopicPartition, directories: LogDirectories) -> str:
         """Delete the log that no partition has opened, if there is one. The disk's words where that failed."""

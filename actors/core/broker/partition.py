@@ -19,6 +19,8 @@ from messages.requests import LeaderAndIsrPartitionState
 NO_ROLE = "none"
 LEADER = "leader"
 FOLLOWER = "follower"
+STOPPED = "stopped"
+"""The role of a follower that a StopReplica without deletion stopped: it keeps its log, and appends nothing."""
 
 TROUBLES = (
     UNDER_REPLICATED := "underreplicatedpartitions",
@@ -124,6 +126,11 @@ def _taken_over(known: Partition, order: LeaderAndIsrPartitionState, role: str, 
         order.adding_replicas,
         order.removing_replicas,
     )
+
+
+def make_stopped(known: Partition) -> Partition:
+    """Stop without deletion: a follower appends nothing until its next LeaderAndIsr; a leader stays leader."""
+    return known._replace(role=STOPPED) if known.role == FOLLOWER else known
 
 
 def stop_verdict(known: Partition, leader_epoch: int) -> int:

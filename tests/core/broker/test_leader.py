@@ -86,6 +86,20 @@ def test_row_58_a_refused_write_changes_nothing() -> None:
     assert (slow.isr, slow.zk_version, slow.high_watermark) == ((1, 2), 7, 0)
 
 
+def test_the_high_watermark_counts_a_replica_that_a_write_would_add() -> None:
+    """It may be in the ISR already, and lead next: what it has not got is not committed (rule 4)."""
+    moving = leader(1, 3, replicas=(1, 2, 3), end=10, high_watermark=10)
+    moving.appended(20, 40.0)
+    moving.fetched(3, 12, 0, 20, 41.0)
+    moving.fetched(2, 12, 0, 20, 41.0)
+    one = number(moving)
+    assert moving.followers[2].caught_up_at < 41.0 - LAG, "it does not count as caught up"
+    moving.fetched(3, 20, 0, 20, 42.0)
+    assert (moving.maximal_isr, moving.high_watermark) == ((1, 3, 2), 12)
+    moving.isr_written(one, None, 43.0)
+    assert moving.high_watermark == 20, "refused: it is not in the ISR"
+
+
 def test_row_59_who_is_not_behind_stays_however_silent() -> None:
     idle = leader(1, 2, end=10)
     idle.fetched(2, 10, 0, 10, 1.0)
