@@ -24,7 +24,7 @@ import click
 
 from actors.cli.node_log import CLUSTER_LOG, logging_to
 from actors.node.free_ports import free_ports
-from actors.node.memory_cluster import ClusterError, MemoryCluster
+from actors.node.memory_cluster import ClusterError, MemoryCluster, UnknownPartition
 from actors.node.settings import SettingsError
 
 Deed: TypeAlias = Callable[..., Awaitable[object]]
@@ -64,7 +64,7 @@ class Stage:
         self._open = ExitStack()
 
     async def answered(self, line: bytes) -> dict[str, object]:
-        """The answer to a line: {"done": result}, or {"failed": why}."""
+        """The answer to a line: {"done": result}, or {"failed": why}, with the error's "kind" where callers wait."""
         try:
             asked = json.loads(line)
             deed, options = DEEDS[asked["do"]], asked.get("with", {})
@@ -73,6 +73,8 @@ class Stage:
             return {"failed": f'a line should be {{"do": NAME, "with": {{...}}}} with a name of {known}'}
         try:
             return {"done": await deed(self, **options)}
+        except UnknownPartition as error:
+            return {"failed": str(error), "kind": type(error).__name__}
         except ClusterError as error:
             return {"failed": str(error)}
         except SettingsError as error:
@@ -121,8 +123,12 @@ class Stage:
         return {"leader": leader, "isr": isr}
 
     async def sight(self) -> dict[str, Any]:
-        """Who is controller (null: nobody), and who runs."""
-        return {"controller_id": self.cluster.controller_id, "live_brokers": self.cluster.live_brokers}
+        """The controller's id (null: none), the brokers that run, and the partitions without leader."""
+        return {
+            "controller_id": self.cluster.controller_id,
+            "live_brokers": self.cluster.live_brokers,
+            "offline_partitions": [str(each) for each in self.cluster.offline_partitions],
+        }
 
 
 DEEDS: dict[str, Deed] = {

@@ -48,11 +48,20 @@ DEFAULTS = {
 }
 """What a cluster for tests is set to unless it is told otherwise: nobody wants to wait for what Kafka waits for."""
 
+SESSIONS_OF_LAG = 2
+"""`replica.lag.time.max.ms` in ZooKeeper session timeouts. Kafka's defaults have 30 s of lag to sessions of 18 s."""
+LEAST_LAG_MS = 1000
+"""Its minimum: idle followers fetch every `replica.fetch.wait.max.ms`, half a second."""
+
 OWN_SETTINGS = ("broker.id", "node.id", "listeners", "log.dirs", "trace.dir", "zookeeper.connect")
 
 
 class ClusterError(Exception):
     """What was asked of the cluster cannot be, or did not come to pass; the text says why."""
+
+
+class UnknownPartition(ClusterError):
+    """The partition does not exist, or never had a leader."""
 
 
 class _Member(NamedTuple):
@@ -84,8 +93,8 @@ class MemoryCluster:
         self.directory = directory
         self.trace_dir = directory / "trace"
         self.ports = list(ports)
-        self._settings = [self._settings_of(id, port, overrides or {}) for id, port in enumerate(ports)]
         self._session_seconds = session_seconds
+        self._settings = [self._settings_of(id, port, overrides or {}) for id, port in enumerate(ports)]
         self._members: dict[int, _Member] = {}
         self._cut: set[frozenset[int]] = set()
         """Pairs of nodes that cannot reach each other."""
@@ -101,8 +110,11 @@ class MemoryCluster:
             "trace.dir": str(self.trace_dir / f"node-{id}"),
             "zookeeper.connect": "memory",
         }
-        groups = {"offsets.topic.replication.factor": str(min(3, len(self.ports)))}
-        loaded = settings_of({**DEFAULTS, **groups, **overrides, **place})
+        sized = {
+            "offsets.topic.replication.factor": str(min(3, len(self.ports))),
+            "replica.lag.time.max.ms": str(max(LEAST_LAG_MS, int(self._session_seconds * 1000 * SESSIONS_OF_LAG))),
+        }
+        loaded = settings_of({**DEFAULTS, **sized, **overrides, **place})
         if loaded.unknown:
             raise ClusterError("; ".join(loaded.unknown))
         return loaded.settings
@@ -249,12 +261,28 @@ class MemoryCluster:
         return None if data is None else int(json.loads(data)["brokerid"])
 
     def state_of(self, topic: str, partition: int) -> tuple[int, list[int]]:
-        """A partition's leader (-1: none) and its in-sync replicas, as ZooKeeper says."""
+        """A partition's leader (-1: none) and its in-sync replicas, as ZooKeeper says. Raises UnknownPartition."""
         data = self._zookeeper.read(paths.partition_state(TopicPartition(topic, partition))).data
         if data is None:
-            raise ClusterError(f"there is no partition {topic}-{partition}, or it never had a leader")
+            raise UnknownPartition(f"there is no partition {topic}-{partition}, or it never had a leader")
         state = json.loads(data)
         return int(state["leader"]), [int(replica) for replica in state["isr"]]
+
+    @property
+    def offline_partitions(self) -> list[TopicPartition]:
+        """The partitions that no running broker leads, as ZooKeeper says."""
+        return [
+            TopicPartition(topic, int(number))
+            for topic in sorted(self._zookeeper.children(paths.TOPICS).names)
+            for number in json.loads(self._zookeeper.read(paths.topic(topic)).data or "{}").get("partitions", ())
+            if not self._is_led(topic, int(number))
+        ]
+
+    def _is_led(self, topic: str, partition: int) -> bool:
+        try:
+            return self.state_of(topic, partition)[0] in self._members
+        except UnknownPartition:
+            return False
 
     def _member(self, id: int) -> _Member:
         if id not in self._members:

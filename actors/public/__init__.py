@@ -11,6 +11,6 @@ This is all of the project that other people's programs import, under the name `
 house: that is another process, so that a user's own `messages`, `actors` or `spark` mean what they mean to the user.
 """
 
-from .cluster import ClusterError, KafkaCluster
+from .cluster import ClusterError, KafkaCluster, UnknownPartition
 
-__all__ = ["ClusterError", "KafkaCluster"]
+__all__ = ["ClusterError", "KafkaCluster", "UnknownPartition"]

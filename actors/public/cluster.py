@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import operator
 import shlex
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from .process import ClusterError, ClusterProcess
+from .console import command_line
+from .process import ClusterError, ClusterProcess, UnknownPartition
 
-__all__ = ["ClusterError", "KafkaCluster", "Parted"]
+__all__ = ["ClusterError", "KafkaCluster", "Parted", "UnknownPartition"]
 
 HOST = "127.0.0.1"
 LOOK_SECONDS = 0.01
+LOG_LINES = 20
+"""Lines of the brokers' log in a diagnosis."""
+EXPLAINED = 3
+"""Maximum number of partitions that a diagnosis explains."""
+EXPLAIN_SECONDS = 20.0
+"""Seconds that the explanation of one partition may take."""
+
+__tracebackhide__ = operator.methodcaller("errisinstance", (ClusterError, TimeoutError))
+"""pytest leaves this module's frames out of a traceback that ends in these errors."""
 
 _T = TypeVar("_T")
+
+
+def _temporary_directory() -> Path:
+    return Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
 
 
 class KafkaCluster:
@@ -26,11 +42,16 @@ class KafkaCluster:
 
     They speak Kafka 2.6's protocol on sockets of 127.0.0.1, keep records in files, replicate and elect as Kafka does.
     `settings` are Kafka's broker settings, for all brokers ({"min.insync.replicas": 2}). After `kill` a broker's
-    ZooKeeper session lives on for `session_timeout` seconds, and only then do the others notice. Everything is below
-    `directory`: a temporary one, which is gone after `stop`, unless a directory is named.
+    ZooKeeper session lives on for `session_timeout` seconds, and only then do the others notice. A follower that its
+    leader cannot reach leaves the ISR after `replica.lag.time.max.ms`: by default twice `session_timeout`, and one
+    second at least. Everything is below `directory`: a temporary one (under pytest below its base temporary
+    directory), which is gone after `stop`, unless a directory is named.
 
     Methods return when what they do has happened, and raise ClusterError where it cannot. Any thread may call them.
     """
+
+    new_directory: ClassVar[Callable[[], Path]] = staticmethod(_temporary_directory)
+    """Create the directory of a cluster for which none is named; the pytest plugin sets its own."""
 
     def __init__(
         self,
@@ -40,6 +61,8 @@ class KafkaCluster:
         session_timeout: float = 1.0,
         directory: str | Path | None = None,
     ) -> None:
+        if not isinstance(brokers, int):
+            raise ClusterError(f"brokers={brokers!r} is not a number of brokers")
         self.brokers = brokers
         self.keep = False
         """Whether `stop` leaves the record of what happened in its place. `with` sets it when an error comes out."""
@@ -57,7 +80,7 @@ class KafkaCluster:
         """Start all brokers; they know each other then, and one is controller."""
         if self._process is not None:
             raise ClusterError("the cluster runs already")
-        self._directory = Path(tempfile.mkdtemp(prefix="kafka-cluster-")) if self._named is None else self._named
+        self._directory = KafkaCluster.new_directory() if self._named is None else self._named
         try:
             process, started = self._begun()
         except BaseException:
@@ -114,7 +137,7 @@ class KafkaCluster:
     ) -> None:
         if error is not None:
             self.keep = True
-            error.add_note(self.whereabouts)
+            error.add_note(self.diagnosis())
         self.stop()
 
     # ------------------------------------------------------------------------------------------------ where it is
@@ -144,6 +167,46 @@ class KafkaCluster:
             f"  kafka-actors summary {trace}    (what happened; needs Java)\n"
             f"their log is {self.log_file}"
         )
+
+    def diagnosis(self) -> str:
+        """Explain the cluster's state for a test's report.
+
+        The last lines of the brokers' log, where the record is, and, while the cluster runs, what `kafka-actors why`
+        says of partitions that no running broker leads.
+        """
+        try:
+            lines = self.log_file.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        except OSError:
+            lines = []
+        parts = [f"the last lines of {self.log_file}:", *(lines or ["(it is empty)"])]
+        if self._process is not None:
+            parts += self._explained()
+        return "\n".join([*parts, self.whereabouts])
+
+    def _explained(self) -> list[str]:
+        """What `why` says of partitions that no running broker leads."""
+        try:
+            offline = self._ask("sight")["offline_partitions"]
+        except ClusterError as error:
+            return [f"the cluster's state cannot be read: {error}"]
+        lines: list[str] = []
+        for partition in offline[:EXPLAINED]:
+            try:
+                done = subprocess.run(
+                    command_line("why", "partition", partition, str(self.trace_dir)),
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    timeout=EXPLAIN_SECONDS,
+                    check=False,
+                )
+                said = done.stdout + done.stderr
+            except (OSError, subprocess.TimeoutExpired) as error:
+                said = str(error)
+            lines += [f"no running broker leads {partition}:", *(f"  {line}" for line in said.splitlines())]
+        if len(offline) > EXPLAINED:
+            lines.append(f"no running broker leads {len(offline) - EXPLAINED} more: {', '.join(offline[EXPLAINED:])}")
+        return lines
 
     # ------------------------------------------------------------------------------------------------ what is done
 
@@ -220,17 +283,45 @@ class KafkaCluster:
         """The in-sync replicas of a partition, as ZooKeeper says."""
         return [int(id) for id in self._ask("state_of", topic=topic, partition=partition)["isr"]]
 
-    def wait_for(self, condition: Callable[[], _T], timeout: float = 30.0) -> _T:
-        """Look every hundredth of a second until `condition()` is true, and return what it gave.
+    def wait_for(self, condition: Callable[[], _T | None], timeout: float = 30.0) -> _T:
+        """Call `condition` every hundredth of a second until it returns something true, and return that.
 
-        TimeoutError after `timeout` seconds, with what was seen last.
+        A partition that does not exist yet counts as false. So does broker 0: `wait_for_leader` waits for a leader.
+
+        Raises:
+            TimeoutError: After `timeout` seconds, with what was seen last.
         """
         deadline = time.monotonic() + timeout
-        while not (seen := condition()):
+        while True:
+            try:
+                found = condition()
+                seen = repr(found)
+            except UnknownPartition as error:
+                found, seen = None, str(error)
+            if found:
+                return found
             if time.monotonic() > deadline:
-                raise TimeoutError(f"not so within {timeout:g} s; last seen: {seen!r}")
+                raise TimeoutError(f"not so within {timeout:g} s; last seen: {seen}")
             time.sleep(LOOK_SECONDS)
-        return seen
+
+    def wait_for_leader(
+        self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = 30.0
+    ) -> int:
+        """Wait until a partition exists and a broker other than `other_than` leads it; that broker's id.
+
+        Raises:
+            TimeoutError: After `timeout` seconds.
+        """
+
+        def leaders() -> list[int]:
+            leader = self.leader_of(topic, partition)
+            return [] if leader is None or leader == other_than else [leader]
+
+        try:
+            return self.wait_for(leaders, timeout)[0]
+        except TimeoutError:
+            wanted = "no leader" if other_than is None else f"no leader other than {other_than}"
+            raise TimeoutError(f"{topic}-{partition} had {wanted} within {timeout:g} s") from None
 
     def _ask(self, do: str, **options: object) -> Any:
         if self._process is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import operator
 import os
 import selectors
 import subprocess
@@ -26,6 +27,14 @@ END_SECONDS = 10.0
 
 class ClusterError(Exception):
     """What was asked of the cluster cannot be, or did not come to pass; the text says why."""
+
+
+class UnknownPartition(ClusterError):
+    """The partition does not exist, or never had a leader."""
+
+
+__tracebackhide__ = operator.methodcaller("errisinstance", (ClusterError, TimeoutError))
+"""pytest leaves this module's frames out of a traceback that ends in these errors."""
 
 
 class ClusterProcess:
@@ -75,7 +84,8 @@ class ClusterProcess:
             except OSError as error:
                 raise ClusterError(f"the cluster's process has ended: {self._last_words() or error}") from None
         if "failed" in answer:
-            raise ClusterError(answer["failed"])
+            kind = UnknownPartition if answer.get("kind") == UnknownPartition.__name__ else ClusterError
+            raise kind(answer["failed"])
         return answer["done"]
 
     def end(self) -> None:

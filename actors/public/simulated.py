@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .console import HOUSE
-from .process import ClusterError
+from .process import ClusterError, UnknownPartition
 
 _T = TypeVar("_T")
 
@@ -110,14 +110,44 @@ class SimulatedCluster:
         """Let so much time pass, with everything that happens meanwhile."""
         self._cluster.run(seconds)
 
-    def wait_for(self, condition: Callable[[], _T], timeout: float = PATIENCE) -> _T:
-        """Let time pass, event by event, until `condition()` is true, and return what it gave.
+    def wait_for(self, condition: Callable[[], _T | None], timeout: float = PATIENCE) -> _T:
+        """Let time pass, event by event, until `condition()` returns something true, and return that.
 
-        TimeoutError after `timeout` seconds of virtual time.
+        A partition that does not exist yet counts as false. So does broker 0: `wait_for_leader` waits for a leader.
+
+        Raises:
+            TimeoutError: After `timeout` seconds of virtual time.
         """
-        if not self._cluster.run_until(condition, timeout):
-            raise TimeoutError(f"not so within {timeout:g} s of virtual time; last seen: {condition()!r}")
-        return condition()
+        found: _T | None = None
+        seen = ""
+
+        def is_so() -> bool:
+            nonlocal found, seen
+            try:
+                found = condition()
+                seen = repr(found)
+            except UnknownPartition as error:
+                found, seen = None, str(error)
+            return bool(found)
+
+        if not self._cluster.run_until(is_so, timeout) or found is None:
+            raise TimeoutError(f"not so within {timeout:g} s of virtual time; last seen: {seen}")
+        return found
+
+    def wait_for_leader(
+        self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = PATIENCE
+    ) -> int:
+        """Wait until a partition exists and a broker other than `other_than` leads it; that broker's id.
+
+        Raises:
+            TimeoutError: After `timeout` seconds of virtual time.
+        """
+
+        def leaders() -> list[int]:
+            leader = self.leader_of(topic, partition)
+            return [] if leader is None or leader == other_than else [leader]
+
+        return self.wait_for(leaders, timeout)[0]
 
     # ------------------------------------------------------------------------------------------------ what is done
 
@@ -221,7 +251,7 @@ class SimulatedCluster:
     def _state(self, topic: str, partition: int) -> Any:
         found = self._read(f"/brokers/topics/{topic}/partitions/{partition}/state")
         if found is None:
-            raise ClusterError(f"there is no partition {topic}-{partition}, or it never had a leader")
+            raise UnknownPartition(f"there is no partition {topic}-{partition}, or it never had a leader")
         return found
 
     def _leads(self, topic: str, partition: int) -> bool:

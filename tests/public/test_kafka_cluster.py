@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -60,6 +61,16 @@ def test_a_follower_cut_off_from_its_leader_falls_out_of_the_isr() -> None:
         assert read(cluster, "t", 1) == ["while they are parted"]
 
 
+def test_a_follower_cut_off_from_its_leader_holds_acks_all_up_for_seconds_only() -> None:
+    with KafkaCluster(session_timeout=0.3) as cluster:
+        cluster.create_topic("t", replication_factor=2)
+        leader = cluster.wait_for_leader("t")
+        (follower,) = {*cluster.isr_of("t")} - {leader}
+        with cluster.partition_network(leader, follower):
+            send(cluster, "t", ["while they are parted"])
+            assert cluster.isr_of("t") == [leader]
+
+
 def test_a_broker_that_the_controller_cannot_reach_is_not_waited_for() -> None:
     with KafkaCluster() as cluster:
         controller = cluster.controller_id
@@ -101,6 +112,26 @@ def test_a_group_goes_on_where_it_was(brokers: int) -> None:
         else:
             cluster.wait_for(lambda: cluster.leader_of("t") not in (None, dead))
         assert one(cluster) == ("second", 1)
+
+
+# ------------------------------------------------------------------------------------------------------------ waiting
+
+
+def test_a_topic_that_does_not_exist_yet_is_waited_for() -> None:
+    with KafkaCluster(1) as cluster:
+        looks = itertools.count()
+
+        def isr() -> list[int]:
+            if next(looks) == 2:
+                cluster.create_topic("t")
+            return cluster.isr_of("t")
+
+        assert cluster.wait_for(isr) == [0]
+        assert cluster.wait_for_leader("t") == 0
+        with pytest.raises(TimeoutError, match=r"t-0 had no leader other than 0 within 0\.05 s"):
+            cluster.wait_for_leader("t", other_than=0, timeout=0.05)
+        with pytest.raises(TimeoutError, match="last seen: there is no partition u-7"):
+            cluster.wait_for(lambda: cluster.isr_of("u", 7), timeout=0.05)
 
 
 # ------------------------------------------------------------------------------------------------------------- errors
@@ -206,7 +237,8 @@ def test_the_record_is_kept_where_something_failed_and_replays() -> None:
         bad.start_broker(0)
         bad.move_controller()
         raise ZeroDivisionError
-    assert caught.value.__notes__ == [bad.whereabouts]
+    (note,) = caught.value.__notes__
+    assert note.endswith(bad.whereabouts)
     assert f"kafka-actors replay {bad.trace_dir}" in bad.whereabouts
     runs = replay_directory(bad.trace_dir, (NodeActor,)).runs
     assert sorted(run.node for run in runs) == [0, 0, 1, 2]
