@@ -28,7 +28,7 @@ PUBLIC = "actors.public"
 KINDS: dict[str, str] = {
     "harmless": """__future__ abc array base64 bisect collections contextlib copy csv dataclasses difflib enum errno
                    functools hashlib heapq itertools json keyword math operator re shlex string
-                   struct textwrap types typing weakref""",
+                   struct textwrap types typing weakref zlib""",
     "log": "logging",
     "durations": "datetime.timedelta",
     "clocks": "calendar datetime sched time zoneinfo",

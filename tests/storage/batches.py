@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 
 from crc32c import crc32c
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -41,3 +42,10 @@ def with_header(data: bytes, **fields: int) -> bytes:
     changed = bytearray(HEADER.pack(*header) + data[HEADER.size :])
     struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
     return bytes(changed)
+
+
+def message(magic: int, offset: int, value: bytes, timestamp: int = 1_000) -> bytes:
+    """A message of format 0 or 1 without key, as Kafka wrote them before 0.11."""
+    rest = struct.pack(">bb", magic, 0) + (struct.pack(">q", timestamp) if magic else b"")
+    rest += struct.pack(">ii", -1, len(value)) + value
+    return struct.pack(">qiI", offset, len(rest) + 4, zlib.crc32(rest)) + rest

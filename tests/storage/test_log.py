@@ -23,9 +23,12 @@ from actors.storage.log import (
     LogConfig,
     OffsetOutOfRange,
     OutOfOrderSequence,
+    UnsupportedFormat,
 )
+from actors.storage.log.producers import EXPIRATION_MS
+from messages.records import CONTROL_BIT, TRANSACTION_BIT
 from messages.wire.record_batch import whole_batches
-from tests.storage.batches import batch, header_of
+from tests.storage.batches import batch, header_of, message, with_header
 
 NOW = 2_000
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=100)
@@ -218,6 +221,121 @@ def test_producers_survive_a_restart(folder: str, clean: bool) -> None:
     log = opened(folder, clean)
     assert append(log, b"a" * 30, producer=9, epoch=1, sequence=39) == (39, 39, 1000, True)
     assert append(log, b"a", producer=9, epoch=1, sequence=40).first_offset == 40
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("cut", ["restart", "truncate", "batch"])
+def test_a_log_that_begins_anew_knows_no_producer_of_before(folder: str, cut: str, killed: bool) -> None:
+    """Kafka's truncateFullyAndStartAt; else a producer's next batch, which follows what is gone, meets a wrong 45."""
+    log = opened(folder)
+    for sequence in range(40):
+        append(log, b"a" * 30, producer=9, epoch=1, sequence=sequence)
+    log.producers.write_snapshot(log.end)
+    if cut == "restart":
+        log.restart(60)
+    elif cut == "truncate":
+        log.truncate_to(0)
+    else:
+        log.advance_start(log.end)
+        log.append_as_follower(memoryview(batch(b"a", b"b", b"c", b"d", base_offset=38, leader_epoch=2)), NOW)
+    assert (len(log.producers), log.producers.snapshots()) == (0, [])
+    while log.end < 60:
+        append(log, b"a" * 30)
+    log = opened(folder, clean=False) if killed else log
+    assert append(log, b"a", producer=9, epoch=1, sequence=77).first_offset == 60
+
+
+def test_no_kill_in_a_cut_leaves_a_snapshot_of_what_is_gone(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = opened(folder)
+    for sequence in range(40):
+        append(log, b"a" * 30, producer=9, epoch=1, sequence=sequence)
+    log.producers.write_snapshot(log.end)
+    monkeypatch.setattr(Log, "_drop", None)
+    for target in (20, 0):
+        with pytest.raises(TypeError):
+            log.truncate_to(target)
+        assert all(offset <= target for offset in log.producers.snapshots())
+
+
+def test_a_snapshot_beyond_the_end_is_removed_at_the_start(folder: str) -> None:
+    log = opened(folder)
+    for sequence in range(10):
+        append(log, b"a", producer=9, epoch=1, sequence=sequence)
+    log.producers.write_snapshot(500)
+    log.close()
+    assert opened(folder).producers.snapshots() == [10]
+
+
+@pytest.mark.parametrize("known_by", ["marker", "snapshot"])
+def test_a_producer_known_by_a_marker_alone_begins_at_sequence_0(folder: str, known_by: str) -> None:
+    """Kafka's checkSequence: its last sequence counts as -1. What it wrote was removed, its epoch is known."""
+    log = opened(folder)
+    marker = with_header(
+        batch(b"commit", base_offset=0, leader_epoch=0, producer=9, epoch=3), attributes=TRANSACTION_BIT | CONTROL_BIT
+    )
+    log.append_as_follower(memoryview(marker), NOW)
+    if known_by == "snapshot":
+        log.close()
+        log = opened(folder)
+    assert len(log.producers) == 1
+    with pytest.raises(OutOfOrderSequence, match="sequence 5 where 0 is due"):
+        append(log, b"a", producer=9, epoch=3, sequence=5)
+    with pytest.raises(InvalidProducerEpoch):
+        append(log, b"a", producer=9, epoch=2, sequence=0)
+    log.producers.expire(1_000 + EXPIRATION_MS - 1)
+    assert append(log, b"a", producer=9, epoch=3, sequence=0).first_offset == 1
+
+
+def test_a_marker_of_the_same_epoch_leaves_a_producers_sequence(folder: str) -> None:
+    log = opened(folder)
+    append(log, b"a", b"b", producer=9, epoch=3, sequence=0)
+    marker = batch(b"commit", base_offset=2, leader_epoch=0, producer=9, epoch=3)
+    log.append_as_follower(memoryview(with_header(marker, attributes=TRANSACTION_BIT | CONTROL_BIT)), NOW)
+    with pytest.raises(OutOfOrderSequence):
+        append(log, b"c", producer=9, epoch=3, sequence=0)
+    assert append(log, b"c", producer=9, epoch=3, sequence=2).first_offset == 3
+    newer = batch(b"abort", base_offset=4, leader_epoch=0, producer=9, epoch=4)
+    log.append_as_follower(memoryview(with_header(newer, attributes=TRANSACTION_BIT | CONTROL_BIT)), NOW)
+    with pytest.raises(OutOfOrderSequence):
+        append(log, b"d", producer=9, epoch=4, sequence=3)
+    assert append(log, b"d", producer=9, epoch=4, sequence=0).first_offset == 5
+
+
+# ------------------------------------------------------------------------------------------------ old formats
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("before", [0, 1, 40], ids=["alone", "after a batch", "after segments"])
+def test_a_log_of_an_old_format_is_not_opened_and_not_cut(folder: str, magic: int, before: int, clean: bool) -> None:
+    log = filled(folder, before)
+    log.close()
+    place = Path(folder) / f"{2 * before:020d}.log" if before != 1 else Path(log.active.path)
+    with place.open("ab") as file:
+        for offset in range(2 * before, 2 * before + 3):
+            file.write(message(magic, offset, b"old"))
+    before_it = {path.name: path.read_bytes() for path in Path(folder).glob("*.log")}
+    with pytest.raises(UnsupportedFormat, match=f"{place.name}: the message at offset {2 * before} has format {magic}"):
+        opened(folder, clean)
+    assert {path.name: path.read_bytes() for path in Path(folder).glob("*.log")} == before_it
+
+
+def test_a_damaged_old_message_before_a_whole_one_is_no_damage_to_be_cut(folder: str) -> None:
+    opened(folder)
+    first, second = message(1, 0, b"first"), message(1, 1, b"second")
+    data = first[:-1] + b"?" + second
+    (Path(folder) / f"{0:020d}.log").write_bytes(data)
+    with pytest.raises(UnsupportedFormat, match="offset 0 has format 1"):
+        opened(folder, clean=False)
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 300, message(1, 80, b"torn")[:-1], batch(b"a" * 50)[:12] + b"\0" * 100])
+def test_what_only_looks_like_an_old_message_is_cut_as_any_torn_write(folder: str, tail: bytes) -> None:
+    log = filled(folder)
+    log.flush()
+    with Path(log.active.path).open("ab") as file:
+        file.write(tail)
+    assert opened(folder, clean=False).end == 80
 
 
 # ------------------------------------------------------------------------------------------------ cutting

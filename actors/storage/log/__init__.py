@@ -3,9 +3,11 @@
 from actors.storage.log.checkpoint import Checkpoint, DamagedCheckpoint
 from actors.storage.log.handles import Handles
 from actors.storage.log.log import Appended, Log, LogConfig, OffsetOutOfRange, Read
+from actors.storage.log.old_formats import UNSUPPORTED_FORMAT, UnsupportedFormat
 from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence
 
 __all__ = [
+    "UNSUPPORTED_FORMAT",
     "Appended",
     "Checkpoint",
     "DamagedCheckpoint",
@@ -16,4 +18,5 @@ __all__ = [
     "OffsetOutOfRange",
     "OutOfOrderSequence",
     "Read",
+    "UnsupportedFormat",
 ]

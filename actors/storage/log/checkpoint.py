@@ -6,6 +6,7 @@ What does not add up is damage, and named.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -71,7 +72,8 @@ def replace_file(path: str, data: bytes, durable: bool = True) -> None:
     Path(draft).unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
-        os.write(descriptor, data)
+        if os.write(descriptor, data) != len(data):  # the disk became full: the old file stays
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         if durable:
             os.fsync(descriptor)
     finally:

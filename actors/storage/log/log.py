@@ -15,7 +15,6 @@ Rule 5: after a clean stop the log is taken as it lies. After any other, every s
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +25,7 @@ from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import EpochStart, LeaderEpochs
 from actors.storage.log.flushing import Flush, Flusher, make_durable
 from actors.storage.log.handles import Handles
+from actors.storage.log.leftovers import DELETED, SEGMENT_FILE, clear_leftovers
 from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence, Producers
 from actors.storage.log.region import FileRegion
 from actors.storage.log.segment import MAX_RELATIVE, MOST_TOGETHER, Place, Segment
@@ -33,11 +33,6 @@ from messages.records import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from messages.wire.record_batch import has_valid_crc, read_header, stamped, whole_batches
 
 log = logging.getLogger("kafka.log")
-
-DELETED = ".deleted"
-LEFTOVERS = (".cleaned", ".swap", DELETED, ".tmp")
-
-_SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex)")
 
 
 class OffsetOutOfRange(Exception):
@@ -131,15 +126,17 @@ class Log:
     def load(self, clean: bool, recovery_point: int = 0, start: int = 0) -> None:
         """Take over what is in the folder (rule 5).
 
-        `recovery_point` and `start` are what the checkpoints say.
+        `recovery_point` and `start` are what the checkpoints say. Raises UnsupportedFormat where records have format 0
+        or 1.
         """
-        self._sweep()
+        clear_leftovers(self.folder)
         try:
             self.epochs.load()
         except DamagedCheckpoint as damage:
             log.warning("%s: the epochs are found in the batches again", damage)
             clean, recovery_point = False, 0
-        bases = sorted({int(name[1]) for name in self._file_names() if name[2] == "log"})
+        names = (SEGMENT_FILE.fullmatch(entry.name) for entry in Path(self.folder).iterdir())
+        bases = sorted(int(name[1]) for name in names if name is not None and name[2] == "log")
         self._segments = [self._segment(base) for base in bases]
         self.end = self._load_segments() if clean else self._recover_segments(recovery_point)
         self.start = max(start, self.first_base)
@@ -148,6 +145,7 @@ class Log:
         self.recovery_point = min(max(recovery_point, self.start), self.end) if not clean else self.end
         self.epochs.truncate_from_end(self.end)
         self.epochs.truncate_from_start(self.start)
+        self.producers.remove_snapshots(0, self.end)
         if clean:
             self._load_producers(self.end, missing_is_none=True)
 
@@ -245,22 +243,6 @@ class Log:
         for segment in self._segments:
             if self._end_of(segment) > offset and segment.base_offset < end:
                 yield from (place for place in segment.batches() if offset <= place.header.base_offset < end)
-
-    def _sweep(self) -> None:
-        """Remove what an unfinished deletion or a cut write left."""
-        folder = Path(self.folder)
-        names = sorted(entry.name for entry in folder.iterdir())
-        for name in names:
-            match = _SEGMENT_FILE.fullmatch(name)
-            orphan = match is not None and match[2] != "log" and f"{match[1]}.log" not in names
-            if orphan or name.endswith(LEFTOVERS):
-                (folder / name).unlink()
-
-    def _file_names(self) -> Iterator[re.Match[str]]:
-        for entry in Path(self.folder).iterdir():
-            match = _SEGMENT_FILE.fullmatch(entry.name)
-            if match is not None:
-                yield match
 
     def _segment(self, base_offset: int) -> Segment:
         config = self.config
@@ -448,6 +430,7 @@ class Log:
         if offset <= self.first_base:
             self.restart(offset)
             return
+        self.producers.remove_snapshots(0, offset)  # first, as in `restart`
         doomed = [segment for segment in self._segments if segment.base_offset >= offset]
         if doomed:
             self._drop(doomed)
@@ -459,10 +442,15 @@ class Log:
         self._flushing = None  # what is written in its place is not durable
         self.epochs.truncate_from_end(self.end)
         self.epochs.save()
-        self._rewind_producers()
+        self._load_producers(self.end, missing_is_none=False)
 
     def restart(self, offset: int) -> None:
-        """Drop everything and begin anew at `offset`."""
+        """Drop everything, the producers too, and begin anew at `offset`.
+
+        The snapshots go first: a later process would take one of them for the state at its offset.
+        """
+        self.producers.clear()
+        self.producers.remove_snapshots(0, -1)
         self._drop(self._segments)
         self._segments = [self._segment(offset)]
         self.active.create()
@@ -470,11 +458,6 @@ class Log:
         self._flushing = None
         self.epochs.truncate_from_end(0)
         self.epochs.save()
-        self._rewind_producers()
-
-    def _rewind_producers(self) -> None:
-        self.producers.remove_snapshots(0, self.end)
-        self._load_producers(self.end, missing_is_none=False)
 
     def advance_start(self, offset: int) -> None:
         """The log begins at `offset` from now on; what lies before it is removed segment by segment."""

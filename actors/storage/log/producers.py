@@ -3,8 +3,8 @@
 Rule 1: of each producer id the epoch and the last five batches are kept.
 Rule 2: a batch of the same epoch whose first and last sequence are those of a kept one is a duplicate: it is not
         appended, and is answered with the offsets of the first.
-Rule 3: an older epoch is refused; a newer one begins at sequence 0; within an epoch each batch follows the last. A
-        producer that is not known may begin anywhere.
+Rule 3: an older epoch is refused; a newer one begins at sequence 0; within an epoch each batch follows the last, and
+        the first has sequence 0. A producer that is not known may begin anywhere. A marker makes its producer known.
 Rule 4: who has written nothing for a week is forgotten.
 Rule 5: a snapshot holds the state before its offset. It is an aid: what is missing or damaged is rebuilt from the log.
 Rule 6: it has an entry for each batch that is kept, the last one last. Apache's has one for each producer, the last
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import crc32c as checksums
 
 from actors.storage.log.checkpoint import replace_file
-from messages.records import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
+from messages.records import NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 
 KEPT_BATCHES = 5
 EXPIRATION_MS = 7 * 24 * 60 * 60 * 1000
@@ -59,13 +59,14 @@ _NOTHING = Batch(NO_SEQUENCE, NO_SEQUENCE, -1, -1, -1)
 
 
 class _Producer:
-    """One producer id: its epoch and its last batches, newest last."""
+    """One producer id: its epoch, its last batches, newest last, and the time (ms) of its last batch or marker."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_of_transaction")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_of_transaction", "timestamp")
 
     def __init__(self, epoch: int, coordinator_epoch: int = -1, first_of_transaction: int = -1) -> None:
         self.epoch = epoch
         self.batches: deque[Batch] = deque(maxlen=KEPT_BATCHES)
+        self.timestamp = NO_TIMESTAMP
         self.coordinator_epoch = coordinator_epoch
         self.first_of_transaction = first_of_transaction
 
@@ -106,21 +107,26 @@ class Producers:
         for batch in known.batches:
             if (batch.first_sequence, batch.last_sequence) == sequences:
                 return batch
-        if known.batches:
-            expected = (known.batches[-1].last_sequence + 1) & 0x7FFFFFFF
-            if known.batches[-1].last_sequence != NO_SEQUENCE and header.base_sequence != expected:
-                raise OutOfOrderSequence(
-                    f"producer {header.producer_id}: sequence {header.base_sequence} where {expected} is due"
-                )
+        last = known.batches[-1] if known.batches else _NOTHING
+        expected = (last.last_sequence + 1) & 0x7FFFFFFF
+        if header.base_sequence != expected:
+            raise OutOfOrderSequence(
+                f"producer {header.producer_id}: sequence {header.base_sequence} where {expected} is due"
+            )
         return None
 
     def add(self, header: BatchHeader) -> None:
-        """The batch has been appended."""
-        if header.producer_id == NO_PRODUCER_ID or header.is_control:
-            return
+        """The batch has been appended: one of records, or the marker that ends a transaction."""
+        is_control = header.is_control
+        if header.producer_id == NO_PRODUCER_ID or (is_control and not header.record_count):
+            return  # a control batch without records is what cleaning leaves of a marker
         known = self._producers.get(header.producer_id)
         if known is None or known.epoch != header.producer_epoch:
             known = self._producers[header.producer_id] = _Producer(header.producer_epoch)
+        known.timestamp = header.max_timestamp
+        if is_control:
+            known.first_of_transaction = -1
+            return
         known.batches.append(
             Batch(
                 header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp
@@ -130,7 +136,7 @@ class Producers:
     def expire(self, now_ms: int) -> None:
         """Rule 4."""
         for producer_id, known in list(self._producers.items()):
-            if not known.batches or now_ms - known.batches[-1].timestamp >= EXPIRATION_MS:
+            if now_ms - known.timestamp >= EXPIRATION_MS:
                 del self._producers[producer_id]
 
     # ------------------------------------------------------------------------------------------------ snapshots
@@ -149,7 +155,7 @@ class Producers:
                 batch.last_sequence,
                 batch.last_offset,
                 batch.last_offset - batch.first_offset,
-                batch.timestamp,
+                batch.timestamp if known.batches else known.timestamp,
                 known.coordinator_epoch,
                 known.first_of_transaction,
             )
@@ -196,6 +202,7 @@ class Producers:
         known = self._producers.get(producer_id)
         if known is None or known.epoch != epoch:
             known = self._producers[producer_id] = _Producer(epoch, coordinator_epoch, first_of_transaction)
+        known.timestamp = timestamp
         if last_offset >= 0:
             first_sequence = (last_sequence - delta) & 0x7FFFFFFF if last_sequence >= 0 else last_sequence
             known.batches.append(Batch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp))

@@ -8,6 +8,7 @@ Rule 3: an index only says where to begin to look. Where it points at no batch, 
         begins at the segment's start; a segment whose end is not found from the last entry is recovered.
 Rule 4: what a stop left in doubt is walked through batch by batch, each checked by its checksum; the first that is cut
         or damaged ends the segment, and the indexes are made anew.
+Rule 5: a segment with messages of format 0 or 1 is not opened, and none of them is cut.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 from actors.storage.log.handles import Handles
 from actors.storage.log.index import OffsetIndex, TimeIndex
+from actors.storage.log.old_formats import refuse_old_format
 from actors.storage.log.region import FileRegion, Uncut
 from messages.records import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from messages.wire import WireError
@@ -198,7 +200,8 @@ class Segment:
     def load(self) -> int:
         """Take over a segment that was closed in order: indexes as they are, the end by walking from the last entry.
 
-        Returns the next offset. What does not end as it should was not closed in order (rule 3).
+        Returns the next offset. What does not end as it should was not closed in order (rule 3). Raises
+        UnsupportedFormat (rule 5).
         """
         self.size = Path(self.path).stat().st_size
         self.offsets.load()
@@ -207,6 +210,8 @@ class Segment:
         start = self.offsets.position_before(MAX_RELATIVE)
         if self.size:
             first = next(self.batches(0), None)
+            if first is None:
+                self._refuse_old_format(0, self.size)
             self.first_timestamp = first.header.max_timestamp if first else NO_TIMESTAMP
         if len(self.times):
             self.max_timestamp = self.times.last.timestamp
@@ -218,6 +223,7 @@ class Segment:
             self._recent_offsets.append(header.base_offset)
             self._recent_positions.append(position)
         if last_position != self.size:
+            self._refuse_old_format(max(last_position, start), self.size)
             for header in self.recover():
                 end = header.next_offset
         else:
@@ -225,8 +231,12 @@ class Segment:
         return end
 
     def recover(self) -> Iterator[BatchHeader]:
-        """Rule 4. Yields the header of each good batch; afterwards the file ends behind the last of them."""
+        """Rule 4. Yields the header of each good batch; afterwards the file ends behind the last of them.
+
+        Raises UnsupportedFormat (rule 5).
+        """
         size = Path(self.path).stat().st_size
+        self._refuse_old_format(0, size)
         for path in (self.offsets.path, self.times.path):
             self._handles.close(path)
             Path(path).unlink(missing_ok=True)
@@ -239,7 +249,11 @@ class Segment:
             end = header.next_offset
             yield header
         if self.size < size:
+            self._refuse_old_format(self.size, size)
             os.truncate(self.path, self.size)
+
+    def _refuse_old_format(self, position: int, size: int) -> None:
+        refuse_old_format(self.path, self._pread, position, size)
 
     def truncate(self, offset: int) -> None:
         """Drop the batches that hold `offset` or what comes after it."""

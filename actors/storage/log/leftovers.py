@@ -1,0 +1,98 @@
+"""What an interrupted process left in a log's folder: swaps of segments are completed, the rest is removed.
+
+Kafka replaces segments in three steps: `.cleaned` files become `.swap` files, the old segments become `.deleted`, the
+`.swap` files lose their suffix. Whatever the step at which it was killed, one whole set of segments is there
+(Kafka 3.9 `LogLoader.load`, passes 1 to 3; records-whole.md 2.4). Each step here may be repeated after another kill.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from actors.storage.log.old_formats import refuse_old_format
+from messages.wire import WireError
+from messages.wire.record_batch import HEADER, read_header
+
+_log = logging.getLogger("kafka.log")
+
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+DRAFT = ".tmp"
+
+SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex)")
+"""Base offset and kind of a segment's file."""
+
+_FILE = re.compile(rf"{SEGMENT_FILE.pattern}({DELETED}|{CLEANED}|{SWAP})?")
+
+
+def clear_leftovers(folder: str) -> None:
+    """Make the folder hold whole segments only. Raises OSError, UnsupportedFormat."""
+    names = _names(folder)
+    files = [name for name in names if _FILE.fullmatch(name)]
+    swaps = [name for name in files if name.endswith(SWAP)]
+    cleaned = [name for name in files if name.endswith(CLEANED)]
+    first_cleaned = min(map(_base, cleaned), default=None)
+    unfinished = [name for name in swaps if first_cleaned is not None and _base(name) >= first_cleaned]
+    _remove(folder, (name for name in names if name.endswith((DELETED, DRAFT))))
+    _remove(folder, unfinished)  # before the `.cleaned` files, which say that it is unfinished
+    _remove(folder, cleaned)
+    _complete(folder, sorted(set(swaps) - set(unfinished)), names)
+    _remove_orphans(folder)
+
+
+def _complete(folder: str, swaps: Iterable[str], names: Iterable[str]) -> None:
+    """Remove the segments that the `.swap` files replace, and give these their names; each segment's log first."""
+    logs = [name for name in swaps if name.endswith(f".log{SWAP}")]
+    if logs:
+        first, end = _base(logs[0]), max(_end(f"{folder}/{name}") for name in logs)
+        old = [name for name in names if SEGMENT_FILE.fullmatch(name) and first <= _base(name) < end]
+        _log.info("%s: completing the replacement of segments by %s", folder, ", ".join(logs))
+        _remove(folder, sorted(old))
+    for name in sorted(swaps, key=lambda name: (_base(name), not name.endswith(f".log{SWAP}"))):
+        Path(folder, name).replace(Path(folder, name.removesuffix(SWAP)))
+
+
+def _remove_orphans(folder: str) -> None:
+    """Remove indexes of segments that are not there."""
+    files = [match for name in _names(folder) if (match := SEGMENT_FILE.fullmatch(name)) is not None]
+    bases = {match[1] for match in files if match[2] == "log"}
+    _remove(folder, (match[0] for match in files if match[1] not in bases))
+
+
+def _names(folder: str) -> list[str]:
+    return [entry.name for entry in Path(folder).iterdir()]
+
+
+def _base(name: str) -> int:
+    """The base offset in the name of a segment's file."""
+    return int(name.partition(".")[0])
+
+
+def _end(path: str) -> int:
+    """The offset after a segment's last batch. Raises UnsupportedFormat."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size, position = os.fstat(descriptor).st_size, 0
+        end = _base(os.path.basename(path))  # noqa: PTH119  (text in, text out)
+        while position < size:
+            try:
+                header = read_header(os.pread(descriptor, HEADER.size, position))
+            except WireError:
+                refuse_old_format(path, lambda at, count: os.pread(descriptor, count, at), position, size)
+                break
+            if position + header.size > size:
+                break
+            end, position = header.next_offset, position + header.size
+        return end
+    finally:
+        os.close(descriptor)
+
+
+def _remove(folder: str, names: Iterable[str]) -> None:
+    for name in names:
+        Path(folder, name).unlink()

@@ -1,0 +1,46 @@
+"""Messages of formats 0 and 1, which Kafka wrote before 0.11: they are recognised, and never taken for damage.
+
+Such a message begins as a batch does, with offset and length; then come a CRC-32 of the rest and the format (broker.md
+5.6.6, records-whole.md 7.11).
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+import zlib
+from collections.abc import Callable
+
+UNSUPPORTED_FORMAT = errno.ENOTSUP
+"""The errno of a log that is not opened because of its format."""
+
+_HEAD = struct.Struct(">qiIb")
+_OVERHEAD = 12
+"""Bytes of offset and length, which the length does not count."""
+_CRC_SIZE = 4
+_SHORTEST = 14
+"""Bytes of a message of format 0 without key and value, after its length."""
+
+
+class UnsupportedFormat(OSError):
+    """A log holds messages of an older format; the text names file, offset and format."""
+
+    def __init__(self, path: str, offset: int, magic: int) -> None:
+        super().__init__(UNSUPPORTED_FORMAT, f"{path}: the message at offset {offset} has format {magic}")
+
+
+def refuse_old_format(path: str, read: Callable[[int, int], bytes], position: int, size: int) -> None:
+    """Raise UnsupportedFormat if a message of format 0 or 1 begins at `position` of a segment of `size` bytes.
+
+    One whose checksum does not match counts if an intact one follows it: then it is damaged, and the log is old.
+    """
+    first = None
+    while position + _OVERHEAD + _SHORTEST <= size:
+        offset, length, crc, magic = _HEAD.unpack(read(position, _HEAD.size))
+        end = position + _OVERHEAD + length
+        if magic not in (0, 1) or length < _SHORTEST or end > size:
+            return
+        first = first or (offset, magic)
+        if zlib.crc32(read(position + _OVERHEAD + _CRC_SIZE, length - _CRC_SIZE)) == crc:
+            raise UnsupportedFormat(path, *first)
+        position = end

@@ -1,0 +1,195 @@
+"""A folder as Apache's broker leaves it when it is killed in a swap of segments (records-whole.md 2.4)."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from actors.storage.log import Handles, Log, LogConfig, UnsupportedFormat
+from actors.storage.log.leftovers import clear_leftovers
+from messages.wire.record_batch import whole_batches
+from tests.storage.batches import batch, message
+from tests.storage.test_kill import Killed, Reaper
+
+CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=0)
+KINDS = ("log", "index", "timeindex")
+KEPT = (1, 4, 6)
+"""The offsets that a cleaning of `OLD` left."""
+OLD = (0, 3, 6)
+"""The base offsets of the segments that are replaced; the active one begins at 9."""
+ACTIVE = 9
+
+Files = Mapping[str, bytes]
+State = Callable[[Path, Files, Files], None]
+
+
+def name(base: int, kind: str) -> str:
+    return f"{base:020d}.{kind}"
+
+
+def put(folder: Path, files: Files, *bases: int, suffix: str = "", kinds: tuple[str, ...] = KINDS) -> None:
+    """Write the files of these segments, under names that end with `suffix`."""
+    for base in bases:
+        for kind in kinds:
+            (folder / (name(base, kind) + suffix)).write_bytes(files[name(base, kind)])
+
+
+def written(folder: Path, offsets: tuple[int, ...], rolls: tuple[int, ...]) -> Files:
+    """The files of a log with a record at each of these offsets, with a segment from each of `rolls` on."""
+    folder.mkdir(parents=True)
+    log = Log(str(folder), Handles(), CONFIG)
+    for offset in offsets:
+        if offset in rolls:
+            log.roll(offset)
+        data = batch(b"%d" % offset * 20, base_offset=offset, leader_epoch=0, timestamp=1000 + offset)
+        log.append_as_follower(memoryview(data), 1)
+    log.close()
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def before_old_are_deleted(folder: Path, old: Files, new: Files) -> None:
+    put(folder, old, *OLD)
+    put(folder, new, 0, suffix=".swap")
+
+
+def only_the_log_has_its_new_suffix(folder: Path, old: Files, new: Files) -> None:
+    put(folder, old, *OLD)
+    put(folder, new, 0, suffix=".swap", kinds=("log",))
+    put(folder, new, 0, suffix=".cleaned", kinds=("index", "timeindex"))
+
+
+def old_are_half_deleted(folder: Path, old: Files, new: Files) -> None:
+    put(folder, old, 0, suffix=".deleted")
+    put(folder, old, *OLD[1:])
+    put(folder, new, 0, suffix=".swap")
+
+
+def old_are_deleted(folder: Path, old: Files, new: Files) -> None:
+    put(folder, old, *OLD, suffix=".deleted")
+    put(folder, new, 0, suffix=".swap")
+
+
+def old_are_removed(folder: Path, old: Files, new: Files) -> None:
+    put(folder, new, 0, suffix=".swap")
+
+
+def the_log_has_its_name(folder: Path, old: Files, new: Files) -> None:
+    put(folder, old, *OLD, suffix=".deleted")
+    put(folder, new, 0, kinds=("log",))
+    put(folder, new, 0, suffix=".swap", kinds=("index", "timeindex"))
+
+
+def cleaning_had_not_ended(folder: Path, old: Files, new: Files) -> None:
+    put(folder, old, *OLD)
+    put(folder, new, 0, suffix=".cleaned")
+
+
+def an_index_without_its_log(folder: Path, old: Files, new: Files) -> None:
+    put(folder, old, *OLD)
+    put(folder, new, 4, suffix=".swap", kinds=("index", "timeindex"))
+
+
+def a_split_had_not_ended(folder: Path, old: Files, new: Files) -> None:
+    """The highest of the new segments gets `.swap` first (KAFKA-6264)."""
+    put(folder, old, *OLD)
+    put(folder, new, 0, suffix=".cleaned")
+    put(folder, new, 4, suffix=".swap")
+
+
+def a_split_has_ended(folder: Path, old: Files, new: Files) -> None:
+    put(folder, old, *OLD, suffix=".deleted")
+    put(folder, new, 0, 4, suffix=".swap")
+
+
+def a_split_is_half_named(folder: Path, old: Files, new: Files) -> None:
+    put(folder, old, *OLD, suffix=".deleted")
+    put(folder, new, 0)
+    put(folder, new, 4, suffix=".swap")
+
+
+NEW, UNCHANGED = KEPT, tuple(range(ACTIVE))
+STATES: dict[State, tuple[int, ...]] = {
+    before_old_are_deleted: NEW,
+    only_the_log_has_its_new_suffix: UNCHANGED,
+    old_are_half_deleted: NEW,
+    old_are_deleted: NEW,
+    old_are_removed: NEW,
+    the_log_has_its_name: NEW,
+    cleaning_had_not_ended: UNCHANGED,
+    an_index_without_its_log: UNCHANGED,
+    a_split_had_not_ended: UNCHANGED,
+    a_split_has_ended: NEW,
+    a_split_is_half_named: NEW,
+}
+"""What the kill left, and which of the offsets below the active segment are there afterwards."""
+
+
+def left(place: Path, state: State) -> Path:
+    """A folder with a log in that state, and an active segment with offsets 9 to 11 behind it."""
+    split = "split" in state.__name__ or state is an_index_without_its_log
+    old = written(place / "old", tuple(range(ACTIVE + 3)), (*OLD[1:], ACTIVE))
+    new = written(place / "new", KEPT, (4,) if split else ())
+    folder = place / "t-0"
+    folder.mkdir()
+    state(folder, old, new)
+    put(folder, old, ACTIVE)
+    return folder
+
+
+def served(folder: Path, clean: bool) -> tuple[int, ...]:
+    """The offsets of the records that the log serves."""
+    log = Log(str(folder), Handles(), CONFIG)
+    log.load(clean)
+    found, offset = [], log.start
+    while offset < log.end:
+        data = log.read(offset, 1 << 20, log.end, at_least_one=True).data
+        found += [header.base_offset for _, header in whole_batches(data)]
+        offset = found[-1] + 1
+    log.close()
+    return tuple(found)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_a_swap_that_was_interrupted_is_completed_or_undone(tmp_path: Path, state: State, clean: bool) -> None:
+    folder = left(tmp_path, state)
+    assert served(folder, clean) == (*STATES[state], *range(ACTIVE, ACTIVE + 3))
+    assert not [each for each in names(folder) if each.endswith((".swap", ".cleaned", ".deleted"))]
+    bases = {each.partition(".")[0] for each in names(folder) if each.endswith(".log")}
+    assert {each.partition(".")[0] for each in names(folder) if each.endswith("index")} <= bases
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_a_kill_in_the_completion_costs_nothing(tmp_path: Path, state: State) -> None:
+    """Whatever the step, the next start comes to the same files."""
+    whole = left(tmp_path, state)
+    for steps in itertools.count():
+        folder = tmp_path / f"{steps}" / "t-0"
+        shutil.copytree(whole, folder)
+        with pytest.MonkeyPatch.context() as patch:
+            reaper = Reaper(patch, steps, 1)
+            with contextlib.suppress(Killed):
+                clear_leftovers(str(folder))
+        assert served(folder, clean=False) == (*STATES[state], *range(ACTIVE, ACTIVE + 3)), reaper.died_in
+        if not reaper.died_in:
+            break
+    assert steps > 1
+
+
+def test_an_old_format_in_a_swap_leaves_old_and_new_segments(tmp_path: Path) -> None:
+    """How far it reaches is not known: the segments that it replaces stay."""
+    folder = left(tmp_path, before_old_are_deleted)
+    (folder / f"{name(0, 'log')}.swap").write_bytes(message(1, 4, b"old"))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(UnsupportedFormat, match="offset 4 has format 1"):
+        Log(str(folder), Handles(), CONFIG).load(clean=False)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
