@@ -40,6 +40,7 @@ from actors.core.broker.produce import TAKEN, acks_verdict, epoch_verdict, produ
 from actors.core.broker.state_changes import changed_isr, changing_isr
 from actors.core.log_settings import log_config
 from actors.runtime import Answerer
+from actors.storage.log import UNSUPPORTED_FORMAT
 from actors.storage.log_directories import deleted_path
 from messages.broker import (
     BecomeFollower,
@@ -208,7 +209,9 @@ class PartitionActor(Answerer):
                 if self._known is not before:
                     self._enter_role(order)
         except OSError as error:
-            error_code, storage_error = KAFKA_STORAGE_ERROR, error.strerror or str(error)
+            error_code = KAFKA_STORAGE_ERROR
+            if error.errno != UNSUPPORTED_FORMAT:  # the disk works: the directory stays online
+                storage_error = error.strerror or str(error)
         known = self._known
         self._troubles = self._find_troubles()
         return _role_taken(

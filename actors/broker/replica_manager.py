@@ -617,6 +617,8 @@ class ReplicaManagerActor(FlowActor):
                     self._ignored(order, result.error_code, result.leader_epoch)
                 if result.error_code == KAFKA_STORAGE_ERROR:
                     self._take_offline(partition)
+                    if not result.storage_error:  # its directory stays online, but nothing is made in the log's place
+                        directories.forget(partition)
                 else:
                     if result.error_code == NONE:
                         taken.append((actor, order, result))
@@ -678,6 +680,13 @@ class ReplicaManagerActor(FlowActor):
             if storage_error and path is not None:
                 yield from self._handle_log_dir_failure(path.rpartition("/")[0], storage_error, directories)
             self._take_offline(partition)
+        if any(order.delete_partition for order in orders.values()):
+            yield from self._write_off(directories)
+
+    def _write_off(self, directories: LogDirectories) -> Flow[None]:
+        """Remove the deleted logs from the checkpoints before the request is answered, as Kafka (broker.md 2.2)."""
+        for directory, storage_error in self.port("logs").checkpoint_deletions():
+            yield from self._handle_log_dir_failure(directory, storage_error, directories)
 
     def _stop(
         self,
@@ -739,6 +748,7 @@ class ReplicaManagerActor(FlowActor):
             return ""
         deleted = deleted_path(path, self.port("random").uuid_hex())
         try:
+            self.port("logs").close(path, True)
             renamed = self.port("disk").rename(path, deleted)
         except OSError as error:
             return error.strerror or str(error)

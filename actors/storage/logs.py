@@ -8,7 +8,7 @@ Rule 1: a log is opened when its partition is first needed. What its directory's
         opened stays in them. Of a log that holds nothing there is its configuration only, until somebody appends or
         asks: a broker may host a hundred thousand.
 Rule 2: checkpoints are written when they are due and something changed, never for each change (broker.md 5.1).
-Rule 3: the marker of a clean stop is taken away before anything in its directory is read or written. It is written when
+Rule 3: the marker of a clean stop is taken away before any log in its directory is read or written. It is written when
         every log of the directory was closed in order: those that were opened now, and those that nobody opened by the
         marker that was there.
 Rule 4: files of segments that were dropped are removed at the next look for old ones.
@@ -16,6 +16,10 @@ Rule 5: complete segments are made durable by a flusher, which may have a thread
         one. The recovery point moves at the first checkpoint that finds it done.
 Rule 6: a directory that failed is written to no more: it gets no checkpoint, and no marker of a clean stop. What one
         directory's disk does costs the others nothing.
+Rule 7: a checkpoint never speaks of an earlier log of the same name, whenever the process is killed. The lines of
+        deleted logs leave the files with the answer to the deletion, and at the latest before any log is made in their
+        directory; lines of logs that have no folder are forgotten at the start. A log start that moves back is written
+        before the log is cut.
 """
 
 from __future__ import annotations
@@ -38,12 +42,14 @@ from actors.storage.log import (
     LogConfig,
     OffsetOutOfRange,
     OutOfOrderSequence,
+    UnsupportedFormat,
 )
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
 from actors.storage.log.flushing import AtOnce, Flusher
-from actors.storage.log_directories import LOCK_FILE, parse_name
+from actors.storage.log_directories import LOCK_FILE, log_name, parse_name
 from messages.records import EMPTY, Body, body
+from messages.wire import WireError
 from messages.wire.compression import records
 from messages.wire.record_batch import body_of, read_header, whole_batches
 
@@ -62,6 +68,12 @@ _FAULTS: dict[type, tuple[int, int, int, int]] = {
     InvalidProducerEpoch: (INVALID_PRODUCER_EPOCH, -1, -1, -1),
 }
 """What becomes of a batch that its producer's others do not fit."""
+
+_OLD_FORMAT = (
+    "%s. This broker reads format 2 only (Kafka 0.11 and newer): the partition is offline here, its files stay as they "
+    "are. If other replicas have it, stop this broker, move %s away and start it again; else copy the topic with a "
+    "Kafka version that reads the format."
+)
 
 _BLANK = 0, 0, UNDEFINED, 0
 """What there is to say of a log that holds nothing."""
@@ -89,6 +101,11 @@ class _Points:
         self._lines = {partition: self._file.line((*partition, at)) for partition, at in self._offsets.items()}
         self._stale: dict[Partition, None] = {}
         """Partitions whose lines are not what they should be."""
+        self.lists_forgotten = False
+        """Whether the file still has lines of forgotten partitions."""
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._offsets)
 
     def get(self, partition: Partition) -> int:
         return self._offsets.get(partition, 0)
@@ -106,7 +123,7 @@ class _Points:
     def forget(self, partition: Partition) -> None:
         if self._offsets.pop(partition, None) is not None:
             self._stale[partition] = None
-            self._changed = True
+            self._changed = self.lists_forgotten = True
 
     def write(self, durable: bool = False) -> None:
         """On the way only a kill is provided for: a machine that crashes costs what a missing file costs."""
@@ -119,7 +136,7 @@ class _Points:
                     lines.pop(partition, None)
             self._stale.clear()
             self._file.write_lines(lines.values(), durable)
-            self._changed = False
+            self._changed = self.lists_forgotten = False
 
 
 class _Directory:
@@ -127,16 +144,37 @@ class _Directory:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        marker = Path(path, CLEAN_MARKER)
-        self.clean = marker.exists()
-        marker.unlink(missing_ok=True)
+        self.clean = False
+        """Whether it was closed in order; known from `take_over` on."""
+        self._taken_over = False
         self.recovery_points = _Points(path, RECOVERY_POINTS)
         self.log_starts = _Points(path, LOG_STARTS)
         self.high_watermarks = _Points(path, HIGH_WATERMARKS)
+        self.points = self.recovery_points, self.log_starts, self.high_watermarks
+        listed = set().union(*self.points)
+        folders = {entry.name for entry in Path(path).iterdir()} if listed else set()
+        for partition in listed:
+            if log_name(*partition) not in folders:
+                self.forget(partition)
 
-    @property
-    def points(self) -> tuple[_Points, _Points, _Points]:
-        return self.recovery_points, self.log_starts, self.high_watermarks
+    def take_over(self) -> None:
+        """Remove the marker of a clean stop: a log is read or written from now on (rule 3)."""
+        if not self._taken_over:
+            self._taken_over = True
+            marker = Path(self.path, CLEAN_MARKER)
+            self.clean = marker.exists()
+            marker.unlink(missing_ok=True)
+
+    def forget(self, partition: Partition) -> None:
+        """The checkpoints say nothing of that log any more, as soon as they are written."""
+        for points in self.points:
+            points.forget(partition)
+
+    def write_forgotten(self) -> None:
+        """Write those checkpoints whose files still have lines of forgotten logs (rule 7)."""
+        for points in self.points:
+            if points.lists_forgotten:
+                points.write()
 
 
 class LogsPort:
@@ -169,9 +207,11 @@ class LogsPort:
     def open(self, path: str, is_new: bool, config: tuple[int, ...]) -> tuple[int, int, int, int]:
         """Open the log at `path`, which is made here if it `is_new`; `config` are the fields of LogConfig.
 
-        (start, end, latest leader epoch, checkpointed high watermark)
+        (start, end, latest leader epoch, checkpointed high watermark). Raises OSError; its errno is UNSUPPORTED_FORMAT
+        for a log of format 0 or 1, which is left as it is.
         """
         if is_new:  # a hundred thousand times at a failover: so it goes straight through
+            self._directory(path.rpartition("/")[0]).write_forgotten()
             os.mkdir(path)  # noqa: PTH102  (Path costs as much as the call)
             self._logs[path] = config
             return _BLANK
@@ -193,12 +233,17 @@ class LogsPort:
     def _load(self, path: str, config: tuple[int, ...]) -> Log | tuple[int, ...]:
         """What is in the folder."""
         directory, partition = self._place(path)
-        log = Log(path, self._handles, self._settings(config))
-        log.load(directory.clean, directory.recovery_points.get(partition), directory.log_starts.get(partition))
-        if log.is_blank:
+        opened = Log(path, self._handles, self._settings(config))
+        try:
+            opened.load(directory.clean, directory.recovery_points.get(partition), directory.log_starts.get(partition))
+        except UnsupportedFormat as error:
+            log.error(_OLD_FORMAT, error.strerror, path)
+            opened.close_files()
+            raise
+        if opened.is_blank:
             return config
         self._changed[path] = None
-        return log
+        return opened
 
     def configure(self, path: str, config: tuple[int, ...]) -> None:
         """The topic's configuration changed: segments that are begun from now on, and what is kept, heed it."""
@@ -210,15 +255,13 @@ class LogsPort:
 
     def close(self, path: str, forget: bool) -> None:
         """Close the log as it is: its directory is about to be renamed, or is lost. `forget` its checkpoints, too."""
-        directory, partition = self._place(path)
+        directory, partition = self._places.pop(path) if path in self._places else self._find_place(path)
         log = self._logs.pop(path, None)
         self._changed.pop(path, None)
-        del self._places[path]
         if isinstance(log, Log):
             log.close_files()
         if forget:
-            for points in directory.points:
-                points.forget(partition)
+            directory.forget(partition)
 
     def lose(self, directory: str) -> None:
         """The directory has failed (rule 6)."""
@@ -255,6 +298,7 @@ class LogsPort:
         self._handles.close_all()
 
     def _close(self, directory: _Directory) -> None:
+        directory.take_over()
         self._note_points(directory)
         for points in directory.points:
             points.write(durable=True)
@@ -292,7 +336,7 @@ class LogsPort:
         log = self._changing(path)
         try:
             log.append_as_follower(memoryview(body.data), self._wall_ms())
-        except ValueError:
+        except (ValueError, WireError):
             return CORRUPT_MESSAGE, log.end
         return NONE, log.end
 
@@ -360,6 +404,8 @@ class LogsPort:
         """This broker leads from the log's end on, in `epoch`, whether or not it appends anything."""
         log = self._log(path)
         log.epochs.assign(epoch, log.end)
+        if log.end:  # else the first append writes it: a log that holds nothing has no file
+            log.epochs.save()
 
     def latest_epoch(self, path: str) -> int:
         """The newest leader epoch in the log, -1 where there is none."""
@@ -372,14 +418,23 @@ class LogsPort:
     def truncate(self, path: str, offset: int) -> tuple[int, int]:
         """Drop everything from `offset` on. (start, end)"""
         log = self._changing(path)
+        self._lower_start(path, offset)
         log.truncate_to(offset)
         return log.start, log.end
 
     def restart(self, path: str, offset: int) -> tuple[int, int]:
         """Drop everything and begin at `offset`. (start, end)"""
         log = self._changing(path)
+        self._lower_start(path, offset)
         log.restart(offset)
         return log.start, log.end
+
+    def _lower_start(self, path: str, offset: int) -> None:
+        """The log is about to end at `offset`: a later start in the checkpoint would cut what is appended (rule 7)."""
+        directory, partition = self._place(path)
+        if directory.log_starts.get(partition) > offset:
+            directory.log_starts.set(partition, offset)
+            directory.log_starts.write()
 
     def advance_start(self, path: str, offset: int) -> int:
         """The log begins at `offset` now. Its start."""
@@ -424,6 +479,10 @@ class LogsPort:
     def checkpoint(self) -> Failures:
         """Have segments made durable that are complete, and write recovery points and log starts (rule 5)."""
         return self._in_each(self._checkpoint)
+
+    def checkpoint_deletions(self) -> Failures:
+        """Write those checkpoints whose files still have lines of deleted logs (rule 7)."""
+        return self._in_each(_Directory.write_forgotten)
 
     def _checkpoint(self, directory: _Directory) -> None:
         self._note_points(directory)
@@ -485,10 +544,14 @@ class LogsPort:
     def _place(self, path: str) -> tuple[_Directory, Partition]:
         place = self._places.get(path)
         if place is None:
-            parent, name = os.path.split(path)
-            topic, partition, _ = parse_name(name)
-            place = self._places[path] = self._directory(parent), (topic, partition)
+            place = self._places[path] = self._find_place(path)
+            place[0].take_over()
         return place
+
+    def _find_place(self, path: str) -> tuple[_Directory, Partition]:
+        parent, name = os.path.split(path)
+        topic, partition, _ = parse_name(name)
+        return self._directory(parent), (topic, partition)
 
     def _directory(self, path: str) -> _Directory:
         directory = self._directories.get(path)
@@ -514,7 +577,8 @@ def recover(directories: Iterable[str], wall_ms: Callable[[], int]) -> None:
                 locks.append(lock)
                 log.info("%s was not closed in order: recovering its %d logs", directory, len(doubtful))
                 for path in doubtful:
-                    logs.open(path, False, _DEFAULTS)
+                    with contextlib.suppress(UnsupportedFormat):  # it is in the log, and costs its partition alone
+                        logs.open(path, False, _DEFAULTS)
         except OSError as error:
             log.error("%s cannot be recovered: %s", directory, error)
             logs.lose(directory)

@@ -11,6 +11,9 @@ from actors.broker.partition import PartitionActor
 from actors.broker.replica_fetcher import ReplicaFetcherActor
 from actors.runtime import VirtualClock
 from actors.runtime.recorder import Recorder
+from actors.storage.log import Checkpoint
+from actors.storage.log_directories import unlock_directories
+from actors.storage.logs import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, recover
 from messages.broker import LogFileFailed, TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.data_requests import (
@@ -61,8 +64,9 @@ from messages.trace.runs import Records, find_runs
 from messages.wire.record_batch import body_of, read_records, whole_batches
 from messages.zookeeper import NotifyLogDirFailure, TopicConfig, UpdatePartitionStates
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, known, order
-from tests.storage.batches import batch, header_of, with_header
+from tests.storage.batches import batch, header_of, message, with_header
 
+CHECKPOINTS = (LOG_STARTS, RECOVERY_POINTS, HIGH_WATERMARKS)
 T0 = TopicPartition("t", 0)
 U0 = TopicPartition("u", 0)
 
@@ -747,3 +751,138 @@ def test_only_partitions_that_have_something_to_drop_hear_of_it(tmp_path: Path) 
 def log_start(broker: Broker, partition: TopicPartition) -> int:
     response: ListOffsetsResponse = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(partition, EARLIEST, -1),)))
     return response.partitions[0].offset
+
+
+# ------------------------------------------------------------------------------------------------ deleted, made again
+
+
+def trim(broker: Broker, offset: int) -> None:
+    [result] = broker.ask(DeleteRecordsRequest(2, (TrimmedPartition(T0, offset),), 1_000)).partitions
+    assert result == DeletedRecords(T0, NONE, offset)
+
+
+def kill(broker: Broker) -> None:
+    """End the process as it is: nothing more is written."""
+    broker.base.shutdown()
+    broker.logs.abandon()
+    unlock_directories(broker.disk, broker.settings.log_dirs)
+
+
+def listed(directory: Path) -> dict[str, list[str]]:
+    """The lines of the three checkpoints, as far as they were ever written."""
+    files = {name: directory / name for name in CHECKPOINTS}
+    return {name: file.read_text().splitlines()[2:] for name, file in files.items() if file.exists()}
+
+
+@pytest.mark.parametrize("stray", [False, True], ids=["hosted", "stray"])
+def test_a_topic_that_is_made_again_keeps_its_records_over_a_kill(tmp_path: Path, stray: bool) -> None:
+    """What the checkpoints say of the deleted log is gone with the answer: it would cut the new one."""
+    broker = Broker(tmp_path)
+    broker.run()
+    lead(broker)
+    for _ in range(6):
+        produce(broker, batch(b"old"))
+    trim(broker, 3)
+    skip(broker, 61)
+    assert listed(tmp_path) == {LOG_STARTS: ["t 0 3"], RECOVERY_POINTS: ["t 0 0"], HIGH_WATERMARKS: ["t 0 6"]}
+    if stray:
+        broker.end()
+        broker = Broker(tmp_path)
+        broker.run()
+    broker.stop(("t", 0, -2, True))
+    assert listed(tmp_path) == {name: [] for name in CHECKPOINTS}
+    lead(broker, is_new=True)
+    assert produce(broker, batch(b"new"), acks=-1).base_offset == 0
+    kill(broker)
+    again = Broker(tmp_path)
+    again.run()
+    lead(again)
+    read = fetch(again, 0)
+    assert (offsets_of(read), read.log_start_offset, read.high_watermark) == ([0], 0, 1)
+    again.end()
+
+
+def test_a_request_that_deletes_many_logs_writes_each_checkpoint_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(tmp_path)
+    broker.run()
+    count = 120
+    broker.update(*(known("t", number) for number in range(count)), live=(alive(0),))
+    broker.lead(*(order("t", number) for number in range(count)))
+    for number in range(count):
+        assert produce(broker, batch(b"a"), partition=TopicPartition("t", number)).error_code == NONE
+    skip(broker, 61)
+    assert len(listed(tmp_path)[RECOVERY_POINTS]) == count
+    written: list[str] = []
+    write_lines = Checkpoint.write_lines
+
+    def writing(self: Checkpoint, *args: Any) -> None:
+        written.append(Path(self.path).name)
+        write_lines(self, *args)
+
+    monkeypatch.setattr(Checkpoint, "write_lines", writing)
+    broker.stop(*(("t", number, -2, True) for number in range(1, count)))
+    assert sorted(written) == [RECOVERY_POINTS, HIGH_WATERMARKS]
+    assert listed(tmp_path)[RECOVERY_POINTS] == ["t 0 0"]
+    broker.end()
+
+
+def test_a_checkpoint_that_fails_at_a_deletion_costs_its_directory(tmp_path: Path) -> None:
+    """The logs are renamed by then: the answer is none the worse, as in Kafka."""
+    broker = Broker(tmp_path / "a", tmp_path / "b")
+    broker.run()
+    broker.update(known("t"), known("u"), live=(alive(0),))
+    broker.lead(order("t"), order("u"))
+    broken = next(path for path in (tmp_path / "a", tmp_path / "b") if (path / "t-0").exists())
+    produce(broker, batch(b"a"))
+    skip(broker, 61)
+    (broken / "recovery-point-offset-checkpoint.tmp").mkdir()
+    [error] = broker.stop(("t", 0, -2, True)).partition_errors
+    assert error.error_code == NONE
+    assert broker.questions == [NotifyLogDirFailure(0)]
+    assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
+    broker.end()
+
+
+# ------------------------------------------------------------------------------------------------ taken over
+
+
+def test_a_leader_epoch_is_in_the_file_of_a_log_with_records_at_once(broker: Broker, tmp_path: Path) -> None:
+    lead(broker, epoch=4)
+    produce(broker, batch(b"a"))
+    lead(broker, epoch=5)
+    assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n4 0\n5 1\n"
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_of_an_old_format_costs_its_partition_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, clean: bool
+) -> None:
+    (tmp_path / "t-0").mkdir()
+    segment = tmp_path / "t-0" / f"{0:020d}.log"
+    segment.write_bytes(message(1, 0, b"old") + message(1, 1, b"old"))
+    if clean:
+        (tmp_path / ".kafka_cleanshutdown").touch()
+    before = segment.read_bytes()
+    recover([str(tmp_path)], lambda: 1_000)
+    broker = Broker(tmp_path)
+    broker.run()
+    broker.update(known("t"), known("u"), live=(alive(0),))
+    for epoch in range(2):
+        answer = broker.lead(order("t", epoch=epoch), order("u", epoch=epoch))
+        codes = {error.partition.topic: error.error_code for error in answer.partition_errors}
+        assert codes == {"t": KAFKA_STORAGE_ERROR, "u": NONE}
+    assert fetch(broker, 0).error_code == KAFKA_STORAGE_ERROR
+    assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
+    assert broker.gauges["offlinereplicacount"] == 1
+    assert broker.questions == []
+    [line] = {
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "kafka.log.LogManager" and record.levelno > 30
+    }
+    assert f"{segment}: the message at offset 0 has format 1. This broker reads format 2 only" in line
+    broker.end()
+    assert segment.read_bytes() == before
+    assert (tmp_path / ".kafka_cleanshutdown").exists() is clean, "a log that was not recovered is not vouched for"

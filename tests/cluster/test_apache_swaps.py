@@ -1,4 +1,4 @@
-"""Swaps of segments that a kill interrupted: Apache's broker and ours complete the same ones (records-whole.md 2.4)."""
+"""Swaps of segments that a kill interrupted: Apache's broker and ours complete the same ones (broker.md 5.6.4)."""
 
 from __future__ import annotations
 

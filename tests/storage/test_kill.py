@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from actors.storage.logs import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, NONE, RECOVERY_POINTS
+from actors.storage.disk import DiskPort
+from actors.storage.logs import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, NONE, RECOVERY_POINTS, LogsPort
 from tests.storage.test_damage import CONFIG, append, offsets, port
 
 BATCHES, CUT = 9, 14
@@ -34,7 +35,7 @@ class Reaper:
     """Kills at the step after `steps`: each call that changes the disk is one, and each of `places` in a write."""
 
     WRITES = ("write", "pwrite", "pwritev")
-    CHANGES = ("replace", "unlink", "truncate", "ftruncate", "mkdir", "fsync")
+    CHANGES = ("replace", "rename", "unlink", "truncate", "ftruncate", "mkdir", "fsync")
 
     def __init__(self, patch: pytest.MonkeyPatch, steps: int, places: int) -> None:
         self.left = steps
@@ -153,17 +154,88 @@ class Life:
         again.abandon()
 
 
+class Recreation:
+    """A log whose start has moved is deleted, made again under its name, and written to; as broker.md 2.2 has it."""
+
+    OLD, NEW = 3, 2
+    """Batches of two records in the deleted log, and in the one that is made again."""
+
+    def __init__(self, path: Path) -> None:
+        self.logs, self.path = port(), str(path)
+        self.made_again = False
+        self.acknowledged = 0
+        """Batches of the new log."""
+
+    def live(self) -> None:
+        """Write, trim, delete, make again, write."""
+        logs, path = self.logs, self.path
+        logs.open(path, True, CONFIG)
+        for number in range(self.OLD):
+            assert append(logs, path, number) == NONE
+        logs.note_high_watermark(path, 2 * self.OLD)
+        logs.advance_start(path, 3)
+        logs.checkpoint()
+        logs.checkpoint_high_watermarks()
+        self._delete(logs)
+        self._make_again(logs)
+
+    def _delete(self, logs: LogsPort) -> None:
+        logs.close(self.path, True)
+        deleted = Path(f"{self.path}.{'0' * 32}-delete")
+        shutil.rmtree(deleted, ignore_errors=True)
+        DiskPort().rename(self.path, str(deleted))
+        logs.checkpoint_deletions()
+
+    def _make_again(self, logs: LogsPort) -> None:
+        self.made_again = True
+        if not Path(self.path).exists():
+            logs.open(self.path, True, CONFIG)
+        while self.acknowledged < self.NEW:
+            assert append(logs, self.path, self.acknowledged) == NONE
+            self.acknowledged += 1
+
+    def look(self) -> None:
+        """The next process, and the one after it: the controller repeats what it has no answer to."""
+        for _ in range(2):
+            logs = port()
+            if Path(self.path).exists():
+                start, end, _, high_watermark = logs.open(self.path, False, CONFIG)
+                if self.made_again:
+                    assert (start, high_watermark) == (0, 0)
+                    assert end in (2 * self.acknowledged, 2 * self.acknowledged + 2)
+                    assert offsets(logs, self.path, start, end) == list(range(0, end, 2))
+                    self.acknowledged = end // 2
+                else:
+                    assert start in (0, 3)
+                    self._delete(logs)
+            self._make_again(logs)
+            logs.abandon()
+        assert port().open(self.path, False, CONFIG)[:2] == (0, 2 * self.NEW)
+
+
 def test_a_process_that_is_killed_at_any_step_finds_its_log_again(tmp_path: Path) -> None:
     survive_kills(tmp_path, PLACES)
 
 
+def test_a_log_that_is_made_again_takes_over_nothing_of_the_deleted_one_wherever_the_kill_comes(tmp_path: Path) -> None:
+    died_in = kill_each(Recreation, tmp_path, PLACES)
+    assert died_in >= {".log", "t-0", RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS}
+
+
 def survive_kills(place: Path, places: int) -> None:
     """Kill the process at each step of the log's life, below `place`, and look."""
+    died_in = kill_each(Life, place, places)
+    files = {".log", ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"}
+    assert died_in >= files | {RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEAN_MARKER}, "each of them was written"
+
+
+def kill_each(kind: type[Life | Recreation], place: Path, places: int) -> set[str]:
+    """Live so below `place` as often as there are steps, each time killed at the next, and look; in which files."""
     died_in: set[str] = set()
     for steps in itertools.count():
         folder = place / f"{steps}"
         folder.mkdir()
-        life = Life(folder / "t-0")
+        life = kind(folder / "t-0")
         with pytest.MonkeyPatch.context() as patch:
             reaper = Reaper(patch, steps, places)
             try:
@@ -177,6 +249,5 @@ def survive_kills(place: Path, places: int) -> None:
         shutil.rmtree(folder)
         died_in.add(re.sub("^[0-9]{20}", "", reaper.died_in.removesuffix(".tmp")))
         if not reaper.died_in:
-            break
-    files = {".log", ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"}
-    assert died_in >= files | {RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEAN_MARKER}, "each of them was written"
+            return died_in
+    raise AssertionError("there is no end")

@@ -1,4 +1,4 @@
-"""A folder as Apache's broker leaves it when it is killed in a swap of segments (records-whole.md 2.4)."""
+"""A folder as Apache's broker leaves it when it is killed in a swap of segments (broker.md 5.6.4)."""
 
 from __future__ import annotations
 

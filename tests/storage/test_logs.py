@@ -23,6 +23,7 @@ from actors.storage.log.segment import Segment
 from actors.storage.log_directories import LOCK_FILE
 from actors.storage.logs import (
     CLEAN_MARKER,
+    HIGH_WATERMARKS,
     NONE,
     OUT_OF_ORDER_SEQUENCE,
     RECOVERY_POINTS,
@@ -31,7 +32,7 @@ from actors.storage.logs import (
     recover,
 )
 from messages.wire.record_batch import body_of
-from tests.storage.batches import batch
+from tests.storage.batches import batch, message
 from tests.waiting import until
 
 SMALL = attrs.astuple(LogConfig(segment_bytes=200, retention_ms=-1, retention_bytes=0))
@@ -229,6 +230,13 @@ def test_a_follower_takes_nothing_whose_checksum_is_wrong(port: LogsPort, tmp_pa
     assert port.replicate(path, body_of(good + bytes(damaged))) == (2, 1)
 
 
+def test_a_follower_takes_no_message_of_an_old_format(port: LogsPort, tmp_path: Path) -> None:
+    """A leader with `message.format.version` below 0.11 sends them; the fetcher backs off."""
+    path = f"{tmp_path}/t-0"
+    port.open(path, True, SMALL)
+    assert port.replicate(path, body_of(batch(b"a", leader_epoch=0) + message(1, 1, b"x" * 60))) == (2, 1)
+
+
 def test_a_log_that_holds_nothing_is_its_configuration_until_somebody_appends_or_asks(
     port: LogsPort, tmp_path: Path
 ) -> None:
@@ -352,3 +360,61 @@ def test_a_time_is_looked_for_from_the_logs_start_on(port: LogsPort, tmp_path: P
     assert port.find_time(path, 2500, 4)[:2] == (3000, 3), "9000 lies before the start"
     assert port.find_time(path, 2500, 3)[:2] == (-1, -1), "beyond the limit"
     assert port.find_time(path, 9000, 4)[:2] == (-1, -1)
+
+
+def test_what_follows_a_start_that_moved_back_survives_a_kill(port: LogsPort, tmp_path: Path) -> None:
+    """An unclean election cuts a follower below its log start: the old start in the checkpoint must not cut again."""
+    path = f"{tmp_path}/t-0"
+    filled(port, path, 6)
+    port.advance_start(path, 5)
+    assert port.checkpoint() == ()
+    assert port.truncate(path, 3) == (3, 3)
+    append(port, path)
+    port.abandon()
+    again = LogsPort(lambda: 1_000)
+    assert again.open(path, False, SMALL)[:2] == (3, 4)
+    append(again, path)
+    again.advance_start(path, 5)
+    assert again.checkpoint() == ()
+    assert again.restart(path, 2) == (2, 2)
+    append(again, path)
+    again.abandon()
+    assert LogsPort(lambda: 1_000).open(path, False, SMALL)[:2] == (2, 3)
+
+
+def test_lines_of_logs_without_a_folder_are_forgotten(port: LogsPort, tmp_path: Path) -> None:
+    """A kill came between the deletion and the checkpoint; what other logs' lines say stays."""
+    for number in range(3):
+        filled(port, f"{tmp_path}/t-{number}")
+        port.note_high_watermark(f"{tmp_path}/t-{number}", 3)
+    port.close_all()
+    (tmp_path / "t-1").rename(tmp_path / f"t-1.{'0' * 32}-delete")
+    again = LogsPort(lambda: 1_000)
+    again.open(f"{tmp_path}/t-3", True, SMALL)
+    for name in (RECOVERY_POINTS, HIGH_WATERMARKS):
+        assert (tmp_path / name).read_text().splitlines()[2:] == ["t 0 3", "t 2 3"]
+    assert (tmp_path / CLEAN_MARKER).exists(), "no log was read or written yet"
+
+
+def test_a_checkpoint_that_does_not_fit_on_the_disk_leaves_the_old_one(
+    port: LogsPort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(port, f"{tmp_path}/t-0")
+    assert recovery_points(port, tmp_path) == "t 0 2"
+    before, write = (tmp_path / RECOVERY_POINTS).read_bytes(), os.write
+    append(port, f"{tmp_path}/t-0")
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:5]))
+    assert port.checkpoint() == ((str(tmp_path), "No space left on device"),)
+    assert (tmp_path / RECOVERY_POINTS).read_bytes() == before
+
+
+def test_a_leader_epoch_without_records_is_in_the_file_where_the_log_has_some(port: LogsPort, tmp_path: Path) -> None:
+    """An Apache broker may take the directory over. A log that holds nothing has no file (partition.py, rule 5)."""
+    port.open(f"{tmp_path}/t-0", True, SMALL)
+    port.begin_epoch(f"{tmp_path}/t-0", 4)
+    append(port, f"{tmp_path}/t-0")
+    port.begin_epoch(f"{tmp_path}/t-0", 7)
+    assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n4 0\n7 1\n"
+    port.open(f"{tmp_path}/u-0", True, SMALL)
+    port.begin_epoch(f"{tmp_path}/u-0", 7)
+    assert not list((tmp_path / "u-0").iterdir())

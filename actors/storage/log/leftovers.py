@@ -2,7 +2,7 @@
 
 Kafka replaces segments in three steps: `.cleaned` files become `.swap` files, the old segments become `.deleted`, the
 `.swap` files lose their suffix. Whatever the step at which it was killed, one whole set of segments is there
-(Kafka 3.9 `LogLoader.load`, passes 1 to 3; records-whole.md 2.4). Each step here may be repeated after another kill.
+(Kafka 3.9 `LogLoader.load`, passes 1 to 3; broker.md 5.6.4). Each step here may be repeated after another kill.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Messages of formats 0 and 1, which Kafka wrote before 0.11: they are recognised, and never taken for damage.
 
 Such a message begins as a batch does, with offset and length; then come a CRC-32 of the rest and the format (broker.md
-5.6.6, records-whole.md 7.11).
+5.6.6).
 """
 
 from __future__ import annotations
