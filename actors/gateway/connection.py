@@ -40,7 +40,7 @@ UNDER_WAY_BYTES = 8 << 20
 
 _PRODUCE, _FETCH = API_BY_REQUEST[ProduceRequest].key, API_BY_REQUEST[FetchRequest].key
 _OF_RECORDS = frozenset(api.key for api in APIS if api.carries_records)
-_OF_THE_CLUSTER = frozenset(api.key for api in APIS if api.control)
+_OF_THE_CLUSTER_TOO = _OF_RECORDS | {api.key for api in APIS if api.control}
 
 
 class Gateway(Protocol):
@@ -84,6 +84,13 @@ class _UnderWay:
 class Connection:
     """A connection; the rules are those of `listener` and `limits`."""
 
+    __slots__ = (
+        *("_allowance", "_answering", "_beginning", "_begun", "_bytes_under_way", "_decoding", "_draining"),
+        *("_exempt", "_gateway", "_going_on", "_host", "_only_produce", "_parts", "_peer", "_refusal", "_size"),
+        *("_steps", "_stream", "_taken", "_throttle", "_trusted", "_under_way", "_waits_for_memory"),
+        *("active_at", "address", "id", "listener"),
+    )
+
     def __init__(self, gateway: Gateway, id: int, listener: str, address: str, connected: socket.socket) -> None:
         self.id = id
         self.listener = listener
@@ -95,7 +102,7 @@ class Connection:
         orders = (settings.inter_broker_listener_name, settings.control_plane_listener_name)
         self._trusted = len(names) == 1 or listener in orders
         """Whether controllers and brokers may come in here."""
-        self._exempt = _OF_RECORDS | _OF_THE_CLUSTER if self._trusted else _OF_RECORDS
+        self._exempt = _OF_THE_CLUSTER_TOO if self._trusted else _OF_RECORDS
         """APIs of any size: the cluster's own, and those of whose records only headers go to the record."""
         self._gateway = gateway
         self._allowance = Allowance(settings.trace_client_bytes_per_second)

@@ -1,7 +1,7 @@
 """A connected socket on the loop: bytes come in where they stay, and go out from where they lie.
 
-Rule 1: what is received goes straight into the buffer of the frame that it belongs to. A frame larger than a buffer of
-        usual size gets one of its own, which is nobody else's afterwards: its readers keep views of it.
+Rule 1: a connection holds what it has received and not more: a silent one holds no buffer. A frame of more than USUAL
+        bytes gets a buffer of its own, which grows with what has come; its readers keep views of it.
 Rule 2: what is to be sent is a list of pieces. All that one turn of the loop gathers goes out in one call, at once
         where nothing is to follow; what the socket does not take waits, and beyond HIGH_WATER the receiver is told to
         pause. A region of a file is sent by the system, from where it lies; where it cannot be any more, what the peer
@@ -24,9 +24,11 @@ from messages.records import Region
 from messages.wire import FrameTooLarge, MalformedFrame
 
 USUAL = 64 * 1024
-"""Bytes of a buffer for frames of usual size."""
-FIRST = 2 << 20
-"""Bytes of the first buffer of a large frame. A larger one gets more as it comes: the peer only announces it."""
+"""Bytes received at once, and the most that a frame without a buffer of its own has."""
+BEGUN = 32 * 1024
+"""Bytes of a large frame that come before it gets its buffer: the size that a peer announces costs nothing."""
+GROWTH = 8
+"""How many times the bytes that have come a large frame's buffer holds."""
 HIGH_WATER = 64 * 1024
 MOST_PIECES = 512
 """In one call; the system takes 1024."""
@@ -38,14 +40,17 @@ Piece = bytes | memoryview | Region
 
 
 class FrameBuffer:
-    """Cuts what is received into frames (rule 1): receive into `room()`, say how much it was, take the frames.
+    """Cuts what is received into frames (rule 1): `receive` from the socket, then `take` the frames.
 
     A stream whose next size is refused stays refused: what follows it has no known meaning.
     """
 
+    __slots__ = "_buffer", "_end", "_max_bytes", "_start"
+
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._buffer = bytearray(USUAL)
+        self._buffer: bytes | bytearray = b""
+        """Bytes as they came, or the buffer of a large frame."""
         self._start = self._end = 0
 
     @property
@@ -53,19 +58,21 @@ class FrameBuffer:
         """Bytes of the peer's that have not been taken."""
         return self._end - self._start
 
-    def room(self) -> memoryview:
-        """Where the next bytes go: some room always, of a large frame no more than it needs."""
-        need = self._need()
-        if need > USUAL and (len(self._buffer) == USUAL or self._end == len(self._buffer)):
-            self._move_to(bytearray(min(need, max(FIRST, 2 * len(self._buffer)))))
-        elif self._end == len(self._buffer):
-            self._move_to(self._buffer if len(self._buffer) == USUAL else bytearray(USUAL))
-        end = min(len(self._buffer), self._start + need) if need > USUAL else len(self._buffer)
-        return memoryview(self._buffer)[self._end : end]
-
-    def received(self, count: int) -> None:
-        """So many bytes have come into the room."""
+    def receive(self, connected: socket.socket) -> int:
+        """Receive once, of a large frame no more than it needs. Returns the number of bytes, 0 at the stream's end."""
+        need, held = self._need(), self._end - self._start
+        if need > USUAL and held >= BEGUN:
+            if self._end == len(self._buffer) or isinstance(self._buffer, bytes):
+                self._grow(min(need, GROWTH * held))
+            with memoryview(self._buffer) as view:
+                count = connected.recv_into(view[self._end : self._start + need])
+        else:
+            data = connected.recv(max(USUAL - held, _SIZE_AND_KEY.size))
+            count = len(data)
+            self._buffer = self._buffer[self._start : self._end] + data if held else data
+            self._start, self._end = 0, held
         self._end += count
+        return count
 
     @property
     def is_large(self) -> bool:
@@ -95,25 +102,27 @@ class FrameBuffer:
 
         Raises MalformedFrame for a negative size and FrameTooLarge for one above the maximum.
         """
-        if self._end - self._start < _SIZE.size:
-            return None
-        (size,) = _SIZE.unpack_from(self._buffer, self._start)
+        held = self._end - self._start
+        size = _SIZE.unpack_from(self._buffer, self._start)[0] if held >= _SIZE.size else 0
         if size < 0:
             raise MalformedFrame(f"a frame of {size} bytes is announced")
         if size > self._max_bytes:
             raise FrameTooLarge(f"a frame of {size} bytes is announced, {self._max_bytes} are allowed")
         begin, end = self._start + _SIZE.size, self._start + _SIZE.size + size
         if end > self._end:
+            if self._start and isinstance(self._buffer, bytes):  # the frames that were taken are held no longer
+                self._buffer = self._buffer[self._start :]
+                self._start, self._end = 0, len(self._buffer)
             return None
-        frame: Data
-        if len(self._buffer) == USUAL:
-            frame = bytes(memoryview(self._buffer)[begin:end])
-            self._start = end
-            if self._start == self._end:
-                self._start = self._end = 0
-        else:
-            frame = memoryview(self._buffer).toreadonly()[begin:end]
-            self._buffer = bytearray(USUAL)
+        if isinstance(self._buffer, bytearray):
+            frame: Data = memoryview(self._buffer).toreadonly()[begin:end]
+            self._buffer = b""
+            self._start = self._end = 0
+            return frame
+        frame = self._buffer[begin:end]
+        self._start = end
+        if end == self._end:
+            self._buffer = b""
             self._start = self._end = 0
         return frame
 
@@ -124,9 +133,10 @@ class FrameBuffer:
         (size,) = _SIZE.unpack_from(self._buffer, self._start)
         return _SIZE.size + size if 0 <= size <= self._max_bytes else 0
 
-    def _move_to(self, buffer: bytearray) -> None:
-        held = self.held
-        memoryview(buffer)[:held] = memoryview(self._buffer)[self._start : self._end]
+    def _grow(self, size: int) -> None:
+        """Move what has come of a large frame to a buffer of `size` bytes."""
+        buffer, held = bytearray(size), self.held
+        buffer[:held] = memoryview(self._buffer)[self._start : self._end]
         self._buffer, self._start, self._end = buffer, 0, held
 
 
@@ -148,6 +158,11 @@ class Receiver(Protocol):
 
 class Stream:
     """One connected socket, of which `receiver` hears. Lives on the loop."""
+
+    __slots__ = (
+        *("_closing", "_disk_error", "_flush_ahead", "_gone", "_loop", "_out", "_paused", "_reading", "_receiver"),
+        *("_socket", "_waiting", "_writing", "frames"),
+    )
 
     def __init__(self, connected: socket.socket, receiver: Receiver, max_frame_bytes: int) -> None:
         self.frames = FrameBuffer(max_frame_bytes)
@@ -185,14 +200,13 @@ class Stream:
 
     def _readable(self) -> None:
         try:
-            count = self._socket.recv_into(self.frames.room())
+            count = self.frames.receive(self._socket)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             self.abort()
             return
         if count:
-            self.frames.received(count)
             self._receiver.received(count)
         else:
             self.close()

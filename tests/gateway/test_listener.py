@@ -9,6 +9,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -393,16 +394,29 @@ def test_produces_of_a_connection_are_under_way_together_and_answered_in_their_o
     run_with_gateway(scenario)
 
 
+class Pieces(socket.socket):
+    """A socket in which `data` has arrived, and which returns at most `most` bytes at once."""
+
+    def __init__(self, data: bytes, most: int) -> None:
+        super().__init__()
+        self.close()
+        self._data, self._most = data, most
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        return self._data[: min(size, self._most)]
+
+    def recv_into(self, room: Any, size: int = 0, flags: int = 0) -> int:
+        piece = self.recv(len(room))
+        room[: len(piece)] = piece
+        return len(piece)
+
+
 def test_a_large_frame_has_a_buffer_of_its_own_and_is_not_copied() -> None:
     frames = FrameBuffer(1 << 30)
     small, large = struct.pack(">i", 5) + b"small", struct.pack(">i", 300_000) + bytes(range(250)) * 1200
     stream, position, taken = small + large + small, 0, []
     while position < len(stream):
-        room = frames.room()
-        count = min(len(room), len(stream) - position, 70_000)
-        room[:count] = stream[position : position + count]
-        frames.received(count)
-        position += count
+        position += frames.receive(Pieces(stream[position:], 70_000))
         while (frame := frames.take()) is not None:
             taken.append(frame)
     assert [bytes(frame) for frame in taken] == [b"small", large[4:], b"small"]
@@ -416,11 +430,8 @@ def test_frames_are_cut_the_same_whatever_the_pieces(contents: list[bytes], piec
     stream = b"".join(struct.pack(">i", len(content)) + content for content in contents)
     frames, position, taken = FrameBuffer(1 << 20), 0, []
     while position < len(stream):
-        room = frames.room()
-        count = min(len(room), len(stream) - position, piece)
+        count = frames.receive(Pieces(stream[position:], piece))
         assert count, "there is room always"
-        room[:count] = stream[position : position + count]
-        frames.received(count)
         position += count
         while (frame := frames.take()) is not None:
             taken.append(bytes(frame))
