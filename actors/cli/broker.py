@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import click
 
-from actors.cli.node_log import LOG_FORMAT, log_into
+from actors.cli.node_log import log_into, log_to_standard_error
 from actors.node.settings import LoadedSettings, load_settings
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -77,7 +77,7 @@ def command(
     loaded = load_settings(properties, overrides | of_metrics(metrics_host), insecure)
     if check:
         return _report(loaded)
-    logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
+    log_to_standard_error()
     if logs is not None:
         try:
             log_into(logs)

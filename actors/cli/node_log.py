@@ -1,8 +1,12 @@
-"""The log of nodes: one form of line, on standard error or in a file."""
+"""The log of nodes: one form of line, on standard error or in a file.
+
+Names, ids and metadata in a message may come from any client. The formatter, and no caller, makes them harmless.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +19,52 @@ CLUSTER_LOG = "cluster.log"
 
 LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
+MAX_WORD = 1_000
+"""Maximum number of characters without a space or comma. Kafka's names have 249; a list of them has separators."""
+MAX_LINE = 250_000
+"""Maximum number of characters of a message. It holds Kafka's lists of thousands of partitions."""
+CONTINUED = "    "
+"""Begins each further line of a traceback, so that no text in it can look like a message of its own."""
+
+_LONG_WORD = re.compile(rf"[^\s,]{{{MAX_WORD + 1},}}")
+
+
+class LineFormatter(logging.Formatter):
+    """Formats a record as one line, and its traceback as indented lines; escapes and cuts what is in them."""
+
+    def __init__(self) -> None:
+        super().__init__(LOG_FORMAT)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and the lines of its traceback: a traceback may quote what a client sent."""
+        copy = logging.makeLogRecord(vars(record))  # other handlers' formatters keep their texts in the record
+        copy.msg, copy.args = one_line(record.getMessage()), None
+        copy.exc_info = copy.exc_text = copy.stack_info = None
+        details = [self.formatException(record.exc_info)] if record.exc_info else []
+        if record.stack_info:
+            details.append(record.stack_info)
+        lines = [CONTINUED + one_line(line) for text in details for line in text.split("\n")]
+        return "\n".join([super().format(copy), *lines])
+
+
+def one_line(text: str) -> str:
+    """Return the text with escapes for characters that are not printable, cut to MAX_WORD and MAX_LINE."""
+    if len(text) > MAX_WORD:
+        text = _cut(_LONG_WORD.sub(lambda word: _cut(word[0], MAX_WORD), text), MAX_LINE)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}...({len(text)} characters)"
+
 
 @contextmanager
 def logging_to(file: Path) -> Iterator[None]:
     """Let this process's nodes say what they have to say in `file`, after what is in it."""
     log = logging.FileHandler(file)
-    log.setFormatter(logging.Formatter(LOG_FORMAT))
+    log.setFormatter(LineFormatter())
     root = logging.getLogger()
     root.addHandler(log)
     root.setLevel(logging.INFO)
@@ -39,5 +83,12 @@ def log_into(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, file in FILES.items():
         handler = logging.FileHandler(folder / file)
-        handler.setFormatter(logging.Formatter(LOG_FORMAT))
+        handler.setFormatter(LineFormatter())
         logging.getLogger(name).addHandler(handler)
+
+
+def log_to_standard_error() -> None:
+    """Write the log of this process to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(handlers=[handler], level=logging.INFO)

@@ -17,7 +17,7 @@ import click
 
 from actors.cli.app import Failed
 from actors.cli.cluster_file import IN_MEMORY, read_cluster
-from actors.cli.display import printable
+from actors.cli.node_log import one_line
 from actors.node.settings import zookeeper_places
 from messages.conversation import Question
 from messages.zookeeper import Brokers, FindClusterId, GetBrokers, NoCluster
@@ -109,7 +109,7 @@ class _Warnings(logging.Handler):
         super().__init__(logging.WARNING)
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"Warning: {printable(record.getMessage())}", err=True)
+        click.echo(f"Warning: {one_line(record.getMessage())}", err=True)
 
 
 def _chroot_hint(address: str) -> str:

@@ -10,7 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import broker
-from actors.cli.node_log import FILES, log_into
+from actors.cli.node_log import (
+    CONTINUED,
+    FILES,
+    MAX_LINE,
+    MAX_WORD,
+    LineFormatter,
+    log_into,
+    log_to_standard_error,
+    logging_to,
+)
 from tests.cluster.processes import properties
 
 
@@ -45,3 +54,45 @@ def test_a_folder_that_cannot_be_one_is_named(tmp_path: Path) -> None:
     result = CliRunner().invoke(broker.command, [str(file), "--logs", str(tmp_path / "file" / "logs")])
     assert result.exit_code == 1
     assert f"--logs {tmp_path / 'file' / 'logs'}: Not a directory" in result.stderr
+
+
+HOSTILE = "t\n[2026-01-01 00:00:00,000] ERROR forged (kafka.controller)\x1b[2J\x00\r\x9b\u2028\ud800"
+ESCAPED = r"t\n[2026-01-01 00:00:00,000] ERROR forged (kafka.controller)\x1b[2J\x00\r\x9b\u2028\ud800"
+
+
+def logged(tmp_path: Path, *args: object, error: Exception | None = None) -> str:
+    """What a node's log file has of one call."""
+    with logging_to(tmp_path / "node.log"):
+        logging.getLogger("tests.hostile").error(*args, exc_info=error)
+    return (tmp_path / "node.log").read_text()
+
+
+def test_no_text_from_outside_makes_a_line_of_its_own(tmp_path: Path) -> None:
+    line = logged(tmp_path, "topic %s of %r", HOSTILE, "é")
+    assert line.endswith(f" ERROR topic {ESCAPED} of 'é' (tests.hostile)\n") and line.count("\n") == 1
+
+
+def test_a_long_word_is_cut_and_a_list_of_names_is_not(tmp_path: Path) -> None:
+    names = ",".join(f"topic-{number}" for number in range(5000))
+    line = logged(tmp_path, "%s and %s", "x" * 30_000, names)
+    assert f"{'x' * MAX_WORD}...(30000 characters) and {names}" in line
+    assert len(logged(tmp_path, "%s", " x" * 10_000_000)) < len(line) + MAX_LINE + 1000
+
+
+def test_a_traceback_stays_readable_and_its_text_is_escaped(tmp_path: Path) -> None:
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError as error:
+        first, *rest = logged(tmp_path, "failed", error=error).splitlines()
+    assert first.endswith("ERROR failed (tests.hostile)")
+    assert rest[0] == f"{CONTINUED}Traceback (most recent call last):"
+    assert all(line.startswith(CONTINUED) for line in rest) and "\x1b" not in "".join(rest)
+
+
+def test_a_node_writes_its_log_in_that_form_to_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    log_to_standard_error()
+    [handler] = root.handlers
+    assert isinstance(handler, logging.StreamHandler) and isinstance(handler.formatter, LineFormatter)
