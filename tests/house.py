@@ -36,7 +36,7 @@ KINDS: dict[str, str] = {
     "sockets": "asyncio http select selectors socket socketserver ssl urllib wsgiref",
     "chance": "random secrets uuid",
     "threads": "_thread concurrent multiprocessing queue threading",
-    "processes": "atexit ctypes gc platform pty signal subprocess sys traceback warnings",
+    "processes": "atexit ctypes gc platform pty resource signal subprocess sys traceback warnings",
     "code": "importlib inspect pkgutil runpy",
 }
 """What modules of the standard library touch, by the longest prefix that is named."""

@@ -40,7 +40,7 @@ from actors.core.broker.produce import TAKEN, acks_verdict, epoch_verdict, produ
 from actors.core.broker.state_changes import changed_isr, changing_isr
 from actors.core.log_settings import log_config
 from actors.runtime import Answerer
-from actors.storage.log import UNSUPPORTED_FORMAT
+from actors.storage.log import NO_DESCRIPTORS, UNSUPPORTED_FORMAT
 from actors.storage.log_directories import deleted_path
 from messages.broker import (
     BecomeFollower,
@@ -209,9 +209,7 @@ class PartitionActor(Answerer):
                 if self._known is not before:
                     self._enter_role(order)
         except OSError as error:
-            error_code = KAFKA_STORAGE_ERROR
-            if error.errno != UNSUPPORTED_FORMAT:  # the disk works: the directory stays online
-                storage_error = error.strerror or str(error)
+            error_code, storage_error = KAFKA_STORAGE_ERROR, self._disk_failure(error)
         known = self._known
         self._troubles = self._find_troubles()
         return _role_taken(
@@ -300,7 +298,7 @@ class PartitionActor(Answerer):
             self.port("logs").close(path, True)
             renamed = self.port("disk").rename(path, deleted)
         except OSError as error:
-            return PartitionStopped(KAFKA_STORAGE_ERROR, storage_error=error.strerror or str(error))
+            return PartitionStopped(KAFKA_STORAGE_ERROR, storage_error=self._disk_failure(error))
         return PartitionStopped(NONE, deleted if renamed else "")
 
     # ------------------------------------------------------------------------------------------------ producers
@@ -748,8 +746,18 @@ class PartitionActor(Answerer):
 
     def _log_failed(self, error: OSError) -> int:
         """Rule 3; the code of whatever was asked of the log."""
-        self.send(self._manager, LogFailed(self._known.partition, error.strerror or str(error)))
+        if failure := self._disk_failure(error):
+            self.send(self._manager, LogFailed(self._known.partition, failure))
         return KAFKA_STORAGE_ERROR
+
+    def _disk_failure(self, error: OSError) -> str:
+        """Return what the disk says, "" if the disk works and its directory stays online."""
+        if error.errno == UNSUPPORTED_FORMAT:
+            return ""
+        if error.errno in NO_DESCRIPTORS:
+            log.error("[Partition %s broker=%d] %s", self._known.partition, self._known.broker_id, error.strerror)
+            return ""
+        return error.strerror or str(error)
 
 
 def _await_leader(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:

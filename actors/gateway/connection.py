@@ -85,6 +85,7 @@ class Connection:
     """A connection; the rules are those of `listener` and `limits`."""
 
     __slots__ = (
+        "__weakref__",
         *("_allowance", "_answering", "_beginning", "_begun", "_bytes_under_way", "_decoding", "_draining"),
         *("_exempt", "_gateway", "_going_on", "_host", "_only_produce", "_parts", "_peer", "_refusal", "_size"),
         *("_steps", "_stream", "_taken", "_throttle", "_trusted", "_under_way", "_waits_for_memory"),

@@ -3,7 +3,8 @@
 Rule 1: connections (`max.connections`, `max.connections.per.ip` and its `overrides`) as Kafka counts them. A node
         that has enough takes no more: they wait in the socket. The inter-broker listener, where there are others too,
         goes beyond: of their connections the one that was quiet longest makes room.
-Rule 2: files are kept in reserve for ZooKeeper, logs, peers and trace, whatever max.connections says.
+Rule 2: a process may have so many open files (`ulimit -n`). Logs and connections share what a reserve for ZooKeeper,
+        other brokers and the trace leaves. A connection beyond its share is refused, whatever max.connections says.
 Rule 3: memory (`queued.max.request.bytes`): a request that is not there whole takes its size out of a pool when it
         begins, if there is anything in it, and puts it back when it has been read; who gets nothing is not read on.
 Rule 4: what clients send is recorded whole, and so is what they are answered; so both are bounded
@@ -24,23 +25,36 @@ from typing import NamedTuple
 from messages.node import NodeSettings
 
 RESERVED_FILES = 128
-"""Files that connections leave to others; half of those allowed, where these are few. Peers may have half of them."""
+"""Maximum number of files in the reserve, which is at most half of all. Other brokers may have a quarter of it."""
+MAX_LOG_FILES = 10_000
 
 LINES_PER_SECOND = 10
 
 
 class Files(NamedTuple):
-    """How many connections a process has files for: those of all listeners, and those of the protected one (rule 2)."""
+    """How a process divides its open files (rule 2).
+
+    `all`: connections of all listeners. `protected`: connections, with those of the protected listener beyond `all`.
+    `logs`: files of logs. `limit`: what the process may open.
+    """
 
     all: int
     protected: int
+    logs: int = 0
+    limit: int = 0
 
     @staticmethod
     def of_process() -> Files:
-        """As many as this process may open, less the reserve."""
-        files = os.sysconf("SC_OPEN_MAX")
-        reserve = min(RESERVED_FILES, files // 2)
-        return Files(files - reserve, files - reserve // 2)
+        """Divide what this process may open now."""
+        return Files.of(os.sysconf("SC_OPEN_MAX"))
+
+    @staticmethod
+    def of(limit: int) -> Files:
+        """Divide a limit: a reserve, then half for logs and the rest for connections."""
+        reserve = min(RESERVED_FILES, limit // 2)
+        logs = min(MAX_LOG_FILES, (limit - reserve) // 2)
+        connections = limit - reserve - logs
+        return Files(connections, connections + reserve // 4, logs, limit)
 
 
 class ConnectionCount:
@@ -49,8 +63,8 @@ class ConnectionCount:
     def __init__(self, settings: NodeSettings, files: Files) -> None:
         several = len(settings.listeners) > 1
         self._protected = settings.inter_broker_listener_name if several else None
-        self._most = min(settings.max_connections, files.all)
-        self._most_protected = files.protected
+        self._most = settings.max_connections
+        self._files = files
         self._most_per_address = settings.max_connections_per_ip
         self._overrides = settings.max_connections_per_ip_overrides
         self._most_from: dict[str, int] = {}
@@ -58,12 +72,12 @@ class ConnectionCount:
         self._by_address: Counter[str] = Counter()
 
     def has_room(self, listener: str) -> bool:
-        """Whether a listener may take another connection."""
-        return self._total < (self._most_protected if listener == self._protected else self._most)
+        """Whether a listener may accept another connection (rule 1)."""
+        return self._total < self._most or listener == self._protected
 
     def exceeded(self) -> bool:
         """Whether the protected listener has gone beyond: another one's connection has to go."""
-        return self._total > self._most
+        return self._total > min(self._most, self._files.all)
 
     def is_protected(self, listener: str) -> bool:
         """Whether the connections of a listener stay when others go."""
@@ -82,13 +96,16 @@ class ConnectionCount:
         """How many connections an address may have."""
         return self._most_from.get(address, self._most_per_address)
 
-    def begin(self, address: str) -> bool:
-        """Count a connection; False where the address has too many."""
-        if self._by_address[address] >= self.most_from(address):
-            return False
+    def begin(self, listener: str, address: str) -> str:
+        """Count a connection. Return why it is refused, or ""."""
+        files = self._files
+        if self._total >= (files.protected if listener == self._protected else files.all):
+            return f"{self._total} connections are open, and the limit is {files.limit} open files (ulimit -n)"
+        if self._by_address.get(address, 0) >= self.most_from(address):
+            return f"it has {self.most_from(address)} already (max.connections.per.ip)"
         self._total += 1
         self._by_address[address] += 1
-        return True
+        return ""
 
     def end(self, address: str) -> None:
         """A connection is gone."""

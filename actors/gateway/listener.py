@@ -194,10 +194,10 @@ class ListenerGateway:
                 self._timers["accept"] = loop.call_later(PAUSE, self._serve)
                 return
             address = host.removeprefix("::ffff:")
-            if not self._count.begin(address):
+            refusal = self._count.begin(listener, address)
+            if refusal:
                 accepted.close()
-                most = self._count.most_from(address)
-                self.log.warning("rejected a connection from %s on %s: it has %d already", address, listener, most)
+                self.log.warning("rejected a connection from %s on %s: %s", address, listener, refusal)
                 continue
             self._accepted += 1
             try:

@@ -160,6 +160,7 @@ class Stream:
     """One connected socket, of which `receiver` hears. Lives on the loop."""
 
     __slots__ = (
+        "__weakref__",
         *("_closing", "_disk_error", "_flush_ahead", "_gone", "_loop", "_out", "_paused", "_reading", "_receiver"),
         *("_socket", "_waiting", "_writing", "frames"),
     )

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from thespian.actors import ActorAddress
 
 from actors.controller.channel import QUEUE_SIZE
+from actors.gateway.limits import Files
 from actors.gateway.metrics import MetricsGateway
 from actors.gateway.request_figures import RequestFigures
 from actors.gateway.store import StoreGateway
@@ -135,7 +136,7 @@ class Node:
         self._store_gateway = StoreGateway(base, store, self._process)
         self._actor: ActorAddress | None = None
         flusher = ThreadPoolExecutor(1, "fsync")
-        logs = LogsPort(TimePort().wall_ms, self.listener.region_from, flusher)
+        logs = LogsPort(TimePort().wall_ms, self.listener.region_from, flusher, Files.of_process().logs)
         self._ports = {"disk": DiskPort(), "logs": logs, **(ports or {})}
         self._disk, self._logs = self._ports["disk"], self._ports["logs"]
         self._watch_metrics()

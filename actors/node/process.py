@@ -11,9 +11,10 @@ import asyncio
 import logging
 import signal
 
+from actors.gateway.limits import Files
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
-from actors.node import garbage
+from actors.node import garbage, open_files
 from actors.node.assembly import Node
 from actors.node.ports import TimePort
 from actors.runtime import LoopScheduler, RealClock
@@ -119,8 +120,12 @@ def _in_url(host: str) -> str:
 def run_node(settings: NodeSettings) -> int:
     """Run one node in this process until SIGTERM or SIGINT, or until it fails. 0 after a clean stop, else 1."""
     garbage.tame()
+    open_files.raise_limit()
+    files = Files.of_process()
+    if not open_files.check_limit(files, settings.log_dirs):
+        return 1
     if "broker" in settings.roles:
-        recover(settings.log_dirs, TimePort().wall_ms)
+        recover(settings.log_dirs, TimePort().wall_ms, files.logs)
     try:
         process = NodeProcess(settings)
     except ZooKeeperUnavailable as error:

@@ -11,6 +11,8 @@ import os
 import shutil
 from pathlib import Path
 
+from actors.storage.log import opening
+
 
 class DiskPort:
     """Directories, small text files and lock files of this machine."""
@@ -32,13 +34,13 @@ class DiskPort:
 
     def list_directories(self, path: str) -> tuple[str, ...]:
         """Names of the directories in `path`, sorted."""
-        with os.scandir(path) as entries:
+        with opening(lambda: os.scandir(path)) as entries:
             return tuple(sorted(entry.name for entry in entries if entry.is_dir()))
 
     def read_text(self, path: str) -> str | None:
         """A small file's text; None where it does not exist. Bytes that are not UTF-8 are replaced."""
         try:
-            return Path(path).read_text(encoding="utf-8", errors="replace")
+            return opening(lambda: Path(path).read_text(encoding="utf-8", errors="replace"))
         except FileNotFoundError:
             return None
 
@@ -49,7 +51,7 @@ class DiskPort:
         """
         draft = Path(path + ".tmp")
         draft.unlink(missing_ok=True)
-        with draft.open("x", encoding="utf-8") as file:
+        with opening(lambda: draft.open("x", encoding="utf-8")) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -68,7 +70,7 @@ class DiskPort:
     def remove_tree(self, path: str) -> None:
         """Remove a directory with all that is in it; nothing happens where it is gone already."""
         if Path(path).exists():
-            shutil.rmtree(path)
+            opening(lambda: shutil.rmtree(path))
 
     def lock(self, path: str) -> bool:
         """Lock a file (made if missing) for this process, as Apache's brokers do; False where somebody holds it.
@@ -79,7 +81,7 @@ class DiskPort:
         name = os.path.realpath(path)
         if name in self._locked:
             return False
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = opening(lambda: os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):

@@ -35,6 +35,8 @@ import attrs
 
 from actors.storage.disk import DiskPort
 from actors.storage.log import (
+    LIMIT,
+    NO_DESCRIPTORS,
     Checkpoint,
     Handles,
     InvalidProducerEpoch,
@@ -43,6 +45,7 @@ from actors.storage.log import (
     OffsetOutOfRange,
     OutOfOrderSequence,
     UnsupportedFormat,
+    opening,
 )
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
@@ -181,16 +184,20 @@ class LogsPort:
     """The logs in the log directories of this process. `wall_ms` tells the time (ms).
 
     What is read are bytes; from `region_from` of them on, if that is given, regions of files. Complete segments
-    are made durable by `flusher`; without one, at once.
+    are made durable by `flusher`; without one, at once. At most `open_files` files are open.
     """
 
     def __init__(
-        self, wall_ms: Callable[[], int], region_from: int | None = None, flusher: Flusher | None = None
+        self,
+        wall_ms: Callable[[], int],
+        region_from: int | None = None,
+        flusher: Flusher | None = None,
+        open_files: int = LIMIT,
     ) -> None:
         self._wall_ms = wall_ms
         self._region_from = region_from
         self._flusher = flusher or AtOnce()
-        self._handles = Handles()
+        self._handles = Handles(open_files)
         self._logs: dict[str, Log | tuple[int, ...]] = {}
         """By their folders; the fields of its configuration alone where a log is blank (rule 1)."""
         self._configs: dict[tuple[int, ...], LogConfig] = {}
@@ -217,7 +224,7 @@ class LogsPort:
             return _BLANK
         known = self._logs.get(path)
         if known is None:
-            known = self._logs[path] = self._load(path, config)
+            known = self._logs[path] = opening(lambda: self._load(path, config))
         if isinstance(known, tuple):
             return _BLANK
         directory, partition = self._place(path)
@@ -303,11 +310,11 @@ class LogsPort:
         for points in directory.points:
             points.write(durable=True)
         if directory.clean or self._has_all_of(directory.path):
-            Path(directory.path, CLEAN_MARKER).touch()
+            opening(Path(directory.path, CLEAN_MARKER).touch)
 
     def _has_all_of(self, directory: str) -> bool:
         """Whether every log in the directory has been opened, but for those that are being deleted."""
-        with os.scandir(directory) as entries:
+        with opening(lambda: os.scandir(directory)) as entries:
             return all(entry.path in self._logs or not _is_log(entry) for entry in entries)
 
     # ------------------------------------------------------------------------------------------------ records
@@ -497,6 +504,9 @@ class LogsPort:
                 try:
                     write(directory)
                 except OSError as error:
+                    if error.errno in NO_DESCRIPTORS:
+                        log.error("checkpoints of %s are not written now: %s", directory.path, error.strerror)
+                        continue
                     failures.append((directory.path, error.strerror or str(error)))
         return tuple(failures)
 
@@ -556,18 +566,18 @@ class LogsPort:
     def _directory(self, path: str) -> _Directory:
         directory = self._directories.get(path)
         if directory is None:
-            directory = self._directories[path] = _Directory(path)
+            directory = self._directories[path] = opening(lambda: _Directory(path))
         return directory
 
 
-def recover(directories: Iterable[str], wall_ms: Callable[[], int]) -> None:
+def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: int = LIMIT) -> None:
     """Recover the logs in directories that were not closed in order, and close them in order.
 
     For a process that serves nobody yet, as Kafka's brokers recover before they register: it takes seconds for a
     gigabyte. A directory that is not there yet, is in use, or that the disk cannot read, is left as it is, to whoever
     takes it over.
     """
-    disk, logs = DiskPort(), LogsPort(wall_ms)
+    disk, logs = DiskPort(), LogsPort(wall_ms, open_files=open_files)
     locks = []
     for directory in filter(os.path.isdir, directories):
         lock = f"{directory}/{LOCK_FILE}"
@@ -587,6 +597,15 @@ def recover(directories: Iterable[str], wall_ms: Callable[[], int]) -> None:
         disk.unlock(lock)
 
 
+def number_of_logs(directories: Iterable[str]) -> int:
+    """Return the number of partitions in these directories; those that cannot be read count as empty."""
+    count = 0
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            count += len(_served(directory))
+    return count
+
+
 _DEFAULTS = attrs.astuple(LogConfig())
 """What a topic's configuration says beyond these matters to nobody before something is appended."""
 
@@ -601,5 +620,5 @@ def _is_log(entry: os.DirEntry[str]) -> bool:
 
 def _served(directory: str) -> list[str]:
     """The paths of the logs in a directory that stand under their own names."""
-    with os.scandir(directory) as entries:
+    with opening(lambda: os.scandir(directory)) as entries:
         return [entry.path for entry in entries if _is_log(entry) and not parse_name(entry.name)[2]]

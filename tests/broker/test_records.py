@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ from messages.records import Region
 from messages.trace.runs import Records, find_runs
 from messages.wire.record_batch import body_of, read_records, whole_batches
 from messages.zookeeper import NotifyLogDirFailure, TopicConfig, UpdatePartitionStates
-from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, known, order
+from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, codes, known, order
 from tests.storage.batches import batch, header_of, message, with_header
 
 CHECKPOINTS = (LOG_STARTS, RECOVERY_POINTS, HIGH_WATERMARKS)
@@ -576,6 +577,24 @@ def test_a_disk_that_fails_under_a_write_costs_its_directory(tmp_path: Path, err
     again.lead(order("t"), order("u"))
     assert [fetch(again, 0).high_watermark, produce(again, batch(b"b"), partition=U0).base_offset] == [1, 1]
     again.end()
+
+
+def test_a_process_without_a_free_descriptor_loses_no_directory(tmp_path: Path) -> None:
+    """EMFILE counted as a failed disk: with the last directory the node ended."""
+    broker = Broker(tmp_path)
+    broker.run()
+    broker.update(known("t"), known("u"), live=(alive(0),))
+    broker.lead(order("t"))
+    broker.logs.faults[str(tmp_path)] = errno.EMFILE
+    assert produce(broker, batch(b"a")).error_code == KAFKA_STORAGE_ERROR
+    broker.disk.faults[str(tmp_path / "u-0")] = errno.EMFILE
+    assert codes(broker.lead(order("u"))) == {"u-0": KAFKA_STORAGE_ERROR}
+    broker.logs.faults.clear()
+    broker.disk.faults.clear()
+    assert produce(broker, batch(b"a")).base_offset == 0
+    assert broker.gauges["offlinereplicacount"] == 1, "u alone"
+    assert broker.questions == [] and broker.base.failures == 0
+    broker.end()
 
 
 def test_a_disk_that_fails_as_a_follower_asks_where_an_epoch_ends_costs_its_directory(tmp_path: Path) -> None:

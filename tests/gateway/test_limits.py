@@ -5,15 +5,26 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import socket
 import struct
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from actors.gateway import listener as listening
 from actors.gateway.connection import Connection
-from actors.gateway.limits import LINES_PER_SECOND, Allowance, ConnectionCount, Files, MemoryPool, PeerLog
+from actors.gateway.limits import (
+    LINES_PER_SECOND,
+    MAX_LOG_FILES,
+    RESERVED_FILES,
+    Allowance,
+    ConnectionCount,
+    Files,
+    MemoryPool,
+    PeerLog,
+)
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.stream import USUAL
 from actors.runtime import LocalBase
@@ -159,16 +170,48 @@ def test_another_broker_makes_room_for_itself() -> None:
 
 def test_files_are_kept_in_reserve() -> None:
     one = (Endpoint("A", "h", 1),)
-    for files, listeners, protected in ((Files(2, 3), one, 2), (Files(2, 3), (*one, Endpoint("B", "h", 2)), 3)):
+    for files, listeners, protected in (
+        (Files(2, 3, 0, 4), one, 2),
+        (Files(2, 3, 0, 4), (*one, Endpoint("B", "h", 2)), 3),
+    ):
         settings = NodeSettings(0, listeners, listeners, (), "none", inter_broker_listener_name="A")
         count = ConnectionCount(settings, files)
         taken = 0
-        while count.has_room("A"):
-            assert count.begin("h")
+        while not (refusal := count.begin("A", "h")):
             taken += 1
-        assert taken == protected
-    reserved = Files.of_process()
-    assert 0 < reserved.all < reserved.protected
+        assert taken == protected and count.has_room("A")
+        assert refusal == f"{protected} connections are open, and the limit is 4 open files (ulimit -n)"
+
+
+@pytest.mark.parametrize("limit", (64, 256, 1024, 1 << 20))
+def test_logs_and_connections_share_what_the_reserve_leaves(limit: int) -> None:
+    files = Files.of(limit)
+    reserve = limit - files.all - files.logs
+    assert reserve == min(RESERVED_FILES, limit // 2)
+    assert limit // 4 <= files.all < files.protected < files.all + reserve / 3
+    assert min(limit // 4, MAX_LOG_FILES) <= files.logs <= MAX_LOG_FILES
+    assert Files.of_process().limit == os.sysconf("SC_OPEN_MAX")
+
+
+def test_a_connection_beyond_the_limit_of_files_is_refused(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections beyond the limit waited in the socket, without a word, until their clients gave up."""
+    monkeypatch.setattr(Files, "of_process", lambda: Files(2, 3, 2, 8))
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        clients = [await Client.of(gateway) for _ in range(2)]
+        for client in clients:
+            await client.ask()
+        assert await (await Client.of(gateway)).is_closed()
+        clients[0].writer.close()
+        await eventually(lambda: len(gateway._connections) == 1)
+        await (await Client.of(gateway)).ask()
+
+    run_with_gateway(scenario)
+    reason = "2 connections are open, and the limit is 8 open files (ulimit -n)"
+    assert f"rejected a connection from 127.0.0.1 on PLAINTEXT: {reason}" in caplog.text
 
 
 class Exhausted(socket.socket):
@@ -219,6 +262,45 @@ def test_a_silent_connection_is_closed_and_a_busy_one_is_not() -> None:
         assert len(gateway._connections) == 1
 
     run_with_gateway(scenario, connections_max_idle_ms=200)
+
+
+@pytest.mark.parametrize(
+    "sent", (b"", struct.pack(">ih", 100, 3), struct.pack(">ihh", 50 << 20, 0, 8)), ids=("nothing", "a head", "a large")
+)
+def test_a_silent_connection_takes_little_memory_and_gives_it_back(sent: bytes) -> None:
+    """A connection had a buffer of 64 KB from its beginning, and one of 2 MB when it had announced a large frame."""
+    count = 100
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        first = await Client.of(gateway)
+        await first.ask()
+        begun = len(gateway._connections)
+        tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        clients = []
+        for _ in range(count):
+            clients.append(socket.create_connection(("127.0.0.1", gateway.ports["PLAINTEXT"])))
+            clients[-1].sendall(sent)
+            await turns(5)
+        await eventually(lambda: len(gateway._connections) == begun + count)
+        others = list(gateway._connections.values())[begun:]
+        await eventually(lambda: all(each._stream.frames.held == len(sent) for each in others))
+        during, _ = tracemalloc.get_traced_memory()
+        for client in clients:
+            client.close()
+        clients.clear()
+        others.clear()
+        await eventually(lambda: len(gateway._connections) == begun)
+        await turns()
+        after, _ = tracemalloc.get_traced_memory()
+        assert (during - before) / count < 8_000
+        assert (after - before) / count < 500
+
+    try:
+        run_with_gateway(scenario)
+    finally:
+        tracemalloc.stop()
 
 
 def test_half_sent_requests_do_not_take_all_memory() -> None:

@@ -1,13 +1,15 @@
 """A partition's log on disk, in Kafka's own files (broker.md 5): Apache's brokers and tools can read them."""
 
 from actors.storage.log.checkpoint import Checkpoint, DamagedCheckpoint
-from actors.storage.log.handles import Handles
+from actors.storage.log.handles import LIMIT, NO_DESCRIPTORS, Handles, opening
 from actors.storage.log.log import Appended, Log, LogConfig, OffsetOutOfRange, Read
 from actors.storage.log.old_formats import UNSUPPORTED_FORMAT, UnsupportedFormat
 from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence
 
 __all__ = [
     "UNSUPPORTED_FORMAT",
+    "LIMIT",
+    "NO_DESCRIPTORS",
     "Appended",
     "Checkpoint",
     "DamagedCheckpoint",
@@ -19,4 +21,5 @@ __all__ = [
     "OutOfOrderSequence",
     "Read",
     "UnsupportedFormat",
+    "opening",
 ]

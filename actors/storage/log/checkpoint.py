@@ -11,6 +11,8 @@ import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from actors.storage.log.handles import opening
+
 VERSION = 0
 
 
@@ -29,7 +31,7 @@ class Checkpoint:
     def read(self) -> list[tuple[str | int, ...]]:
         """The entries, none where there is no file. Raises DamagedCheckpoint, OSError."""
         try:
-            text = Path(self.path).read_bytes().decode(errors="replace")
+            text = opening(Path(self.path).read_bytes).decode(errors="replace")
         except FileNotFoundError:
             return []
         lines = text.splitlines()
@@ -70,7 +72,8 @@ def replace_file(path: str, data: bytes, durable: bool = True) -> None:
     """
     draft = f"{path}.tmp"
     Path(draft).unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = opening(lambda: os.open(draft, flags, 0o644))
     try:
         if os.write(descriptor, data) != len(data):  # the disk became full: the old file stays
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)

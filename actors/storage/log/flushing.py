@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
+
+from actors.storage.log.handles import opening
 
 
 class Flush(Protocol):
@@ -58,7 +61,7 @@ def make_durable(paths: Sequence[str]) -> None:
     """On any thread: what is written of these files is on the disk, but for those dropped meanwhile. Raises OSError."""
     for path in paths:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = opening(partial(os.open, path, os.O_RDONLY | os.O_CLOEXEC))
         except FileNotFoundError:
             continue
         try:

@@ -1,52 +1,94 @@
-"""Open files of all logs of a process, no more than so many at a time: the one used longest ago is closed first.
+"""Open files of all logs of a process: at most `limit` at a time. The least recently used one is closed first.
 
-Ten thousand partitions have more segments than a process may have files. A file is opened when it is first needed, and
-whoever sends from it (a fetch on its way) holds it open, when it is closed here, too.
+Rule 1: a file is opened when it is first needed. A fetch on its way holds the file that it sends from, also after it is
+        closed here; while such files and ours reach `limit`, no further file is lent.
+Rule 2: a process without a free descriptor is not a failed disk (`NO_DESCRIPTORS`): the files here are closed, fewer
+        are kept from then on, and what could not be opened is opened once more (`opening`).
 """
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
+import weakref
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+"""Errors of a process, or a machine, that has too many open files."""
+LIMIT = 500
+LEAST = 8
+"""Minimum number of files kept open by logs in a process that once had no free descriptor."""
+
+_log = logging.getLogger("kafka_actors.log")
+_every: weakref.WeakSet[Handles] = weakref.WeakSet()
+"""Of the process, as its limit is."""
+
+
+def opening(open: Callable[[], T]) -> T:
+    """Call `open`, once more if the process has no free descriptor (rule 2). Raises OSError."""
+    try:
+        return open()
+    except OSError as error:
+        if error.errno not in NO_DESCRIPTORS:
+            raise
+        open_files = sum(map(len, list(_every)))
+        _log.warning("%s: closing the %d open files of logs; raise the limit (ulimit -n)", error.strerror, open_files)
+    for handles in list(_every):
+        handles.give_up()
+    return open()
 
 
 class OpenFile:
-    """A file that is open as long as somebody holds this."""
+    """A file that is open while this is referenced."""
 
-    __slots__ = ("descriptor",)
+    __slots__ = ("_alive", "descriptor")
 
-    def __init__(self, path: str, flags: int) -> None:
+    def __init__(self, path: str, flags: int, alive: list[int]) -> None:
         self.descriptor = -1
+        self._alive = alive
         self.descriptor = os.open(path, flags, 0o644)
+        alive[0] += 1
 
     def __del__(self) -> None:
         if self.descriptor >= 0:
+            self._alive[0] -= 1
             os.close(self.descriptor)
 
 
 class Handles:
     """Files by path, open for reading and writing; made where missing when asked for writing."""
 
-    def __init__(self, limit: int = 500) -> None:
+    def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
+        self._most = max(1, limit // 2)
+        """Maximum number of files that are kept open here; fetches may hold as many."""
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
+        self._alive = [0]
+        """Number of files that are open, here or by a fetch."""
+        _every.add(self)
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def get(self, path: str, create: bool = False) -> int:
-        """The descriptor of `path`, valid until the next call. Raises OSError."""
-        return self.hold(path, create).descriptor
+    @property
+    def may_lend(self) -> bool:
+        """Whether a fetch may hold a file (rule 1)."""
+        return self._alive[0] < self._limit
 
-    def hold(self, path: str, create: bool = False) -> OpenFile:
-        """The file at `path`, for who needs it beyond the next call. Raises OSError."""
-        file = self._open.get(path)
-        if file is not None:
-            self._open.move_to_end(path)
-            return file
-        if len(self._open) >= self._limit:
-            self._open.popitem(last=False)
-        file = self._open[path] = OpenFile(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0))
+    def get(self, path: str, create: bool = False) -> OpenFile:
+        """Return the file at `path`; it is open while the caller references it. Raises OSError."""
+        file = self._open.pop(path, None)
+        if file is None:
+            if len(self._open) >= self._most:
+                self._open.popitem(last=False)
+            flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+            file = opening(lambda: OpenFile(path, flags, self._alive))
+        self._open[path] = file
         return file
 
     def close(self, path: str) -> None:
@@ -60,4 +102,9 @@ class Handles:
 
     def close_all(self) -> None:
         """Close everything."""
+        self._open.clear()
+
+    def give_up(self) -> None:
+        """Close everything, and keep half as many files open from now on."""
+        self._most = min(self._most, max(LEAST, self._most // 2))
         self._open.clear()

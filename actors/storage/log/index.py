@@ -16,7 +16,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import NamedTuple
 
-from actors.storage.log.handles import Handles
+from actors.storage.log.handles import Handles, opening
 
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
@@ -122,7 +122,7 @@ class TimeIndex:
 
 def _whole_entries(path: str, size: int) -> bytes:
     try:
-        data = Path(path).read_bytes()
+        data = opening(Path(path).read_bytes)
     except FileNotFoundError:
         return b""
     return data[: len(data) - len(data) % size]
@@ -130,7 +130,8 @@ def _whole_entries(path: str, size: int) -> bytes:
 
 def _append(handles: Handles, path: str, entry: bytes, position: int) -> None:
     """Write an entry at its place: a file that Java's broker left longer is cut there by the next `_cut`."""
-    os.pwrite(handles.get(path, create=True), entry, position)
+    file = handles.get(path, create=True)
+    os.pwrite(file.descriptor, entry, position)
 
 
 def _cut(path: str, size: int) -> None:

@@ -14,6 +14,7 @@ Rule 6: it has an entry for each batch that is kept, the last one last. Apache's
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections import deque
@@ -23,6 +24,7 @@ from typing import NamedTuple
 import crc32c as checksums
 
 from actors.storage.log.checkpoint import replace_file
+from actors.storage.log.handles import opening
 from messages.records import NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 
 KEPT_BATCHES = 5
@@ -143,7 +145,7 @@ class Producers:
 
     def snapshots(self) -> list[int]:
         """The offsets of the snapshots there are, ascending."""
-        names = (NAME.fullmatch(entry.name) for entry in Path(self._folder).iterdir())
+        names = map(NAME.fullmatch, opening(lambda: os.listdir(self._folder)))  # noqa: PTH208
         return sorted(int(name[1]) for name in names if name)
 
     def write_snapshot(self, offset: int) -> None:
@@ -168,7 +170,7 @@ class Producers:
     def load_snapshot(self, offset: int) -> bool:
         """Take over a snapshot; False, and nobody known, where it is damaged. Raises OSError."""
         self._producers.clear()
-        data = Path(self._path(offset)).read_bytes()
+        data = opening(Path(self._path(offset)).read_bytes)
         try:
             version, crc = _HEAD.unpack_from(data)
             rest = data[_CRC_FROM:]

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from actors.storage.log.handles import Handles
+from actors.storage.log.handles import Handles, opening
 from actors.storage.log.index import OffsetIndex, TimeIndex
 from actors.storage.log.old_formats import refuse_old_format
 from actors.storage.log.region import FileRegion, Uncut
@@ -79,10 +79,10 @@ class Segment:
 
     def append(self, pieces: Sequence[bytes | memoryview], headers: Sequence[BatchHeader]) -> None:
         """Append batches in one write, their headers as they are stored. What is not written whole has not happened."""
-        descriptor = self._handles.get(self.path, create=True)
-        written = os.pwritev(descriptor, pieces, self.size)
+        file = self._handles.get(self.path, create=True)
+        written = os.pwritev(file.descriptor, pieces, self.size)
         if written != sum([header.size for header in headers]):
-            os.ftruncate(descriptor, self.size)
+            os.ftruncate(file.descriptor, self.size)
             raise OSError(28, "No space left on device")
         for header in headers:
             self._count(header)
@@ -121,12 +121,13 @@ class Segment:
         if Path(self.path).exists():
             for path in (self.offsets.path, self.times.path):
                 self._handles.close(path)
-                Path(path).touch()
+                opening(Path(path).touch)
 
     def flush(self) -> None:
         """Make what was appended durable."""
         if self.size:
-            os.fsync(self._handles.get(self.path))
+            file = self._handles.get(self.path)
+            os.fsync(file.descriptor)
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -159,13 +160,16 @@ class Segment:
         """Bytes of the file, fewer at the segment's end."""
         return self._pread(position, min(size, self.size - position))
 
-    def region(self, position: int, size: int) -> FileRegion:
-        """As `read`, the bytes left where they are."""
+    def region(self, position: int, size: int) -> FileRegion | bytes:
+        """As `read`, the bytes left where they are, if the file may be lent."""
+        if not self._handles.may_lend:
+            return self.read(position, size)
         uncut = self._uncut = self._uncut or Uncut()
-        return FileRegion(self._handles.hold(self.path), self.path, position, min(size, self.size - position), uncut)
+        return FileRegion(self._handles.get(self.path), self.path, position, min(size, self.size - position), uncut)
 
     def _pread(self, position: int, size: int) -> bytes:
-        return os.pread(self._handles.get(self.path), size, position)
+        file = self._handles.get(self.path)
+        return os.pread(file.descriptor, size, position)
 
     def find(self, offset: int) -> Place | None:
         """The batch with `offset`, or the first after it; None where all are before it."""
@@ -262,7 +266,8 @@ class Segment:
             return
         if self._uncut is not None:
             self._uncut.holds, self._uncut = False, None
-        os.ftruncate(self._handles.get(self.path), place.position)
+        file = self._handles.get(self.path)
+        os.ftruncate(file.descriptor, place.position)
         relative = place.header.base_offset - self.base_offset
         self.offsets.truncate(relative)
         self.times.truncate(relative)

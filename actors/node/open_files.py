@@ -1,0 +1,41 @@
+"""The limit of open files (`ulimit -n`): raised as far as the system lets, and compared with what the node hosts."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import resource
+from collections.abc import Sequence
+
+from actors.gateway.limits import MAX_LOG_FILES, RESERVED_FILES, Files
+from actors.storage.logs import number_of_logs
+
+MINIMUM = 64
+"""Below it a node has no files left for ZooKeeper, other brokers and its trace."""
+
+_log = logging.getLogger("kafka_actors.process")
+
+
+def raise_limit() -> None:
+    """Raise the soft limit of open files to the hard one, as far as the system lets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def check_limit(files: Files, log_dirs: Sequence[str]) -> bool:
+    """Log how a limit fits the partitions in the log directories. Return whether a node can start with it."""
+    if files.limit < MINIMUM:
+        _log.error("the limit is %d open files (ulimit -n); a node needs at least %d", files.limit, MINIMUM)
+        return False
+    if files.logs < MAX_LOG_FILES:
+        partitions = number_of_logs(log_dirs)
+        if partitions > files.logs // 2:
+            _log.warning(
+                "the limit is %d open files (ulimit -n): at most %d for logs, which have %d partitions, and %d for"
+                " connections. Files of logs are closed and opened again, which is slow; raise the limit to %d",
+                *(files.limit, files.logs, partitions, files.all),
+                RESERVED_FILES + 4 * partitions,
+            )
+    return True

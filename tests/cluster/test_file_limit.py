@@ -1,0 +1,108 @@
+"""A node whose process may open few files: 400 partitions with records, and 2,000 connections that are silent."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.cluster.processes import OURS, Running, free_ports, properties
+from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper
+
+PARTITIONS, CONNECTIONS = 400, 2_000
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Let this process open what 2,000 connections take."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def produce(producer: Producer, value: str) -> None:
+    """Write a record to every partition, and wait until each is acknowledged."""
+    failed: list[object] = []
+
+    def delivered(error: object, message: Message) -> None:
+        if error is not None:
+            failed.append((message.partition(), error))
+
+    for partition in range(PARTITIONS):
+        producer.produce("t", value, partition=partition, on_delivery=delivered)
+    left = producer.flush(60)
+    assert not failed and not left
+
+
+def everything(consumer: Consumer) -> int:
+    """Read the topic from its beginning; the number of records."""
+    consumer.assign([TopicPartition("t", partition, 0) for partition in range(PARTITIONS)])
+    count = 0
+    while messages := consumer.consume(1000, 3):
+        assert all(message.error() is None for message in messages)
+        count += len(messages)
+    return count
+
+
+@pytest.mark.usefixtures("many_files")
+@pytest.mark.parametrize("limit", (64, 256, 1024))
+def test_a_node_serves_within_its_limit_of_files(limit: int, tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> None:
+    """A process that ran out of files took its disk for failed, and ended."""
+    [port] = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    file = properties(
+        tmp_path / "node" / "server.properties",
+        broker__id=0,
+        listeners=f"PLAINTEXT://{address}",
+        log__dirs=tmp_path / "node" / "data",
+        zookeeper__connect=zookeeper.connect_string,
+        log__segment__bytes=20_000,
+        metrics__port=0,
+    )
+    node = Running(["prlimit", f"--nofile={limit}:{limit}", *OURS, "broker", str(file)], tmp_path / "out.log")
+    idle: list[socket.socket] = []
+    try:
+        until(lambda: "started (" in node.output, what="the node has started", timeout=60)
+        client = {"bootstrap.servers": address, "socket.timeout.ms": 20_000, "reconnect.backoff.max.ms": 500}
+        admin = AdminClient(client)
+        until(lambda: admin.list_topics(timeout=5).controller_id == 0, what="the controller is known", timeout=30)
+        made = admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"]
+        made.result(60)
+        producer = Producer({**client, "acks": "all", "message.timeout.ms": 60_000, "connections.max.idle.ms": 0})
+        consumer = Consumer({**client, "group.id": "g", "fetch.wait.max.ms": 100, "enable.auto.commit": False})
+        produce(producer, "a" * 5_000)
+        assert everything(consumer) == PARTITIONS
+        for _ in range(CONNECTIONS):
+            idle.append(socket.create_connection(("127.0.0.1", port), 10))
+            with contextlib.suppress(OSError):
+                idle[-1].sendall(b"\0")
+        for value in "bcdef":
+            produce(producer, value * 5_000)
+        assert everything(consumer) == 6 * PARTITIONS
+        for connection in idle:
+            connection.close()
+        until(lambda: serves(client), what="a new client is served", timeout=30)
+        assert node.stop() == 0
+    finally:
+        for connection in idle:
+            connection.close()
+        node.kill()
+    assert f"the limit is {limit} open files (ulimit -n)" in node.output
+    for bad in ("Traceback", "Stopping serving replicas", "the trace has ended", "Too many open files"):
+        assert bad not in node.output
+    assert node.output.count("rejected a connection") < 200
+
+
+def serves(client: dict[str, object]) -> bool:
+    """Whether a client that connects now is answered."""
+    with contextlib.suppress(KafkaException):
+        return "t" in AdminClient(client).list_topics(timeout=5).topics
+    return False

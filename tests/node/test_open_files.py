@@ -1,0 +1,38 @@
+"""The limit of open files at a node's start."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from actors.gateway.limits import Files
+from actors.node.open_files import MINIMUM, check_limit, raise_limit
+
+
+def test_the_soft_limit_becomes_the_hard_one() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard) - 1, hard))
+    try:
+        raise_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_limit_that_does_not_fit_the_partitions_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(40):
+        (tmp_path / f"t-{number}").mkdir()
+    assert check_limit(Files.of(64), [str(tmp_path), "/nowhere"])
+    said = (
+        "the limit is 64 open files (ulimit -n): at most 16 for logs, which have 40 partitions, and 16 for connections."
+    )
+    assert f"{said} Files of logs are closed and opened again, which is slow; raise the limit to 288" in caplog.text
+    caplog.clear()
+    assert check_limit(Files.of(288), [str(tmp_path)]) and not caplog.text
+
+
+def test_a_limit_that_is_too_small_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    assert not check_limit(Files.of(MINIMUM - 1), [])
+    assert "the limit is 63 open files (ulimit -n); a node needs at least 64" in caplog.text

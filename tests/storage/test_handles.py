@@ -1,0 +1,123 @@
+"""Logs in a process that may open few files: what is open is bounded, and a lack of descriptors is no failed disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+
+from actors.storage.disk import DiskPort
+from actors.storage.log import Handles, LogConfig, opening
+from actors.storage.logs import LogsPort
+from messages.wire.record_batch import body_of
+from tests.storage.batches import batch
+
+CONFIG = attrs.astuple(LogConfig(segment_bytes=1000, retention_ms=-1))
+
+
+@contextmanager
+def free_descriptors(count: int) -> Iterator[None]:
+    """Let this process open `count` more files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    probe = os.open("/dev/null", os.O_RDONLY)
+    os.close(probe)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (probe + count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def open_files() -> int:
+    """How many this process has."""
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+def logs_with_records(place: Path, count: int, **fields: int) -> tuple[LogsPort, list[str]]:
+    port = LogsPort(lambda: 1_000, **fields)
+    paths = [str(place / f"t-{number}") for number in range(count)]
+    for path in paths:
+        port.open(path, True, CONFIG)
+        port.append(path, 0, False, False, body_of(batch(b"x" * 400)))
+    return port, paths
+
+
+def test_logs_give_their_files_back_where_the_process_has_no_descriptor_left(tmp_path: Path) -> None:
+    """The first file that could not be opened was taken for a failed disk."""
+    with free_descriptors(10):
+        port, paths = logs_with_records(tmp_path, 30)
+        for path in paths:
+            for number in range(3):  # with new segments, indexes and snapshots
+                port.append(path, 0, False, False, body_of(batch(b"y" * 400, producer=1, epoch=0, sequence=number)))
+        assert [port.read(path, 0, 10_000, 9, True)[0] for path in paths] == [0] * 30
+        assert port.checkpoint() == () == port.checkpoint_high_watermarks()
+        port.close_all()
+    again = LogsPort(lambda: 1_000)
+    assert [again.open(path, False, CONFIG)[1] for path in paths] == [4] * 30
+    again.close_all()
+
+
+def test_checkpoints_that_cannot_be_written_for_want_of_a_descriptor_are_no_failure_of_the_directory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    port, paths = logs_with_records(tmp_path, 1)
+    port.note_high_watermark(paths[0], 1)
+    with free_descriptors(-5):
+        assert port.checkpoint_high_watermarks() == ()
+    assert f"checkpoints of {tmp_path} are not written now: Too many open files" in caplog.text
+    port.checkpoint_high_watermarks()
+    port.close_all()
+    assert LogsPort(lambda: 1_000).open(paths[0], False, CONFIG)[3] == 1
+
+
+def test_the_disk_takes_descriptors_from_logs_too(tmp_path: Path) -> None:
+    with free_descriptors(8):
+        port, _ = logs_with_records(tmp_path / "", 12)
+        held = [os.open("/dev/null", os.O_RDONLY) for _ in range(2)]
+        disk = DiskPort()
+        disk.write_text(str(tmp_path / "meta"), "text")
+        assert disk.read_text(str(tmp_path / "meta")) == "text" and len(disk.list_directories(str(tmp_path))) == 12
+        assert disk.lock(str(tmp_path / ".lock"))
+        disk.unlock(str(tmp_path / ".lock"))
+        port.close_all()
+    for descriptor in held:
+        os.close(descriptor)
+
+
+def test_an_error_of_the_disk_is_raised_at_once() -> None:
+    tries = []
+
+    def fails() -> None:
+        tries.append(1)
+        raise OSError(errno.EIO, "the disk")
+
+    with pytest.raises(OSError, match="the disk"):
+        opening(fails)
+    assert tries == [1]
+
+
+def test_fetches_on_their_way_hold_a_bounded_number_of_files(tmp_path: Path) -> None:
+    """Each region kept its file open: a slow reader of many partitions could hold any number."""
+    port, paths = logs_with_records(tmp_path, 40, region_from=1, open_files=16)
+    before = open_files()
+    bodies = [port.read(path, 0, 10_000, 1, True)[1] for path in paths]
+    assert open_files() - before <= 16
+    assert {body.size for body in bodies} == {len(batch(b"x" * 400))}
+    assert len({bytes(body.data.read() if hasattr(body.data, "read") else body.data) for body in bodies}) == 1
+    port.close_all()
+    del bodies
+    assert open_files() == before - 8
+
+
+def test_a_limit_of_one_file_serves(tmp_path: Path) -> None:
+    handles = Handles(1)
+    for name in ("a", "b", "a"):
+        file = handles.get(str(tmp_path / name), create=True)
+        assert os.pwrite(file.descriptor, name.encode(), 0) and len(handles) == 1
+    assert (tmp_path / "b").read_bytes() == b"b"
