@@ -7,6 +7,7 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 import attrs
@@ -25,9 +26,10 @@ CONFIG = attrs.astuple(LogConfig(segment_bytes=1000, retention_ms=-1))
 def free_descriptors(count: int) -> Iterator[None]:
     """Let this process open `count` more files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    probe = os.open("/dev/null", os.O_RDONLY)
-    os.close(probe)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (probe + count, hard))
+    used = {int(entry.name) for entry in Path("/proc/self/fd").iterdir()}
+    free = (number for number in range(hard) if number not in used)
+    limit = next(islice(free, count, None)) if count else next(free) - 5  # none, also when a log closes its files
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     try:
         yield
     finally:
@@ -68,7 +70,7 @@ def test_checkpoints_that_cannot_be_written_for_want_of_a_descriptor_are_no_fail
 ) -> None:
     port, paths = logs_with_records(tmp_path, 1)
     port.note_high_watermark(paths[0], 1)
-    with free_descriptors(-5):
+    with free_descriptors(0):
         assert port.checkpoint_high_watermarks() == ()
     assert f"checkpoints of {tmp_path} are not written now: Too many open files" in caplog.text
     port.checkpoint_high_watermarks()
