@@ -117,13 +117,15 @@ def in_slices(work: Callable[[Sequence[E]], R], items: Sequence[E], size: int = 
     return (yield from in_turns(work, slices(items, size)))
 
 
-def all_at_once(steps: Generator[None, None, T]) -> T:
-    """Take all steps of what may be done in steps; their result."""
+def all_at_once(steps: Generator[Callable[[], None] | None, None, T]) -> T:
+    """Take all steps of what may be done in steps, and do here what they want done elsewhere; return their result."""
     while True:
         try:
-            next(steps)
+            long = next(steps)
         except StopIteration as done:
             return cast(T, done.value)
+        if long is not None:
+            long()
 
 
 def in_turns(work: Callable[[E], R], items: Iterable[E]) -> Flow[list[R]]:

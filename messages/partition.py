@@ -209,6 +209,15 @@ class FindOffset:
 
 
 @message
+class SearchOn:
+    """From a partition to itself: go on with the search for a time that `asker` wants, and that has this number."""
+
+    find: FindOffset
+    asker: ActorAddress
+    search: int
+
+
+@message
 class OffsetFound:
     """What FindOffset found."""
 

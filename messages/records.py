@@ -155,13 +155,30 @@ EMPTY = body(b"", 0)
 """No batches."""
 
 
+MAX_KEYLESS_RANGES = 64
+"""Runs of records without a key that are named of one batch; those after them are not."""
+
+
+class Fault(NamedTuple):
+    """Why the records of a batch cannot be taken."""
+
+    error_code: int
+    message: str
+
+
 class Records(NamedTuple):
     """What a producer sent to one partition: the headers of its batches, and their bytes.
 
-    `error_code` is what the border found before anybody looked at the headers: no batch of format 2 (87), or a checksum
-    that does not fit (2).
+    The rest are facts that the listener finds in the bytes, for rules that never see them:
+
+    Attributes:
+        error_code: 87 without a batch of format 2, 2 if a checksum is wrong, else 0.
+        fault: What is wrong with the records of the batch; None if nothing is.
+        keyless: Places of records without a key, as (first, last) of each run of them.
     """
 
     batches: tuple[BatchHeader, ...]
     body: Body
     error_code: int = 0
+    fault: Fault | None = None
+    keyless: tuple[tuple[int, int], ...] = ()

@@ -61,7 +61,7 @@ _EVERYTHING = "clocks durations files sockets chance threads processes code"
 ROOMS: dict[str, Room] = {
     # values
     "messages": Room("", others="attrs msgspec"),
-    "messages.wire": Room("messages messages.wire.layout", others="attrs crc32c cramjam"),
+    "messages.wire": Room("messages messages.wire.layout", others="attrs crc32c cramjam zstandard"),
     "messages.wire.layout": Room("", touches="files code"),
     "messages.trace": Room("messages messages.wire", others="attrs msgspec zstandard", touches="files durations code"),
     # rules

@@ -107,6 +107,7 @@ from messages.partition import (
     Replicate,
     Replicated,
     Restart,
+    SearchOn,
     TrimLog,
     WatchFollowers,
     WhoIsIdle,
@@ -338,9 +339,10 @@ class PartitionActor(Answerer):
         refusal = produce_verdict(part.records, batch.version, self._settings, now_ms)
         if refusal is not TAKEN:
             return ProducedPartition(part.partition, refusal.error_code, error_message=refusal.message)
-        if self._settings.compacted and (bare := self.port("logs").without_key(part.records.body)):
+        if self._settings.compacted and part.records.keyless:
             text = "Compacted topic cannot accept message without key"
-            errors = tuple([RecordError(place, text) for place in bare])
+            runs = part.records.keyless
+            errors = tuple([RecordError(place, text) for first, last in runs for place in range(first, last + 1)])
             return ProducedPartition(part.partition, INVALID_RECORD, record_errors=errors, error_message=text)
         return None
 
@@ -453,15 +455,29 @@ class PartitionActor(Answerer):
 
     def receiveMsg_FindOffset(self, message: FindOffset, sender: ActorAddress) -> None:
         """Where the log begins, ends, or reaches a time (broker.md 3.8)."""
-        self.send(sender, OffsetFound(message.request, message.index, self._find_offset(message)))
+        self._search(message, sender, 0)
 
-    def _find_offset(self, message: FindOffset) -> ListedOffset:
+    def receiveMsg_SearchOn(self, message: SearchOn, sender: ActorAddress) -> None:
+        """Go on with a search by time: other mail came between."""
+        self._search(message.find, message.asker, message.search)
+
+    def _search(self, message: FindOffset, asker: ActorAddress, search: int) -> None:
+        found = self._find_offset(message, search)
+        if isinstance(found, int):
+            self.send(self.myAddress, SearchOn(message, asker, found))
+        else:
+            self.send(asker, OffsetFound(message.request, message.index, found))
+
+    def _find_offset(self, message: FindOffset, search: int) -> ListedOffset | int:
+        """What is found, or the number of the search that has to go on."""
         query, leader = message.query, self._leader
         tp, consumer = query.partition, message.replica_id == CONSUMER
         error_code = epoch_verdict(query.current_leader_epoch, self._known.leader_epoch)
         if error_code == NONE and leader is None:
             error_code = NOT_LEADER_OR_FOLLOWER
         if error_code != NONE or leader is None:
+            if search:
+                self.port("logs").end_search(search)
             return ListedOffset(tp, error_code)
         epoch = self._known.leader_epoch
         limit = self._high_watermark if consumer else self._log_end
@@ -472,9 +488,11 @@ class PartitionActor(Answerer):
         if query.timestamp == LATEST:
             return ListedOffset(tp, not_available) if behind else ListedOffset(tp, NONE, -1, limit, epoch)
         try:
-            found = self.port("logs").find_time(self._log_path, query.timestamp, limit)
+            search, *found = self.port("logs").find_time(self._log_path, query.timestamp, limit, search)
         except OSError as error:
             return ListedOffset(tp, self._log_failed(error))
+        if search:
+            return search
         if found[1] < 0 and behind:
             return ListedOffset(tp, not_available)
         return ListedOffset(tp, NONE, *found)

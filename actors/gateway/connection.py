@@ -28,7 +28,8 @@ from messages.network import ClientPart, ClientRequest, ClientRequests, ClientRe
 from messages.node import NodeSettings
 from messages.parts import Part, joined
 from messages.vocabulary import Message
-from messages.wire import RequestHeader, Steps, WireError, decoding_request, encoding_response_pieces
+from messages.wire import LongSteps, RequestHeader, WireError, decoding_request, encoding_response_pieces
+from messages.wire.batch_records import checking_produce
 
 T = TypeVar("T")
 
@@ -124,7 +125,7 @@ class Connection:
         """Whether more are begun later in this turn of the loop, or in the next."""
         self._size = 0
         """Bytes of the request that is being read."""
-        self._steps: dict[int, Steps[Any]] = {}
+        self._steps: dict[int, LongSteps[Any]] = {}
         """What the workbench does for this connection."""
         self._parts: list[Part] = []
         """What went ahead of the answer."""
@@ -269,12 +270,12 @@ class Connection:
         self._size = size
         if not exempt:
             self._charge(size)
-        self._work(decoding_request(frame), self._submit, self._refuse_in_turn)
+        self._work(decoding_request(frame), self._check, self._refuse_in_turn)
 
-    def _work(self, steps: Steps[T], then: Callable[[T], None], refuse: Callable[[str], None]) -> None:
+    def _work(self, steps: LongSteps[T], then: Callable[[T], None], refuse: Callable[[str], None]) -> None:
         """Take the steps, and go on with their result; `refuse` where they fail."""
         try:
-            next(steps)
+            long = next(steps)
         except StopIteration as done:
             then(done.value)
             return
@@ -290,7 +291,17 @@ class Connection:
                 then(result)
 
         self._steps[id(steps)] = steps
-        self._gateway.bench.go_on_with(steps, finished)
+        self._gateway.bench.go_on_with(steps, finished, long)
+
+    def _check(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
+        """Look into the records of a Produce, and pass the request on."""
+        header, parts, request = read
+        if isinstance(request, ProduceRequest):
+            self._work(
+                checking_produce(request), lambda seen: self._submit((header, parts, seen)), self._refuse_in_turn
+            )
+        else:
+            self._submit(read)
 
     def _submit(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Pass a request on that was read."""

@@ -112,6 +112,7 @@ class ListenerGateway:
         loop = asyncio.get_running_loop()
         self._serving = False
         self._idle.stop()
+        self.bench.close()
         for timer in self._timers.values():
             timer.cancel()
         for _, bound in self._sockets:

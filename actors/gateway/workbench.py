@@ -1,8 +1,10 @@
 """Workbench: large messages become bytes, and bytes messages, some slices in a turn of the loop.
 
-Rule: the first slice is done at once, and that is all of a message of usual size. The slices of what has more come one
-message after the other, and those of a turn end when they have taken `turn_seconds` of CPU: so a turn of the loop stays
-short, however many connections send large messages, and what is quickly done does not wait for a turn a slice.
+Rule 1: the first slice is done at once, and that is all of a message of usual size. The slices of what has more come
+        one message after the other, and those of a turn end when they have taken `turn_seconds` of CPU: so a turn of
+        the loop stays short, and what is quickly done does not wait for a turn a slice.
+Rule 2: a slice may yield a call that takes long and lets other threads run: a thread makes it, and the job goes on when
+        it is over. Such calls of all jobs are made one after the other.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from actors.runtime import RealClock
-from messages.wire import Steps, WireError
+from messages.wire import LongSteps, Steps, WireError
 
 T = TypeVar("T")
 Finished = Callable[[T | WireError], None]
@@ -34,9 +37,10 @@ class Workbench:
 
     def __init__(self, turn_seconds: float) -> None:
         self._turn_seconds = turn_seconds
-        self._jobs: deque[tuple[Steps[Any], Finished[Any]]] = deque()
+        self._jobs: deque[tuple[LongSteps[Any], Finished[Any]]] = deque()
+        self._thread: ThreadPoolExecutor | None = None
 
-    def begin(self, steps: Steps[T], finished: Finished[T]) -> None:
+    def begin(self, steps: LongSteps[T], finished: Finished[T]) -> None:
         """Take the steps; `finished` gets their result, or the WireError that they raised.
 
         Who has no use for that any more closes the steps: `finished` then gets None.
@@ -44,13 +48,16 @@ class Workbench:
         if not self._step(steps, finished):
             self.go_on_with(steps, finished)
 
-    def go_on_with(self, steps: Steps[T], finished: Finished[T]) -> None:
-        """As `begin`, for steps of which the first was taken."""
+    def go_on_with(self, steps: LongSteps[T], finished: Finished[T], long: Callable[[], None] | None = None) -> None:
+        """As `begin`, for steps of which the first was taken, and which yielded `long` (rule 2)."""
+        if long is not None:
+            self._call(long, steps, finished)
+            return
         self._jobs.append((steps, finished))
         if len(self._jobs) == 1:
             self._go_on()
 
-    async def result(self, steps: Steps[T]) -> T:
+    async def result(self, steps: LongSteps[T]) -> T:
         """The steps' result; raises the WireError that they raise."""
         future: asyncio.Future[T | WireError] = asyncio.get_running_loop().create_future()
         self.begin(steps, lambda result: None if future.done() else future.set_result(result))
@@ -58,6 +65,22 @@ class Workbench:
         if isinstance(result, WireError):
             raise result
         return result
+
+    def close(self) -> None:
+        """Make no more calls on the thread."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _call(self, long: Callable[[], None], steps: LongSteps[T], finished: Finished[T]) -> None:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "decompression")
+        loop = asyncio.get_running_loop()
+
+        def over(call: Future[None]) -> None:
+            if not (call.cancelled() or loop.is_closed()):
+                loop.call_soon_threadsafe(self.begin, steps, finished)
+
+        self._thread.submit(long).add_done_callback(over)
 
     def _go_on(self) -> None:
         asyncio.get_running_loop().call_soon(self._turn)
@@ -74,14 +97,16 @@ class Workbench:
         if self._jobs:
             self._go_on()
 
-    def _step(self, steps: Steps[T], finished: Finished[T]) -> bool:
-        """Do one slice; whether it was the last."""
+    def _step(self, steps: LongSteps[T], finished: Finished[T]) -> bool:
+        """Do one slice; whether the job has no more slices to do now."""
         try:
-            next(steps)
+            long = next(steps)
         except StopIteration as done:
             finished(done.value)
         except WireError as error:
             finished(error)
         else:
-            return False
+            if long is None:
+                return False
+            self._call(long, steps, finished)
         return True

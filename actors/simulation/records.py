@@ -22,7 +22,7 @@ from messages.data_requests import (
 )
 from messages.errors import NONE
 from messages.vocabulary import Message
-from messages.wire.compression import records
+from messages.wire.batch_records import records
 from messages.wire.record_batch import batch_of, whole_batches
 
 EVERY = 0.5

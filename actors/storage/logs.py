@@ -27,7 +27,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -51,10 +51,10 @@ from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
 from actors.storage.log.flushing import AtOnce, Flusher
 from actors.storage.log_directories import LOCK_FILE, log_name, parse_name
-from messages.records import EMPTY, Body, body
+from messages.records import EMPTY, LOG_APPEND_TIME_BIT, Body, body
 from messages.wire import WireError
-from messages.wire.compression import records
-from messages.wire.record_batch import body_of, read_header, whole_batches
+from messages.wire.batch_records import record_times, records
+from messages.wire.record_batch import body_of, whole_batches
 
 log = logging.getLogger("kafka.log.LogManager")
 
@@ -65,6 +65,15 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 0, 1, 2, 45, 47
 """Kafka's error codes for what may go wrong here."""
+
+SEARCH_STEP = 64
+"""Records that a search looks at in one step; a chunk of decompressed data that is skipped is a step, too."""
+SEARCH_SLICE = 32
+"""Steps of one call of `find_time`."""
+MAX_SEARCHES = 64
+"""Searches that may be under way; those beyond are done in one call."""
+MAX_LOADED = 16 << 20
+"""Decompressed bytes of one batch that the group coordinator loads; it writes batches of a megabyte at most."""
 
 _FAULTS: dict[type, tuple[int, int, int, int]] = {
     OutOfOrderSequence: (OUT_OF_ORDER_SEQUENCE, -1, -1, -1),
@@ -206,6 +215,9 @@ class LogsPort:
         self._lost: set[str] = set()
         """Directories that have failed (rule 6), also such as nothing was read or written in."""
         self._places: dict[str, tuple[_Directory, Partition]] = {}
+        self._searches: dict[int, Generator[None, None, tuple[int, int, int]]] = {}
+        """Those of `find_time` that are not over, by their numbers."""
+        self._last_search = 0
         self._changed: dict[str, None] = {}
         """Logs whose checkpoints may have to say something else."""
 
@@ -363,14 +375,6 @@ class LogsPort:
             return NONE, EMPTY
         return NONE, body_of(read.data) if isinstance(read.data, bytes) else body(read.data, read.crc)
 
-    def without_key(self, body: Body) -> tuple[int, ...]:
-        """The places of those records of a batch that have no key; none where none can be read."""
-        data = memoryview(body.data)
-        try:
-            return tuple([n for n, record in enumerate(records(data, read_header(data))) if record.key is None])
-        except ValueError:
-            return ()
-
     def key_values(self, body: Body, offset: int) -> tuple[int, tuple[tuple[int, bool, str, str | None], ...]]:
         """The records of these batches from `offset` on: (the offset after them, a row for each record with a key).
 
@@ -381,27 +385,57 @@ class LogsPort:
         for position, header in whole_batches(data):
             producer = header.producer_id if header.is_transactional else -1
             with contextlib.suppress(ValueError):
-                for record in records(data[position:], header):
+                for record in records(data[position:], header, MAX_LOADED):
                     if record.offset >= offset and record.key is not None:
                         value = None if record.value is None else record.value.decode("latin-1")
                         rows.append((producer, header.is_control, record.key.decode("latin-1"), value))
             offset = max(offset, header.next_offset)
         return offset, tuple(rows)
 
-    def find_time(self, path: str, timestamp: int, limit: int) -> tuple[int, int, int]:
-        """The first record of `timestamp` (ms) or later, below the offset `limit`: (its time, offset, leader epoch).
+    def find_time(self, path: str, timestamp: int, limit: int, search: int = 0) -> tuple[int, int, int, int]:
+        """Find the first record of `timestamp` (ms) or later, below the offset `limit`.
 
-        (-1, -1, -1) where there is none. Where a batch cannot be decompressed, its first record stands for all.
+        Where much has to be decompressed it is done in several calls: the first item of the result is then the number
+        of the search, which goes on with a call that names it.
+
+        Returns:
+            (0 or the search, time, offset, leader epoch); -1 for each of these if there is no such record. The first
+            record of a batch that cannot be decompressed stands for all.
         """
-        log = self._log(path)
+        steps = self._searches.pop(search, None) or self._searching(self._log(path), timestamp, limit)
+        try:
+            for _ in range(SEARCH_SLICE):
+                next(steps)
+            while len(self._searches) >= MAX_SEARCHES:
+                next(steps)
+        except StopIteration as done:
+            return 0, *done.value
+        self._last_search += 1
+        self._searches[self._last_search] = steps
+        return self._last_search, -1, -1, -1
+
+    def end_search(self, search: int) -> None:
+        """Give up a search of `find_time`."""
+        self._searches.pop(search, None)
+
+    def _searching(self, log: Log, timestamp: int, limit: int) -> Generator[None, None, tuple[int, int, int]]:
         start = log.start
         while (found := log.batch_for_time(timestamp, start)) is not None:
             header, data = found
-            try:
-                places = ((r.timestamp, r.offset) for r in records(data, header))
-                place = next((place for place in places if place[0] >= timestamp and place[1] >= start), None)
-            except ValueError:
-                place = header.first_timestamp, max(header.base_offset, start)
+            place = None
+            if header.attributes & LOG_APPEND_TIME_BIT:
+                place = header.max_timestamp, max(header.base_offset, start)
+            else:
+                try:
+                    for number, place in enumerate(record_times(data, header)):
+                        if place is None or not number % SEARCH_STEP:
+                            yield
+                        if place is not None and place[0] >= timestamp and place[1] >= start:
+                            break
+                    else:
+                        place = None
+                except ValueError:
+                    place = header.first_timestamp, max(header.base_offset, start)
             if place is not None:
                 return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
             start = header.next_offset  # its only record of that time lies before the log's start

@@ -24,7 +24,7 @@ from messages.wire.codec import (
     encoding_response,
     encoding_response_pieces,
 )
-from messages.wire.compiler import Steps
+from messages.wire.compiler import LongSteps, Steps
 from messages.wire.errors import (
     FrameTooLarge,
     MalformedFrame,
@@ -45,6 +45,7 @@ __all__ = [
     "encoding_response",
     "encoding_response_pieces",
     "decoding_response",
+    "LongSteps",
     "Steps",
     "RequestHeader",
     "FrameReader",

@@ -40,6 +40,8 @@ from messages.wire.rows import Rows, Span, keep_encoded, keep_read, keep_rows, k
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 """Work in slices, with a result."""
+LongSteps = Generator[Callable[[], None] | None, None, T]
+"""The same, where a slice may be a call for another thread (`actors.gateway.workbench`, rule 2)."""
 
 _FIXED = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d"}
 _FIXED["uuid"] = "16s"

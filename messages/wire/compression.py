@@ -1,98 +1,269 @@
-"""The records inside a batch, decompressed: needed only where a record's own time or key is asked for."""
+"""Compress and decompress the records of a batch, within a bound and in chunks.
+
+Rule 1: decompression is a stream. Its memory is a few times CHUNK, whatever the data claims, and it stops with
+        TooManyBytes at its `limit`, by default MAX_DECOMPRESSED.
+Rule 2: the formats are those of Kafka's Java classes: gzip; snappy in xerial's blocks or as one block; lz4 frames of
+        independent blocks; zstd frames. What Java refuses is refused here.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+import zlib
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import cramjam
+import zstandard
 
-from messages.records import CODECS, BatchHeader
-from messages.wire.record_batch import HEADER
+from messages.records import CODECS
+
+Data: TypeAlias = bytes | memoryview
+
+CHUNK = 1 << 16
+"""Bytes that gzip and zstd return at once. A block of lz4 has up to 4 MB, one of snappy as many as it says."""
+MAX_DECOMPRESSED = 100 << 20
+"""Maximum number of decompressed bytes of one batch: the default of `socket.request.max.bytes`.
+
+A batch of more could not have been sent without compression. Kafka has no such bound.
+"""
+
+_WORD = struct.Struct("<I")
+
+_GZIP = 31
+"""zlib's number for the gzip format with the largest window."""
+_GZIP_MAGIC = b"\x1f\x8b"
+_MAX_ZSTD_WINDOW = 1 << 27
+"""What Java's decoder takes by default."""
+
+_ZSTD_SKIPPABLE = 0x184D2A50
+_ZSTD_REPEATED = 2
+"""The type of a block, in the second and third bit of its head, that is one byte many times."""
+_LONGEST_ZSTD_HEADER = 18
 
 _XERIAL = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = 16
-_CHUNK = struct.Struct(">i")
+_XERIAL_HEADER = _XERIAL + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK = 1 << 15
+"""Bytes of records in one block, as Java's SnappyOutputStream has it."""
+_BLOCK_SIZE = struct.Struct(">i")
+_MAX_SNAPPY_RATIO = 64
+"""Three bytes of a raw block name a copy of 64 at most: what claims more is damaged."""
+
+_LZ4_MAGIC = 0x184D2204
+_LZ4_HEAD = struct.Struct("<IBB")
+_LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUM, _LZ4_SIZE, _LZ4_CHECKSUM, _LZ4_RESERVED = 0x20, 0x10, 0x08, 0x04, 0x03
+_LZ4_VERSION = 0x40
+_LZ4_64_KB = 4
+_LZ4_STORED = 0x80000000
+"""The bit of a block's size that says that the block is not compressed."""
 
 
-class Record(NamedTuple):
-    """One record, but for its headers. `timestamp` in ms."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
+class TooManyBytes(ValueError):
+    """Decompressed data has more bytes than its limit."""
 
 
-def records(batch: bytes | memoryview, header: BatchHeader) -> Iterator[Record]:
-    """The records of a whole batch. Raises ValueError where they are not what the header says."""
-    data = decompressed(bytes(memoryview(batch)[HEADER.size : header.size]), header.codec)
+class CannotDecompress(ValueError):
+    """Data that its codec cannot read, or a codec that does not exist."""
+
+
+def decompressed_chunks(data: Data, codec: int, limit: int = MAX_DECOMPRESSED) -> Iterator[Data]:
+    """Decompress in chunks.
+
+    Args:
+        data: The records of a batch as they are stored, without the batch's header.
+        codec: Number of the codec; 0 returns the data in one chunk.
+        limit: Maximum number of decompressed bytes.
+
+    Raises:
+        TooManyBytes: There are more than `limit` bytes.
+        CannotDecompress: The data is damaged, or the codec does not exist.
+    """
+    if codec == 0:
+        yield data
+        return
+    if codec >= len(CODECS):
+        raise CannotDecompress(f"Unknown compression type id: {codec}")
+    total = 0
+    try:
+        for chunk in _DECOMPRESSORS[CODECS[codec]](memoryview(data), limit):
+            total += len(chunk)
+            if total > limit:
+                raise TooManyBytes(f"The records have more than {limit} bytes decompressed")
+            yield chunk
+    except (IndexError, cramjam.DecompressionError, struct.error, zlib.error, zstandard.ZstdError) as error:
+        raise CannotDecompress(f"The {CODECS[codec]} data cannot be decompressed: {error}") from error
+
+
+def decompressed(data: Data, codec: int, limit: int = MAX_DECOMPRESSED) -> bytes:
+    """Decompress at once; arguments and errors as in `decompressed_chunks`."""
+    return b"".join(decompressed_chunks(data, codec, limit))
+
+
+def compressed(data: bytes, codec: int) -> bytes:
+    """Compress with Kafka's default level for the codec. The bytes are readable by Kafka's Java classes."""
+    return _COMPRESSORS[CODECS[codec]](data)
+
+
+# ---------------------------------------------------------------------------------------------------- decompression
+
+
+def _gunzip(data: memoryview, limit: int) -> Iterator[bytes]:
+    """The members of a gzip file one after the other. Java ignores what comes behind them."""
+    rest: Data = data
+    while rest is data or rest[:2] == _GZIP_MAGIC:
+        member = zlib.decompressobj(_GZIP)
+        while not member.eof:
+            chunk = member.decompress(rest, CHUNK)
+            rest = member.unconsumed_tail
+            if chunk:
+                yield chunk
+            elif not rest and not member.eof:
+                raise CannotDecompress("The gzip data cannot be decompressed: it is cut")
+        rest = member.unused_data
+
+
+def _unzstd(data: memoryview, limit: int) -> Iterator[bytes]:
     position = 0
-    try:
-        for _ in range(header.record_count):
-            length, position = _varint(data, position)
-            end = position + length
-            if length < 0 or end > len(data):
-                raise ValueError("a record is cut")
-            delta, position = _varint(data, position + 1)
-            offset_delta, position = _varint(data, position)
-            key, position = _text(data, position, end)
-            value, _ = _text(data, position, end)
-            yield Record(header.base_offset + offset_delta, header.first_timestamp + delta, key, value)
-            position = end
-    except IndexError as error:
-        raise ValueError("a record is cut") from error
-
-
-def decompressed(data: bytes, codec: int) -> bytes:
-    """What `codec` compressed. Raises ValueError for an unknown codec or damaged data."""
-    try:
-        match CODECS[codec]:
-            case "none":
-                return data
-            case "gzip":
-                return bytes(cramjam.gzip.decompress(data))
-            case "snappy":
-                return _snappy(data)
-            case "lz4":
-                return bytes(cramjam.lz4.decompress(data))
-            case _:
-                return bytes(cramjam.zstd.decompress(data))
-    except (IndexError, cramjam.DecompressionError, struct.error) as error:
-        raise ValueError(f"records compressed with codec {codec} cannot be read: {error}") from error
-
-
-def _snappy(data: bytes) -> bytes:
-    """Java's clients cut snappy into chunks under a header of their own; others send it as it is."""
-    if not data.startswith(_XERIAL):
-        return bytes(cramjam.snappy.decompress_raw(data))
-    position, parts = _XERIAL_HEADER, []
     while position < len(data):
-        (size,) = _CHUNK.unpack_from(data, position)
-        position += _CHUNK.size
-        parts.append(bytes(cramjam.snappy.decompress_raw(data[position : position + size])))
+        position = _end_of_zstd_frame(data, position)
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW)
+    reader = decompressor.stream_reader(data, read_across_frames=True)
+    while chunk := reader.read(CHUNK):
+        yield chunk
+
+
+def _end_of_zstd_frame(data: memoryview, position: int) -> int:
+    """Where a frame ends, by the sizes of its blocks: the library takes a frame that is cut for a whole one."""
+    (magic,) = _WORD.unpack_from(data, position)
+    if magic & ~0xF == _ZSTD_SKIPPABLE:
+        position += 8 + int(_WORD.unpack_from(data, position + 4)[0])
+    else:
+        frame = bytes(data[position : position + _LONGEST_ZSTD_HEADER])
+        checksum = 4 if zstandard.get_frame_parameters(frame).has_checksum else 0
+        position += zstandard.frame_header_size(frame)
+        last = 0
+        while not last:
+            head = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+            last = head & 1
+            position += 3 + (1 if head & 6 == _ZSTD_REPEATED else head >> 3)
+        position += checksum
+    if position > len(data):
+        raise CannotDecompress("The zstd data cannot be decompressed: it is cut")
+    return position
+
+
+def _unsnap(data: memoryview, limit: int) -> Iterator[bytes]:
+    """Java's clients cut snappy into blocks below a header; others send one block."""
+    if data[: len(_XERIAL)] != _XERIAL:
+        yield _unsnap_block(data, limit)
+        return
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        (size,) = _BLOCK_SIZE.unpack_from(data, position)
+        position += _BLOCK_SIZE.size
+        if not 0 <= size <= len(data) - position:
+            raise CannotDecompress(f"The snappy data cannot be decompressed: a block of {size} bytes is cut")
+        yield _unsnap_block(data[position : position + size], limit)
         position += size
+
+
+def _unsnap_block(block: memoryview, limit: int) -> bytes:
+    """A block says first how many bytes it makes: they are allocated only if they can be, and are allowed."""
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > _MAX_SNAPPY_RATIO * len(block):
+        raise CannotDecompress(f"The snappy data cannot be decompressed: {len(block)} bytes claim to be {size}")
+    if size > limit:
+        raise TooManyBytes(f"The records have more than {limit} bytes decompressed")
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _unlz4(data: memoryview, limit: int) -> Iterator[bytes]:
+    """Frames block by block. Checksums of blocks and contents are not compared: the batch's own was."""
+    magic, flags, descriptor = _LZ4_HEAD.unpack_from(data)
+    if magic != _LZ4_MAGIC:
+        raise CannotDecompress(f"The lz4 data cannot be decompressed: it begins with {magic:#x}")
+    if flags & ~(_LZ4_BLOCK_CHECKSUM | _LZ4_SIZE | _LZ4_CHECKSUM) != _LZ4_VERSION | _LZ4_INDEPENDENT:
+        raise CannotDecompress(f"The lz4 data cannot be decompressed: frames with flags {flags:#x} are not read")
+    block_code = descriptor >> 4
+    if descriptor & 0x8F or not _LZ4_64_KB <= block_code <= 7:
+        raise CannotDecompress(f"The lz4 data cannot be decompressed: its block descriptor is {descriptor:#x}")
+    position = _LZ4_HEAD.size + (8 if flags & _LZ4_SIZE else 0)
+    if data[position] != _xxh32_byte(bytes(data[4:position])):
+        raise CannotDecompress("The lz4 data cannot be decompressed: the checksum of its header is wrong")
+    position += 1
+    output = bytearray(min(limit + 1, 1 << (8 + 2 * block_code)))
+    while True:
+        (size,) = _WORD.unpack_from(data, position)
+        position += _WORD.size
+        if not size:
+            return
+        stored, size = size & _LZ4_STORED, size & ~_LZ4_STORED
+        block = data[position : position + size]
+        if len(block) < size or size > len(output):
+            raise CannotDecompress(f"The lz4 data cannot be decompressed: a block of {size} bytes is cut or too large")
+        yield bytes(block) if stored else bytes(output[: cramjam.lz4.decompress_block_into(block, output)])
+        position += size + (_WORD.size if flags & _LZ4_BLOCK_CHECKSUM else 0)
+
+
+_DECOMPRESSORS: dict[str, Callable[[memoryview, int], Iterator[bytes]]] = {
+    "gzip": _gunzip,
+    "snappy": _unsnap,
+    "lz4": _unlz4,
+    "zstd": _unzstd,
+}
+
+# ---------------------------------------------------------------------------------------------------- compression
+
+
+def _gzip(data: bytes) -> bytes:
+    made = zlib.compressobj(wbits=_GZIP)
+    return made.compress(data) + made.flush()
+
+
+def _snap(data: bytes) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK]))
+        parts += (_BLOCK_SIZE.pack(len(block)), block)
     return b"".join(parts)
 
 
-def _text(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    """A key or value, None where there is none, and where it ends."""
-    length, position = _varint(data, position)
-    if position + max(length, 0) > end:
-        raise ValueError("a record is cut")
-    return (None, position) if length < 0 else (data[position : position + length], position + length)
+def _lz4(data: bytes) -> bytes:
+    """One frame of independent blocks of 64 KB: cramjam's own frames have blocks that Java does not read."""
+    head = _LZ4_HEAD.pack(_LZ4_MAGIC, _LZ4_VERSION | _LZ4_INDEPENDENT, _LZ4_64_KB << 4)
+    parts = [head, bytes([_xxh32_byte(head[4:])])]
+    for start in range(0, len(data), CHUNK):
+        plain = data[start : start + CHUNK]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            parts += (_WORD.pack(len(block)), block)
+        else:
+            parts += (_WORD.pack(len(plain) | _LZ4_STORED), plain)
+    return b"".join((*parts, _WORD.pack(0)))
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A signed number in zigzag form, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
-        shift += 7
-        if shift > 63:
-            raise ValueError("a varint of more than ten bytes")
+_COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
+    "none": bytes,
+    "gzip": _gzip,
+    "snappy": _snap,
+    "lz4": _lz4,
+    "zstd": lambda data: zstandard.ZstdCompressor(level=3).compress(data),
+}
+
+_PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
+_32_BITS = 0xFFFFFFFF
+
+
+def _xxh32_byte(data: bytes) -> int:
+    """The second byte of the xxHash32 of fewer than 16 bytes, as an lz4 frame's header ends with it."""
+    found = _PRIME_5 + len(data)
+    whole = len(data) // 4 * 4
+    for (word,) in _WORD.iter_unpack(data[:whole]):
+        found = (found + word * _PRIME_3) & _32_BITS
+        found = (found << 17 | found >> 15) * _PRIME_4 & _32_BITS
+    for byte in data[whole:]:
+        found = (found + byte * _PRIME_5) & _32_BITS
+        found = (found << 11 | found >> 21) * _PRIME_1 & _32_BITS
+    found = (found ^ found >> 15) * _PRIME_2 & _32_BITS
+    found = (found ^ found >> 13) * _PRIME_3 & _32_BITS
+    return (found ^ found >> 16) >> 8 & 0xFF

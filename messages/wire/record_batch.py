@@ -2,7 +2,7 @@
 
 Rule 1: a batch's CRC covers all from its attributes on. Base offset and leader epoch lie before it, so that a leader
         stamps them without computing it anew.
-Rule 2: the records are never looked at: what is stored and served is what the producer sent.
+Rule 2: nothing here looks at the records; `batch_records` checks their structure.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def varint(value: int) -> bytes:
 
 
 def read_records(data: bytes | memoryview | None) -> Records:
-    """What a producer sent, as far as it has to be looked into to know what it is."""
+    """Read the headers of what a producer sent. Their records are checked later (`batch_records`)."""
     data = data or b""
     whole, view, size = body_of(data), memoryview(data), len(data)
     headers: list[BatchHeader] = []
@@ -107,7 +107,7 @@ def read_records(data: bytes | memoryview | None) -> Records:
             position = end
     except MalformedFrame:
         error_code = INVALID_RECORD
-    return tuple.__new__(Records, (tuple(headers), whole, error_code))
+    return tuple.__new__(Records, (tuple(headers), whole, error_code, None, ()))
 
 
 def has_valid_crc(data: bytes | memoryview, position: int, header: BatchHeader) -> bool:
@@ -120,16 +120,17 @@ def stamped(
 ) -> tuple[bytes, memoryview]:
     """The batch as the leader stores it, in two pieces: what is new, and the rest of the producer's own bytes.
 
-    `append_time` (ms): the topic's records carry the time of their append; the checksum is computed anew.
+    `append_time` (ms): the topic's records carry the time of their append; the checksum is computed anew. It is
+    too where the producer has set the bit that says so, and the topic's records carry their own: the bit is cleared.
     """
-    if append_time is None:
+    if append_time is None and not header.attributes & LOG_APPEND_TIME_BIT:
         return STAMP.pack(base_offset, header.length, leader_epoch), batch[STAMP.size :]
     rest = batch[HEADER.size : header.size]
     fresh = header._replace(
         base_offset=base_offset,
         leader_epoch=leader_epoch,
-        attributes=header.attributes | LOG_APPEND_TIME_BIT,
-        max_timestamp=append_time,
+        attributes=header.attributes & ~LOG_APPEND_TIME_BIT | (0 if append_time is None else LOG_APPEND_TIME_BIT),
+        max_timestamp=header.max_timestamp if append_time is None else append_time,
     )
     head = bytearray(HEADER.pack(*fresh))
     struct.pack_into(">I", head, _CRC_AT, crc32c(rest, crc32c(head[CRC_FROM:])))

@@ -40,7 +40,7 @@ from messages.data_requests import (
 from messages.errors import NONE
 from messages.requests import MetadataRequest
 from messages.store import CREATE, DELETE, WriteOp
-from messages.wire.compression import records
+from messages.wire.batch_records import records
 from messages.wire.record_batch import batch_of, whole_batches
 from tests.agreement.stage import CONTROLLERS, Stage
 from tests.agreement.tree import changed, difference, tree, without_queued, without_terms

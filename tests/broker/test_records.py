@@ -17,6 +17,7 @@ from actors.storage.log_directories import unlock_directories
 from actors.storage.logs import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, recover
 from messages.broker import LogFileFailed, TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
+from messages.conversation import all_at_once
 from messages.data_requests import (
     EARLIEST,
     LATEST,
@@ -55,6 +56,7 @@ from messages.errors import (
     OUT_OF_ORDER_SEQUENCE,
     REQUEST_TIMED_OUT,
     UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
@@ -62,9 +64,12 @@ from messages.network import CloseClient, Received
 from messages.partition import LogRead, ReadLog
 from messages.records import Region
 from messages.trace.runs import Records, find_runs
+from messages.wire.batch_records import checking_produce
+from messages.wire.compression import compressed
 from messages.wire.record_batch import body_of, read_records, whole_batches
 from messages.zookeeper import NotifyLogDirFailure, TopicConfig, UpdatePartitionStates
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, codes, known, order
+from tests.storage import bad_batches
 from tests.storage.batches import batch, header_of, message, with_header
 
 CHECKPOINTS = (LOG_STARTS, RECOVERY_POINTS, HIGH_WATERMARKS)
@@ -75,7 +80,8 @@ U0 = TopicPartition("u", 0)
 def produce(broker: Broker, data: bytes, acks: int = 1, version: int = 8, partition: TopicPartition = T0) -> Any:
     """One partition's answer."""
     part = ProducePartition(partition, read_records(data))
-    [result] = broker.ask(ProduceRequest(version, None, acks, 30_000, (part,))).partitions
+    request = all_at_once(checking_produce(ProduceRequest(version, None, acks, 30_000, (part,))))
+    [result] = broker.ask(request).partitions
     return result
 
 
@@ -144,7 +150,8 @@ def test_what_is_produced_is_fetched(broker: Broker) -> None:
         (batch(b"a")[:-1] + b"\x07", 8, CORRUPT_MESSAGE),
         (batch(b"a" * 600), 8, MESSAGE_TOO_LARGE),
         (with_header(batch(b"a"), attributes=4), 6, UNSUPPORTED_COMPRESSION_TYPE),
-        (with_header(batch(b"a"), attributes=4), 7, NONE),
+        (with_header(batch(b"a"), attributes=4), 7, UNKNOWN_SERVER_ERROR),
+        pytest.param(bad_batches.batch(compressed(bad_batches.TWO, 4), 2, 4), 7, NONE, id="zstd"),
     ],
 )
 def test_row_35_a_bad_batch_is_refused_and_nothing_appended(
@@ -153,7 +160,7 @@ def test_row_35_a_bad_batch_is_refused_and_nothing_appended(
     broker.configs["t"] = (ConfigEntry("max.message.bytes", "500"),)
     lead(broker)
     assert produce(broker, data, version=version).error_code == code
-    assert fetch(broker, 0).high_watermark == (1 if code == NONE else 0)
+    assert fetch(broker, 0).high_watermark == (2 if code == NONE else 0)
 
 
 def test_row_36_a_compacted_topic_wants_keys(broker: Broker) -> None:

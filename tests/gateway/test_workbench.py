@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
 from actors.gateway.workbench import Workbench
-from messages.wire import MalformedFrame, Steps
+from messages.wire import LongSteps, MalformedFrame, Steps
 
 
 def work(name: str, slices: int, log: list[str], error: bool = False) -> Steps[str]:
@@ -93,5 +94,26 @@ def test_what_nobody_wants_any_more_ends() -> None:
         while "b3" not in log:
             await asyncio.sleep(0)
         assert None in log and "a9" not in log
+
+    run(scenario())
+
+
+def test_a_long_call_is_made_on_another_thread_while_the_loop_goes_on() -> None:
+    """It ends only after the loop has had a turn: on the loop's thread it would never end."""
+
+    async def scenario() -> None:
+        turned, done = threading.Event(), asyncio.get_running_loop().create_future()
+        made: list[bool] = []
+
+        def steps() -> LongSteps[str]:
+            yield lambda: made.append(turned.wait(10) and threading.current_thread() is not threading.main_thread())
+            yield None
+            return "done"
+
+        bench = Workbench(1.0)
+        bench.begin(steps(), done.set_result)
+        asyncio.get_running_loop().call_soon(turned.set)
+        assert (await done, made) == ("done", [True])
+        bench.close()
 
     run(scenario())

@@ -1,4 +1,5 @@
-"""What a leader takes from producers, and what it refuses, by a batch's header alone (broker.md 3.6, 5.2)."""
+"""What a leader takes from producers, and what it refuses: by a batch's header, then by what the listener found in
+its records (broker.md 3.6, 5.2)."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ from messages.partition import LogSettings
 from messages.records import (
     CODEC_MASK,
     CONTROL_BIT,
-    LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    TRANSACTION_BIT,
     Records,
 )
 
@@ -73,14 +74,16 @@ def produce_verdict(records: Records, version: int, settings: LogSettings, now_m
         return Refusal(INVALID_RECORD, "Control batches are not for producers")
     if count <= 0 or count != delta + 1:
         return Refusal(INVALID_RECORD, f"{count} records, but the last offset delta is {delta}")
+    if producer < NO_PRODUCER_ID or (producer == NO_PRODUCER_ID and attributes & TRANSACTION_BIT):
+        return Refusal(INVALID_RECORD, f"Producer id {producer} in a batch that needs one")
     if producer != NO_PRODUCER_ID and sequence < 0:
         return Refusal(INVALID_RECORD, "A producer id without a sequence number")
-    if attributes & LOG_APPEND_TIME_BIT:
-        return Refusal(INVALID_TIMESTAMP, "Producers do not set the time of the append")
     limit = settings.timestamp_difference_max_ms
     timed = not settings.append_time and newest != NO_TIMESTAMP
     if timed and max(abs(now_ms - newest), abs(now_ms - first)) > limit:
         return Refusal(INVALID_TIMESTAMP, f"A record's time is more than {limit} ms from now")
+    if records.fault is not None:
+        return Refusal(*records.fault)
     return TAKEN
 
 

@@ -1,0 +1,513 @@
+"""The records inside a batch: check their structure, and read their times, keys and values.
+
+Rule 1: both read the decompressed data as a stream (`compression`, rule 1). The check holds SPAN of it at most, what
+        reads keys and values one record.
+Rule 2: the check looks at all lengths and counts, as Kafka's `DefaultRecord.readFrom` does, and at no contents. Records
+        of one shape that follow each other are compared column by column.
+Rule 3: the check is done in steps. A step that decompresses more than a little is a call for another thread: the
+        libraries let other threads run meanwhile.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+from messages.data_requests import ProducePartition, ProduceRequest, produce_request
+from messages.errors import INVALID_RECORD, MESSAGE_TOO_LARGE, NONE, UNKNOWN_SERVER_ERROR
+from messages.records import MAX_KEYLESS_RANGES, BatchHeader, Fault, Records
+from messages.wire.compiler import LongSteps
+from messages.wire.compression import (
+    CHUNK,
+    MAX_DECOMPRESSED,
+    CannotDecompress,
+    Data,
+    TooManyBytes,
+    decompressed_chunks,
+)
+from messages.wire.record_batch import HEADER
+
+SLICE = 500
+"""Records, or runs of them, that the check reads before it yields."""
+SPAN = 1 << 20
+"""Bytes that are decompressed in one call on another thread."""
+FEW = 16 << 10
+"""Compressed bytes whose first chunk is decompressed at once: to change threads costs more."""
+FIRST_RUN, LAST_RUN = 16, 1 << 16
+"""How many records are compared at once: first, and at most."""
+
+_LONGEST_INT, _LONGEST_LONG = 5, 10
+"""Bytes of a varint of 32 bits and of one of 64."""
+_LONGEST_HEAD = 2 * _LONGEST_INT + 1 + _LONGEST_LONG
+"""Bytes of a record's length, attributes, time and offset."""
+_SHORT_OFFSETS = 1 << 13
+"""Offset deltas below have varints of one byte or two."""
+_OFFSETS = (
+    bytes(2 * n if n < 64 else n * 2 & 0x7F | 0x80 for n in range(_SHORT_OFFSETS)),
+    bytes(n * 2 >> 7 for n in range(_SHORT_OFFSETS)),
+)
+"""The first and the second byte of each."""
+_LOW, _HIGH = bytes(range(128)), bytes(range(128, 256))
+"""The bytes that end a varint, and those that do not."""
+
+
+class InvalidRecords(ValueError):
+    """Records that are not what the batch's header or their own lengths say."""
+
+
+class UnexpectedOffsets(InvalidRecords):
+    """Compressed records whose offsets are not one after the other. Kafka answers with an unexpected error (-1)."""
+
+
+class Record(NamedTuple):
+    """One record without its headers. `timestamp` in ms."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+class _Shape(NamedTuple):
+    """Where records of one shape are equal, and where their times and offset deltas are: columns from their start."""
+
+    size: int
+    equal: tuple[int, ...]
+    varints: tuple[int, ...]
+    offset: int
+    has_key: bool
+
+
+class _Stream:
+    """The decompressed data of a batch: `data` from `position` on is what was not read yet, as far as it is here."""
+
+    __slots__ = ("_chunks", "_error", "data", "is_over", "position", "wanted")
+
+    def __init__(self, chunks: Iterator[Data]) -> None:
+        self._chunks = chunks
+        self._error: ValueError | None = None
+        self.data = b""
+        self.position = 0
+        self.wanted = 0
+        """Unread bytes that the next record needs, as far as is known."""
+        self.is_over = False
+
+    def fill(self, size: int) -> None:
+        """Have at least `size` unread bytes in `data` if there are so many. An error is raised by `next_record`."""
+        parts: list[Data] = [self.data[self.position :]]
+        held = len(parts[0])
+        try:
+            while held < size and not self.is_over:
+                chunk = next(self._chunks, None)
+                self.is_over = chunk is None
+                parts.append(chunk or b"")
+                held += len(parts[-1])
+        except ValueError as error:
+            self._error, self.is_over = error, True
+        self.data, self.position = b"".join(parts), 0
+
+    def next_record(self) -> tuple[int, int] | None:
+        """(start, end) in `data` of the next record, behind its length; None if more data is `wanted`.
+
+        Raises ValueError if the stream is over, or cannot be read any further.
+        """
+        data, position = self.data, self.position
+        self.wanted = _LONGEST_INT
+        if len(data) - position >= _LONGEST_INT or (self.is_over and position < len(data)):
+            length, start = _varint(data, position)
+            end = start + length
+            if length < 0:
+                raise InvalidRecords(f"Invalid record size: {length}")
+            if end <= len(data):
+                return start, end
+            self.wanted = end - position
+        if not self.is_over:
+            return None
+        self.raise_error()
+        raise InvalidRecords(f"Invalid record size: {self.wanted} bytes, {len(data) - position} are left")
+
+    def raise_error(self) -> None:
+        """Raise what ended the stream, if that was an error."""
+        if self._error is not None:
+            raise self._error
+
+
+def records(batch: Data, header: BatchHeader, limit: int = MAX_DECOMPRESSED) -> Iterator[Record]:
+    """Read the records of a whole batch.
+
+    Raises:
+        ValueError: The records are not what the header says, or have more than `limit` bytes decompressed. What was
+            yielded before is good.
+    """
+    data = memoryview(batch)[HEADER.size : header.size]
+    stream = _Stream(decompressed_chunks(data, header.codec, limit))
+    try:
+        for _ in range(header.record_count):
+            while (bounds := stream.next_record()) is None:
+                stream.fill(max(stream.wanted, CHUNK))
+            position, end = bounds
+            delta, position = _varint(stream.data, position + 1, _LONGEST_LONG)
+            offset_delta, position = _varint(stream.data, position)
+            key, position = _text(stream.data, position, end)
+            value, _ = _text(stream.data, position, end)
+            stream.position = end
+            yield Record(header.base_offset + offset_delta, header.first_timestamp + delta, key, value)
+    except IndexError as error:
+        raise InvalidRecords("Found invalid record structure: a record is cut") from error
+
+
+def record_times(batch: Data, header: BatchHeader) -> Iterator[tuple[int, int] | None]:
+    """Read the times of the records of a whole batch, and nothing else: no record is held in memory.
+
+    Yields:
+        (timestamp, offset) of each record; None after each chunk that is skipped.
+
+    Raises:
+        ValueError: As `records`.
+    """
+    stream = _Stream(decompressed_chunks(memoryview(batch)[HEADER.size : header.size], header.codec))
+    try:
+        for _ in range(header.record_count):
+            if len(stream.data) - stream.position < _LONGEST_HEAD:
+                stream.fill(_LONGEST_HEAD)
+            length, start = _varint(stream.data, stream.position)
+            delta, position = _varint(stream.data, start + 1, _LONGEST_LONG)
+            offset_delta, position = _varint(stream.data, position)
+            yield header.first_timestamp + delta, header.base_offset + offset_delta
+            left = start + length - len(stream.data)
+            stream.position = min(max(start + length, position), len(stream.data))
+            while left > 0:
+                yield None
+                stream.fill(1)
+                if not stream.data:
+                    stream.raise_error()
+                    raise InvalidRecords(f"Invalid record size: {left} bytes are missing")
+                stream.position = min(left, len(stream.data))
+                left -= stream.position
+    except IndexError as error:
+        stream.raise_error()
+        raise InvalidRecords("Found invalid record structure: a record is cut") from error
+
+
+def checking_produce(request: ProduceRequest) -> LongSteps[ProduceRequest]:
+    """Check the batches of a request, in steps; the request with what was found (`Records`)."""
+    found = []
+    for part in request.partitions:
+        records = part.records
+        if len(records.batches) == 1 and records.error_code == NONE:
+            fault, keyless = yield from _judging(records)
+            if fault is not None or keyless:
+                part = ProducePartition(part.partition, records._replace(fault=fault, keyless=keyless))
+        found.append(part)
+    if all(map(operator.is_, found, request.partitions)):
+        return request
+    fields = request.version, request.transactional_id, request.acks, request.timeout_ms
+    return produce_request(*fields, tuple(found))
+
+
+def _judging(records: Records) -> LongSteps[tuple[Fault | None, tuple[tuple[int, int], ...]]]:
+    """What is wrong with the records of the only batch, and which have no key."""
+    [header] = records.batches
+    data = memoryview(records.body.data)[HEADER.size :]
+    try:
+        return None, (yield from checking(data, header.codec, header.record_count))
+    except TooManyBytes as error:
+        return Fault(MESSAGE_TOO_LARGE, str(error)), ()
+    except (CannotDecompress, UnexpectedOffsets) as error:
+        return Fault(UNKNOWN_SERVER_ERROR, str(error)), ()
+    except InvalidRecords as error:
+        return Fault(INVALID_RECORD, str(error)), ()
+
+
+def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[tuple[int, int], ...]]:
+    """Check the records of a batch, in steps (rule 3).
+
+    Args:
+        data: The batch behind its header.
+        codec: Number of its codec.
+        count: Number of records that the header announces.
+
+    Returns:
+        The places of records without a key, as (first, last) of each run of them; no more than MAX_KEYLESS_RANGES.
+
+    Raises:
+        InvalidRecords: A length or a count is wrong.
+        CannotDecompress, TooManyBytes: As `decompressed_chunks`.
+    """
+    stream = _Stream(decompressed_chunks(data, codec))
+    if codec == 0 or len(data) <= FEW:
+        stream.fill(1)
+    keyless: list[tuple[int, int]] = []
+    done = steps = 0
+    window = FIRST_RUN
+    try:
+        while done < count:
+            here = stream.data
+            end = min(count, done + SLICE)
+            read, stream.position, shape = _walk(here, stream.position, done, end, keyless, codec != 0)
+            if shape is not None:
+                first, most = stream.position, min(window, count - read, (len(here) - stream.position) // shape.size)
+                alike = _alike(here, first, most, shape)
+                if codec:
+                    alike = _in_order(here, first, alike, shape, read)
+                if not shape.has_key:
+                    _extend(keyless, read, read + alike - 1)
+                read, stream.position = read + alike, first + alike * shape.size
+                window = min(LAST_RUN, 4 * window) if alike == window else FIRST_RUN
+            elif read == done and stream.next_record() is None:
+                if stream.wanted <= SPAN:
+                    yield partial(stream.fill, SPAN)
+                else:
+                    if not (yield from _checking_large(stream, done if codec else None)):
+                        _extend(keyless, done, done)
+                    read = done + 1
+            steps += 1
+            if not steps % 4:
+                yield None
+            done = read
+    except IndexError as error:
+        raise InvalidRecords("Found invalid record structure: a record is cut") from error
+    if stream.position == len(stream.data):
+        stream.fill(1)
+        stream.raise_error()
+    if stream.position < len(stream.data):
+        raise InvalidRecords(f"Incorrect declared batch size: there is more behind {count} records")
+    return tuple(keyless)
+
+
+def _extend(ranges: list[tuple[int, int]], first: int, last: int) -> None:
+    if ranges and ranges[-1][1] == first - 1:
+        ranges[-1] = ranges[-1][0], last
+    elif len(ranges) < MAX_KEYLESS_RANGES:
+        ranges.append((first, last))
+
+
+def _walk(
+    data: bytes, position: int, done: int, count: int, keyless: list[tuple[int, int]], in_order: bool
+) -> tuple[int, int, _Shape | None]:
+    """Check records one by one, from number `done` at `position` up to number `count`.
+
+    It ends before a record that is not whole, and after three of equal size: the next may be alike. The common lengths
+    are read in place: a call would cost as much as all else of a record.
+
+    Args:
+        in_order: The offsets must be one after the other.
+
+    Returns:
+        (number of the next record, its position, and the shape of the one before it if the next may be alike).
+    """
+    total = len(data)
+    before = equal = 0
+    while done < count:
+        first = position
+        if total - first < _LONGEST_INT and (first == total or not _holds_length(data, first)):
+            break
+        size = data[position]
+        position += 1
+        if size > 127:
+            if data[position] < 128:
+                size += (data[position] - 1) << 7
+                position += 1
+            else:
+                size, position = _varint(data, first)
+                size *= 2
+        if size & 1 or size < 0:
+            raise InvalidRecords(f"Invalid record size: {-(size >> 1) - 1}")
+        end = position + (size >> 1)
+        if end > total:
+            return done, first, None
+        start, position = position, position + 1
+        while data[position] > 127:
+            position += 1
+        offset = position + 1
+        if data[offset] < 128:
+            key = position = offset + 1
+        else:
+            position = offset
+            while data[position] > 127:
+                position += 1
+            key = position = position + 1
+        if key - offset > _LONGEST_INT or offset - start > _LONGEST_LONG + 1:
+            raise InvalidRecords("Found invalid record structure: a number has too many bytes")
+        size = data[position]
+        if size > 127:
+            size, position = _varint(data, position)
+            has_key = size >= 0
+            position += max(size, 0)
+        elif size & 1:
+            has_key = False
+            position += 1
+        else:
+            has_key = True
+            position += 1 + (size >> 1)
+        value = position
+        if value < end:
+            size = data[position]
+            position += 1
+            if size > 127:
+                if data[position] < 128:
+                    position += 1 + ((size + ((data[position] - 1) << 7)) >> 1) if not size & 1 else 1
+                else:
+                    size, position = _varint(data, value)
+                    position += max(size, 0)
+            elif not size & 1:
+                position += size >> 1
+        if position != end - 1 or data[position]:
+            _check_headers(data, position, end)
+        if in_order and _varint(data, offset)[0] != done:
+            raise UnexpectedOffsets(f"The offset of record {done} is {_varint(data, offset)[0]} behind the first")
+        if not has_key:
+            _extend(keyless, done, done)
+        done += 1
+        if end - first == before:
+            equal += 1
+            if equal > 1 and not (in_order and done >= _SHORT_OFFSETS):
+                return done, end, _shape(data, first, start, offset, key, value, end, has_key)
+        else:
+            before, equal = end - first, 0
+        position = end
+    return done, position, None
+
+
+def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
+    """Check a record of which the stream holds a part at a time; its offset delta is `number`. Whether it has a key."""
+    left = 0
+
+    def varint(most: int = _LONGEST_INT) -> LongSteps[int]:
+        nonlocal left
+        if len(stream.data) - stream.position < most and not stream.is_over:
+            yield partial(stream.fill, SPAN)
+        before = stream.position
+        value, stream.position = _varint(stream.data, before, most)
+        left -= stream.position - before
+        return value
+
+    def skip(size: int) -> LongSteps[None]:
+        nonlocal left
+        left -= max(size, 0)
+        while size > 0 and left >= 0:
+            if stream.position == len(stream.data):
+                if stream.is_over:
+                    stream.raise_error()
+                    raise InvalidRecords(f"Invalid record size: {size} bytes are missing")
+                yield partial(stream.fill, SPAN)
+            step = min(size, len(stream.data) - stream.position)
+            stream.position += step
+            size -= step
+
+    left = yield from varint()
+    yield from skip(1)
+    yield from varint(_LONGEST_LONG)
+    offset = yield from varint()
+    if number not in (None, offset):
+        raise UnexpectedOffsets(f"The offset of record {number} is {offset} behind the first")
+    key = yield from varint()
+    yield from skip(key)
+    yield from skip((yield from varint()))
+    headers = yield from varint()
+    if not 0 <= headers <= left:
+        raise InvalidRecords(f"Found invalid number of record headers: {headers}")
+    for _ in range(headers):
+        size = yield from varint()
+        if size < 0:
+            raise InvalidRecords("Found invalid record structure: a header without a key")
+        yield from skip(size)
+        yield from skip((yield from varint()))
+        if left < 0:
+            break
+    if left:
+        raise InvalidRecords("Found invalid record structure: the fields of a record do not end where it ends")
+    return key >= 0
+
+
+def _holds_length(data: bytes, position: int) -> bool:
+    """Whether a varint ends in the last few bytes of the data."""
+    return min(data[position:]) < 128
+
+
+def _check_headers(data: bytes, position: int, end: int) -> None:
+    """Check the headers of a record, which must end with them."""
+    if position < end:
+        count, position = _varint(data, position)
+        if not 0 <= count <= end - position:
+            raise InvalidRecords(f"Found invalid number of record headers: {count}")
+        for _ in range(count):
+            size, position = _varint(data, position)
+            if size < 0:
+                raise InvalidRecords("Found invalid record structure: a header without a key")
+            size, position = _varint(data, position + size)
+            position += max(size, 0)
+            if position > end:
+                break
+        if position == end:
+            return
+    raise InvalidRecords("Found invalid record structure: the fields of a record do not end where it ends")
+
+
+def _shape(
+    data: bytes, first: int, start: int, offset: int, key: int, value: int, end: int, has_key: bool
+) -> _Shape | None:
+    """The shape of a record of which these are the parts; None if it has headers, or the next has another length."""
+    if data[end - 1] or data[end : end + start - first] != data[first:start]:
+        return None
+    _, after_key = _varint(data, key)
+    size, after_value = _varint(data, value)
+    if after_value + max(size, 0) != end - 1:
+        return None
+    equal = (*range(start - first), *range(key - first, after_key - first))
+    equal += (*range(value - first, after_value - first), end - 1 - first)
+    return _Shape(end - first, equal, (*range(start + 1 - first, key - first),), offset - first, has_key)
+
+
+def _alike(data: bytes, first: int, most: int, shape: _Shape) -> int:
+    """How many of `most` records, from the one at `first` on, have the shape of the one before."""
+    size = shape.size
+    end = first + most * size
+    for column in shape.equal:
+        found = data[first + column : end : size]
+        wanted = data[first + column - size : first + column - size + 1]
+        if found.count(wanted) != len(found):
+            end = first + (len(found) - len(found.lstrip(wanted))) * size
+    for column in shape.varints:
+        found = data[first + column : end : size]
+        if data[first + column - size] > 127:
+            end = first + (len(found) - len(found.lstrip(_HIGH))) * size
+        elif not found.isascii():
+            end = first + (len(found) - len(found.lstrip(_LOW))) * size
+    return (end - first) // size
+
+
+def _in_order(data: bytes, first: int, count: int, shape: _Shape, number: int) -> int:
+    """How many of `count` records of one shape have the offsets from `number` on; 0 leaves it to `_walk`."""
+    if number >= _SHORT_OFFSETS or shape.varints[-1] != shape.offset + (number >= 64):
+        return 0
+    for byte, wanted in enumerate(_OFFSETS[: 1 if number < 64 else 2]):
+        found = data[first + shape.offset + byte : first + count * shape.size : shape.size]
+        if found != wanted[number : number + count]:
+            return 0
+    return count
+
+
+def _text(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    """A key or value, `None` for a null one, and where it ends."""
+    length, position = _varint(data, position)
+    if position + max(length, 0) > end:
+        raise InvalidRecords("Found invalid record structure: a record is cut")
+    return (None, position) if length < 0 else (data[position : position + length], position + length)
+
+
+def _varint(data: bytes, position: int, most: int = _LONGEST_INT) -> tuple[int, int]:
+    """A signed number in zigzag form of at most `most` bytes, and where it ends."""
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    value, shift = byte & 0x7F, 7
+    for at in range(position + 1, position + most):
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + 1
+        shift += 7
+    raise InvalidRecords(f"Found invalid record structure: a number of more than {most} bytes")

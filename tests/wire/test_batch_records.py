@@ -1,0 +1,206 @@
+"""Records inside batches: what is refused, as Apache refuses it, and how little of a bomb is decompressed."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+
+import pytest
+import zstandard
+
+from actors.core.broker.produce import produce_verdict
+from messages.cluster import TopicPartition
+from messages.conversation import all_at_once
+from messages.data_requests import ProducePartition, ProduceRequest
+from messages.errors import MESSAGE_TOO_LARGE, NONE
+from messages.partition import LogSettings
+from messages.records import CODECS, MAX_KEYLESS_RANGES, Records
+from messages.wire import compression
+from messages.wire.batch_records import (
+    SPAN,
+    InvalidRecords,
+    checking,
+    checking_produce,
+    record_times,
+    records,
+)
+from messages.wire.record_batch import read_header, read_records, varint
+from tests.storage import bad_batches
+from tests.storage.bad_batches import Bad, record
+
+MOST = 2**31
+T0 = TopicPartition("t", 0)
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+LARGE = 200 << 20
+"""Bytes of a bomb: more than may be decompressed."""
+
+
+def seen(data: bytes) -> Records:
+    """What the listener finds in a batch."""
+    request = ProduceRequest(8, None, 1, 1000, (ProducePartition(T0, read_records(data)),))
+    return all_at_once(checking_produce(request)).partitions[0].records
+
+
+@pytest.mark.parametrize("bad", list(bad_batches.table()), ids=lambda bad: bad.name)
+def test_a_batch_is_judged_by_its_records(bad: Bad) -> None:
+    assert produce_verdict(seen(bad.data), 8, LogSettings(), 0).error_code == bad.code
+
+
+def test_there_are_all_kinds_in_all_codecs() -> None:
+    kinds = [bad.kind for bad in bad_batches.table() if bad.code != NONE]
+    assert len(set(kinds)) >= 14
+    assert all(kinds.count(kind) >= len(CODECS) - 1 for kind in bad_batches.CONTENTS if kind in kinds)
+
+
+def _plainly(data: bytes, count: int) -> tuple[tuple[int, int], ...] | None:
+    """The check, one field after the other; None where it refuses."""
+    position, keyless = 0, []
+
+    def number(most: int = 5) -> int:
+        nonlocal position
+        value = 0
+        for at in range(most):
+            byte = data[position]
+            position += 1
+            value |= (byte & 127) << 7 * at
+            if byte < 128:
+                return (value >> 1) ^ -(value & 1)
+        raise IndexError
+
+    try:
+        for place in range(count):
+            end = number() + position
+            position += 1
+            number(10)
+            number()
+            key = number()
+            if key < 0:
+                keyless.append(place)
+            position += max(key, 0)
+            value = number()
+            position += max(value, 0)
+            headers = number()
+            if not 0 <= headers <= end - position:
+                return None
+            for _ in range(headers):
+                for least in (0, -MOST):
+                    size = number()
+                    if size < least:
+                        return None
+                    position += max(size, 0)
+            if position != end or end > len(data):
+                return None
+    except IndexError:
+        return None
+    if position != len(data):
+        return None
+    runs: list[tuple[int, int]] = []
+    for place in keyless:
+        if runs and runs[-1][1] == place - 1:
+            runs[-1] = runs[-1][0], place
+        else:
+            runs.append((place, place))
+    return tuple(runs[:MAX_KEYLESS_RANGES])
+
+
+def _samples(chance: random.Random) -> Iterator[tuple[bytes, int]]:
+    """Records of equal and of other shapes, half of them damaged."""
+    for _ in range(3000):
+        count, mode, size, out = chance.choice([1, 3, 20, 80, 300]), chance.random(), chance.randrange(140), []
+        for number in range(count):
+            if chance.random() < (0.02 if mode < 0.5 else 0.5):
+                size = chance.randrange(140)
+            key = chance.choice([None, b"k"]) if mode > 0.7 else None
+            out.append(record(number, key, bytes(size), chance.randrange(200) if mode > 0.8 else number // 3))
+        data, damage = bytearray(b"".join(out)), chance.random()
+        if damage < 0.4:
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        elif damage < 0.5:
+            del data[chance.randrange(len(data)) :]
+        yield bytes(data), max(1, count + (chance.choice([-1, 1]) if 0.5 < damage < 0.6 else 0))
+
+
+def test_the_check_by_columns_finds_what_a_plain_one_finds() -> None:
+    for data, count in _samples(random.Random(7)):
+        try:
+            found = all_at_once(checking(data, 0, count))
+        except InvalidRecords:
+            found = None
+        assert found == _plainly(data, count), (data, count)
+
+
+def test_a_large_record_is_checked_in_parts() -> None:
+    """Larger than what is decompressed at once, with a key, a value, headers, and records around it."""
+    for codec in range(len(CODECS)):
+        for keyless, key in (((1, 1),), None), ((), b"k" * (3 * SPAN)):
+            headers = varint(1) + varint(SPAN) + b"h" * SPAN + varint(-1)
+            data = record(0) + record(1, key, b"v" * (2 * SPAN), headers=headers) + record(2)
+            packed = compression.compressed(data, codec)
+            assert all_at_once(checking(packed, codec, 3)) == keyless
+            for damaged in (
+                record(0) + record(1, key, b"v" * (2 * SPAN), headers=headers[:-1]) + record(2),
+                data[:-20],
+            ):
+                with pytest.raises(InvalidRecords):
+                    all_at_once(checking(compression.compressed(damaged, codec), codec, 3))
+
+
+# ------------------------------------------------------------------------------------------------ bombs
+
+
+def bomb(codec: int) -> bytes:
+    """The records of a batch: one of LARGE zeros, compressed."""
+    head = varint(LARGE + 14) + b"\0\0\0" + varint(-1) + varint(LARGE)
+    zeros = bytes(1 << 20)
+    if codec == GZIP:
+        made = zlib.compressobj(1, wbits=31)
+        return made.compress(head) + b"".join(made.compress(zeros) for _ in range(LARGE >> 20)) + made.flush()
+    if codec == ZSTD:
+        maker = zstandard.ZstdCompressor(level=1).compressobj()
+        return maker.compress(head) + b"".join(maker.compress(zeros) for _ in range(LARGE >> 20)) + maker.flush()
+    whole = compression.compressed(zeros, codec)
+    start = compression.compressed(head, codec)
+    frame, end = (7, 4) if codec == LZ4 else (16, 0)
+    return start[: len(start) - end] + whole[frame : len(whole) - end] * (LARGE >> 20) + start[len(start) - end :]
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=CODECS[1:])
+def test_of_a_bomb_no_more_is_decompressed_and_held_than_the_bounds(codec: int) -> None:
+    """200 MB from 10 KB to 10 MB: 100 MB are decompressed, and a few held at a time, by all that look into batches."""
+    packed = bomb(codec)
+    batch = bad_batches.batch(packed, 1, codec)
+    header = read_header(batch)
+    produced, largest = 0, 0
+    with pytest.raises(compression.TooManyBytes):
+        for chunk in compression.decompressed_chunks(packed, codec):
+            produced, largest = produced + len(chunk), max(largest, len(chunk))
+    assert produced <= compression.MAX_DECOMPRESSED
+    assert largest <= 4 << 20
+    tracemalloc.start()
+    try:
+        [fault] = [seen(batch).fault]
+        assert fault is not None
+        assert fault.error_code == MESSAGE_TOO_LARGE
+        with pytest.raises(compression.TooManyBytes):
+            list(record_times(batch, header))
+        with pytest.raises(compression.TooManyBytes):
+            list(records(batch, header, 4 << 20))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * len(batch) + (24 << 20)
+
+
+def test_what_claims_to_be_large_allocates_nothing() -> None:
+    """A block of snappy that says that it makes 4 GB."""
+    with pytest.raises(compression.CannotDecompress, match="claim"):
+        list(compression.decompressed_chunks(b"\xff\xff\xff\xff\x0f\x00a", SNAPPY))
+
+
+@pytest.mark.parametrize("codec", range(len(CODECS)), ids=CODECS)
+@pytest.mark.parametrize("data", [b"", b"abc" * 100_000, random.Random(3).randbytes(200_000), bytes(5_000_000)])
+def test_what_is_compressed_is_decompressed(codec: int, data: bytes) -> None:
+    packed = compression.compressed(data, codec)
+    assert compression.decompressed(packed, codec) == data
