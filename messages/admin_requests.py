@@ -32,7 +32,7 @@ class CreatableConfig:
 
 @message
 class CreatableTopic:
-    """A topic that a client wants: so many partitions and replicas, or these assignments."""
+    """A topic to create: a number of partitions and replicas, or explicit assignments."""
 
     name: str
     num_partitions: int = BY_DEFAULT
@@ -177,7 +177,7 @@ class AlterPartitionReassignmentsRequest:
 
 @message
 class ReassignablePartitionResponse:
-    """What became of one partition: NONE where it has begun."""
+    """The result for one partition: NONE if its reassignment has started."""
 
     partition_index: int
     error_code: int
@@ -248,7 +248,7 @@ class ListPartitionReassignmentsResponse:
 
 
 PREFERRED, UNCLEAN = 0, 1
-"""Types of election: back to the preferred replica; of anybody who is alive, where nobody in sync is."""
+"""Election types: the preferred replica; any live replica if no in-sync replica is alive."""
 
 
 @message
@@ -271,7 +271,7 @@ class ElectLeadersRequest:
 
 @message
 class ElectedPartition:
-    """What became of one partition: NONE where it got the leader that was wanted."""
+    """The result for one partition: NONE if it has the requested leader."""
 
     partition_index: int
     error_code: int

@@ -147,8 +147,8 @@ class Api(NamedTuple):
     """One API, in the versions from `min_version` to `max_version`.
 
     `elsewhere` is the code to refuse
-    with where who answers is not here; NONE: nobody then answers, and the connection is closed.
-    `advertised`: clients are told of it. The broker-to-broker APIs never are: their versions are fixed by the
+    to send if the handler is not on this node; NONE: no response, the connection is closed.
+    `advertised`: ApiVersions lists it. The broker-to-broker APIs never are: their versions are fixed by the
     configured inter.broker.protocol.version (broker.md 4.1). `control`: only controllers and brokers may send it.
     `carries_records`: most of it is record batches, of which the trace keeps the headers.
     """
@@ -439,7 +439,7 @@ API_BY_REQUEST: dict[type, Api] = {api.request: api for api in APIS}
 ADVERTISED: tuple[ApiVersionRange, ...] = tuple(
     ApiVersionRange(api.key, api.min_version, api.max_version) for api in APIS if api.advertised
 )
-"""What clients are told of."""
+"""The APIs that ApiVersions lists."""
 
 CARRIERS: frozenset[type] = frozenset(api.request for api in APIS if api.carries_records)
-"""The requests that go straight from the listeners to who answers about partitions: Produce and Fetch."""
+"""The requests that listeners send directly to PartitionRequestsActor: Produce and Fetch."""

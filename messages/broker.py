@@ -23,7 +23,7 @@ METADATA_CACHE = "metadata_cache"
 
 @message
 class Forwarded:
-    """A client's request on its way to whom it concerns, who sends the ClientResponse to `client` himself."""
+    """A client's request, forwarded to its handler, which sends the ClientResponse to `client`."""
 
     client: ActorAddress
     request: ClientRequest
@@ -73,7 +73,7 @@ class PartitionsDeleted:
 class CreateMissingTopics:
     """To AutoTopicCreationActor: make these topics, as their first use does. -> MissingTopicsCreated, if `forwarded`.
 
-    `forwarded` is the Metadata request that named them; None where nobody waits for the outcome.
+    `forwarded` is the Metadata request that named them; None if no client waits.
     """
 
     topics: tuple[str, ...]
@@ -108,7 +108,7 @@ class TopicsConfigured:
 @message
 class Host:
     """What a new PartitionActor has to know beside its first order: on which broker it is, how its topic is configured,
-    who is told of troubles, and who writes its ISR. `log_config` is what storage is told of its log.
+    the receiver of its health, and the keeper of its ISR. `log_config` is the configuration of its log.
     """
 
     broker_id: int
@@ -189,7 +189,7 @@ class PartitionStands:
 
 @message
 class StopPartition(Question["PartitionStopped"]):
-    """Stop the replica, and delete its log if told so; `leader_epoch` decides whether to obey. -> PartitionStopped"""
+    """Stop the replica, and delete its log if requested; `leader_epoch` decides whether to obey. -> PartitionStopped"""
 
     leader_epoch: int
     delete: bool
@@ -258,7 +258,7 @@ class MergeMetadata(Question["MetadataMerged"]):
 class MetadataMerged:
     """The newest view has it all; `deleted` are the partitions that it said are gone.
 
-    `old`: so many topics, as the view before had them, are still to be freed (DropOldTopics).
+    `old` is the number of topics of the former view that are still to be freed (DropOldTopics).
     """
 
     deleted: tuple[TopicPartition, ...] = ()
@@ -274,13 +274,13 @@ class DropOldTopics(Question["OldTopics"]):
 
 @message
 class OldTopics:
-    """So many are still to be freed."""
+    """The number of topics still to be freed."""
 
     left: int
 
 
 class Expected(NamedTuple):
-    """What a topic is to be like: these of its partitions led by `leader` (None: by somebody), or, without any, the
+    """What a topic is to be like: these of its partitions led by `leader` (None: by any broker), or, without any, the
     topic gone."""
 
     topic: str

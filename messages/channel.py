@@ -10,9 +10,9 @@ from messages.vocabulary import message
 
 @message
 class StartChannel:
-    """First mail of BrokerChannelActor: to whom it carries requests, and over which connection.
+    """First mail of BrokerChannelActor: the broker to which it sends requests, and the connection.
 
-    `channel` names the network's connection and is used by nobody else, before or after. The timeouts are in seconds,
+    `channel` names the network's connection and is unique. The timeouts are in seconds,
     for connecting and for an answer.
     The responses go to the sender, as events.
     """

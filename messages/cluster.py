@@ -46,7 +46,7 @@ class Endpoint:
 
 @message
 class Broker:
-    """A registered broker, as /brokers/ids/N tells it (controller.md 2.3).
+    """A registered broker, as in /brokers/ids/N (controller.md 2.3).
 
     `epoch` is the czxid of the registration, -1 where it is not known (before registering).
     """

@@ -1,7 +1,8 @@
 """How an actor asks another: Ask and Answer, and the ways an answer can be bad.
 
 A flow asks by `yield from ask(question)`; the shell (`actors.runtime.flow`) wraps the question as `Ask(id, question)`,
-sends it to whom the question's class names in `asks`, and hands the flow the result of the `Answer` with that id.
+sends it to the actor that the question's class names in `asks`, and hands the flow the result of the `Answer` with
+that id.
 
 A flow with much to do does it in slices of at most SLICE items, and pauses between two (`in_slices`, or `yield Pause()`
 in a loop over `slices`): mail for other actors of the node comes between, the flow's own actor stays with its event.
@@ -25,7 +26,7 @@ E = TypeVar("E")
 R_co = TypeVar("R_co", covariant=True)
 
 SLICE = 1_000
-"""So many items a flow works on, and so many questions it has out, before others of the node get their turn."""
+"""Maximum number of items, and of open questions, that a flow handles before other actors get a turn."""
 
 FULL = tuple((2 << bits) // 3 for bits in range(14, 24))
 """How many entries fill a dict of 16,384 places, 32,768, and so on: with one more it is made anew, twice as large."""
@@ -105,7 +106,7 @@ def slices(items: Sequence[E], size: int = SLICE) -> Iterator[Sequence[E]]:
 def chunks(items: Iterable[E], size: int = SLICE) -> Iterator[list[E]]:
     """As `slices`, of what is no sequence: a large table is not made one large list of for it.
 
-    Nobody may change the table meanwhile.
+    The table must not change meanwhile.
     """
     remaining = iter(items)
     while chunk := list(islice(remaining, size)):
@@ -158,7 +159,7 @@ def overlapped(flows: Iterable[Flow[None]], ahead: int) -> Flow[None]:
 
 
 def _first_asked(flow: Flow[None]) -> Flow[int | None]:
-    """Run a flow to its first question, and begin that; its ticket, None where the flow ends before."""
+    """Run a flow to its first question and send that; return its ticket, or None if the flow has ended."""
     step = _resumed(flow, None)
     while step is not None and not isinstance(step, Question):
         step = yield from _passed(flow, step)
@@ -202,7 +203,7 @@ def make_room(count: int, *tables: dict[Any, Any]) -> Flow[None]:
 
 
 def _grow(table: dict[Any, Any], count: int) -> None:
-    """Have the table grow now, if it would before so many more entries are there."""
+    """Grow the table now if it would grow within this number of new entries."""
     size, added = table.__sizeof__(), 0
     if size < FULL_BYTES * (len(table) + count):
         while table.__sizeof__() == size:

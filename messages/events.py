@@ -1,6 +1,6 @@
 """The controller's events, named as Kafka names them (controller.md 1).
 
-What belongs to an event stands in its class, and nowhere else: the watch that tells of it, whether that watch ends with
+An event's class has all that belongs to it: the watch that reports it, whether that watch ends with
 the controller's term, and what the gauge ControllerState shows while it is handled. The bridge's watch table
 (`zk_bridge.watches`), what a term watches and gives up (`actors.core.controller.failover`) and what traces call an
 event are derived from here; `actors.core.controller.events` says which flow handles it.
@@ -62,9 +62,9 @@ class ControllerState(enum.IntEnum):
 
 
 class Watch(NamedTuple):
-    """The change of a node that an event tells of.
+    """The change of a node that an event reports.
 
-    Each `*` in `path` stands for a key: the event's fields, first to last, take the keys' texts as they are annotated.
+    Each `*` in `path` is a key: the event's fields, first to last, take the keys' texts as they are annotated.
     `changes` are those of `messages.store`; CHILDREN_CHANGED makes it a watch of the node's children, which excludes
     the others. `of_term`: the watch begins and ends with a controller's term.
     """
@@ -210,7 +210,7 @@ class PreferredReplicaLeaderElection(Event):
 
 @message
 class AutoPreferredReplicaLeaderElection(Event):
-    """It is time to look whether leaderships have gone astray. A timer's."""
+    """Check for leader imbalance. Sent by a timer."""
 
     state = ControllerState.AUTO_LEADER_BALANCE
 
@@ -220,7 +220,7 @@ class ConfigChangeNotification(Event):
     """The children of /config/changes changed: a topic may have been allowed to elect uncleanly.
 
     Kafka's broker reads the notification and tells its controller of the topic (TopicUncleanLeaderElectionEnable); ours
-    is told that there is one. So is each broker's DynamicConfigActor, which reads what it says.
+    receives this event. Each broker's DynamicConfigActor does, too, and reads the change.
     """
 
     state = ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE

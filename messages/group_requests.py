@@ -12,7 +12,7 @@ from messages.vocabulary import message
 
 NO_GENERATION = -1
 NO_MEMBER = ""
-"""The member id of who has none yet."""
+"""The member id before the first response."""
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 """Key types of FindCoordinator: a group id, a transactional id."""
@@ -69,7 +69,7 @@ class JoinGroupRequest:
 
 @message
 class JoinedMember:
-    """A member as its leader is told of it."""
+    """A member as its group's leader receives it."""
 
     member_id: str
     metadata: bytes
@@ -78,7 +78,7 @@ class JoinedMember:
 
 @message
 class JoinGroupResponse:
-    """The generation that has begun. Only its leader is told of the members: it assigns."""
+    """The new generation. Only its leader receives the members: it assigns partitions."""
 
     error_code: int
     generation_id: int = NO_GENERATION
@@ -100,7 +100,7 @@ class MemberAssignment:
 
 @message
 class SyncGroupRequest:
-    """Client to coordinator: what is my part? The leader brings everybody's (API key 14)."""
+    """Client to coordinator: request an assignment. The leader sends all assignments (API key 14)."""
 
     version: int
     group_id: str
@@ -249,7 +249,7 @@ class FetchedOffset:
 
 @message
 class OffsetFetchResponse:
-    """The offsets. Before version 2 an error stands in every partition."""
+    """The offsets. Before version 2 every partition has the error."""
 
     error_code: int
     partitions: tuple[FetchedOffset, ...] = ()
@@ -295,7 +295,7 @@ class DescribeGroupsRequest:
 
 @message
 class DescribedMember:
-    """One member. Subscription and assignment are told of a stable group only."""
+    """One member. Subscription and assignment are empty unless the group is stable."""
 
     member_id: str
     client_id: str
@@ -307,7 +307,7 @@ class DescribedMember:
 
 @message
 class DescribedGroup:
-    """One group. `protocol_data` is the assignor's name; nobody's group is "Dead"."""
+    """One group. `protocol_data` is the assignor's name; an unknown group is "Dead"."""
 
     error_code: int
     group_id: str

@@ -126,7 +126,7 @@ class DescribeGroup(Question[DescribedGroup]):
 
 @message
 class DeleteGroup(Question[DeletedGroup]):
-    """Delete the group if nobody is in it. -> DeletedGroup"""
+    """Delete the group if it has no members. -> DeletedGroup"""
 
 
 @message
@@ -143,7 +143,7 @@ class ForgetOffsets:
 
 @message
 class UnloadGroup:
-    """The group is another broker's now: whoever waits is told so, and this is its last mail."""
+    """Another broker hosts the group now: fail all waiting requests. The actor's last message."""
 
 
 @message
@@ -160,12 +160,12 @@ class GroupChanged:
 
 @message
 class RebalanceDue:
-    """Whoever has not joined by now is left out; or the first joins have been waited for."""
+    """End the join phase: remove members that have not joined; or end the initial delay."""
 
 
 @message
 class SyncDue:
-    """Whoever has not asked for its part of this generation by now is out."""
+    """Remove members that have not sent SyncGroup for this generation."""
 
     generation: int
 

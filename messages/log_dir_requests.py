@@ -5,7 +5,7 @@ from __future__ import annotations
 from messages.vocabulary import message
 
 NO_LAG = -1
-"""The lag of a log whose end is not known, for nobody hosts it."""
+"""The lag of a log that is not hosted, whose end is unknown."""
 
 
 @message

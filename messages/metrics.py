@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
 
 class Count(NamedTuple):
-    """So many more of what the counter of this name and these labels counts. Names end in _total."""
+    """Add `by` to the counter of this name and these labels. Names end in _total."""
 
     name: str
     by: int

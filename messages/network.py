@@ -80,7 +80,7 @@ class Interrupt:
 
 @message
 class ClientRequest:
-    """From a listener: a decoded request. Whoever handles it sends `ClientResponse` with the same ids to the sender.
+    """From a listener: a decoded request. The handler sends `ClientResponse` with the same ids to the sender.
 
     `client_host` is the address that it came from, as Kafka writes it.
     """
@@ -155,7 +155,7 @@ class ClientPart:
 
 @message
 class ClientGone:
-    """From a listener: the connection is gone, on which a Fetch waited for its answer; nobody waits for it any more."""
+    """From a listener: the connection with a pending Fetch is closed; drop the Fetch."""
 
     connection: int
 

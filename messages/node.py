@@ -111,7 +111,7 @@ class StartNode:
     """First mail of NodeActor: everything it needs to start a node.
 
     The addresses are the gateways' (outside the actor system): `store` is ZooKeeper, `network` the outgoing
-    connections, `listener` the incoming ones, `metrics` the figures, `process` the process itself, which is told
+    connections, `listener` the incoming ones, `metrics` the figures, `process` the process itself, which is notified
     NodeReady, NodeFailed, NodeStopped.
     """
 
@@ -138,7 +138,7 @@ class StartController:
 class StartReplicaManager:
     """First mail of ReplicaManagerActor: it loads the log directories, then sends ReplicaManagerStarted back.
 
-    `coordinator` is told of the internal topics' leaderships (InternalTopicLeadership), where there is one.
+    `coordinator`, if any, receives the internal topics' leaders (InternalTopicLeadership).
     """
 
     settings: NodeSettings
@@ -172,7 +172,7 @@ class ReplicaManagerFailed:
 class StartMetadataCache:
     """First mail of MetadataCacheActor. `cluster_id` is what Metadata answers name.
 
-    `partition_requests` is told which brokers are alive, and `topic_creation` makes topics that clients name for the
+    `partition_requests` receives the live brokers, and `topic_creation` makes topics that clients name for the
     first time, where the node is a broker.
     """
 
@@ -204,7 +204,7 @@ class StartAutoTopicCreation:
 
 @message
 class StartIsrKeeper:
-    """First mail of IsrKeeperActor. `metrics` is told how often ISRs shrink and grow."""
+    """First mail of IsrKeeperActor. `metrics` receives the counts of ISR shrinks and expands."""
 
     bridge: ActorAddress
     metrics: ActorAddress | None = None
@@ -233,7 +233,7 @@ class StartDynamicConfig:
 
 @message
 class Advertise:
-    """To NodeActor: somebody said, by this broker's `advertised.listeners`, where it is reached; None: not any more."""
+    """To NodeActor: the dynamic `advertised.listeners` of this broker has changed; None: it was removed."""
 
     listeners: str | None
 
@@ -249,7 +249,7 @@ class StartConfigs:
 
 @message
 class StartGroupCoordinator:
-    """First mail of GroupCoordinatorActor. `topic_creation` makes the groups' topic when somebody first asks."""
+    """First mail of GroupCoordinatorActor. `topic_creation` creates the groups' topic on the first request."""
 
     settings: NodeSettings
     bridge: ActorAddress
@@ -277,7 +277,7 @@ class StartFetcherManager:
 
 @message
 class StartRequestHandler:
-    """First mail of RequestHandlerActor: to whom it routes each API; `controller` is None without that role."""
+    """First mail of RequestHandlerActor: the receiver of each API; `controller` is None without that role."""
 
     settings: NodeSettings
     metadata_cache: ActorAddress
@@ -298,15 +298,15 @@ class BrokerEpoch:
 
 @message
 class ShuttingDown:
-    """To ReplicaManagerActor: this broker is about to stop. Whoever it is told to follow, it does not fetch from."""
+    """To ReplicaManagerActor: this broker is shutting down: start no more fetchers."""
 
 
 @message
 class StartBridge:
-    """First mail of ZkBridgeActor: the store gateway's address; `subscriber` is told of session changes.
+    """First mail of ZkBridgeActor: the store gateway's address; `subscriber` receives session changes.
 
     The bridge sends SessionEstablished (first connection and after an expiry) and SessionExpired to the subscriber,
-    and SessionExpired also to everybody who has watches armed.
+    and SessionExpired also to each actor with armed watches.
     """
 
     store: ActorAddress
@@ -337,7 +337,7 @@ class NodeReady:
 class ServeClients:
     """To the listener gateway: start accepting; decoded requests go to `handler`, those with records to `records`.
 
-    `logs` is told of files that could not be read while they were sent.
+    `logs` receives failures of files during a send.
     """
 
     handler: ActorAddress
@@ -347,7 +347,7 @@ class ServeClients:
 
 @message
 class NodeFailed:
-    """To the process: the node cannot start or go on; `reason` is what the user is told."""
+    """To the process: the node cannot start or go on; `reason` is the message for the user."""
 
     reason: str
 

@@ -49,7 +49,7 @@ class LogSettings:
 
 
 class Hosting(NamedTuple):
-    """Where a partition is hosted: its actor; None where it is offline, or not hosted at all any more (`gone`)."""
+    """The actor of a hosted partition; None if it is offline, or no longer hosted (`gone`)."""
 
     partition: TopicPartition
     actor: ActorAddress | None
@@ -65,7 +65,7 @@ class PartitionsHosted:
 
 @message
 class AreKnown:
-    """To the metadata cache: are these partitions, which nobody hosts here, anywhere? -> Known"""
+    """To the metadata cache: check whether partitions that are not hosted here exist. -> Known"""
 
     request: int
     partitions: tuple[TopicPartition, ...]
@@ -128,7 +128,7 @@ class BatchesAppended:
 
 
 class LogState(NamedTuple):
-    """How a partition stands for those who read it: in which epoch, whether it leads, and its offsets."""
+    """The state of a partition for readers: its epoch, whether it leads, and its offsets."""
 
     leader_epoch: int
     leads: bool
@@ -162,7 +162,7 @@ class ReadLog:
 
 @message
 class LogRead:
-    """What ReadLog found, and how the log stands now: who asked is told when that changes, once for each figure.
+    """The result of ReadLog and the state of the log; the reader is notified once of each later change.
 
     `in_sync`: False where the reader is a follower that is not in the ISR, or not for certain. `adding`: one that a
     reassignment adds.
@@ -177,7 +177,7 @@ class LogRead:
 
 @message
 class LogMoved:
-    """To whoever read the partition: how it stands now."""
+    """To a reader of the partition: its current state."""
 
     partition: TopicPartition
     state: LogState
@@ -185,7 +185,7 @@ class LogMoved:
 
 @message
 class WhoIsIdle:
-    """From a leader that finds followers behind to who read it last: have they polled in vain meanwhile? -> CaughtUp"""
+    """From a leader with lagging followers to its last reader: have they polled without data? -> CaughtUp"""
 
     partition: TopicPartition
 
@@ -282,7 +282,7 @@ class KeepLogs:
 class ChangeIsr:
     """To the ISR's keeper: write this ISR, if the znode still has `zk_version`. -> IsrChanged
 
-    `grows`: it has somebody whom the last had not; else it has lost somebody.
+    `grows` is true for an expand and false for a shrink.
     """
 
     partition: TopicPartition
@@ -297,7 +297,7 @@ class ChangeIsr:
 
 @message
 class WatchFollowers:
-    """To the ISR's keeper: somebody is behind these leaders; remind them of it at this moment of the clock.
+    """To the ISR's keeper: these leaders have lagging followers; send them a reminder at this clock time.
 
     -> LookAtFollowers to each
     """
@@ -339,21 +339,21 @@ class ThrottledTopic(NamedTuple):
 
 @message
 class ThrottleReplicas:
-    """To who leads or who follows: of these topics the replicas here are throttled like this from now on."""
+    """To leaders and fetchers: the throttled replicas of these topics on this broker."""
 
     topics: tuple[ThrottledTopic, ...]
 
 
 @message
 class ThrottleReplication:
-    """To who leads or who follows: throttled replicas move so many bytes a second, None: as many as there are."""
+    """To leaders and fetchers: the rate of throttled replicas in bytes per second; None is unlimited."""
 
     rate: int | None
 
 
 @message
 class ThrottledBytes:
-    """From a fetcher to the fetchers' manager: so many bytes of throttled replicas have come."""
+    """From a fetcher to the fetchers' manager: the number of bytes fetched for throttled replicas."""
 
     size: int
 

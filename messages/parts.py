@@ -8,7 +8,8 @@ Rule 1: a message whose list is longer than SLICE goes as several. Parts of SLIC
 Rule 2: until the message comes, its receiver keeps the parts and does nothing with them that cannot be forgotten. A
         message that fits into one part has none ahead of it.
 Rule 3: who passes a message on passes its parts on as they are: to several receivers the very same objects, so that
-        they are encoded once, for the wire and for the trace. Nobody makes one list of them again, the codec neither.
+        they are encoded once, for the wire and for the trace. They are never joined to one list again, also in the
+        codec.
 Rule 4: entries beyond MAX_ENTRIES are not taken in. Kafka's own limit for a whole cluster with ZooKeeper is 200,000
         partitions.
 """
@@ -73,7 +74,7 @@ class PartitionErrorsPart(Encoded):
 
 @message
 class NoErrorsPart:
-    """So many partitions of a LeaderAndIsrResponse or StopReplicaResponse, those of the request, none with an error.
+    """The number of partitions of a LeaderAndIsrResponse or StopReplicaResponse without errors, as in the request.
 
     It goes ahead of a large answer in place of PartitionErrorsParts that say nothing else.
     """
@@ -171,7 +172,7 @@ def let_go(parts: list[Part]) -> Flow[None]:
 
 
 def joined(parts: Sequence[Part], last: Message) -> Message:
-    """The message as one. For tests, and for who keeps it short by other means: it may be long."""
+    """The message as one. For tests and for messages that are short by other means."""
     if not parts:
         return last
     entries = tuple([entry for slice in entries_of(parts, last) for entry in slice])

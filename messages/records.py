@@ -1,4 +1,4 @@
-"""Record batches as values: a header that rules read, and a body that nobody but the disk and the socket looks into.
+"""Record batches as values: a header for decisions, and an opaque body for disk and socket.
 
 Rule: the body never crosses a mailbox as a copy and never enters the trace: it is written there as its size and
 checksum, and compares by them, so that a replay without the bytes takes the same decisions.
@@ -106,7 +106,7 @@ class Region(ABC):
 
     @abstractmethod
     def after(self, count: int) -> Region:
-        """What comes after so many bytes."""
+        """The rest after this number of bytes."""
 
 
 class _Bytes:
@@ -123,16 +123,16 @@ class _Bytes:
 
     @property
     def piece(self) -> bytes | memoryview | Region:
-        """The bytes, or where they lie, for who only sends them."""
+        """The bytes or their place in a file, for sending."""
         return self._data
 
 
 @attrs.frozen
 class Body(_Bytes):
-    """The bytes of one or more batches, as they came from a socket or a file: looked into by nobody on the way.
+    """The bytes of one or more batches, as received from a socket or read from a file, never decoded.
 
     Two bodies are equal if their sizes and checksums are. In a replay there is no `data`: the trace has the summary.
-    The checksum is that of all bytes; of a region, which nobody has read, that of its first batch.
+    The checksum is that of all bytes; of a region, which has not been read, that of its first batch.
     """
 
     size: int

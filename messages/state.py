@@ -1,6 +1,6 @@
 """An actor's state as one value: what `actors.runtime.state` makes of everything that the actor holds.
 
-Values that traces know already (numbers, text, bytes, messages) stand for themselves. A thing that can change has a
+Values that traces know already (numbers, text, bytes, messages) are unchanged. A mutable object has a
 number, in the order met, so that two who share it share it again.
 """
 
@@ -30,7 +30,7 @@ class ActorState:
 class StateItems:
     """A tuple, list, deque, set or frozenset; sets are sorted. Tuples and frozensets have the number 0.
 
-    A deque that keeps the last so many entries says so: "deque 64".
+    A deque with a maximum length has it in `kind`: "deque 64".
     """
 
     kind: str
@@ -40,7 +40,7 @@ class StateItems:
 
 @message
 class StateTable:
-    """A dictionary, in its own order; or a view of one that lets nobody change it."""
+    """A dictionary, in its own order; or a read-only view of one."""
 
     mutable: bool
     number: int

@@ -122,7 +122,7 @@ class StoreArm:
 
     `data` and `children` are nodes that are believed to exist (one that does not fires "deleted" at once); a node in
     `exists` may come and go. With `since`, watches are set again after an interruption: what a later transaction than
-    that has changed fires at once, and so does a node in `exists` that is there; `present` is not told then.
+    that has changed fires at once, and so does a node in `exists` that is there; `present` is empty then.
     """
 
     id: int
@@ -139,7 +139,7 @@ class StoreReply:
     `code` is OK, or what struck the request as a whole: CONNECTION_LOSS (a write may have been applied),
     SESSION_EXPIRED, TOO_LARGE, or for a refused transaction the code of its first failing operation, whose index
     is `culprit`. `zxid` is the newest transaction that the session has seen: of what it and those before it changed,
-    every watch has told before this reply.
+    every watch has fired before this reply.
     """
 
     id: int

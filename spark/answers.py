@@ -1,4 +1,4 @@
-"""What is answered, as plain values: whoever shows it needs no Spark."""
+"""Answers as plain values, for display without Spark."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import messages.trace
 
 HOUSE = Path(messages.trace.__file__).resolve().parents[2]
 _ROOMS = ("messages", "spark")
-"""What workers import of the house."""
+"""The packages that workers import."""
 LIBRARIES = ("attrs", "crc32c", "cramjam", "msgspec", "pyarrow", "thespian", "zstandard")
 """The distributions that these import in a worker. Spark itself is there."""
 

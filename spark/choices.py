@@ -30,7 +30,7 @@ TITLES = {
     "latencies": "How long things take",
     "fan_out": "What deliveries cause",
     "chains": "From an event to its last LeaderAndIsr",
-    "actors": "Who writes to whom",
+    "actors": "Messages between actors",
     COMPARED: "Against the other folder",
 }
 """The questions by name, in their order, each with the title of its answer; `spark.summary` has the questions."""

@@ -4,7 +4,7 @@
     KEPT/_spark_metadata     which of these files count: Spark's, written when a batch is whole
     KEPT/_checkpoint         how far the traces have been read (Spark's offsets: `spark.growing`)
     KEPT/_runs.json          how each run ended, and what could not be read, as `spark.pack` writes it
-    KEPT/_follower           locked by who follows: one at a time may
+    KEPT/_follower           locked by the follower: one at a time
 
 Rule: only the landing goes on from where it was; every question is asked of all that has landed, as if that were all.
       So there is one definition of each figure, and none that is only nearly right while it grows.
@@ -36,7 +36,7 @@ EVERY_S = 5.0
 
 @contextmanager
 def only_follower(kept: Path) -> Iterator[None]:
-    """Let nobody else land in `kept` meanwhile, however this process ends. Raises FollowedAlready."""
+    """Lock `kept` against other followers until this process ends. Raises FollowedAlready."""
     kept.mkdir(parents=True, exist_ok=True)
     with (kept / "_follower").open("ab") as lock:
         try:
@@ -47,7 +47,7 @@ def only_follower(kept: Path) -> Iterator[None]:
 
 
 def land(session: SparkSession, folder: Path, kept: Path) -> None:
-    """Land all that can be read below `folder` by now and has not been landed, whoever did that."""
+    """Land all that is readable below `folder` and has not been stored yet."""
     session.dataSource.register(TraceSource)
     checkpoint = kept / "_checkpoint"
     again = True

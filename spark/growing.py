@@ -2,7 +2,7 @@
 
 Rule 1: an offset is how many bytes of each segment have been read, by its file's name: {"RUN-000000.trace.zst": 4711}.
         It ends behind a whole frame; what a node is still writing waits for the next look.
-Rule 2: between two offsets there is always the same: bytes that were written never change. So whoever starts again
+Rule 2: between two offsets there is always the same: bytes that were written never change. So a restart
         from a checkpoint reads what he would have read. A segment that is there twice is read once.
 Rule 3: what is damaged ends its segment, as it does for `spark.source`. A segment that was removed before it was read
         (a node keeps within `trace.max.bytes`) is in no answer.

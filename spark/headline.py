@@ -10,7 +10,7 @@ from spark.choices import COMPARED
 from spark.shown import shown
 
 MOST_CHANGES = 5
-"""So many of what is slower or faster are said."""
+"""Maximum number of differences in the headline."""
 _SEEN = {"BrokerChange": ", by a BrokerChange", "Elected": ", when it was elected"}
 
 

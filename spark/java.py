@@ -146,7 +146,7 @@ class Java:
 
     @classmethod
     def ahead(cls) -> Java | None:
-        """Start one; None where Spark is not laid out, or another one is asked for by SPARK_HOME."""
+        """Start Java; None if Spark is not prepared, or SPARK_HOME names another one."""
         laid_out = home()
         if "SPARK_HOME" in os.environ or (laid_out / "bin").is_symlink() or not archive(laid_out).exists():
             return None

@@ -1,16 +1,16 @@
 """What the logs of Apache's brokers tell, in the columns of `spark.columns`, so that the same questions can be asked.
 
     DIR/.../server.log, controller.log, state-change.log, with what Kafka renamed daily (controller.log.2024-05-01-10)
-    and what somebody compressed since (.gz); a folder for each broker
+    and compressed ones (.gz); a folder for each broker
 
 Rule 1: a line is read in the form of Kafka's log4j.properties: [time] LEVEL message (logger). What a line means stands
         in a table (`LINES`), a pattern and columns; patterns hold for 2.0 to 3.9. Other lines tell nothing.
-Rule 2: a partition's state is told when the controller writes it down as changed, which is just before brokers are
-        told: its line stands for the request.
+Rule 2: a partition's state changes when the controller logs the change, just before it sends
+        the request: the line replaces the request.
 Rule 3: a run is a broker's life, from its start on; what a log holds before is one, too. It ended when the log says so.
         A broker that was killed says nothing, and a quiet log ends early: it counts as gone when a controller saw it.
-Rule 4: at INFO there is no trace of what was asked of whom; from Kafka 2.7 on ISRs that grow are not told, and no
-        reassignment is told of but at TRACE.
+Rule 4: at INFO requests are not logged; from Kafka 2.7 on ISR expands are not logged, and
+        reassignments only at TRACE.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spark.source import SCHEMA
 
 FILES = "{server,controller,state-change}.log*"
 STARTED, SERVING, ENDED = "Started", "Serving", "ShutDown"
-"""Types of lines that tell of a broker's life."""
+"""Types of lines about the start and end of a broker."""
 _HEAD = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] ([A-Z]+) (.*) \(([^()\s]+)\)$"
 _NODE = r"(?:Controller id=|Broker id=|KafkaServer id=|broker=|controllerId=|Topic Deletion Manager )(\d+)"
 _WRONG = ("ERROR", "FATAL")
@@ -53,7 +53,7 @@ def _number(group: int) -> Take:
 
 
 def _field(name: str) -> Take:
-    """A number that stands in the line as name=number."""
+    """A number written as name=number."""
     return lambda pattern: f.regexp_extract("message", rf"\b{name}=(-?\d+)", 1).try_cast("int")
 
 
@@ -65,7 +65,7 @@ def _numbers(take: Take) -> Take:
 
 
 def _list(name: str) -> Take:
-    """The numbers of a list that stands in the line as name=[1, 2] or, before Kafka 2.4, name=1,2."""
+    """The numbers of a list written as name=[1, 2] or, before Kafka 2.4, name=1,2."""
     return _numbers(lambda pattern: f.regexp_extract("message", rf"\b{name}=\[?((?:\d+(?:, ?)?)*)", 1))
 
 
@@ -78,7 +78,7 @@ _STATE |= {"topic": "string"} | dict.fromkeys(("isr", "adding", "removing"), "ar
 
 
 def _one_state(**fields: Take) -> Take:
-    """The one partition state that a line tells; what it does not tell of it is null."""
+    """The partition state in a line; missing fields are null."""
 
     def take(pattern: str) -> Column:
         told = {name: field(pattern) for name, field in fields.items()}
@@ -255,7 +255,7 @@ class LogFacts(Facts):
 
     @cached_property
     def runs(self) -> DataFrame:
-        """Each broker's life: node, run, lines (that tell something), first_at, last_at, ending (null: it is not told),
+        """Each broker's life: node, run, lines (number of known lines), first_at, last_at, ending (null if unknown),
         detail."""
         grouped = self.records.groupBy("node", "run").agg(
             f.count("*").alias("lines"),

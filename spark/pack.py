@@ -29,7 +29,7 @@ _LANDED = "_spark_metadata"
 """Where this is, Spark has landed the files (spark.follow), and says itself which of them count."""
 END = b"kafka_actors_end"
 PARALLEL = 2
-"""From so many slices on, several processes pack."""
+"""Minimum number of slices for several processes."""
 
 
 class RunTold(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Told(msgspec.Struct, frozen=True):
 
 class Packing:
     """Packs all traces below a folder into `target`; begins at once, `finish` waits for the end. Raises NotATrace, and
-    what `check` raises of what is told of them."""
+    what `check` raises for their manifest."""
 
     def __init__(self, folder: Path, target: Path, check: Callable[[Told], None] = lambda told: None) -> None:
         self.target = target
@@ -138,7 +138,7 @@ def _gap(file: Path) -> str:
 
 
 def tell(found: Found) -> Told:
-    """What is to be told of these runs: each is checked to its end."""
+    """The manifest of these runs; each is checked to its end."""
     runs = []
     for run in found.runs:
         ending, faults = survey(run)

@@ -18,7 +18,7 @@ from spark.answers import Summary
 
 MOST = 40
 _NOBODY = "#d62728"
-"""The colour of who has no leader, or failed."""
+"""The colour of missing leaders and failures."""
 _COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf")
 
 
@@ -130,10 +130,8 @@ def leaders(summary: Summary) -> go.Figure:
     for topic, partition in chosen:
         of = partitions[topic, partition]
         for change, until in zip(of, [*(later.at for later in of[1:]), end], strict=True):
-            who = (
-                "nobody" if change.leader == -1 else "being deleted" if change.leader < 0 else f"broker {change.leader}"
-            )
-            words = f"{topic}-{partition}: {who}, epoch {change.leader_epoch}, told by controller {change.node}"
+            who = "none" if change.leader == -1 else "being deleted" if change.leader < 0 else f"broker {change.leader}"
+            words = f"{topic}-{partition}: {who}, epoch {change.leader_epoch}, from controller {change.node}"
             rows.append((f"{topic}-{partition}", change.at, until, who, _colour(change.leader), words))
     return _spans(rows)
 
@@ -180,7 +178,7 @@ def latencies(summary: Summary) -> go.Figure:
         go.Bar(name=kind, x=[f"{row.upto_ms:g}" for row in of], y=[row.count for row in of])
         for kind, of in sorted(kinds.items())
     ]
-    order = {"title": "up to so many ms", "type": "category", "categoryarray": [f"{upto:g}" for upto in uptos]}
+    order = {"title": "up to (ms)", "type": "category", "categoryarray": [f"{upto:g}" for upto in uptos]}
     return _figure(traces, xaxis=order, yaxis={"title": "count", "type": "log"}, barmode="group")
 
 
@@ -219,7 +217,7 @@ def critical(summary: Summary) -> go.Figure:
 
 
 def network(summary: Summary) -> go.Figure:
-    """Who writes to whom: actors in a circle; the broader a line, the more messages, of those that are most."""
+    """Messages between actors in a circle, for the largest counts; the width shows the count."""
     edges = list(summary["actors"])[: 2 * MOST]
     names = list(dict.fromkeys(name for edge in edges for name in (edge.sender, edge.receiver)))
     places = {
@@ -284,13 +282,13 @@ def reassignments(summary: Summary) -> go.Figure:
     rows = []
     for row in list(summary["reassignments"])[:MOST]:
         name, how = f"{row.topic}-{row.partition}", "moved" if row.ended_at else "not finished"
-        words = f"{name}: to {row.adding or 'nobody'}, from {row.removing or 'nobody'}"
+        words = f"{name}: to {row.adding or 'none'}, from {row.removing or 'none'}"
         rows.append((name, row.began_at, row.ended_at or end, how, _COLOURS[0] if row.ended_at else _NOBODY, words))
     return _spans(rows)
 
 
 def skew(summary: Summary) -> go.Figure:
-    """Bytes produced to the partitions that get most, by who led them."""
+    """Bytes produced to the largest partitions, by leader."""
     nodes: dict[int, list[SimpleNamespace]] = {}
     for row in list(summary["records"])[:MOST]:
         nodes.setdefault(row.node, []).append(row)

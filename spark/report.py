@@ -16,7 +16,7 @@ from spark.plots import figures
 from spark.shown import heads, rows
 
 MOST_ROWS = 200
-"""So many rows of a table are on the page; the JSON has all."""
+"""Maximum number of rows per table on the page; the JSON has all."""
 ORDER = (
     COMPARED,
     "episodes",

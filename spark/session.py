@@ -80,7 +80,7 @@ def open_session(master: str = MASTER, java: Java | None = None, archive_to: Pat
 
 
 def fit(session: SparkSession, size: int) -> bool:
-    """Set up for questions about so many bytes of Parquet; whether these are few.
+    """Configure Spark for this size of Parquet data; return whether it is small.
 
     Of a few, compiling the questions costs more than asking them, and so does dealing rows out to tasks.
     """
@@ -93,7 +93,7 @@ def fit(session: SparkSession, size: int) -> bool:
 
 @contextmanager
 def _errors_to(file: Path) -> Iterator[None]:
-    """Let whoever is started meanwhile complain into a file: a JVM has things to say that are no news to anybody."""
+    """Redirect the standard error of child processes to a file: JVM warnings are not useful to users."""
     before = os.dup(2)
     log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 2)

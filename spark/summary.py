@@ -33,12 +33,12 @@ from spark.session import fit, open_session
 from spark.source import SCHEMA, TraceSource
 
 MOST_NAMED = 10
-"""So many things that cannot be read are named in an error."""
+"""Maximum number of unreadable files named in an error."""
 AT_ONCE = 3
-"""So many questions are asked at the same time: while one is planned, another is answered."""
+"""Number of concurrent questions: Spark plans one while it runs another."""
 
 BYTES_OF_LOG = 10
-"""So many are as much work as one of Parquet."""
+"""Number of slices with the work of one Parquet file."""
 
 
 QUESTIONS: dict[str, Callable[[Facts], DataFrame]] = {
@@ -91,11 +91,11 @@ def summarise(
 ) -> Summary:
     """The summary of all traces below `path`, or of what `spark.pack` made of them.
 
-    Without a session, one is started at `master`, on `java` where that waits; `stop` it, unless that is for who ends
-    this process (`spark.apart`). `say` is told what is being done. Asked are the questions of `only`, always "runs",
-    and "compared" where there is another folder, `against` which to compare. On this machine traces are packed first,
-    while Spark starts; a cluster's workers read them where they lie. Raises NotATrace where there is no such folder,
-    Incomplete where something below one cannot be read, unless the answer may be `partial`.
+    Without a session, one is started at `master`, on `java` where that waits; `stop` it, unless the end of
+    this process does that (`spark.apart`). `say` receives the progress. Asked are the questions of `only`, always
+    "runs", and "compared" where there is another folder, `against` which to compare. On this machine traces are packed
+    first, while Spark starts; a cluster's workers read them where they lie. Raises NotATrace where there is no such
+    folder, Incomplete where something below one cannot be read, unless the answer may be `partial`.
     """
     folders = [Path(each) for each in (path, against) if each is not None]
     here = is_local(master)

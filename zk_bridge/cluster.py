@@ -47,7 +47,7 @@ def ensure_paths(question: EnsurePaths) -> Conversation:
 
 
 def get_cluster_id(question: GetClusterId) -> Conversation:
-    """Read the cluster's id, or give it the proposed one. Whoever creates the node first decides."""
+    """Read the cluster's id, or set the proposed one. The first creation of the node decides."""
     while True:
         (node,) = yield from data_of((paths.CLUSTER_ID,))
         if node.code == OK:
@@ -68,7 +68,7 @@ def find_cluster_id(question: FindClusterId) -> Conversation:
 def take_producer_ids(question: TakeProducerIds) -> Conversation:
     """Take the block after the last, however often another broker was quicker.
 
-    A write whose answer was lost may have been ours: then a block stays unused, which harms nobody.
+    A write whose answer was lost may have been ours: then a block stays unused, which is harmless.
     """
     while True:
         (node,) = yield from data_of((paths.PRODUCER_IDS,))

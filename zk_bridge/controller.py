@@ -59,10 +59,10 @@ def get_controller_epoch(question: GetControllerEpoch) -> Conversation:
 
 
 def elect(question: Elect) -> Conversation:
-    """Create /controller and raise /controller_epoch in one transaction, if nobody is controller.
+    """Create /controller and raise /controller_epoch in one transaction, if there is no controller.
 
     Whatever fails it, the nodes are read again. Our id beside the very epoch that we tried to set means that we have
-    won and the answer was lost; another id means that it has won; nobody means that it has won and is gone again,
+    won and the answer was lost; another id means that it has won; no id means that it has won and is gone again,
     unless our transaction was lost on the way and nothing has moved: then it is sent again.
     """
     controller, epoch_node = yield from data_of(_BOTH)
@@ -94,10 +94,10 @@ def elect(question: Elect) -> Conversation:
 
 
 def resign_controller(question: ResignController) -> Conversation:
-    """Delete /controller if this session made it, so that everybody elects anew.
+    """Delete /controller if this session created it, so that all candidates elect again.
 
     Fenced by the epoch that is read with it: where another is elected meanwhile, nothing is deleted. What the epoch was
-    when we were elected does not matter: somebody may have raised it under a controller, and nobody else would go.
+    when we were elected does not matter: another client may have raised it, and no other controller would resign.
     """
     session: SessionIds = yield WhoAmI()
     controller, epoch = yield from data_of(_BOTH)

@@ -49,7 +49,7 @@ class Write(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """Yielded for a StoreArm on behalf of the asker: the watch table says which event each path stands for."""
+    """Yielded for a StoreArm on behalf of the asker: the watch table has the event of each path."""
 
     data: tuple[str, ...] = ()
     exists: tuple[str, ...] = ()
@@ -155,7 +155,7 @@ def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, St
 
 
 def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any, Any, tuple[Znode, ...]]:
-    """Read nodes, so many at a time; each is there (OK) or not (NO_NODE). Raises ZooKeeperRefused for anything else."""
+    """Read nodes in batches; each is there (OK) or not (NO_NODE). Raises ZooKeeperRefused for anything else."""
     found: list[Znode] = []
     for part in slices(node_paths, at_once):
         reply: StoreReply = yield Read(data=tuple(part))

@@ -3,8 +3,8 @@
 Rule 1: several conversations go on at once, each with at most one request under way.
 Rule 2: nothing is sent to the store while it is not connected. What a lost connection left unanswered waits, in order,
         and once connected again: first every watch is armed anew, then lost reads and arms are sent again, and lost
-        writes are told of their loss (`conversations`, rule 2). Watches are armed as of the newest transaction whose
-        changes have all been told: what an answer had seen, but no answer that came before all were armed.
+        writes fail with a lost connection (`conversations`, rule 2). Watches are armed as of the newest transaction
+        whose changes have all been reported: what an answer had seen, but no answer that came before all were armed.
 Rule 3: an expired session ends everything that was begun in it: SessionExpired goes to the subscriber and to every
         watcher, then each conversation is answered Failure("SessionLost"), and all watches are forgotten. What is
         asked afterwards waits for the new session, which has the next generation, and begins with SessionEstablished.
@@ -97,7 +97,7 @@ class BridgeCore:
     # ------------------------------------------------------------------------------------------- what comes in
 
     def asked(self, asker: Any, ask_id: int, question: Any) -> None:
-        """A question. One that nobody knows is answered with a Failure, too."""
+        """A question. An unknown one is answered with a Failure, too."""
         begin = CONVERSATIONS.get(type(question))
         if begin is None:
             failure = Failure("AskFailed", f"the bridge has no answer to {type(question).__name__}")
@@ -119,7 +119,7 @@ class BridgeCore:
                 self._advance(talk, None)
 
     def replied(self, reply: StoreReply) -> None:
-        """The store's answer to a request. Ids of an earlier session are nobody's any more."""
+        """The store's answer to a request. Ids of an earlier session are ignored."""
         rearmed = self._rearming.get(reply.id)
         if rearmed is not None and reply.code == OK:  # lost again: the next connection arms everything anew
             del self._rearming[reply.id]

@@ -79,7 +79,7 @@ def java_executable() -> str:
 
 
 def four_letter(host: str, port: int, word: str, timeout: float = 1.0) -> str:
-    """Send a four-letter command and return the whole answer. Raises OSError where nobody answers."""
+    """Send a four-letter command and return the whole answer. Raises OSError without a response."""
     with socket.create_connection((host, port), timeout) as link:
         link.sendall(word.encode())
         answer = b""

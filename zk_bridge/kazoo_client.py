@@ -1,13 +1,14 @@
-"""kazoo's client with another way of being told and of telling: the only module that imports kazoo.
+"""kazoo's client with other input and output: the only module that imports kazoo.
 
 Rule 1: one order. kazoo hands completions and watch events to two worker threads, which invert their order (11 % of the
         time when idle: zookeeper.md 5). Here both, and the session's states, go to the sink from the one thread that
         reads the socket, in the order in which they are read.
 Rule 2: an answer that makes no sense (a wrong id, too short a frame, an unknown watch) ends the connection, as a broken
         link does: what was under way is lost with it, and kazoo connects anew. By itself kazoo would end its thread
-        there, and nobody would hear of ZooKeeper again.
-        The one thing that outlives a connection is the newest zxid seen: servers hang up on whoever claims to have seen
-        a later one than theirs. Who has heard nothing for the session's time forgets it, for the session is over.
+        there, and ZooKeeper's events would be lost.
+        The one thing that outlives a connection is the newest zxid seen: servers close a connection that claims to
+        have seen a later one than theirs. Who has heard nothing for the session's time forgets it, for the session is
+        over.
 Rule 3: a server that does not take the connection, as a machine that is gone does not, or takes it and says nothing,
         as one that is just starting may do for ever, costs a third of the session's time, or less where there are more
         than three; kazoo would wait for the whole of it, and the session be over.
@@ -62,7 +63,7 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 LINE_SECONDS = 10.0
 SERVERS_TRIED = 3
-"""So many servers at least are tried within a session's time (rule 3)."""
+"""Minimum number of servers to try within a session timeout (rule 3)."""
 
 INT32 = 2**31 - 1
 
@@ -105,7 +106,7 @@ class _Result:
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's connection, with its own way of being told of requests, and of telling of answers and watch events.
+    """kazoo's connection, with its own queues of requests, responses and watch events.
 
     kazoo writes one byte into a pipe for each request, and blocks when some 270 wait: for ever, where the thread that
     writes is the one that should read. Here the pipe is a bell that is rung once until it is heard.
@@ -126,7 +127,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
                 bell.send(b"\0")
 
     def zk_loop(self) -> None:
-        """The thread's whole life; whoever wanted to hear of ZooKeeper is told of its end (rule 5)."""
+        """Run the thread; its end is reported to the client (rule 5)."""
         why = "it gave up"
         try:
             super().zk_loop()
@@ -149,7 +150,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         return super()._invoke(timeout, request, xid)
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Send what waits, but not so much that nobody reads what the server answers meanwhile."""
+        """Send pending requests, but leave time to read responses."""
         self._read_sock.recv(4096)
         self._rung = False
         client = self.client

@@ -109,7 +109,7 @@ class KazooStore:
             raise ZooKeeperUnavailable(self.hosts, self._trouble)
 
     def stop(self) -> None:
-        """Close the session; see Store.stop. Whoever comes second waits for the first: kazoo bears only one."""
+        """Close the session; see Store.stop. A second caller waits for the first: kazoo supports one."""
         self._sink = None
         with self._stopping:
             if self._stopped or not self._started:

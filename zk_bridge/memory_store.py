@@ -59,7 +59,7 @@ from zk_bridge.store import Sink, StoreRequest, ZooKeeperUnavailable
 WRITE_LIMIT = 1_000_000
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], Any]
-"""Calls back once after so many seconds; what it returns has `cancel()`."""
+"""Call back once after a number of seconds; the result has `cancel()`."""
 
 
 class _Node:
@@ -235,7 +235,7 @@ class MemoryStore:
         self._expiry: Any = None
         """The call that ends the session, while the link is cut."""
         self._expired = False
-        """The session has ended, and we have not been told."""
+        """Whether the session has ended without a notification."""
         self.connected = False
         self._sink: Sink = _deaf
         self._waiting: deque[StoreRequest] = deque()
@@ -262,7 +262,7 @@ class MemoryStore:
             self.server.end_session(self.session_id)
 
     def abandon(self) -> None:
-        """The process behind it is killed: nobody listens, nobody comes back, the session ends by its timeout."""
+        """The process behind it is killed: no reconnect, and the session ends by its timeout."""
         self._sink = _deaf
         self.disconnect()
 
@@ -357,7 +357,7 @@ class MemoryStore:
     def reconnect(self) -> None:
         """Restore the link, with a new session if there is none; what was submitted meanwhile is carried out.
 
-        Who was cut off for too long is told first that the old session has expired.
+        After a long disconnect the expiry of the old session is reported first.
         """
         if self.connected or not self.server.up:
             return

@@ -1,7 +1,7 @@
 """Conversations about notifications, of brokers to the controller and to brokers (controller.md 2.2; broker.md 2.3).
 
 A torn notification names nothing: it is logged, listed, and deleted with the others. A child that is no notification
-by its name is nobody's business here: it is left where it is.
+by its name is ignored: it stays where it is.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ Rule 1: entries go in transactions of bounded size, each opened by one fence, on
 Rule 2: a transaction that is refused or lost is settled by *one* read of all its entries: an entry that holds our data
         already counts as done, an entry that can no longer be written gets its code, the rest is sent again together.
         Resending around one culprit at a time would be quadratic.
-Rule 3: an equal state is our own: it carries the controller's epoch and the leader epoch, which nobody else can hold.
-        (Kafka reports a create whose answer was lost as failed, and the partition stays New: controller.md trap T7.)
+Rule 3: an equal state is our own: it carries the controller's epoch and the leader epoch, which are unique to this
+        controller. (Kafka reports a create whose answer was lost as failed, and the partition stays New: controller.md
+        trap T7.)
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _new: Callable[..., Any] = tuple.__new__
 """Makes a NamedTuple in a third of the time: there are hundreds of thousands."""
 
 READ_AT_ONCE = 5 * SLICE
-"""Of so many states the store has several requests under way together; they are decoded in slices."""
+"""From this number of states on, several store requests are in flight; states are decoded in slices."""
 
 
 def get_partition_states(question: GetPartitionStates) -> Conversation:

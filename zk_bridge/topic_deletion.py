@@ -33,7 +33,7 @@ _PARTITIONS_LEVEL = 2
 
 
 def get_topic_deletions(question: GetTopicDeletions) -> Conversation:
-    """Topics that somebody wants deleted."""
+    """Topics that are queued for deletion."""
     if question.watch:
         yield Arm(children=(paths.DELETE_TOPICS,))
     (names,) = yield from children_of((paths.DELETE_TOPICS,))

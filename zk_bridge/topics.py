@@ -86,7 +86,7 @@ def set_assignments(question: SetAssignments) -> Conversation:
 
 
 def create_topic(question: CreateTopic) -> Conversation:
-    """Write the topic's configuration, then the topic, in one transaction: whoever sees the topic sees both.
+    """Write the topic's configuration, then the topic, in one transaction: a reader that sees the topic sees both.
 
     Kafka does it in two, and writes the configuration even of a topic that then turns out to exist.
     """

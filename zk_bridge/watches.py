@@ -1,15 +1,15 @@
-"""Which change of which node is which event (controller.md 1.2), and who is to be told.
+"""Map changes of nodes to events (controller.md 1.2), and events to watchers.
 
 The rows are the declarations of the events themselves (`messages.events`), gathered by path.
 
-Rule 1: the watch on the server is one-shot, but each watcher is told of a path once until it asks again: what happens
-        in between it will see when it asks, because the bridge arms before it reads.
+Rule 1: the watch on the server is one-shot, but each watcher is notified of a path once until it asks again: what
+        happens in between it will see when it asks, because the bridge arms before it reads.
 Rule 2: a change that has no event in the table ends the watch: the node must be asked about again.
 Rule 3: after an interruption every watch is armed again, and tells what has changed meanwhile, nothing else. Those that
-        belong to no controller's term tell as if they had fired: whoever could not make up its mind about /controller
+        outside a controller's term behave as if they had fired: a candidate that could not read /controller
         for want of ZooKeeper looks at it again.
 Rule 4: a node that was there before an interruption, and is there after it with other data, may have been deleted and
-        created again: the server tells of the data alone. Whoever waits for its creation is told.
+        created again: the server reports the data change only. A watcher of its creation is notified.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Row(NamedTuple):
     of_term: bool = True
 
     def key(self, path: str) -> tuple[Any, ...] | None:
-        """What stands in `path` where this row has a `*`; None where the row is not about that path."""
+        """The parts of `path` at this row's `*`; None if the row does not match the path."""
         mine, theirs = self.path.split("/"), path.split("/")
         if len(mine) != len(theirs) or any(ANY != part != other for part, other in zip(mine, theirs, strict=True)):
             return None
@@ -74,7 +74,7 @@ WATCHES = rows(EVENTS)
 
 
 class _Watch:
-    """What is watched of one path: its row, its keys, and its watchers, each with whether it has been told.
+    """What is watched of one path: its row, its keys, and its watchers, each with whether it was notified.
 
     `present` of a node that may come and go: was it there when last heard of? None: that has not been heard yet.
     """
@@ -107,7 +107,7 @@ class WatchTable:
             self._rows.setdefault((row.kind, row.path.count("/")), []).append(row)
 
     def arm(self, watcher: Any, request: Arm) -> None:
-        """`watcher` is about to ask about the paths of `request`, and is to be told of the next change.
+        """`watcher` is about to ask about the paths of `request`, and will be notified of the next change.
 
         Raises AskFailed for a path of which no event tells.
         """
@@ -134,9 +134,9 @@ class WatchTable:
                 watch.present = there
 
     def fired(self, path: str, change: str, generation: int, again: bool = False) -> Iterator[Told]:
-        """The server says that `path` changed. Yields the events for those who have not been told yet.
+        """The server says that `path` changed. Yields the events for watchers that were not notified yet.
 
-        `again`: it says so while it is told anew what is watched, after an interruption (rule 4).
+        `again`: the server reports it while watches are armed again, after an interruption (rule 4).
         """
         for kind in (NODE, CHILD):
             watch = self._watches.get((path, kind))
@@ -155,7 +155,7 @@ class WatchTable:
         """What is to be armed anew after an interruption, to tell what has changed since.
 
         A node that may come and go, and was there, is one that is believed to exist. One of which has not been heard
-        whether it is there is left to whoever waits for the answer.
+        the asker reads from the answer whether it exists.
         """
         by_field: dict[str, list[str]] = {"data": [], "exists": [], "children": []}
         for (path, _), watch in self._watches.items():
@@ -178,7 +178,7 @@ class WatchTable:
                 yield from self._tell(watch, event_class(*watch.key, generation))
 
     def forget(self, watcher: Any, events: Collection[str], keys: Iterable[str] | None) -> None:
-        """Drop the watches of `watcher` that tell of an event with one of these names, and have one of these keys.
+        """Drop the watches of `watcher` for an event with one of these names and one of these keys.
 
         A key is text; those of a path with several are joined by "/", which no key can hold. None: whatever the key.
         """
@@ -191,7 +191,7 @@ class WatchTable:
                 del self._watches[place]
 
     def watchers(self) -> list[Any]:
-        """Everybody who watches anything, each once."""
+        """All watchers, each once."""
         found: list[Any] = []
         for watch in self._watches.values():
             for watcher in watch.watchers:
@@ -216,7 +216,7 @@ class WatchTable:
             key = row.key(path)
             if key is not None:
                 return row, key
-        raise AskFailed(f"no event tells of changes of {path} ({kind})")
+        raise AskFailed(f"no event reports changes of {path} ({kind})")
 
     def _tell(self, watch: _Watch, event: Any) -> Iterator[Told]:
         for index, watcher in enumerate(watch.watchers):

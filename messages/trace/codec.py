@@ -21,7 +21,8 @@ UNFIT = (TypeError, ValueError, OverflowError, AttributeError)
 
 
 def address_text(address: ActorAddress | None) -> str:
-    """An address as traces name it: "ClassName.N" for an actor, "outside:name" for an outsider, "" for none."""
+    """An address as traces name it: "ClassName.N" for an actor, "outside:name" for an external endpoint, "" for
+    none."""
     if address is None:
         return ""
     text = address._aaddr
@@ -45,7 +46,7 @@ class Apart:
     """Takes messages apart for the encoder; every tuple is encoded where it stands."""
 
     def box(self, value: Any) -> tuple[str, Any]:
-        """(type name, what stands for the payload). Raises UnknownType."""
+        """(type name, encoded payload). Raises UnknownType."""
         cls = value.__class__
         try:
             name, plain = _NAMED[cls]
@@ -76,7 +77,7 @@ def unfit(name: str, error: Exception) -> BadPayload:
 
 
 def unencodable(reason: Exception) -> dict[str, str]:
-    """What stands in a record in place of a payload that has no form."""
+    """The record's entry for a payload without a form."""
     return {"unencodable": str(reason)}
 
 

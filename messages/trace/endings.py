@@ -1,4 +1,4 @@
-"""How a run of a node's record ended, for who looks at it from outside."""
+"""How a run ended, in words for users."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def write_all(file: BinaryIO, data: bytes) -> None:
 
 
 def hold(manifest: BinaryIO) -> None:
-    """Lock it until it is closed. Where the file system knows no locks, nobody will see that the run is going on."""
+    """Lock it until it is closed. Without file locks a running recording is not detected."""
     try:
         fcntl.flock(manifest, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -86,7 +86,7 @@ def hold(manifest: BinaryIO) -> None:
 
 
 def is_held(manifest: Path) -> bool:
-    """Whether somebody is writing this run at the moment. Raises OSError where there is no such file."""
+    """Whether a process is writing this run. Raises OSError where there is no such file."""
     with manifest.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

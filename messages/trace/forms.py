@@ -24,7 +24,7 @@ from messages.parts import KEEP_ROWS, Part
 from messages.records import BatchHeader
 
 LONG_TUPLE = 64
-"""A tuple of at least so many messages or NamedTuples may be shared."""
+"""Minimum length of a tuple of messages or NamedTuples that may be shared."""
 
 NEVER_SHARED = (bool, int, float, str, bytes, BatchHeader, RecordError, AbortedTransaction)
 """A tuple of these is never shared or taken apart: it costs next to nothing to encode, or is never long."""
@@ -34,10 +34,10 @@ class Encoding(Protocol):
     """What a form needs of the encoder while it takes a value apart."""
 
     def box(self, value: Any) -> tuple[str, Any]:
-        """(type name, what stands for the payload) of any message. Raises UnknownType."""
+        """(type name, encoded payload) of any message. Raises UnknownType."""
 
     def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
-        """What stands for a long tuple, whose entries `plain` takes apart; `part` is whose entries these are."""
+        """The encoded form of a long tuple, whose entries `plain` takes apart; `part` is whose entries these are."""
 
 
 class Decoding(Protocol):
@@ -145,7 +145,7 @@ def _tuple_form(arguments: tuple[Any, ...]) -> Form:
 
 
 def _changed(value: tuple[Any, ...], entries: list[Any]) -> Any:
-    """What stands for the tuple: itself, where its entries stand for themselves (rule 3)."""
+    """The encoded tuple; the tuple itself if its entries need no encoding (rule 3)."""
     return value if all(map(operator.is_, value, entries)) else entries
 
 

@@ -1,4 +1,4 @@
-"""Which name stands for which class in a trace.
+"""Names of classes in a trace.
 
 A type name is looked up in the vocabulary, among Thespian's own messages that occur as deliveries, and among plain
 values (`str`, `int`, ...), which Thespian lets one send or use as a timer's payload. Nothing else has a form.
@@ -36,7 +36,7 @@ def vocabulary() -> dict[str, type]:
 
 
 def type_name(value: object) -> str:
-    """The name that stands for the value's class in a trace. Raises UnknownType for a class that has no form."""
+    """The name of the value's class in a trace. Raises UnknownType for a class that has no form."""
     cls = type(value)
     name = cls.__name__
     if VOCABULARY.get(name) is cls or cls in THESPIAN or _VALUES.get(name) is cls:

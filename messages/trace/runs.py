@@ -48,7 +48,7 @@ from messages.trace.text import batches, decompress, record_lines
 class Run:
     """One run found: whose, and its segments' files in order, from segment `removed` on.
 
-    `ended` is what the manifest says of its end, None where it did not come to that; `running`: somebody writes it.
+    `ended` is what the manifest says of its end, None if there is no end; `running`: a process is writing it.
     `faults` are what is wrong with it as far as names, manifest and first frames show.
     """
 
@@ -260,7 +260,7 @@ class Records:
     """The records of a run, in order, by iterating (once). Raises Damaged, and OSError, on the way.
 
     `after` is the delivery of a snapshot: then those that follow it, and perhaps what was recorded of it beside the
-    delivery itself. `end` is then the record that ended the run, None where it broke off.
+    delivery itself. `end` is the last record of the run, or None if it was interrupted.
     """
 
     def __init__(self, run: Run, after: int | None = None) -> None:
@@ -432,7 +432,7 @@ class Slice(NamedTuple):
 def slices(run: Run, most: int) -> Iterator[Slice]:
     """All records of a run as far as they can be read, in slices of about `most` bytes.
 
-    What follows damage in a segment is left out, whatever comes before and after it in the run: `survey` tells of it.
+    The rest of a damaged segment is skipped; other segments are read. `survey` reports the damage.
     """
     for path in run.paths:
         yield from grown(path, most=most)

@@ -2,7 +2,7 @@
 
 Rule 1: a record is complete: what came in, from whom and why, what the handler asked of its ports and got, and how it
         ended. What the handler sent is not repeated: every sent message is a record of its own, with this one as cause.
-Rule 2: the columns are the schema. Whoever renames, removes or redefines one raises SCHEMA_VERSION; replay refuses any
+Rule 2: the columns are the schema. Renaming, removing or redefining one raises SCHEMA_VERSION; replay refuses any
         version that is not READABLE by name.
 Rule 3: a secret never reaches the disk: settings are masked by name before they enter the header.
 Rule 4: the last record of a run says that it is the last, why, and how many there are. A run without it ended early.
@@ -31,7 +31,7 @@ CREATED = "created"
 ENDED = "ended"
 
 DELIVERIES = (SENT, OUTSIDE, TIMER)
-"""Kinds of record that are deliveries; the others tell of the run itself."""
+"""Kinds of record that are deliveries; the others describe the run itself."""
 
 STOPPED = "stopped"
 DISK_FULL = "disk full"
@@ -100,8 +100,8 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     `n` is the delivery's number, from 1. `cause` is the number of the delivery during which the message was sent or
     the timer armed; -k means that it came from outside after delivery k. `sender` and `receiver` are addresses as
-    text, `actor` the receiver's class ("" for an outsider). Times are clock seconds: when the message was queued, taken
-    from the queue, and when the handler was done with it. `error` is what the handler raised.
+    text, `actor` the receiver's class ("" for an external endpoint). Times are clock seconds: when the message was
+    queued, taken from the queue, and when the handler was done with it. `error` is what the handler raised.
 
     "created": a top-level actor was created after delivery `n`; `receiver` is its address, `type` its "module:Class".
     "ended": the recording ended here; `n` is the last delivery, `type` one of REASONS, `payload` the number of records
@@ -136,7 +136,7 @@ def created(n: int, receiver: str, actor: str, where: str, now: float) -> Record
 
 
 def ended(n: int, reason: str, records: int, error: str | None, now: float) -> Record:
-    """The recording ended after delivery `n` and so many records."""
+    """The recording ended after delivery `n`; `records` is their number."""
     payload = Payload(b"%d" % records)
     return Record(n, ENDED, -n, "", "", "", reason, now, now, now, payload, (), error)
 
@@ -156,7 +156,7 @@ class Removed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """Manifest: the run ended, for `reason`, after so many records; `digest` is that of its last frame."""
+    """Manifest: the run ended, for `reason`, with this number of records; `digest` is that of its last frame."""
 
     reason: str
     records: int

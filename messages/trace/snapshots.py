@@ -40,7 +40,7 @@ class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Piece(NamedTuple):
-    """So many lines, compressed."""
+    """A number of lines, compressed."""
 
     content: bytes
     lines: int

@@ -2,7 +2,7 @@
 
 Rule 1: a line that begins with "[" is a record (`messages.trace.schema`).
 Rule 2: a line {"shared":[...]} is a run of entries of long tuples, numbered from 0 in the frame. In a record,
-        {"@":[i,j]} in place of a tuple stands for the entries of those lines from i up to, without, j. What is shared
+        {"@":[i,j]} in place of a tuple is the entries of those lines from i up to, without, j. What is shared
         is shared within a frame only: each can be read by itself. A line {"rows":[message,version,[[topic,bytes],...],
         [[k,n],...]]}, numbered with them, holds the entries of a request's part as the rows that Kafka's protocol has
         for them in that version, for these bytes are made in any case (`messages.wire.parts`).
@@ -34,15 +34,15 @@ from messages.trace.schema import NO_PAYLOAD, OUTSIDE, Effect, Record
 from messages.wire.parts import PartRows, entries_of, rows_of
 
 ENTRIES = 500
-"""So many entries of a long tuple are encoded in one step (about 0.3 ms)."""
+"""Entries of a long tuple encoded in one step (about 0.3 ms)."""
 DELIVERIES = 64
-"""So many deliveries are encoded in one step."""
+"""Deliveries encoded in one step."""
 COLUMNS = 256
-"""So many are put into columns in one step."""
+"""Deliveries put into columns in one step."""
 PIECE = 1 << 16
-"""So many bytes are compressed in one step."""
+"""Bytes compressed in one step."""
 READ = 1 << 16
-"""About so many bytes are decoded in one step: their records still fit a processor's cache."""
+"""Approximate bytes decoded in one step: the records still fit a processor's cache."""
 LEVEL = 1
 """Of compression."""
 
@@ -52,7 +52,7 @@ _SENT = b'{"sent":'
 _REFERENCE = b'{"@":['
 _REFERENCES = re.compile(rb'\{"@":\[(\d+),(\d+)\]\}')
 _TYPE, _PAYLOAD = 6, 10
-"""Where these stand in a record."""
+"""The positions of these columns in a record."""
 
 
 class FrameText(Apart):
@@ -335,7 +335,7 @@ def batches(text: bytes) -> Iterator[list[Record] | bytes]:
 
 
 def _all_of(piece: bytes) -> list[Record] | None:
-    """The records of some lines, None where one of them is not just a record."""
+    """The records of some lines; None if a line is not a plain record."""
     try:
         return _decode_all(b"[" + piece.replace(b"\n", b",") + b"]")
     except ValueError:

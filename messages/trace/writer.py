@@ -1,9 +1,9 @@
 """RunWriter: writes one run, and keeps its files within bounds.
 
 Rule 1: a frame is on the disk (as far as the system takes it) when `write` returns. A kill can tear the last one, no
-        other. A segment gets its name when its first frame is written, the manifest tells of it thereafter.
+        other. A segment gets its name when its first frame is written, then the manifest lists it.
 Rule 2: all files of the folder together stay below `max_bytes`: the oldest go first, earlier runs whole, then the
-        first segments of this one. The manifest tells of a segment's removal before it goes.
+        first segments of this one. The manifest records a segment's removal before the removal.
 Rule 3: below `free_bytes` of free space nothing is written any more: the disk is for the node's logs, not for this.
 """
 
@@ -25,7 +25,7 @@ from messages.trace.text import compress
 
 SEGMENT_BYTES = 64 << 20
 _SEGMENTS_AT_LEAST = 4
-"""So many segments fit into `max_bytes`, however small it is."""
+"""Minimum number of segments within `max_bytes`."""
 
 
 class _Chain:
@@ -126,12 +126,12 @@ class RunWriter:
     # ------------------------------------------------------------------------------------------------ writing
 
     def write(self, content: bytes, records: int, after: int) -> None:
-        """Append a frame of so many records, the first of which follows delivery `after`."""
+        """Append a frame of `count` records, which start after delivery `after`."""
         self._append(RECORDS, content, records, after)
         self.records += records
 
     def write_snapshot(self, content: bytes, lines: int, after: int) -> None:
-        """Append a piece, of so many lines, of a snapshot of what was so after delivery `after`."""
+        """Append a piece of the snapshot after delivery `after`."""
         self._append(SNAPSHOT, content, lines, after)
 
     def _append(self, kind: int, content: bytes, records: int, after: int) -> None:
@@ -209,7 +209,7 @@ class RunWriter:
 
 
 def _older_runs(folder: Path) -> list[_Older]:
-    """The runs in the folder that nobody is writing, oldest first; of each the segments, then the manifest.
+    """The completed runs in the folder, oldest first; of each the segments, then the manifest.
 
     A file without its name, which a kill left behind, belongs to its run.
     """

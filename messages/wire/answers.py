@@ -26,7 +26,7 @@ _NUMBER, _CODE = 4, 2
 """Bytes of a partition's number, and of its code."""
 _FEW = 8
 _LOOKS = 64
-"""So many are a slice of the work."""
+"""Entries in one slice of work."""
 
 
 def without_errors(
@@ -34,7 +34,7 @@ def without_errors(
 ) -> Steps[tuple[tuple[NoErrorsPart], Message, int] | None]:
     """The part, the message and the end of the answer of that kind that stands there, as a reader of it has them.
 
-    None where that are no more than SLICE, where one has an error or tags, or where it is an answer of another form.
+    None if there are at most SLICE, if one has an error or tags, or if the response has another form.
     Raises ValueError, IndexError or struct.error for bytes that are none.
     """
     fields = [field for field in layout.fields if field.present]

@@ -1,4 +1,4 @@
-"""Between frames and messages: what everybody outside this package uses.
+"""Conversion between frames and messages: the public interface of this package.
 
 Rule 1: a message's type says the API, its `version` (a response's: the request header's) the layout.
 Rule 2: headers follow the layout: request header v2 and response header v1 where it is flexible, else v1 and v0

@@ -3,7 +3,7 @@
 Rule 1: a field of the layout and an attribute of the class belong together by name, or as the class's `Binding` says.
         A field that no attribute has is written as its default, and ignored where it is read; an attribute that the
         version has no field for takes its own default, else the schema's.
-Rule 2: a TopicPartition is its topic's name and its number; the name may stand in an enclosing struct. What is
+Rule 2: a TopicPartition is its topic's name and its number; the name may be in an enclosing struct. What is
         `gathered` is flat in the message and grouped by topic on the wire, topics in the order of their first sight.
 Rule 3: a struct that is flat - numbers, texts, lists of int32 - is read and written as one row (`primitives.Rows`).
         Rows of `Encoded` values are made once for all the requests that they go into.
@@ -107,7 +107,7 @@ class RowsCode(NamedTuple):
 
 
 def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -> RowsCode:
-    """Rows of a message's parts. Raises ValueError where they do not stand by themselves in this version."""
+    """Rows of a message's parts. Raises ValueError if this version's rows depend on other fields."""
     writer, reader = _Writer(layout, version, bindings), _Reader(layout, version, bindings, 0)
     return RowsCode(writer.compile_rows(kind), reader.compile_rows(kind), writer.rows_of(kind)[2])
 
@@ -205,7 +205,7 @@ class _Code:
             lacks = _lacks(element, array)
             if lacks is not None:
                 return element, array, lacks
-        raise ValueError(f"rows of {kind.__name__} do not stand by themselves in version {self.version}")
+        raise ValueError(f"rows of {kind.__name__} depend on other fields in version {self.version}")
 
     def step(self, *lines: str) -> None:
         """Count one struct, and end the slice where it is full, with these lines."""
@@ -810,7 +810,7 @@ class _Writer(_Code):
 def _lacks(kind: _Class, field: Field) -> dict[str, object] | None:
     """What rows of an array do not say of a value of that class, but for its topic: attributes with their defaults.
 
-    None where rows cannot be read by themselves.
+    None if rows depend on other fields.
     """
     present = {part.name for part in _present(_elements(field))}
     numbered = _present(_elements(field))[0].name in (*_PARTITION_NAMES, *_TOPIC_NAMES)

@@ -143,7 +143,7 @@ def _read_produce(version: int) -> Reader:
 
 
 def read_produce_of_one(version: int, data: Data, position: int) -> ProduceRequest | None:
-    """A request for one partition, outside a transaction, in one go; None where it is not quite that.
+    """A request for one partition, outside a transaction, in one step; None for any other request.
 
     Raises ValueError or struct.error for what is no request at all.
     """
@@ -162,7 +162,7 @@ def read_produce_of_one(version: int, data: Data, position: int) -> ProduceReque
 
 
 def write_produced_of_one(version: int, correlation_id: int, response: ProduceResponse) -> bytes | None:
-    """The whole frame of the answer for one partition, in one go; None where there is more to say."""
+    """The whole frame of the answer for one partition, in one step; None for any other response."""
     if len(response.partitions) != 1:
         return None
     [part] = response.partitions

@@ -1,6 +1,6 @@
 """What can be wrong with bytes, by name: every refusal of this package is a `WireError`.
 
-Rule: whoever reads a socket catches `WireError` and closes the connection (broker.md 6.3); nothing else comes out of
+Rule: the reader of a socket catches `WireError` and closes the connection (broker.md 6.3); nothing else comes out of
 decoding, whatever the bytes are.
 """
 

@@ -46,7 +46,7 @@ class Layout(NamedTuple):
 
 
 class Schema:
-    """The layouts of one request or response, by version. FileNotFoundError where nobody has a schema of that name."""
+    """The layouts of one request or response, by version. FileNotFoundError if there is no schema of that name."""
 
     def __init__(self, name: str) -> None:
         file = _SCHEMAS / f"{name}.json"

@@ -33,7 +33,7 @@ class PartRows(NamedTuple):
 
 
 def rows_of(part: Part) -> PartRows | None:
-    """The rows that it has kept, or keeps from now on; None where there are none that say all of its entries."""
+    """The rows that it has kept, or keeps from now on; None if they do not cover all entries."""
     message, usual = KEEP_ROWS[type(part)]
     version = kept_version(part)
     try:

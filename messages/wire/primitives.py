@@ -81,7 +81,7 @@ def read_ids(data: bytes, position: int, compact: bool) -> tuple[tuple[int, ...]
 
 
 def read_view(data: bytes, position: int, compact: bool) -> tuple[memoryview | None, int]:
-    """The bytes at `position`, in place, and where they end: for records, which nobody copies."""
+    """The bytes at `position`, in place, and their end: for records, which are not copied."""
     length, position = read_length(data, position, compact)
     if length > len(data) - position:
         raise ValueError("the frame ends inside a field")
@@ -188,7 +188,7 @@ class Rows:
     """Structs that are read whole, by one `struct.Struct` for all that have lists and texts of the same lengths.
 
     `parts` are, in order, formats of fixed size ("iiii") and the variable fields: "ids" or "text". Their lengths are
-    unpacked as bytes, before the bytes of their contents: whoever unpacks by a guess compares these.
+    unpacked as bytes, before the bytes of their contents: a reader that guesses the length compares these.
     """
 
     def __init__(self, parts: tuple[str, ...], compact: bool) -> None:

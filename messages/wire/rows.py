@@ -29,7 +29,7 @@ Told = weakref.WeakValueDictionary[tuple[str, bytes], Rows]
 _KEY_BYTES = 4
 """Bytes of a row's first field, the partition's number."""
 _FEW = 8
-"""So many rows are read as quickly as they are known again."""
+"""Up to this number, reading rows is as fast as looking them up."""
 
 
 @cache
@@ -47,7 +47,7 @@ def known_rows(table: Told, topic: str, data: bytes, position: int, most: int) -
 
 
 def kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
-    """The rows that a part has kept, by topic; None where it has none of this version."""
+    """The rows that a part has kept, by topic; None if it has no rows of this version."""
     try:
         return _kept(part) if _kept_version(part) == version else None
     except AttributeError:
@@ -55,7 +55,7 @@ def kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
 
 
 def kept_version(part: Any) -> int | None:
-    """In which version a part has kept its rows; None where it has none."""
+    """The version of a part's kept rows; None if it has no rows."""
     try:
         return _kept_version(part)  # type: ignore[no-any-return]
     except AttributeError:

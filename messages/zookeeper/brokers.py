@@ -36,7 +36,8 @@ class RegistrationRefused:
 
 @message
 class UpdateBroker(BridgeQuestion[Done]):
-    """Write /brokers/ids/N anew, where it is this session's; else whoever registers tells what is new. -> Done"""
+    """Write /brokers/ids/N anew, if it belongs to this session; otherwise the next registration has the change. ->
+    Done"""
 
     broker: Broker
     timestamp_ms: int

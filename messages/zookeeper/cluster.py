@@ -45,7 +45,7 @@ class TakeProducerIds(BridgeQuestion["ProducerIds"]):
 
 @message
 class ProducerIds:
-    """Producer ids from `start` on, up to but without `end`, which nobody else has."""
+    """Producer ids from `start` on, up to but without `end`, unique in the cluster."""
 
     start: int
     end: int

@@ -16,7 +16,7 @@ class GetController(BridgeQuestion["ControllerIs"]):
 
 @message
 class ControllerIs:
-    """Who is in /controller (-1: nobody), and the decimal in /controller_epoch (0 where absent).
+    """The broker id in /controller (-1 if absent), and the decimal in /controller_epoch (0 where absent).
 
     `ours`: the asker's own session made /controller.
     """

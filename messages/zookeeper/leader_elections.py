@@ -15,7 +15,7 @@ class GetPreferredElections(BridgeQuestion["PreferredElections"]):
 
 @message
 class PreferredElections:
-    """The partitions named there, each once, in order: none where it is torn. `requested`: is the node there?"""
+    """The partitions named there, each once, in order; empty if it is torn. `requested`: is the node there?"""
 
     requested: bool
     partitions: tuple[TopicPartition, ...] = ()

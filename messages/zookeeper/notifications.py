@@ -82,13 +82,13 @@ class ConfigChanged(NamedTuple):
 
 @message
 class ConfigChanges:
-    """The notifications, in their order. A torn one names nobody: its entity path is empty."""
+    """The notifications, in their order. A torn one has an empty entity path."""
 
     changes: tuple[ConfigChanged, ...]
 
 
 @message
 class DeleteConfigChanges(BridgeQuestion[Done]):
-    """Broker: delete the notifications with these numbers, which everybody has had the time to read. -> Done"""
+    """Broker: delete the notifications with these numbers, whose lifetime has ended. -> Done"""
 
     numbers: tuple[int, ...]

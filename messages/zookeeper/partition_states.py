@@ -21,7 +21,7 @@ class GetPartitionStates(BridgeQuestion["PartitionStates"]):
 
 
 class PartitionStateRead(NamedTuple):
-    """One partition's state; None where absent (`error` "") or undecodable (`error` says why)."""
+    """One partition's state; None if absent (`error` "") or undecodable (`error` has the reason)."""
 
     partition: TopicPartition
     state: LeaderIsrAndControllerEpoch | None

@@ -1,11 +1,11 @@
-"""Questions about failovers: who died, when that was seen and by whom, what it led, and how long that had no leader.
+"""Questions about failovers: failed nodes, when others noticed, their leaders, and time without a leader.
 
 Rule 1: a broker is gone when a controller reads the list of brokers and misses one that it, or the controller before
         it, had read before; until it is back in a list. It died when its process last did anything, as its own trace
         says: the end of its last run. Where that run goes on when it is back (its session alone had ended), or there is
         none, it counts from when it was seen.
-Rule 2: a leadership changes when brokers are first told of another leader; a new epoch of the same one is no change.
-Rule 3: a partition has no leader from the death of who led it until the controller first tells of the next.
+Rule 2: a leader changes when a request with another leader is first sent; a new epoch alone is no change.
+Rule 3: a partition has no leader from its leader's failure until the controller first sends the next one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spark.questions.controller import CONTROLLER, sent
 
 
 def told(delivered: DataFrame) -> DataFrame:
-    """Each leadership when brokers were first told of it: at, node, topic, partition, leader (-1: none, -2: being
+    """Each leadership when it was first sent to brokers: at, node, topic, partition, leader (-1: none, -2: being
     deleted), leader_epoch, controller_epoch, isr.
 
     From LeaderAndIsr and UpdateMetadata requests: of a partition without any live replica only the latter speaks.

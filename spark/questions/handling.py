@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 MOMENTS = 240
-"""Into so many stretches of time a figure over time is cut, whatever the time in all; none is shorter than a second."""
+"""Maximum number of intervals in a figure over time; each lasts at least a second."""
 PRECISE = 1000
 """Of percentiles: wrong by at most a thousandth of the rows."""
 
@@ -17,9 +17,9 @@ def percentile(column: str | Column, share: float) -> Column:
 
 
 def who() -> Column:
-    """The class of actors that a delivery was for; an outsider stands for itself by address.
+    """The receiver's actor class; an external endpoint is named by its address.
 
-    Each request() from outside has an address of its own, with a number; they are one outsider.
+    Each request() from outside has a numbered address; all are one endpoint.
     """
     actor = f.when(f.col("actor") == "", f.col("receiver")).otherwise(f.col("actor"))
     return _one_outsider(actor)
@@ -45,7 +45,7 @@ def messages(delivered: DataFrame) -> DataFrame:
 
 
 def actors(delivered: DataFrame) -> DataFrame:
-    """Who wrote to whom: sender and receiver (classes of actors), count; most first."""
+    """Messages between actors: sender and receiver (classes of actors), count; largest first."""
     sender = _one_outsider(f.regexp_replace("sender", r"^(\w+)\.\d+$", "$1"))
     counted = delivered.where(f.col("sender") != "").groupBy(sender.alias("sender"), who().alias("receiver"))
     return counted.agg(f.count("*").alias("count")).orderBy(f.desc("count"), "sender", "receiver")

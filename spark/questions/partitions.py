@@ -27,7 +27,7 @@ def isr_churn(delivered: DataFrame) -> DataFrame:
 
 def leader_elections(changes: DataFrame, told: DataFrame, delivered: DataFrame) -> DataFrame:
     """Leaders that were elected, by the event in which that was ordered (null: not known): event, node, count, clean
-    (the leader was in the ISR that was told before), unclean. A partition's first leader is none."""
+    (the leader was in the ISR sent before), unclean. A partition's first leader is none."""
     before = Window.partitionBy("topic", "partition").orderBy("leader_epoch", "at")
     key = ["topic", "partition", "leader", "leader_epoch"]
     isrs = told.withColumn("isr_before", f.lag("isr").over(before)).groupBy(*key)
@@ -66,9 +66,9 @@ def deletions(delivered: DataFrame) -> DataFrame:
 
 
 def reassignments(delivered: DataFrame) -> DataFrame:
-    """Partitions that were moved, in order of time: topic, partition, began_at (brokers were first told of replicas to
-    be added or removed), adding, removing, ended_at (first told of none; null: not here), seconds, epochs (how many
-    leader epochs that took)."""
+    """Partitions that were moved, in order of time: topic, partition, began_at (a request first had replicas to
+    be added or removed), adding, removing, ended_at (first request without; null: not in the trace), seconds, epochs
+    (how many leader epochs that took)."""
     orders = sent(delivered, "LeaderAndIsrRequest").select("at", f.explode("states").alias("state"))
     each = orders.select("at", "state.*")
     moving = (f.size("adding") > 0) | (f.size("removing") > 0)

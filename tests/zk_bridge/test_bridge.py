@@ -932,4 +932,4 @@ def test_who_asks_to_watch_what_no_event_tells_of_is_told(bridge: Bridged, monke
         yield Arm(exists=("/brokers/seqid",))
 
     monkeypatch.setitem(CONVERSATIONS, EnsurePaths, careless)
-    assert bridge.ask(EnsurePaths()) == Failure("AskFailed", "no event tells of changes of /brokers/seqid (node)")
+    assert bridge.ask(EnsurePaths()) == Failure("AskFailed", "no event reports changes of /brokers/seqid (node)")

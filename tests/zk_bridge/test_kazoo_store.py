@@ -213,7 +213,7 @@ NONSENSE: dict[str, Callable[[bytes], bytes]] = {
 def test_an_answer_that_makes_no_sense_costs_the_connection_and_no_more(
     world: KazooWorld, change: Callable[[bytes], bytes]
 ) -> None:
-    """kazoo would end its thread there, and nobody would hear of ZooKeeper again."""
+    """kazoo would end its thread there, and ZooKeeper's events would be lost."""
     listener = Listener(world.store())
     listener.write(create("/a", b"x"), WriteOp(CREATE_EPHEMERAL, "/e"))
     world.link(listener.store).alter_next(change)

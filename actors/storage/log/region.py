@@ -62,7 +62,7 @@ class FileRegion(Region):
         return sent
 
     def after(self, count: int) -> FileRegion:
-        """What comes after so many bytes."""
+        """The rest after this number of bytes."""
         return FileRegion(self._file, self._path, self._position + count, self._size - count, self._uncut)
 
 
