@@ -18,17 +18,23 @@ SOAK_SEEDS   = 10000
 BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help install java run test interop soak simulate test-thespian lint format bench docs vocabulary apache clean
+.NOTPARALLEL:
+.PHONY: help install python ports java run test interop soak simulate test-thespian lint format bench docs vocabulary apache clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) java $(VENV)/.spark ## .venv with everything in it, and Java 17 where it can be installed
 
-$(STAMP): pyproject.toml
+python:
 	@$(PYTHON) -I -S -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "kafka-actors needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Say which with: make install PYTHON=python3.12"; exit 1; }
+
+$(STAMP): pyproject.toml | python
 	@$(PYTHON) -I -S .ci/install.py $(VENV)
+
+ports: python
+	@$(PYTHON) -I -S .ci/ports.py $(PORT) $(BROKERS)
 
 java:
 	@sh .ci/java
@@ -36,7 +42,7 @@ java:
 $(VENV)/.spark: $(STAMP) spark/java.py | java
 	@$(BIN)/kafka-actors spark prepare && touch $@ || echo "Spark is not prepared: 'kafka-actors summary' will take its time, where it can run at all"
 
-run: install ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 BROKERS=3 DIR=...; Ctrl-C stops it)
+run: ports $(STAMP) java ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 BROKERS=3 DIR=...; Ctrl-C stops it)
 	@exec $(BIN)/kafka-actors up --brokers $(BROKERS) --port $(PORT) --dir "$(DIR)"
 
 test: install ## the tests, a minute of soak included (about six minutes on two cores)

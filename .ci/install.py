@@ -63,7 +63,8 @@ def install(venv: Path, lock_file: Path, run: Callable[[list[str], int], None] =
                 run([sys.executable, "-m", "venv", str(venv)], lock.fileno())
             except subprocess.CalledProcessError:
                 sys.exit(NO_VENV.format(sys.executable))
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        print(f"installing kafka-actors and its dependencies into {venv} (some minutes, 1 GB)", flush=True)
+        pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check"]
         run([*pip, "--editable", ".[test,bench]"], lock.fileno())
         begun.rename(installed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 
 from messages.trace.schema import SENT
 from spark.columns import ARROW, STATE
-from spark.java import archive, home, link, record
+from spark.java import archive, home, link, prepare_once, record
 from spark.pack import RunTold, Told, keep
 from spark.questions.controller import CONTROLLER
 from spark.session import open_session
@@ -42,12 +43,18 @@ _SAID: tuple[dict[str, Any], ...] = (
 """What the messages of such a failover say."""
 
 
-def prepare() -> Path:
-    """Make the archive by asking the questions that are asked where none is chosen, of a failover as small as can be.
+def prepare(say: Callable[[str], None] = print) -> Path:
+    """Make the archive, unless it exists, and return the folder it is in. It takes half a minute.
 
-    Half a minute. Raises SparkUnavailable, OSError.
+    `say` is told if another process is making it. Raises SparkUnavailable, OSError.
     """
     laid_out = home()
+    prepare_once(laid_out, _lay_out, say)
+    return laid_out
+
+
+def _lay_out(laid_out: Path) -> None:
+    """Ask the questions that are asked where none is chosen, of a failover as small as can be."""
     link(laid_out)
     part = laid_out / "classes.part"
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as folder:
@@ -61,7 +68,6 @@ def prepare() -> Path:
         gateway.proc.stdin.close()  # at which Spark's JVM ends, and writes
         gateway.proc.wait()
     part.replace(archive(laid_out))
-    return laid_out
 
 
 def _smallest(folder: Path) -> None:

@@ -13,6 +13,7 @@ without. Nothing here imports PySpark, which takes longer than to start Java.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shlex
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,6 +85,24 @@ def home() -> Path:
 def archive(home: Path) -> Path:
     """The classes in such a folder."""
     return home / "classes.jsa"
+
+
+def prepare_once(home: Path, lay_out: Callable[[Path], None], say: Callable[[str], None]) -> None:
+    """Call `lay_out(home)`, which makes the archive, unless it exists; one process at a time does.
+
+    The folder counts as prepared once the archive is there: `lay_out` makes it last, by a rename. The folder itself
+    is not renamed, because some versions of Java ignore an archive whose class path has moved. The lock ends with its
+    process; what an interrupted preparation left is made again. Raises OSError, and what `lay_out` raises.
+    """
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with home.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another process is preparing Spark; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive(home).exists():
+            lay_out(home)
 
 
 def link(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""`make install` and `make java`: interrupted, doubled, with a stale JAVA_HOME."""
+"""`make install`, `make java`, `make run`: interrupted, doubled, with a stale JAVA_HOME, on ports that are in use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import importlib.util
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,7 @@ from types import ModuleType
 import psutil
 import pytest
 
+from spark.java import archive, prepare_once
 from tests.house import HOUSE
 from tests.waiting import until
 
@@ -156,3 +159,81 @@ def test_java_is_looked_for_where_it_will_be_used(
     )
     assert done.returncode == code, done.stderr
     assert words in done.stderr
+
+
+def test_an_installation_shows_that_it_goes_on(
+    installer: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before pip begins, and in pip's own words while it runs."""
+    commands: list[list[str]] = []
+    steps = Steps(tmp_path / ".venv")
+
+    def run(command: list[str], lock: int) -> None:
+        commands.append(command)
+        steps(command, lock)
+
+    installer.install(tmp_path / ".venv", tmp_path / "lock", run)
+    assert capsys.readouterr().out.startswith(f"installing kafka-actors and its dependencies into {tmp_path}/.venv")
+    assert "--quiet" not in commands[-1]
+
+
+def test_make_run_installs_nothing_when_its_port_is_in_use(tmp_path: Path) -> None:
+    shutil.copytree(HOUSE / ".ci", tmp_path / "a clone" / ".ci")
+    (tmp_path / "a clone" / "actors" / "node").mkdir(parents=True)
+    for name in ("Makefile", "pyproject.toml", "actors/node/free_ports.py"):
+        shutil.copy(HOUSE / name, tmp_path / "a clone" / name)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            ["make", "run", f"PYTHON={sys.executable}", f"PORT={port - 1}"],
+            cwd=tmp_path / "a clone",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode != 0
+    assert f"cannot listen on 127.0.0.1: port {port} (in use); choose others: make run PORT=" in done.stderr
+    assert not (tmp_path / "a clone" / ".venv").exists()
+
+
+def test_make_run_does_not_prepare_spark() -> None:
+    planned = subprocess.run(
+        ["make", "--dry-run", "--always-make", "run"], cwd=HOUSE, capture_output=True, text=True, check=True
+    ).stdout
+    assert ".ci/ports.py 9092 3" in planned
+    assert planned.index(".ci/ports.py") < planned.index(".ci/install.py") < planned.index("kafka-actors up")
+    assert "spark prepare" not in planned
+
+
+def test_spark_is_prepared_by_one_process_at_a_time(tmp_path: Path) -> None:
+    """The second waits, and finds the archive; what an interrupted one left is made again."""
+    home = tmp_path / "share" / "spark"
+    said: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+    laid_out: list[str] = []
+
+    def slowly(folder: Path) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        laid_out.append("first")
+        folder.mkdir()
+        archive(folder).touch()
+
+    def interrupted(folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare_once(home, interrupted, said.append)
+    first = threading.Thread(target=prepare_once, args=(home, slowly, said.append))
+    first.start()
+    assert begun.wait(60)
+    second = threading.Thread(target=prepare_once, args=(home, lambda _: laid_out.append("second"), said.append))
+    second.start()
+    until(lambda: said == ["another process is preparing Spark; waiting for it"])
+    go_on.set()
+    first.join()
+    second.join()
+    assert laid_out == ["first"]

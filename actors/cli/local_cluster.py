@@ -10,7 +10,6 @@ Rule 4: DIR/lock is held by the process that runs the cluster, and holds its id;
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import signal
@@ -27,7 +26,7 @@ from actors.cli.app import Failed
 from actors.cli.cluster_file import read_cluster, write_cluster
 from actors.cli.status import scrape
 from actors.cli.zookeeper import zookeeper
-from actors.node.free_ports import HOST
+from actors.node.free_ports import HOST, busy
 from actors.node.properties import format_properties, parse_properties
 from actors.node.settings_table import folder_text
 from messages.conversation import AskFailed
@@ -279,19 +278,6 @@ def _stop(nodes: Sequence[Node], patience: float, say: Callable[[str], None]) ->
         if not node.wait(deadline):
             node.kill()
             say(f"node {node.id} did not stop and was killed")
-
-
-def busy(ports: Sequence[int]) -> dict[int, str]:
-    """Those of the ports on which we cannot listen, and why."""
-    refused = {}
-    for port in ports:
-        with socket.socket() as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                trial.bind((HOST, port))
-            except OSError as error:
-                refused[port] = "in use" if error.errno == errno.EADDRINUSE else str(error.strerror)
-    return refused
 
 
 def ask_metadata(port: int, timeout: float = 2.0) -> MetadataResponse | None:

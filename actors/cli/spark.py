@@ -28,7 +28,7 @@ def prepared() -> int:
     if archive(home()).exists():
         click.echo(f"{home()} exists already")
         return 0
-    click.echo("storing Spark's class data")
+    click.echo("storing Spark's class data, once (half a minute)")
     try:
         click.echo(f"Spark is ready: {apart(prepare)}")
     except (SparkUnavailable, Ended, OSError) as error:

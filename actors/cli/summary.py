@@ -8,9 +8,11 @@ Rule: a child does the work, and begins by starting Java: what takes long to imp
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ from spark.apart import Ended, apart
 from spark.choices import BRIEF, COMPARED, LOGGED, MASTER, SUBMITTED, TITLES, default_master, is_local
 from spark.errors import Incomplete, SparkUnavailable
 from spark.headline import headline
-from spark.java import Java, find_java
+from spark.java import Java, archive, find_java, home
 from spark.shown import heads, rows
 
 MOST_ROWS = 60
@@ -114,6 +116,8 @@ def command(
     except (TraceError, SparkUnavailable, Ended) as error:
         raise Failed(str(error)) from error
     publish(summary)
+    if is_local(master) and sys.stderr.isatty():
+        _prepare_spark()
     if not summary["runs"]:
         what = "readable run" if summary.unreadable else "log with known lines" if logs else "recorded run"
         raise Failed(f"{directory} contains no {what}")
@@ -140,6 +144,24 @@ def _read(logs: bool, directory: Path, master: str, **options: Any) -> Summary:
 
     read = summarise_logs if logs else summarise
     return read(directory, master=master, stop=not is_local(master), java=java, **options)
+
+
+def _prepare_spark() -> None:
+    """Store Spark's class data for the next summary, unless it is stored or SPARK_HOME names another Spark.
+
+    Nothing depends on it: it may fail, and a Ctrl-C skips it.
+    """
+    if "SPARK_HOME" in os.environ or archive(home()).exists():
+        return
+    _say("storing Spark's class data, once (half a minute; Ctrl-C skips it): summaries start faster from now on")
+    with suppress(KeyboardInterrupt, SparkUnavailable, Ended, OSError):
+        apart(_prepare)
+
+
+def _prepare() -> None:
+    from spark.archive import prepare
+
+    prepare(_say)
 
 
 def _follow(

@@ -22,10 +22,10 @@ from actors.cli.background import in_background
 from actors.cli.broker import metrics_host_option, of_metrics, override_option
 from actors.cli.cluster_file import IN_MEMORY
 from actors.cli.display import console, table
-from actors.cli.local_cluster import DOOR, OWN_SETTINGS, LocalCluster, busy, how_it_ended
+from actors.cli.local_cluster import DOOR, OWN_SETTINGS, LocalCluster, how_it_ended
 from actors.cli.node_log import CLUSTER_LOG
 from actors.cli.up_in_memory import run_in_memory
-from actors.node.free_ports import HOST, free_ports
+from actors.node.free_ports import HOST, free_ports, refusal
 from actors.node.settings import settings_of, zookeeper_places
 from messages.conversation import AskFailed
 
@@ -92,9 +92,8 @@ def command(
     overrides |= of_metrics(metrics_host)
     _check(overrides)
     ports = [port + number for number in range(brokers)] if port else free_ports(brokers)
-    if refused := busy(ports):
-        reasons = ", ".join(f"port {number} ({why})" for number, why in refused.items())
-        raise Failed(f"cannot listen on {HOST}: {reasons}; choose others with --port")
+    if reason := refusal(ports):
+        raise Failed(f"{reason}; choose others with --port")
     place = Path(directory or tempfile.mkdtemp(prefix="kafka-actors-")).absolute()
     if detach:
         line = in_background(place / "up.log")
@@ -109,16 +108,23 @@ def command(
             _show(description)
 
     if in_memory:
-        return run_in_memory(place, ports, overrides, STOP_SIGNALS, ready)
+        run_in_memory(place, ports, overrides, STOP_SIGNALS, ready)
+        _complain(f"stopped {brokers} nodes; data is in {place}/node-*/data, traces in {place}/trace")
+        return 0
     cluster = LocalCluster(place, ports, zookeeper, overrides)
     stopping = threading.Event()
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: stopping.set())
+    code = 0
     with cluster.running(stopping.is_set, _complain):
-        if stopping.is_set():
-            return 0
-        ready(cluster.description(os.getpid()))
-        return _watch(cluster, stopping, restart)
+        if not stopping.is_set():
+            ready(cluster.description(os.getpid()))
+            code = _watch(cluster, stopping, restart)
+        _complain("stopping")
+    what = f"{brokers} nodes" if cluster.server is None else f"{brokers} nodes and ZooKeeper"
+    traces = overrides.get("trace.dir", f"{place}/node-*/data.trace")
+    _complain(f"stopped {what}; data is in {place}/node-*/data, traces in {traces}; `up` on this folder continues it")
+    return code
 
 
 def _check(overrides: dict[str, str]) -> None:

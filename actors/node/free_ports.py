@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 HOST = "127.0.0.1"
@@ -26,3 +28,22 @@ def free_ports(count: int) -> list[int]:
                 continue
             return list(range(first, first + count))
     raise OSError(f"no {count} free ports in a row were found from {RANGE[0]} to {RANGE[1]}")
+
+
+def busy(ports: Sequence[int]) -> dict[int, str]:
+    """Those of the ports on which we cannot listen, and why."""
+    refused = {}
+    for port in ports:
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind((HOST, port))
+            except OSError as error:
+                refused[port] = "in use" if error.errno == errno.EADDRINUSE else str(error.strerror)
+    return refused
+
+
+def refusal(ports: Sequence[int]) -> str:
+    """Why a process cannot listen on these ports, in one line; empty if it can."""
+    reasons = ", ".join(f"port {port} ({why})" for port, why in busy(ports).items())
+    return f"cannot listen on {HOST}: {reasons}" if reasons else ""

@@ -30,6 +30,7 @@ def test_a_cluster_in_one_process_in_the_foreground(tmp_path: Path) -> None:
         running.send(signal.SIGINT)
         assert running.process.wait(20) == 0
     assert "Traceback" not in running.output
+    assert f"stopped 2 nodes; data is in {place}/node-*/data, traces in {place}/trace\n" in running.output
     assert [broker["pid"] for broker in json.loads((place / "cluster.json").read_text())["brokers"]] == [None, None]
     assert run_ours("replay", str(place)).returncode == 0
     again = run_ours("up", "--zookeeper", "memory", "--port", "0", "--dir", str(place))

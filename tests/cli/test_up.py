@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -77,6 +78,10 @@ def test_killed_it_leaves_nothing_and_its_directory_is_continued(tmp_path: Path)
         children = family(running)
         assert running.stop() == 0
         until(lambda: alive(children), lambda left: not left, "everything it started is gone", 5)
+    last = running.output.splitlines()[-1]
+    assert " stopped 2 nodes and ZooKeeper; " in last
+    places = re.findall(r"(?:data is|traces) in (\S+?)[,;]", last)
+    assert [len(list(place.glob(each.removeprefix(f"{place}/")))) for each in places] == [2, 2]
     assert not [text for text in running.output.splitlines() if "Traceback" in text]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -147,3 +148,25 @@ def test_spark_is_prepared_once_and_then_starts_from_its_archive(tmp_path: Path)
             [sys.executable, "-c", step, str(tmp_path)], capture_output=True, text=True, timeout=200, check=False
         )
         assert done.returncode == 0, done.stderr[-2000:]
+
+
+_SUMMARY = """
+import sys
+sys.prefix = sys.argv[1]
+from actors.cli.app import run
+sys.exit(run(["summary", sys.argv[2]]))
+"""
+
+
+@pytest.mark.spark_cluster
+def test_the_first_summary_at_a_terminal_prepares_spark_after_its_answer(strange_folder: Path, tmp_path: Path) -> None:
+    terminal, theirs = pty.openpty()
+    summary = [sys.executable, "-c", _SUMMARY, str(tmp_path / "prefix"), str(strange_folder / "trace")]
+    done = subprocess.run(summary, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=300, check=False)
+    said = os.read(terminal, 1 << 16).decode()
+    os.close(theirs)
+    os.close(terminal)
+    assert done.returncode == 0, said
+    assert "Messages by actor and type" in done.stdout
+    assert "storing Spark's class data, once (half a minute; Ctrl-C skips it)" in said
+    assert list((tmp_path / "prefix" / "share" / "kafka-actors").glob("spark-*/classes.jsa"))
