@@ -115,6 +115,13 @@ def has_valid_crc(data: bytes | memoryview, position: int, header: BatchHeader) 
     return crc32c(memoryview(data)[position + CRC_FROM : position + header.size]) == header.crc
 
 
+def with_records(header: BatchHeader, data: bytes) -> bytes:
+    """A batch with this header around these bytes; length and checksum are made for them."""
+    head = bytearray(HEADER.pack(*header._replace(length=HEADER.size - LOG_OVERHEAD + len(data))))
+    struct.pack_into(">I", head, _CRC_AT, crc32c(data, crc32c(head[CRC_FROM:])))
+    return bytes(head) + data
+
+
 def stamped(
     batch: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int, append_time: int | None = None
 ) -> tuple[bytes, memoryview]:

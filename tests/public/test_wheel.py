@@ -6,6 +6,7 @@ The venv is clean but for one line: what the wheel depends on comes from where t
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -19,7 +20,7 @@ import pytest
 from tests.house import HOUSE, PACKAGES
 
 EXAMPLES = HOUSE / "docs" / "examples"
-REMAINS = ignore_patterns("__pycache__", "*.pyc", ".*_cache")
+REMAINS = ignore_patterns("__pycache__", "*.pyc", "*.so", ".*_cache")
 
 
 @attrs.frozen
@@ -50,21 +51,30 @@ def dependencies() -> str:
     return str(Path(attrs.__file__).parents[1])
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    place = tmp_path_factory.mktemp("wheel")
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+def built(place: Path, **environment: str) -> Path:
+    """A wheel that is built in this folder, from a copy of the sources."""
     source = place / "source"
     source.mkdir()
     for name in PACKAGES:
         copytree(HOUSE / name, source / name, ignore=REMAINS)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         (source / name).write_bytes((HOUSE / name).read_bytes())
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)], check=True, timeout=300)
+    command = [*PIP, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)]
+    subprocess.run(command, check=True, timeout=300, env={**os.environ, **environment})
     (wheel,) = place.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    place = tmp_path_factory.mktemp("wheel")
+    wheel = built(place)
     venv.create(place / "venv", symlinks=True, with_pip=False)
     python = place / "venv" / "bin" / "python"
-    subprocess.run([*pip, "--python", str(python), "install", "--no-deps", str(wheel)], check=True, timeout=300)
+    subprocess.run([*PIP, "--python", str(python), "install", "--no-deps", str(wheel)], check=True, timeout=300)
     (packages,) = (place / "venv" / "lib").glob("python*/site-packages")
     (packages / "dependencies.pth").write_text(dependencies() + "\n")
     return Installed(wheel, python.parent)
@@ -91,6 +101,12 @@ def test_the_wheel_installs_one_name(installed: Installed) -> None:
         if name.endswith(".py")
     }
     assert packed == sources
+
+
+def test_without_a_compiler_the_wheel_is_built_without_the_compiled_part(installed: Installed, tmp_path: Path) -> None:
+    compiled = [name for name in zipfile.ZipFile(installed.wheel).namelist() if name.endswith(".so")]
+    assert len(compiled) == (shutil.which("cc") is not None)
+    assert not [name for name in zipfile.ZipFile(built(tmp_path, CC="false")).namelist() if name.endswith(".so")]
 
 
 def test_the_example_passes_its_tests(installed: Installed, project: Path) -> None:

@@ -17,7 +17,7 @@ from messages.data_requests import ProducePartition, ProduceRequest
 from messages.errors import MESSAGE_TOO_LARGE, NONE
 from messages.partition import LogSettings
 from messages.records import CODECS, MAX_KEYLESS_RANGES, Records
-from messages.wire import compression
+from messages.wire import batch_records, compression
 from messages.wire.batch_records import (
     SPAN,
     InvalidRecords,
@@ -41,6 +41,15 @@ def seen(data: bytes) -> Records:
     """What the listener finds in a batch."""
     request = ProduceRequest(8, None, 1, 1000, (ProducePartition(T0, read_records(data)),))
     return all_at_once(checking_produce(request)).partitions[0].records
+
+
+@pytest.fixture(autouse=True, params=["compiled", "plain"])
+def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of this holds with the compiled part, where there is one, and without."""
+    if request.param == "plain":
+        monkeypatch.setattr(batch_records, "compiled_walk", None)
+    elif batch_records.compiled_walk is None:
+        pytest.skip("messages/wire/_walk.c is not compiled")
 
 
 @pytest.mark.parametrize("bad", list(bad_batches.table()), ids=lambda bad: bad.name)

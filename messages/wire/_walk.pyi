@@ -1,0 +1,3 @@
+def walk(
+    data: bytes, position: int, done: int, count: int, in_order: bool, /
+) -> tuple[int, int, list[tuple[int, int]]]: ...
