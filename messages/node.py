@@ -5,6 +5,7 @@ from __future__ import annotations
 from thespian.actors import ActorAddress
 
 from messages.cluster import Endpoint
+from messages.records import PRODUCER
 from messages.vocabulary import message
 
 
@@ -82,6 +83,7 @@ class NodeSettings:
     log_flush_offset_checkpoint_interval_ms: int = 60000
     log_cleanup_policy: str = "delete"
     log_message_timestamp_type: str = "CreateTime"
+    compression_type: str = PRODUCER
     log_message_timestamp_difference_max_ms: int = 2**63 - 1
     message_max_bytes: int = 1048588
     min_insync_replicas: int = 1

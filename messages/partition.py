@@ -22,7 +22,7 @@ from messages.data_requests import (
     ProducedPartition,
     ProducePartition,
 )
-from messages.records import Body
+from messages.records import PRODUCER, Body
 from messages.vocabulary import message
 
 
@@ -43,6 +43,7 @@ class LogSettings:
     min_insync_replicas: int = 1
     append_time: bool = False
     timestamp_difference_max_ms: int = 2**63 - 1
+    compression_type: str = PRODUCER
     compacted: bool = False
     deleting: bool = True
     lag: float = 30.0

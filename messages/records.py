@@ -20,6 +20,10 @@ NO_TIMESTAMP = -1
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Compression codecs by the number in a batch's attributes."""
 
+PRODUCER = "producer"
+COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", PRODUCER)
+"""Values of `compression.type`: the codec of stored batches; PRODUCER keeps each producer's own."""
+
 CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTION_BIT = 0x10

@@ -81,6 +81,7 @@ from messages.errors import (
     POLICY_VIOLATION,
     REQUEST_TIMED_OUT,
     UNKNOWN_LEADER_EPOCH,
+    UNSUPPORTED_COMPRESSION_TYPE,
 )
 from messages.partition import (
     AppendBatch,
@@ -123,6 +124,8 @@ ANY_TIME = 2**63 - 1
 """A `message.timestamp.difference.max.ms` that no record's time exceeds."""
 FOLLOWERS_SERVE_SINCE = 11
 """The Fetch version from which consumers may read from followers."""
+ZSTD_SINCE = 10
+"""The Fetch version from which a topic whose `compression.type` is zstd is served."""
 NOT_AVAILABLE_SINCE = 5
 """The ListOffsets version that knows OFFSET_NOT_AVAILABLE."""
 
@@ -398,6 +401,8 @@ class PartitionActor(Answerer):
             error_code = NONE if served else NOT_LEADER_OR_FOLLOWER
         if error_code == NONE and follower and leader is not None and message.replica_id not in leader.followers:
             error_code = UNKNOWN_LEADER_EPOCH  # as 3.9.1 says to a replica that is not assigned
+        if error_code == NONE and message.version < ZSTD_SINCE and self._settings.compression_type == "zstd":
+            error_code = UNSUPPORTED_COMPRESSION_TYPE
         if error_code != NONE:
             return FetchedPartition(tp, error_code)
         limit = self._limit(message.replica_id)

@@ -12,6 +12,7 @@ from actors.core.topic_config import InvalidConfig, check_config
 from messages.cluster import ConfigEntry
 from messages.node import NodeSettings
 from messages.partition import LogSettings
+from messages.records import CODECS, PRODUCER
 
 log = logging.getLogger("kafka.server.ConfigHandler")
 
@@ -41,6 +42,7 @@ def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry
         timestamp_difference_max_ms=number(
             "message.timestamp.difference.max.ms", node.log_message_timestamp_difference_max_ms
         ),
+        compression_type=said.get("compression.type", node.compression_type),
         compacted="compact" in cleanup,
         deleting="delete" in cleanup,
         lag=node.replica_lag_time_max_ms / 1000,
@@ -56,7 +58,16 @@ def log_config(settings: LogSettings) -> tuple[int, ...]:
         settings.index_interval_bytes,
         settings.retention_ms if settings.deleting else -1,
         settings.retention_bytes if settings.deleting else -1,
+        _codec(settings.compression_type),
+        settings.max_message_bytes,
     )
+
+
+def _codec(compression_type: str) -> int:
+    """The number of the codec that batches are stored with; -1 keeps the producer's."""
+    if compression_type == PRODUCER:
+        return -1
+    return CODECS.index("none" if compression_type == "uncompressed" else compression_type)
 
 
 def _retention_ms(node: NodeSettings) -> int:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
 from messages.errors import INVALID_CONFIG
+from messages.records import COMPRESSION_TYPES
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 
@@ -100,7 +101,7 @@ CONFIGS: dict[str, Kind] = {
     "cleanup.policy": _list_of("compact", "delete"),
     "compression.gzip.level": Kind("INT", _gzip_level),
     "compression.lz4.level": number("INT", 1, 17),
-    "compression.type": _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    "compression.type": _one_of(*COMPRESSION_TYPES),
     "compression.zstd.level": number("INT", -131072, 22),
     "delete.retention.ms": TIME,
     "file.delete.delay.ms": TIME,

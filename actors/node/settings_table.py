@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from messages.protocol_version import release_of
+from messages.records import COMPRESSION_TYPES, PRODUCER
 
 SHORT_MAX = 2**15 - 1
 INT_MAX = 2**31 - 1
@@ -116,6 +117,7 @@ RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 TEXT = Kind("text without control characters", _text)
 BOOLEAN = Kind("true or false", _boolean)
 CLEANUP = Kind("delete, compact, or both", lambda text: ",".join(_choices("delete", "compact").parse(text)))
+COMPRESSION_TYPE = _one_of(*COMPRESSION_TYPES)
 TIMESTAMP_TYPE = Kind(
     "CreateTime or LogAppendTime", {"CreateTime": "CreateTime", "LogAppendTime": "LogAppendTime"}.__getitem__
 )
@@ -232,6 +234,7 @@ SETTINGS: tuple[Setting, ...] = (
         "9223372036854775807",
         "log_message_timestamp_difference_max_ms",
     ),
+    Setting("compression.type", COMPRESSION_TYPE, PRODUCER, "compression_type"),
     Setting("message.max.bytes", _integer(0), "1048588", "message_max_bytes"),
     Setting("min.insync.replicas", _integer(1), "1", "min_insync_replicas"),
     Setting("replica.selector.class", SELECTOR, "", "replica_selector_class"),
@@ -290,7 +293,7 @@ KNOWN = frozenset(
     alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
     auto.include.jmx.reporter background.threads broker.heartbeat.interval.ms
     broker.session.timeout.ms client.quota.callback.class compression.gzip.level compression.lz4.level
-    compression.type compression.zstd.level connection.failed.authentication.delay.ms connections.max.reauth.ms
+    compression.zstd.level connection.failed.authentication.delay.ms connections.max.reauth.ms
     controller.listener.names controller.quorum.append.linger.ms
     controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms

@@ -37,6 +37,7 @@ from actors.storage.disk import DiskPort
 from actors.storage.log import (
     LIMIT,
     NO_DESCRIPTORS,
+    Appended,
     Checkpoint,
     Handles,
     InvalidProducerEpoch,
@@ -53,7 +54,7 @@ from actors.storage.log.flushing import AtOnce, Flusher
 from actors.storage.log_directories import LOCK_FILE, log_name, parse_name
 from messages.records import EMPTY, LOG_APPEND_TIME_BIT, Body, body
 from messages.wire import WireError
-from messages.wire.batch_records import record_times, records
+from messages.wire.batch_records import recompressed, record_times, records
 from messages.wire.record_batch import body_of, whole_batches
 
 log = logging.getLogger("kafka.log.LogManager")
@@ -64,8 +65,11 @@ LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 0, 1, 2, 45, 47
+MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE = 10, 18
 """Kafka's error codes for what may go wrong here."""
 
+MAX_RECOMPRESSED = 16 << 20
+"""Decompressed bytes of a batch that is stored with another codec than its own: that is done on the loop."""
 SEARCH_STEP = 64
 """Records that a search looks at in one step; a chunk of decompressed data that is skipped is a step, too."""
 SEARCH_SLICE = 32
@@ -341,11 +345,26 @@ class LogsPort:
         (log end, and for each batch (error code, first offset, last offset, time of the append or -1))
         """
         log, now_ms = self._changing(path), self._wall_ms()
-        bodies = [memoryview(batch.data) for batch in batches]
-        done = [
-            _FAULTS[type(became)] if isinstance(became, Exception) else (NONE, *became[:3])
-            for became in log.append_as_leader(bodies, leader_epoch, now_ms, append_time)
-        ]
+        config, bodies = log.config, [memoryview(batch.data) for batch in batches]
+        refused = {}
+        if config.compression >= 0:
+            for place, batch in enumerate(bodies):
+                try:
+                    fresh = recompressed(batch, config.compression, MAX_RECOMPRESSED)
+                except ValueError:
+                    fresh = None
+                if fresh is None or len(fresh) > config.max_message_bytes:
+                    refused[place] = MESSAGE_TOO_LARGE, -1, -1, -1
+                elif len(fresh) > config.segment_bytes:
+                    refused[place] = RECORD_LIST_TOO_LARGE, -1, -1, -1
+                else:
+                    bodies[place] = memoryview(fresh)
+        became = iter(
+            log.append_as_leader(
+                [batch for place, batch in enumerate(bodies) if place not in refused], leader_epoch, now_ms, append_time
+            )
+        )
+        done = [refused.get(place) or _said_of(next(became)) for place in range(len(bodies))]
         if committed:
             self.note_high_watermark(path, log.end)
         return log.end, *done
@@ -602,6 +621,10 @@ class LogsPort:
         if directory is None:
             directory = self._directories[path] = opening(lambda: _Directory(path))
         return directory
+
+
+def _said_of(became: Appended | Exception) -> tuple[int, int, int, int]:
+    return _FAULTS[type(became)] if isinstance(became, Exception) else (NONE, *became[:3])
 
 
 def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: int = LIMIT) -> None:

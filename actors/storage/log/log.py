@@ -41,7 +41,10 @@ class OffsetOutOfRange(Exception):
 
 @attrs.frozen
 class LogConfig:
-    """What a topic's configuration says of its logs; names as in Kafka, sizes in bytes, times in ms, -1: no limit."""
+    """What a topic's configuration says of its logs; names as in Kafka, sizes in bytes, times in ms, -1: no limit.
+
+    `compression` is the number of the codec that clients' batches are stored with, -1 keeps the client's.
+    """
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * 24 * 60 * 60 * 1000
@@ -49,6 +52,8 @@ class LogConfig:
     index_interval_bytes: int = 4096
     retention_ms: int = 7 * 24 * 60 * 60 * 1000
     retention_bytes: int = -1
+    compression: int = -1
+    max_message_bytes: int = 1048588
 
 
 class Appended(NamedTuple):

@@ -1,0 +1,117 @@
+"""Topics whose `compression.type` is another than the producer's codec, at a broker of ours and at Apache's own.
+
+What each stores is compared, batch by batch, for each pair of codecs: all of the header but what depends on the
+compressed size, and the records. Levels of compressors differ, so the compressed bytes are not compared.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest
+from messages.cluster import TopicPartition
+from messages.data_requests import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
+from messages.errors import MESSAGE_TOO_LARGE, NONE, UNSUPPORTED_COMPRESSION_TYPE
+from messages.records import CODECS, COMPRESSION_TYPES, PRODUCER, BatchHeader
+from messages.wire.batch_records import Record, records
+from messages.wire.compression import compressed
+from messages.wire.record_batch import has_valid_crc, read_records, whole_batches
+from tests.cluster.both import both_running
+from tests.storage import bad_batches
+from tests.storage.bad_batches import record
+from tests.storage.batches import header_of, with_header
+from tests.waiting import until
+from tests.wire_client import WireClient
+
+SMALL = 700
+"""`max.message.bytes` of the topic where a batch becomes too large by being stored without compression."""
+
+TOPICS = (
+    *(CreatableTopic(name, 1, 1, configs=(CreatableConfig("compression.type", name),)) for name in COMPRESSION_TYPES),
+    CreatableTopic(
+        "stamped",
+        1,
+        1,
+        configs=(
+            CreatableConfig("compression.type", "lz4"),
+            CreatableConfig("message.timestamp.type", "LogAppendTime"),
+        ),
+    ),
+    CreatableTopic(
+        "small",
+        1,
+        1,
+        configs=(
+            CreatableConfig("compression.type", "uncompressed"),
+            CreatableConfig("max.message.bytes", str(SMALL)),
+        ),
+    ),
+)
+THREE = record(0, None, b"a" * 300) + record(1, b"key", None, 5) + record(2, b"k", b"v" * 900, 7)
+
+
+def batch(codec: int, **fields: int) -> bytes:
+    """THREE in a batch whose header has their largest time: ours takes that over, Apache finds it."""
+    data = bad_batches.batch(compressed(THREE, codec), 3, codec, **fields)
+    return with_header(data, max_timestamp=header_of(data).first_timestamp + 7)
+
+
+def produced(client: WireClient, topic: str, data: bytes) -> tuple[int, int]:
+    """(error code, base offset) of a batch."""
+    part = ProducePartition(TopicPartition(topic, 0), read_records(data))
+    [result] = client.call(ProduceRequest(8, None, 1, 30_000, (part,))).partitions  # type: ignore[attr-defined]
+    return result.error_code, result.base_offset
+
+
+def fetched(client: WireClient, topic: str, version: int = 11) -> tuple[int, list[tuple[BatchHeader, list[Record]]]]:
+    """The error code, and each batch's header and records; checksums are right."""
+    part = FetchPartition(TopicPartition(topic, 0), 0, 1 << 20, -1)
+    request = FetchRequest(version, -1, max_wait_ms=0, min_bytes=1, partitions=(part,))
+    [result] = client.call(request).partitions  # type: ignore[attr-defined]
+    data = bytes(result.body.data) if result.body.size else b""
+    found = []
+    for position, header in whole_batches(data):
+        assert has_valid_crc(data, position, header)
+        found.append((header, list(records(data[position:], header))))
+    return result.error_code, found
+
+
+def facts(batch: tuple[BatchHeader, list[Record]], stamped: bool) -> tuple[object, ...]:
+    """What must be equal; not the times where the broker gives them."""
+    header, found = batch
+    fields = header._replace(length=0, crc=0, max_timestamp=0 if stamped else header.max_timestamp)
+    return CODECS[header.codec], tuple(fields), tuple(found)
+
+
+def test_what_is_stored_is_what_apache_stores(tmp_path: Path, apache_jars: Path) -> None:
+    sent = [batch(codec) for codec in range(len(CODECS))]
+    first = bad_batches.batch(bad_batches.TWO, 2)
+    sequence = {"producer": 7, "epoch": 0, "sequence": 0}
+    sent.append(batch(1, **sequence))
+    sent.append(batch(1, **{**sequence, "sequence": 3}))
+    stored, said = [], []
+    with both_running(tmp_path, apache_jars) as both:
+        both.answers(CreateTopicsRequest(4, TOPICS, 30_000))
+        for port in both.ports:
+            with WireClient("127.0.0.1", port) as client:
+                for topic in TOPICS:
+                    until(lambda t=topic.name, b=first: produced(client, t, b)[0], lambda code: code == NONE, "led", 60)
+                codes = {
+                    topic.name: [produced(client, topic.name, data) for data in (*sent, sent[-1])] for topic in TOPICS
+                }
+                batches = {topic.name: fetched(client, topic.name)[1] for topic in TOPICS}
+                stored.append(
+                    {name: [facts(each, name == "stamped") for each in found] for name, found in batches.items()}
+                )
+                said.append((codes, [fetched(client, "zstd", version)[0] for version in (9, 10)]))
+    assert said[0] == said[1]
+    codes, zstd = said[1]
+    assert zstd == [UNSUPPORTED_COMPRESSION_TYPE, NONE]
+    assert {code for code, _ in codes["small"]} == {MESSAGE_TOO_LARGE}
+    for name in COMPRESSION_TYPES:
+        theirs, ours = stored[0][name], stored[1][name]
+        assert len(ours) == 1 + len(sent), "the last batch, sent twice, is a duplicate"
+        assert ours == theirs
+        wanted = {"uncompressed": {"none"}, PRODUCER: {*CODECS}}.get(name, {name})
+        assert {batch[0] for batch in ours} == wanted
+    assert stored[1]["stamped"] == stored[0]["stamped"]
