@@ -17,6 +17,7 @@ Rule 3: who knows no use for a kind of frame passes it over.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -97,6 +98,27 @@ def read_frames(stream: BinaryIO, path: Path) -> Iterator[Frame]:
             raise Damaged(path, offset, "the checksum of the frame that begins here is wrong")
         yield Frame(kind, records, after, previous, digest, content, offset)
         offset += _PREFIX.size + length
+
+
+def last_frame(stream: BinaryIO, path: Path) -> Frame | None:
+    """Find the last whole frame of a file, without reading the contents of those before it.
+
+    Raises Damaged if that frame is, or if something else than frames stands before it; OSError.
+    """
+    size, offset, last = stream.seek(0, os.SEEK_END), 0, None
+    while offset + _PREFIX.size <= size:
+        stream.seek(offset)
+        prefix = stream.read(_PREFIX.size)
+        magic, _, length, *_, checksum = _PREFIX.unpack(prefix)
+        if magic != _MAGIC or checksum != _checksum(prefix):
+            raise Damaged(path, offset, "no frame begins here, or the checksum of its beginning is wrong")
+        if offset + _PREFIX.size + length <= size:
+            last = offset
+        offset += _PREFIX.size + length
+    if last is None:
+        return None
+    stream.seek(last)
+    return next(read_frames(stream, path))._replace(offset=last)
 
 
 def chained(frames: Iterator[Frame], path: Path, previous: bytes) -> Iterator[Frame]:

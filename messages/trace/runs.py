@@ -6,6 +6,7 @@ Rule 1: the manifest says which segments there are, each segment's first frame i
 Rule 2: only a run that did not end may break off: at the end of its last segment, and of its manifest.
 Rule 3: records follow each other: deliveries by number, times forwards, the end at the end.
 Rule 4: what is wrong with one run says nothing of another.
+Rule 5: a manifest that lacks its last entry does not hide an end: the last segment's last record is the end, too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import msgspec
 from messages.trace import files
 from messages.trace.endings import DAMAGED, KILLED, RUNNING
 from messages.trace.errors import Damaged, NotATrace, Torn, TraceError, WrongSchema
-from messages.trace.frames import ENTRY, HEADER, RECORDS, START, Frame, chained, is_framed, read_frames
+from messages.trace.frames import ENTRY, HEADER, RECORDS, START, Frame, chained, is_framed, last_frame, read_frames
 from messages.trace.schema import (
     CREATED,
     DELIVERIES,
@@ -48,7 +49,8 @@ from messages.trace.text import batches, decompress, record_lines
 class Run:
     """One run found: whose, and its segments' files in order, from segment `removed` on.
 
-    `ended` is what the manifest says of its end, None if there is no end; `running`: a process is writing it.
+    `ended` is what the manifest or the last record says of its end, None if there is no end; `running`: a process is
+    writing it.
     `faults` are what is wrong with it as far as names, manifest and first frames show.
     """
 
@@ -236,7 +238,10 @@ class _Manifest:
                 elif number >= self.removed:
                     faults += self._check_segment(number, path)
         kept = tuple(path for number, path in sorted(segments.items()) if number >= self.removed)
-        return Run(header, self.path.parent, kept, self.removed, self.ended, running, tuple(faults))
+        ended = self.ended
+        if ended is None and kept and not running and not faults:
+            ended = _recorded_end(kept[-1])
+        return Run(header, self.path.parent, kept, self.removed, ended, running, tuple(faults))
 
     def _check_segment(self, number: int, path: Path) -> Iterator[str]:
         try:
@@ -251,6 +256,22 @@ class _Manifest:
             yield f"{path} holds segment {header.segment} of {header.run}, or another header than the manifest"
         elif number < len(self.opened) and digest.hex() != self.opened[number]:
             yield f"{path} is not the segment {number} that the manifest names"
+
+
+def _recorded_end(path: Path) -> Ended | None:
+    """The end that a run's last segment records; None if its last frame is not an end (rule 5)."""
+    try:
+        with path.open("rb") as stream:
+            frame = last_frame(stream, path)
+        if frame is None or (frame.kind, frame.records) != (RECORDS, 1):
+            return None
+        (record,) = (each for batch in _batches(path, frame) if not isinstance(batch, bytes) for each in batch)
+    except (TraceError, OSError, ValueError):
+        return None  # reading the records names what is wrong
+    count = bytes(record.payload)
+    if record.kind != ENDED or record.type not in REASONS or not count.isdigit():
+        return None
+    return Ended(record.type, int(count), frame.digest.hex())
 
 
 # ------------------------------------------------------------------------------------------------ reading
