@@ -46,7 +46,7 @@ WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
     default=30_000,
     show_default=True,
     metavar="MS",
-    help="Seconds to wait for the result.",
+    help="Milliseconds to wait for the result.",
 )
 def command(**parameters: Any) -> int:
     """Elect preferred leaders, or any live replica if no in-sync replica is alive, as kafka-leader-election does."""
