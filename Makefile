@@ -79,6 +79,7 @@ docs: install ## regenerate what the documentation takes from the code
 	$(BIN)/python -m tests.docs.state_machines
 	$(BIN)/python -m tests.docs.simulation
 	$(BIN)/python -m tests.docs.catalogue
+	$(BIN)/python -m tests.docs.journey
 
 vocabulary: install ## count what docs/contributing/style.md replaces, and lower the permitted counts
 	$(BIN)/python -m tests.docs.vocabulary

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.simulation.deeds import KINDS
-from tests.docs import catalogue, simulation, state_machines
+from tests.docs import catalogue, journey, simulation, state_machines
 from tests.docs.citations import Citation, citations, resolves
 from tests.house import HOUSE, sources
 
@@ -35,6 +35,10 @@ def test_the_simulation_s_tables_are_those_of_the_code() -> None:
 
 def test_the_catalogue_is_that_of_the_code() -> None:
     assert catalogue.FILE.read_text(encoding="utf-8") == catalogue.document(), "run `make docs`"
+
+
+def test_the_journey_is_that_of_a_recorded_event() -> None:
+    assert journey.FILE.read_text(encoding="utf-8") == journey.document(), "run `make docs`"
 
 
 def drawn(text: str) -> set[str]:
