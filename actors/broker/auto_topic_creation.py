@@ -1,7 +1,7 @@
 """AutoTopicCreationActor: makes topics that are used before anybody has made them, through ZooKeeper, on any broker.
 
 Rule 1: one request after the other, so that many clients who name the same topic make it once.
-Rule 2: a topic that somebody else has made meanwhile is as good as made here.
+Rule 2: a topic that another broker has created meanwhile counts as created here.
 Rule 3: each topic for itself: what is refused costs the others nothing. While ZooKeeper is away its clients wait, and
         nobody else.
 """
@@ -56,7 +56,7 @@ class AutoTopicCreationActor(FlowActor):
         self._tell(wanted, made)
 
     def _create(self, topic: str, existing: Collection[str], brokers: Sequence[int]) -> Flow[int]:
-        """Make one topic; the code for who named it (rules 2 and 3)."""
+        """Create one topic; return the code for its client (rules 2 and 3)."""
         tag = f"[Broker id={self._settings.node_id}]"
         try:
             if topic not in existing:

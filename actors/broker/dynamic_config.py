@@ -1,12 +1,12 @@
-"""DynamicConfigActor: hears that configurations changed, and tells who heeds them (Kafka's DynamicConfigManager).
+"""DynamicConfigActor: reads configuration changes and sends them to their subscribers (Kafka's DynamicConfigManager).
 
-Rule 1: whoever changes a configuration leaves a notification in /config/changes. Each is read once, in order; what is
+Rule 1: each configuration change creates a notification in /config/changes. Each is read once, in order; what is
         told is the configuration as it is then.
 Rule 2: a change counts as heard when it was read. What a lost session interrupted is read again in the next.
-Rule 3: of brokers' configurations the throttles of replication are heeded: this broker's own, else what is said of all
+Rule 3: of brokers' configurations the replication throttles apply: this broker's own, else what is said of all
         (`actors.core.broker.replication_quota`); and where this broker is reached, by its own alone. They are read at
         the start, too.
-Rule 4: notifications that were seen a quarter of an hour ago are deleted by whoever hears of another: by then every
+Rule 4: notifications that were seen a quarter of an hour ago are deleted when another one is read: by then every
         broker has read them.
 """
 
@@ -51,7 +51,7 @@ class DynamicConfigActor(FlowActor):
         """Who leads, and who follows."""
         self._rates: dict[str, int | None] = dict.fromkeys(SIDES)
         self._advertised: str | None = None
-        """As they were told (rule 3)."""
+        """The last published ones (rule 3)."""
         self._heard = -1
         """The newest notification that was read."""
         self._began = False

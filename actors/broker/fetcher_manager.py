@@ -52,14 +52,14 @@ class ReplicaFetcherManagerActor(Dispatcher):
         self._quota = ReplicationQuota()
         self._held_until = 0.0
         self._rate = 0.0
-        """As it was told last."""
+        """The last published value."""
 
     def receiveMsg_StartFetcherManager(self, message: StartFetcherManager, sender: ActorAddress) -> None:
         """Learn how to fetch."""
         self._settings, self._network, self._metrics = message.settings, message.network, message.metrics
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """A fetcher left as it was told to."""
+        """A fetcher has exited as requested."""
 
     def receiveMsg_FollowLeader(self, message: FollowLeader, sender: ActorAddress) -> None:
         """Divide the partitions among the leader's fetchers."""
@@ -144,7 +144,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
             self._tell_rate()
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """A second is over since something was told."""
+        """A second has passed since the last published counts."""
         self._tell_rate()
 
     def _hold_back(self) -> None:

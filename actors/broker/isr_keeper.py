@@ -1,14 +1,14 @@
 """IsrKeeperActor: the one through whom leaders change in-sync replicas in ZooKeeper (broker.md 3.3, 3.4).
 
-Rule 1: leaders' changes are gathered while a write is under way, and written together. Each stands for itself: the
+Rule 1: leaders' changes are gathered while a write is under way, and written together. Each is independent: the
         znode must have the version that its leader knows.
-Rule 2: a leader is told the outcome: the new version, or -1 where the write was refused. While nobody knows, because
-        the session was lost, it is told nothing, and the write is tried again: it must count whom ZooKeeper may have
-        admitted (broker.md 3.3; what is written already is found to be ours).
+Rule 2: a leader receives the outcome: the new version, or -1 if the write was refused. While it is unknown, because
+        the session was lost, nothing is sent, and the write is retried: the leader must count the replicas that
+        ZooKeeper may have admitted (broker.md 3.3; what is written already is found to be ours).
 Rule 3: the controller hears of changes by a notification: when they have been quiet for 5 s, or the last notification
         is more than 60 s ago; looked at every 2.5 s. One notification names every partition once.
 Rule 4: leaders whose followers are behind are reminded of it every half lag, all at the same moments, some at a time
-        (broker.md 3.3). Were each to set a timer, all would be due at once, and everybody else would wait.
+        (broker.md 3.3). Were each to set a timer, all would be due at once, and other actors would wait.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class IsrKeeperActor(FlowActor):
         self._watching[message.at] += message.leaders
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """Write what is wanted, or look whether the controller is to be told."""
+        """Write the pending ISRs, or check whether to notify the controller."""
         match message:
             case WriteIsrChanges() | WakeupMessage(payload=WriteIsrChanges()):
                 return self._write()
@@ -154,12 +154,12 @@ class IsrKeeperActor(FlowActor):
                 yield from ask(NotifyIsrChange(partitions))
                 self._last_notification = self.now
             except AskFailed as error:
-                log.warning("The controller could not be told of in-sync replicas: %s", error)
+                log.warning("Could not notify the controller of in-sync replicas: %s", error)
                 self._changed = dict.fromkeys(partitions) | self._changed
         self._look_later()
 
     def _look_later(self) -> None:
-        """Look at the next multiple of 2.5 s, as long as there is anything to be told."""
+        """Look at the next multiple of 2.5 s, while there are changes to propagate."""
         if self._changed and not self._looking:
             self._looking = True
             self.wake_at(self.now + LOOK_SECONDS - self.now % LOOK_SECONDS)

@@ -1,12 +1,12 @@
-"""MetadataCacheActor: what the controller says of the cluster, and what clients are told (core.metadata_cache).
+"""MetadataCacheActor: the cluster's metadata from the controller, for clients (core.metadata_cache).
 
 Rule 1: the replica manager is answered at once. A client is answered in slices (actors.md 3), all of one view, which an
         UpdateMetadata that comes meanwhile does not touch.
-Rule 2: what clients that ask for all topics are told is made once per view, and sent to each as the same objects.
+Rule 2: the response for all topics is created once per view; all clients receive the same objects.
 Rule 3: clients that asked the controller of this node for topics are answered when they are to be seen here, or gone
         (Kafka's purgatory); what has once been as expected need not stay so.
 Rule 4: topics that a client names for the first time are made, where settings and client allow it. The request goes to
-        who makes them, and comes back with what became of them; nobody else waits for it.
+        who makes them, and comes back with what became of them; no other request waits for it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         self._inter_broker_listener = ""
         self._partition_requests: ActorAddress | None = None
         self._topic_creation: ActorAddress | None = None
-        """Who makes missing topics; None where nobody does."""
+        """The creator of missing topics; None if automatic creation is off."""
         self._told = AliveBrokers(())
         self._prepared_of: ClusterView | None = None
         self._prepared: dict[tuple[str, int], Prepared] = {}
@@ -94,7 +94,7 @@ class MetadataCacheActor(FlowActor, Answerer):
             self._topic_creation = message.topic_creation
 
     def answer(self, question: Message) -> Message:
-        """A question of the replica manager, or of who wants to know about brokers and leaders."""
+        """A question about brokers and leaders, from the replica manager or another actor."""
         match question:
             case StageMetadata(part, begins):
                 self._cache.stage(part.entries, begins)
@@ -128,7 +128,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         )
 
     def _tell_alive(self) -> None:
-        """Tell who decides on ISRs which brokers are alive, when that changes."""
+        """Send changes of the live brokers to the deciders on ISRs."""
         alive = self._alive()
         if self._partition_requests is not None and alive != self._told:
             self._told = alive

@@ -2,14 +2,14 @@
 
 Rule 1: orders of the replica manager are obeyed by the rules of `actors.core.broker.partition`, data by those of
         `leader`, or as the leader says. Nothing here waits: what must wait is in the leader's state.
-Rule 2: whoever asks is answered, also when the role changes meanwhile or the disk fails.
-Rule 3: a disk error makes the order or request fail with code 56; the replica manager is told, and takes the whole log
-        directory offline.
+Rule 2: every request is answered, also when the role changes meanwhile or the disk fails.
+Rule 3: a disk error makes the order or request fail with code 56; the replica manager is notified, and takes the whole
+        log directory offline.
 Rule 4: readers see what was true before they came: a follower learns the high watermark that its own fetch moves by its
         next (broker.md 3.5).
-Rule 5: a log that never held anything is told nothing before its first record, not even which epoch we lead in: all
+Rule 5: an empty log is not touched before its first record, not even by a new leader epoch: all
         its epochs would begin at its start, and only the last of them counts.
-Rule 6: who reads is told how the log stood after that, and of each figure once that it is another now (`LogMoved`):
+Rule 6: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`):
         nothing has to be asked of a partition in which nothing happens.
 """
 
@@ -158,13 +158,13 @@ class PartitionActor(Answerer):
         self._troubles: tuple[str, ...] = ()
         """What the replica manager knows to be the matter."""
         self._read: tuple[ActorAddress, LogState, LogState] | None = None
-        """By whom the log was read last, how it stood then, and what he was told since (rule 6)."""
+        """The last reader of the log, its state at that read, and the changes sent since (rule 6)."""
         self._trims: tuple[tuple[ActorAddress, TrimLog, float], ...] = ()
         """Who waits for all replicas' logs to begin at an offset, and until when."""
         self._look_at: float | None = None
         """When we are to look at the followers."""
         self._alarm: float | None = None
-        """When somebody's time is up."""
+        """The next deadline of a waiting request."""
 
     @property
     def known(self) -> Partition:
@@ -172,7 +172,7 @@ class PartitionActor(Answerer):
         return self._known
 
     def receiveMsg_Configure(self, message: Configure, sender: ActorAddress) -> None:
-        """The topic's configuration changed: what is done from now on heeds it."""
+        """The topic's configuration changed: it applies to all later operations."""
         self._settings = message.settings
         if self._log_path:
             self.port("logs").configure(self._log_path, log_config(self._settings))
@@ -328,12 +328,12 @@ class PartitionActor(Answerer):
             self.send(sender, BatchesAppended(tuple(done)))
 
     def _acks_refused(self, acks: int) -> int:
-        """NONE, or why nothing is appended for whom wants so many acknowledgements."""
+        """NONE, or the error of an append with this `acks`."""
         leader = self._leader
         return NOT_LEADER_OR_FOLLOWER if leader is None else acks_verdict(acks) or leader.may_append(acks)
 
     def _refused(self, batch: AppendBatch, error_code: int) -> ProducedPartition | None:
-        """Why a batch is not appended, `error_code` if that is known already; None where it is."""
+        """The error of a batch, `error_code` if already known; None if it is appended."""
         part = batch.part
         if error_code != NONE:
             return ProducedPartition(part.partition, error_code)
@@ -379,7 +379,8 @@ class PartitionActor(Answerer):
     # ------------------------------------------------------------------------------------------------ readers
 
     def receiveMsg_ReadLog(self, message: ReadLog, sender: ActorAddress) -> None:
-        """Read, and take a follower's fetch as news of how far it is. Our own coordinator is told nothing later."""
+        """Read, and take a follower's fetch as news of how far it is. The local coordinator gets no later
+        notifications."""
         if message.replica_id == self._known.broker_id:
             self.send(sender, LogRead(message.request, self._fetched(message), self._state()))
             return
@@ -661,7 +662,7 @@ class PartitionActor(Answerer):
             self._tell_troubles()
 
     def receiveMsg_LookAtFollowers(self, message: LookAtFollowers, sender: ActorAddress) -> None:
-        """Time has passed since somebody was behind."""
+        """A timer for lagging followers is due."""
         self._look_at = None
         leader = self._leader
         if leader is not None and self._read is not None and leader.lagging(self.now):
@@ -671,7 +672,7 @@ class PartitionActor(Answerer):
             self._carry_out(leader)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Somebody's time is up."""
+        """A waiting request has timed out."""
         self._alarm = None
         if self._leader is not None:
             self._leader.expire(self.now)
@@ -695,7 +696,7 @@ class PartitionActor(Answerer):
             self.send(self._isr_keeper, WatchFollowers(look_at, (self.myAddress,)))
 
     def _next_look(self, leader: Leader) -> float | None:
-        """When it is to be reminded of its followers, if it is now that somebody has to be told so."""
+        """When it is to be reminded of its followers, if the reminder must be sent now."""
         if self._look_at is not None:
             return None
         after = leader.look_after(self.now)
@@ -705,7 +706,7 @@ class PartitionActor(Answerer):
         return self._look_at
 
     def _take_steps(self, leader: Leader) -> None:
-        """All but that somebody has to remind it of its followers."""
+        """Everything except the reminder of its followers."""
         self._move_high_watermark(leader.high_watermark)
         to_do = leader.take()
         if to_do:

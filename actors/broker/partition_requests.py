@@ -2,16 +2,16 @@
 
 Rule 1: each partition is asked by its own address; the request is answered when all have answered. The replica manager
         takes no part in this: it says where partitions are, and no more.
-Rule 2: a partition that nobody hosts here has another leader (6), or is nowhere (3), as the metadata cache says; one
+Rule 2: a partition that is not hosted here has another leader (6), or does not exist (3), by the metadata cache; one
         whose disk failed answers 56.
 Rule 3: a fetch goes by its session, which knows what its partitions have (`actors.core.broker.fetches`): those alone
         are asked in which there may be something, and a fetch that finds too little waits there, not in partitions.
 Rule 4: a produce with acks=0 is never answered. If it fails the connection is closed: the producer has no other way to
         hear of it.
-Rule 5: nobody but an admin client writes into internal topics, by its name (broker.md 3.6).
-Rule 6: who is let go answers no more, and what it has answered to fetches since is not heard: whoever waits for a
-        partition that has gone or failed is told so (rule 2), whether or not it was asked before it went.
-Rule 7: what is counted is told once a second, if there was anything to count (`actors.core.broker.topic_figures`), and
+Rule 5: only an admin client, recognised by its name, writes into internal topics (broker.md 3.6).
+Rule 6: who is let go answers no more, and what it has answered to fetches since is ignored: a request that waits for a
+        partition that was stopped or failed is answered (rule 2), whether or not it was sent before.
+Rule 7: counts are published once a second, if there are any (`actors.core.broker.topic_figures`), and
         so is how fast throttled replicas are served, until they are served nothing.
 """
 
@@ -91,7 +91,7 @@ from messages.vocabulary import Message, maker
 ADMIN_CLIENT = "__admin_client"
 
 MOST_SESSIONS = 1 << 30
-"""In a node's life: no clock gives a first id that leaves room for fewer."""
+"""In a node's life: the first id leaves at least this many."""
 
 _forwarded = maker(Forwarded)
 
@@ -104,7 +104,7 @@ class _Pending:
     results: list[Any]
     outstanding: int
     lost: list[int]
-    """Places of partitions that nobody hosts here, of which the metadata cache was asked."""
+    """Partitions not hosted here, of which the metadata cache was asked."""
 
 
 class PartitionRequestsActor(Dispatcher):
@@ -120,7 +120,7 @@ class PartitionRequestsActor(Dispatcher):
         self._figures = TopicFigures()
         self._telling = False
         self._rate = 0.0
-        """How fast throttled replicas were served when that was last told."""
+        """The last published rate of throttled replicas."""
         self._pending: dict[int, _Pending] = {}
         self._batches: dict[TopicPartition, tuple[ActorAddress, list[AppendBatch]]] = {}
         """What is to be appended, in the delivery that brought it."""
@@ -133,7 +133,7 @@ class PartitionRequestsActor(Dispatcher):
         """For when the timer is set: for the first whose time is up, or for one that was answered since."""
 
     def receiveMsg_StartPartitionRequests(self, message: StartPartitionRequests, sender: ActorAddress) -> None:
-        """Learn who knows where partitions are that nobody hosts here."""
+        """Set the actors that know partitions hosted elsewhere."""
         self._metadata_cache, self._rack_aware = message.metadata_cache, message.rack_aware
         self._metrics = message.metrics
         first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # sessions of an earlier life have smaller ids
@@ -253,7 +253,7 @@ class PartitionRequestsActor(Dispatcher):
             self._refuse(number, pending, unhosted)
 
     def _begin(self, forwarded: Forwarded, partitions: int) -> tuple[int, _Pending]:
-        """A request of so many partitions, under a number of its own."""
+        """Register a request of `count` partitions under a new number."""
         self._requests += 1
         pending = self._pending[self._requests] = _Pending(forwarded, [None] * partitions, partitions, [])
         return self._requests, pending
@@ -278,7 +278,7 @@ class PartitionRequestsActor(Dispatcher):
     # ------------------------------------------------------------------------------------------------ answers
 
     def receiveMsg_Known(self, message: Known, sender: ActorAddress) -> None:
-        """Whether the partitions that nobody hosts here are anywhere (rule 2)."""
+        """Whether partitions that are not hosted here exist (rule 2)."""
         pending = self._pending.get(message.request)
         if pending is None:
             for partition, known in zip(message.partitions, message.known, strict=True):
@@ -352,7 +352,7 @@ class PartitionRequestsActor(Dispatcher):
         self._tell_figures_later()
 
     def _response(self, pending: _Pending) -> ClientResponse | None:
-        """The answer to a request; None where its connection is closed instead (rule 4)."""
+        """The answer to a request; None if its connection is closed instead (rule 4)."""
         asked = pending.forwarded.request
         request, results = asked.request, tuple(pending.results)
         response: Message | None = None
@@ -380,7 +380,7 @@ class PartitionRequestsActor(Dispatcher):
         self._carry_out()
 
     def receiveMsg_ClientGone(self, message: ClientGone, sender: ActorAddress) -> None:
-        """Nobody waits for a fetch any more."""
+        """The client of a fetch is gone."""
         for number, forwarded in list(self._fetching.items()):
             if (forwarded.client, forwarded.request.connection) == (sender, message.connection):
                 del self._fetching[number]

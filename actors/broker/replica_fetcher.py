@@ -2,7 +2,7 @@
 
 One request is under way at a time, and the next goes out when its answer has been dealt with: by that the connection
 waits at the leader where there is nothing to be had. The network repeats what brings nothing, until we interrupt it.
-What is counted of records that came is told once a second, if any came.
+Counts of fetched records are published once a second, if there are any.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Rule 2: a hosted partition is online (it has an actor) or offline (its log direc
 Rule 3: a disk error takes its whole log directory offline, and with it every partition whose log is there; with the
         last directory the node (broker.md 2.3). A log that could not be made there is made in another directory; an
         order that needed what was there fails with code 56.
-        The controller is told by a notification in ZooKeeper, for whose writing nobody waits: the session may be away.
+        A notification in ZooKeeper informs the controller. No request waits for its write: the session may be lost.
         One that is lost with its session is not missed, as the registration that follows is news enough.
 Rule 4: a deleted log is gone with the answer: renamed by then, removed after log.segment.delete.delay.ms.
 Rule 5: the coordinator hears which partitions of the internal topics are led here, and which no longer, before the
@@ -177,15 +177,15 @@ class ReplicaManagerActor(FlowActor):
         self._fetcher_manager: ActorAddress
         self._partition_requests: ActorAddress
         self._topics: dict[str, Host] = {}
-        """What partitions are told that are hosted here, by their topics; one for all that are configured alike."""
+        """The log configuration of hosted topics; topics with equal overrides share one."""
         self._throttled: dict[str, dict[str, tuple[int, ...] | None]] = {side: {} for side in SIDES}
         """The partitions of each topic that are throttled, if there ever were any; None: all."""
         self._news: list[Hosting] = []
-        """What has changed in where partitions are, to be told."""
+        """Changes of hosted partitions, to be sent."""
         self._coordinator: ActorAddress | None = None
         self._led: dict[TopicPartition, LedPartition] = {}
         self._no_longer_led: dict[TopicPartition, None] = {}
-        """What has changed in who leads the internal topics, to be told (rule 5)."""
+        """Changes of leaders of internal topics, to be sent (rule 5)."""
         self._housekeeping = False
         self._shutting_down = False
         self._doomed: deque[tuple[float, str]] = deque()
@@ -244,7 +244,7 @@ class ReplicaManagerActor(FlowActor):
         self._shutting_down = True
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """A partition left as it was told to."""
+        """A partition has exited as requested."""
 
     # ------------------------------------------------------------------------------------------------ requests
 
@@ -313,7 +313,7 @@ class ReplicaManagerActor(FlowActor):
             case UpdateMetadataRequest():
                 yield from self._update_metadata(request)
             case _:
-                raise TypeError(f"{type(request).__name__} is no request of a controller")
+                raise TypeError(f"{type(request).__name__} is not a controller request")
         if self._settings.validate_state:
             self._validate(directories)
         self._tell_news()
@@ -330,7 +330,7 @@ class ReplicaManagerActor(FlowActor):
             return
         if there.epoch < self._epochs.controller:
             _log.error(
-                "[Broker id=%d] somebody sent the controller epoch %d, the last that was elected is %d: forgotten",
+                "[Broker id=%d] Ignoring controller epoch %d: ZooKeeper has %d",
                 self._settings.node_id,
                 self._epochs.controller,
                 there.epoch,
@@ -469,7 +469,7 @@ class ReplicaManagerActor(FlowActor):
                     self._no_longer_led[order.partition] = None
 
     def _drop_figures(self, followed: Sequence[TopicPartition]) -> None:
-        """Of topics that are only followed now, nobody counts what producers send."""
+        """Drop the producer counts of topics without a local leader."""
         dropped = outdated((partition.topic for partition in followed), self._census.led)
         if dropped is not None:
             self.send(self._metrics, dropped)
@@ -481,7 +481,7 @@ class ReplicaManagerActor(FlowActor):
         return len(partitions)
 
     def _read_configs(self, orders: RoleOrders) -> Flow[None]:
-        """Learn how topics are configured of which nothing is hosted yet; by default where nobody can say."""
+        """Read the configuration of new topics; use the defaults if it is unavailable."""
         new: dict[str, tuple[ConfigEntry, ...]] = {}
         for role in (orders.leading, orders.following):
             yield from in_turns(
@@ -503,7 +503,7 @@ class ReplicaManagerActor(FlowActor):
         self._throttle(topics)
 
     def _throttle(self, topics: Sequence[tuple[str, tuple[ConfigEntry, ...]]]) -> None:
-        """Tell who leads and who follows of which topics replicas are throttled, where that is news."""
+        """Send changed throttles to leaders and fetchers."""
         for side, whom in ((LEADER, self._partition_requests), (FOLLOWER, self._fetcher_manager)):
             known, told = self._throttled[side], []
             for topic, overrides in topics:
@@ -515,7 +515,7 @@ class ReplicaManagerActor(FlowActor):
                 self.send(whom, ThrottleReplicas(tuple(told)))
 
     def _reconfigure(self, topics: Sequence[TopicConfig]) -> Flow[None]:
-        """Have the hosted partitions of these topics heed their changed configuration."""
+        """Apply changed configurations to the hosted partitions of these topics."""
         changed: dict[str, LogSettings] = {}
         for topic, overrides, _ in topics:
             if topic in self._topics:
@@ -643,7 +643,7 @@ class ReplicaManagerActor(FlowActor):
         state_log.log(level, "[Broker id=%d] %s", self._settings.node_id, words)
 
     def _host_of(self, topic: str, overrides: tuple[ConfigEntry, ...]) -> Host:
-        """What partitions of a topic are told that is configured so."""
+        """The log configuration of a topic with these overrides."""
         settings = log_settings(self._settings, topic, overrides)
         return Host(self._settings.node_id, settings, log_config(settings), self.myAddress, self._isr_keeper)
 
@@ -658,7 +658,7 @@ class ReplicaManagerActor(FlowActor):
     def _stop_replicas(
         self, request: StopReplicaRequest, directories: LogDirectories, errors: list[PartitionError]
     ) -> Flow[None]:
-        """Stop hosted partitions, and delete logs, also those that nobody hosts (broker.md 2.1)."""
+        """Stop hosted partitions, and delete logs, also of partitions that are not hosted (broker.md 2.1)."""
         orders: dict[TopicPartition, StopReplicaPartitionState] = {}
         yield from in_turns(
             lambda states: orders.update((state.partition, state) for state in states),
@@ -760,7 +760,7 @@ class ReplicaManagerActor(FlowActor):
     # ------------------------------------------------------------------------------------------------ lost directories
 
     def _handle_log_dir_failure(self, directory: str, storage_error: str, directories: LogDirectories) -> Flow[None]:
-        """A log directory has failed: everything in it goes offline, and the controller or the node is told."""
+        """A log directory has failed: everything in it goes offline; notify the controller or the node."""
         lost = directories.fail(directory)
         self.port("logs").lose(directory)
         _log.error(
@@ -902,7 +902,7 @@ class ReplicaManagerActor(FlowActor):
 
 
 def _log_place(directories: LogDirectories, partition: TopicPartition, is_new: bool) -> LogPlace | None:
-    """Where the partition's log is, or may be made; None where no directory can take it."""
+    """Where the partition's log is, or may be created; None if no directory can take it."""
     path = directories.find(partition)
     if path is not None:
         return LogPlace(path)

@@ -1,6 +1,6 @@
 """RequestHandlerActor: the door through which every request of a client, a controller or another broker comes in.
 
-Rule 1: an API's declaration (`messages.apis`) says who answers it. The request is forwarded, and whoever answers sends
+Rule 1: an API's declaration (`messages.apis`) names its handler. The request is forwarded, and the handler sends
         the ClientResponse straight to the listener. Where the node's roles leave him out, the declaration's code
         refuses, or, where it has none, the connection is closed, with a reason in the log.
 Rule 2: a request of a feature that is not served (`UNSERVED`) is refused at once, with a code that clients treat as
@@ -66,7 +66,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 def api_versions(request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """What clients may ask. A version that we do not know is told which ones we do (broker.md 6.2, row 18)."""
+    """The supported APIs. An unknown version gets the supported versions (broker.md 6.2, row 18)."""
     if request.version > _API_VERSIONS.max_version or request.version < _API_VERSIONS.min_version:
         known = ApiVersionRange(_API_VERSIONS.key, _API_VERSIONS.min_version, _API_VERSIONS.max_version)
         return ApiVersionsResponse(UNSUPPORTED_VERSION, (known,))
@@ -121,7 +121,7 @@ class RequestHandlerActor(Dispatcher):
         self._answerers: dict[str, ActorAddress | None] = {}
 
     def receiveMsg_StartRequestHandler(self, message: StartRequestHandler, sender: ActorAddress) -> None:
-        """Learn who answers what; None where the node's roles leave him out."""
+        """Set the handlers; None for those that the node's roles exclude."""
         self._node_id = message.settings.node_id
         self._answerers = {
             METADATA_CACHE: message.metadata_cache,
@@ -134,7 +134,7 @@ class RequestHandlerActor(Dispatcher):
         }
 
     def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:
-        """One request: hand it to who answers it."""
+        """Forward one request to its handler."""
         request = message.request
         api = API_BY_REQUEST[type(request)]
         unserved = UNSERVED.get(type(request))
@@ -150,7 +150,7 @@ class RequestHandlerActor(Dispatcher):
         elif api.elsewhere != NONE:
             self._respond(message, sender, api.refusal(request, api.elsewhere))
         else:
-            self.send(sender, CloseClient(message.connection, f"nobody here answers {api.name} v{request.version}"))
+            self.send(sender, CloseClient(message.connection, f"not served here: {api.name} v{request.version}"))
 
     def receiveMsg_ClientPart(self, message: ClientPart, sender: ActorAddress) -> None:
         """What goes ahead of a request: only the controller's are that large, and the replica manager obeys those."""

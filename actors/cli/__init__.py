@@ -16,7 +16,7 @@ YOUNG = 50_000
 def main() -> NoReturn:
     """Run this process's command line and exit with its code.
 
-    Until there is somebody to be interrupted, and when all is done, a Ctrl-C ends the process without a word.
+    Before the command starts and after it ends, Ctrl-C ends the process without output.
     """
     gc.set_threshold(YOUNG)
     as_exception = signal.signal(signal.SIGINT, signal.SIG_DFL)

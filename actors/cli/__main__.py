@@ -1,6 +1,6 @@
-"""`python -P HOUSE/actors/cli/__main__.py` is `kafka-actors`, wherever the house lies. So is `python -m actors.cli`.
+"""`python -P HOUSE/actors/cli/__main__.py` is `kafka-actors`, from any location. So is `python -m actors.cli`.
 
-The house goes in front of everything else, and what Python put there by itself, the current folder or a script's, is
+The packages go in front of everything else, and what Python put there by itself, the current folder or a script's, is
 taken away: a `messages.py` or `click.py` that lies there is none of ours.
 """
 

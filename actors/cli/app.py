@@ -83,7 +83,7 @@ def commands() -> None:
 
 
 def fill_standard_streams() -> None:
-    """Put the null device in place of streams that were closed (`>&-`): what is said there is meant for nobody."""
+    """Put the null device in place of streams that were closed (`>&-`): their output is discarded."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the lowest free number is its own
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123

@@ -120,7 +120,7 @@ class Brokers:
         return self.in_time(ask)
 
     def coordinator(self, group: str) -> MetadataBroker:
-        """Who coordinates a group. Failed where nobody does in time."""
+        """The coordinator of a group. Raises Failed if there is none in time."""
 
         def find() -> MetadataBroker:
             found = self.ask(self.ids()[0], FindCoordinatorRequest(FIND_VERSION, group))

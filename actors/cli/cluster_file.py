@@ -5,7 +5,8 @@
 
 `pid` is the process that started the cluster; a broker's is null while that node is dead. It is written by that process
 alone, whole, whenever a node died or was started again. It stays when the cluster is stopped: data and addresses are
-what the next `up` there continues. `zookeeper` is "memory" where that is no server: then nobody else can ask it.
+what the next `up` there continues. `zookeeper` is "memory" for a ZooKeeper in memory, which other processes cannot
+reach.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`kafka-actors configs`: kafka-configs' options for topics and brokers, over ZooKeeper.
 
-Nodes hear of a change by the notification that is written with it, and heed it while they run.
+Nodes read a change from its notification, and apply it while they run.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def command(**parameters: Any) -> int:
 
 
 def _entity(options: dict[str, Any]) -> Entity:
-    """Whom the options name. click.UsageError, in Kafka's words, where they name nobody, or wrongly."""
+    """The entity of the options. click.UsageError, in Kafka's words, for a missing or invalid one."""
     short = [name for name in SHORT if options[name]]
     if short:
         if options["entity-type"] or options["entity-name"] or options["entity-default"]:
@@ -139,7 +139,7 @@ def _alter(ask: Callable[[Any], Any], entity: Entity, add: str, delete: str) -> 
 
 
 def _overrides(ask: Callable[[Any], Any], entity: Entity) -> overrides.Overrides:
-    """The overrides of one topic or broker. Failed where there is no such topic, or nobody can read them."""
+    """The overrides of one topic or broker. Raises Failed for an unknown topic or unreadable overrides."""
     assert entity.name is not None
     if entity.kind == TOPICS and entity.name not in ask(GetTopics(watch=False)).topics:
         raise Failed(f"The topic '{entity.name}' does not exist.")

@@ -1,6 +1,6 @@
 """Text and tables on the terminal. What others wrote, in ZooKeeper or a trace, goes through `printable`.
 
-Where output goes to a file or pipe, tables are as wide as they need, for nobody folds there.
+Where output goes to a file or pipe, tables are as wide as necessary, because files do not wrap.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from messages.cluster import NO_LEADER, TopicPartition
 from messages.errors import NONE
 
 LAST = 5
-"""Of a history, so many entries are told."""
+"""Maximum number of entries of a history."""
 MOMENT = 0.0005
 """Seconds: a share of an outage that is not longer is left out, if there is another for the same time."""
 

@@ -68,14 +68,14 @@ REFUSABLE = (
     "CreateTopicsRequest",
     "DeleteTopicsRequest",
 )
-"""Requests of which it is told what was refused."""
+"""Requests with refused items to report."""
 
 NOT_DONE = ("Failure", "TopicExists")
 """Answers to a question that changed nothing."""
 
 NOT_IN_OFFICE = "it was not the controller"
 CLOSE = 1e-4
-"""Two moments that are so many seconds apart are the same."""
+"""Times within this number of seconds are equal."""
 
 
 def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> Facts:
@@ -362,7 +362,7 @@ class _Pass:
             self._learn(desk, self.facts.written, state)
 
     def _learn(self, desk: _Desk | None, facts: list[Any], fact: Any) -> None:
-        """A fact; of a controller's, which event it belongs to is told later."""
+        """A fact; of a controller's, its event is set later."""
         if desk is None:
             facts.append(fact)
         else:

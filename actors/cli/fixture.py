@@ -6,7 +6,7 @@
 
 Rule 1: one line in, one line out, in order. The end of the input ends everything; so does a signal.
 Rule 2: one cluster at a time; after a `stop` the next may start, in this same process, which is warm then.
-Rule 3: what nodes have to say stands in `cluster.log` in the cluster's directory.
+Rule 3: nodes log to `cluster.log` in the cluster's directory.
 """
 
 from __future__ import annotations

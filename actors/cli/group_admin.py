@@ -317,7 +317,7 @@ def to_offset(offset: int) -> Target:
 
 
 def shift_by(count: int) -> Target:
-    """So many records further (less than 0: back)."""
+    """A number of records forward (negative: back)."""
 
     def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
         missing = [str(tp) for tp in partitions if tp not in committed]

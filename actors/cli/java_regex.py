@@ -32,7 +32,7 @@ CLASSES = {
     "IsUppercase": "A-Z",
     "IsDigit": "0-9",
 }
-"""Java's named classes, \\p{Name}: what stands for them in a class of Python's."""
+"""Java's named classes, \\p{Name}: their equivalents in a Python class."""
 
 _TOKEN = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|$)"

@@ -38,7 +38,7 @@ from zk_bridge import guardian
 from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed
 
 DOOR = Path(__file__).with_name("__main__.py")
-"""What a process of ours runs, wherever the house lies."""
+"""What a process of ours runs, from any location."""
 LOCK = "lock"
 SESSION_TIMEOUT_MS = 6000
 VACANCY_SECONDS = 2 * SESSION_TIMEOUT_MS / 1000
@@ -68,7 +68,7 @@ class Node:
         self.directory = directory
         self.log = directory / "node.log"
         self.request = directory / "start"
-        """A file by which somebody asks that the dead node be started."""
+        """A file that requests the start of a dead node."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -314,7 +314,7 @@ def only_user_of(directory: Path) -> Iterator[None]:
 
 
 def runner(directory: Path) -> int | None:
-    """The process that runs the cluster in this folder; None where none does. Failed for a folder of no cluster."""
+    """The process that runs the cluster in this folder; None if none does. Raises Failed for another folder."""
     try:
         with (directory / LOCK).open("r") as lock:
             return None if _locked(lock) else int(lock.read())

@@ -14,7 +14,7 @@ Overrides = tuple[ConfigEntry, ...]
 
 
 def read(ask: Callable[[Any], Any], kind: str, name: str) -> Overrides:
-    """The overrides of a topic or a broker (TOPICS, BROKERS). Failed where nobody can read them."""
+    """The overrides of a topic or a broker (TOPICS, BROKERS). Raises Failed if they are unreadable."""
     if kind == TOPICS:
         (config,) = ask(GetTopicConfigs((name,))).topics
     else:

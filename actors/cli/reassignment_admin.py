@@ -4,7 +4,7 @@ Rule 1: a plan is handed over as Kafka 2's tool did, in /admin/reassign_partitio
         znode cannot say - take it back, or this as well - the controller is asked for.
 Rule 2: what is printed is what the tool of Kafka 3.9.1 prints.
 Rule 3: throttles are overrides of topics and brokers. They are set before the plan is handed over, and taken back by
-        whoever verifies that all of it is done.
+        the command that verifies its completion.
 """
 
 from __future__ import annotations

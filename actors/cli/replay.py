@@ -92,7 +92,7 @@ def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, 
         here = [str(ref) for ref in replay.base.living()]
         named = [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
         if len(named) != 1:
-            known = ", ".join(named or here) or "nobody"
+            known = ", ".join(named or here) or "none"
             raise Failed(f"{actor} is not one actor that exists after delivery {replay.base.n}: there are {known}")
         state = state_of(replay.base.instance_of(replay.base.address_of(named[0])))
         click.echo(json.dumps(shown(state), indent=2, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""`kafka-actors simulate`: a whole cluster on paper, worn by seeds; what breaks is cut down to what breaks it."""
+"""`kafka-actors simulate`: simulate clusters under random faults, and shorten the schedules of violations."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _process(directory: Path, node: int) -> int | None:
 
 
 def _wait(done: Callable[[], bool], seconds: float) -> bool:
-    """Whether it is done within so many seconds."""
+    """Whether it is done within a number of seconds."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:

@@ -41,7 +41,7 @@ SCRAPE_SECONDS = 2.0
 SCRAPE_BYTES = 1 << 22
 SCRAPED_AT_ONCE = 16
 MOST_NAMES = 20
-"""So many partitions are named; the JSON has all."""
+"""Maximum number of partition names; the JSON has all."""
 WATCH_SECONDS = 2.0
 CLEAR = "\x1b[H\x1b[2J"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -80,7 +80,7 @@ class Partitions(NamedTuple):
 
 
 class Status(NamedTuple):
-    """A cluster as ZooKeeper tells it, and `scraped` as its nodes tell it, by id.
+    """A cluster by ZooKeeper, and `scraped` by its nodes' metrics, by id.
 
     `unreadable` are names of what could not be read: "broker 1", "topic t", "node 2".
     """

@@ -35,7 +35,7 @@ from spark.java import Java, archive, find_java, home
 from spark.shown import heads, rows
 
 MOST_ROWS = 60
-"""So many rows of a table are shown; the JSON has all."""
+"""Maximum number of rows of a table; the JSON has all."""
 
 
 @click.command("summary")
@@ -189,7 +189,7 @@ def _publish(
 
 
 def _say(words: str) -> None:
-    """What is being done, for who looks at a terminal."""
+    """The progress, for a terminal."""
     if sys.stderr.isatty():
         click.echo(f"{words} ...", err=True)
 

@@ -61,7 +61,7 @@ class PartitionView(NamedTuple):
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """In-sync replicas; none where there is no state yet."""
+        """In-sync replicas; empty without a state."""
         return self.state.isr if self.state is not None else ()
 
     @property

@@ -116,7 +116,7 @@ class Deletion(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A broker is told by LeaderAndIsr who leads a partition: it was `sent`, and `answered` with the code `outcome`.
+    """A LeaderAndIsr for a broker: it was `sent`, and `answered` with the code `outcome`.
 
     0 and None say that it was not; then `why` is how the channel's last try to send anything ended.
     """
@@ -133,7 +133,7 @@ class Order(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A broker could not be told something: its connection failed."""
+    """A request to a broker failed with its connection."""
 
     place: Place
     broker: int

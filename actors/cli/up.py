@@ -31,7 +31,7 @@ from messages.conversation import AskFailed
 
 WATCH_SECONDS = 0.2
 LOOKS_PER_TRACE = 25
-"""After so many looks at the processes the nodes are asked whether they still record."""
+"""Number of process checks between two checks of the recordings."""
 COLUMNS = ("node", "address", "process", "log")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -136,7 +136,7 @@ def _check(overrides: dict[str, str]) -> None:
 
 
 def _watch(cluster: LocalCluster, stopping: threading.Event, restart: bool) -> int:
-    """Report what dies, and who records nothing, until told to stop; the exit code."""
+    """Report dead nodes and ended recordings until a signal; return the exit code."""
     dead: set[int] = set()
     not_recording: dict[int, str] = {}
     for look in itertools.count():

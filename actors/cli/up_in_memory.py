@@ -28,7 +28,8 @@ def run_in_memory(
     stop_signals: Iterable[signal.Signals],
     ready: Callable[[dict[str, Any]], None],
 ) -> int:
-    """Run a cluster in `directory` until a signal stops it; `ready` is told what cluster.json holds. The exit code.
+    """Run a cluster in `directory` until a signal stops it; `ready` receives the content of cluster.json. Return the
+    exit code.
 
     Failed where it cannot start.
     """

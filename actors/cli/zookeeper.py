@@ -1,6 +1,6 @@
 """Asking ZooKeeper from a command: where it is, and one session for the command's life.
 
-Rule 1: what is wrong is told apart, at once: a host nobody knows, a port nobody listens on, a chroot without a cluster.
+Rule 1: errors are distinguished at once: an unknown host, a closed port, a chroot without a cluster.
 Rule 2: what the bridge logs meanwhile, a torn znode above all, is a warning to the user.
 """
 
@@ -37,11 +37,11 @@ of_cluster = click.option(
     required=True,
     help="The folder of the cluster.",
 )
-"""The option by which a command is told the cluster of `up` that it is about."""
+"""The option for a cluster of `up`."""
 
 
 def cluster_options(command: Command) -> Command:
-    """The options by which a command is told its cluster; `address_of` reads them."""
+    """The options that name a cluster; `address_of` reads them."""
     directory = click.Path(file_okay=False, path_type=Path)
     for option in (
         click.option("--bootstrap-server", "bootstrap_server", hidden=True),
@@ -76,7 +76,7 @@ def address_of(address: str | None, directory: Path | None, bootstrap_server: st
 def zookeeper(address: str, empty: bool = False) -> Iterator[Callable[[Question[R]], R]]:
     """`ask(question)` at host:port[,host:port]*[/chroot].
 
-    Failed where nobody answers there, and where there is no cluster, unless it may be `empty`.
+    Raises Failed without a response, or without a cluster unless it may be `empty`.
     """
     logging.getLogger("kazoo").addHandler(logging.NullHandler())  # what it has to say comes as our errors
     logger, warnings = logging.getLogger("zk_bridge"), _Warnings()
@@ -129,7 +129,7 @@ def _reach(address: str) -> None:
             socket.create_connection((host, port), CONNECT_SECONDS).close()
             return
         except socket.gaierror:
-            reasons.append(f"nobody knows a host {host}")
+            reasons.append(f"unknown host {host}")
         except ConnectionRefusedError:
             reasons.append(f"nothing listens at {host}:{port}")
         except TimeoutError:

@@ -5,7 +5,7 @@ Rule 2: a request that got no answer is sent again, the same, after 100 ms, for 
         broker is gone, and then it ends this actor. What is queued or in flight then vanishes. A broker that registers
         another endpoint is sent there at once what is in flight.
 Rule 3: error codes make nothing go otherwise here: answers become the controller's events, and ZooKeeper alone makes it
-        resign. An event is no larger than a part (`messages.parts`): of a LeaderAndIsr the controller is told which
+        resign. An event is no larger than a part (`messages.parts`): of a LeaderAndIsr the controller receives which
         partitions are not served for want of their disk, and which of those are served again; a StopReplica in parts
         becomes as many events. A large answer is worked through in slices, unless it says no more than that no
         partition has an error.
@@ -97,7 +97,7 @@ class BrokerChannelActor(FlowActor):
         self._published = -1
 
     def receiveMsg_StartChannel(self, message: StartChannel, sender: ActorAddress) -> None:
-        """Learn to whom this channel leads."""
+        """Set the broker's endpoint."""
         self._start = message
         self._endpoint = message.endpoint
         self._controller = sender
@@ -270,7 +270,7 @@ class BrokerChannelActor(FlowActor):
         error_code: int,
         codes: dict[TopicPartition, PartitionError],
     ) -> None:
-        """The event of one part of a StopReplica; none where nothing in it was to be deleted."""
+        """The event of one part of a StopReplica; none if it deletes nothing."""
         deleted = tuple(state.partition for state in states if state.delete_partition)
         if deleted:
             errors = tuple(codes[state.partition] for state in states if state.partition in codes)

@@ -2,12 +2,12 @@
 
 Rule 1: one event is finished before the next begins (`FlowActor`); the controller is correct because of that.
 Rule 2: an event of a dead session's watches is dropped, and so is an answer of a channel that has been closed.
-Rule 3: an expired session goes before everything else; whoever waits in the queue for a response is told that we are
+Rule 3: an expired session goes before everything else; each queued request is answered that we are
         not the controller.
 Rule 4 (failure policy): an event that raises is logged and dropped; whether it takes the term with it, and what we do
-        before anything else is looked at, is told by `actors.core.controller.failures`.
+        before anything else is checked, is decided in `actors.core.controller.failures`.
 Rule 5: figures go to the metrics gateway when they changed: what an event is doing when it begins, all at its end. How
-        long it waited and took is told then, too; an event that takes SLOW_SECONDS is named in the log.
+        long it waited and took is published then, too; an event that takes SLOW_SECONDS is named in the log.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ControllerActor(FlowActor):
         self._dead_generation = 0
         self._published: dict[str, Gauge] = {}
         self._failed_events: dict[str, int] = {}
-        """Events that raised what nobody foresees, and how often since they last went well."""
+        """Events with unexpected errors, and their number since the last success."""
         self._stopped = False
 
     def receiveMsg_StartController(self, message: StartController, sender: ActorAddress) -> None:
@@ -131,7 +131,7 @@ class ControllerActor(FlowActor):
         return None
 
     def _unforeseen(self, event: Message, error: Exception) -> Flow[None]:
-        """Nobody foresaw that this event raises: the first time load everything anew, then live with it."""
+        """Handle an unexpected error: reload all state the first time, then drop the event."""
         name = _name_of(event)
         times = self._failed_events[name] = self._failed_events.get(name, 0) + 1
         self.send(self._start.metrics, Gauges((Gauge(FAILED_EVENTS, times, (("event", name),)),)))

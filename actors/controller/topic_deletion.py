@@ -11,7 +11,7 @@ from messages.vocabulary import Message
 class TopicDeletionActor(FlowActor):
     """One per controller, made and asked by it alone. It never asks back, so the two cannot wait for each other.
 
-    What it raises is answered as Failure("AskFailed"): whoever asks always hears.
+    Its exceptions are answered as Failure("AskFailed"): each question is answered.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class TopicDeletionActor(FlowActor):
         return self._answer(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """Tell who asked."""
+        """Answer the asker."""
         if isinstance(event, Ask):
             detail = f"{type(event.question).__name__}: {type(error).__name__}: {error}"
             self.send(self.sender, Answer(event.id, Failure("AskFailed", detail)))

@@ -1,7 +1,7 @@
-"""CoordinatorFinderActor: who coordinates a group, for whoever asks (broker.md 6.5).
+"""CoordinatorFinderActor: finds the coordinator of a group (broker.md 6.5).
 
 Rule 1: a group belongs to one partition of __consumer_offsets, and its coordinator is who leads that; any broker says
-        who it is. The first who asks causes the topic to be made, and hears that nobody coordinates yet.
+        who it is. The first request creates the topic, and is answered that there is no coordinator yet.
 Rule 2: how many partitions the topic has is read once, in ZooKeeper: if it is enlarged later, groups stay with those
         who have their offsets.
 """
@@ -101,5 +101,5 @@ class CoordinatorFinderActor(FlowActor):
 
 
 def _nobody(code: int) -> FindCoordinatorResponse:
-    """Nobody coordinates what was asked for."""
+    """The response without a coordinator."""
     return FindCoordinatorResponse(code, TEXTS.get(code))

@@ -2,7 +2,7 @@
 
 Rule 1: what a group does is decided by `actors.core.coordinator.group`; here its timers run, its records are appended
         with acks=all to the partition that is its log, and its answers go to the clients.
-Rule 2: the coordinator is told whenever the group's state changes, before the client is that caused it.
+Rule 2: the coordinator is notified of each change of the group's state, before the client that caused it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class GroupActor(Answerer):
         self._carry_out()
 
     def _fresh_id(self, forwarded: Forwarded, request: JoinGroupRequest) -> str:
-        """An id for who has none: as Kafka makes them, of the client's or instance's id and a UUID."""
+        """A new member id as in Kafka: the client's or instance's id and a UUID."""
         if request.member_id != NO_MEMBER:
             return NO_MEMBER
         digits = self.port("random").uuid_hex()
@@ -123,7 +123,7 @@ class GroupActor(Answerer):
     # --------------------------------------------------------------------------------------------- what comes by itself
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Somebody's time is over."""
+        """A member's timer is due."""
         match message.payload:
             case RebalanceDue():
                 self._group.rebalance_due(self._wall_ms())

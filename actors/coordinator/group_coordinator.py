@@ -1,12 +1,12 @@
 """GroupCoordinatorActor: which groups this broker coordinates, and who is asked about them (broker.md 1.6, 6.5).
 
 Rule 1: a group belongs to one partition of __consumer_offsets, and its coordinator is who leads that. A child of this
-        actor says who it is, to whoever asks, and how many partitions there are.
+        actor names the coordinator, and the number of partitions.
 Rule 2: a partition that comes to be led here is read to its end, by a child for that partition; its groups are being
-        loaded until then. When it is led elsewhere its groups are unloaded: whoever waits hears so, and all is
+        loaded until then. When it is led elsewhere its groups are unloaded: waiting requests fail, and all is
         forgotten.
 Rule 3: a request passes the gates of `actors.core.coordinator.gates`, then goes to the group's actor. Where there is no
-        such group it is answered here; a first JoinGroup makes it, and a commit of who takes part in no group.
+        such group it is answered here; a first JoinGroup makes it, and a commit of a client outside a group.
 Rule 4: what is asked of several groups goes to each, and is answered when all have answered.
 """
 
@@ -190,7 +190,7 @@ class GroupCoordinatorActor(Dispatcher):
             self.send(sender, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """A group or a loader left as it was told to."""
+        """A group or a loader has exited as requested."""
 
     def _respond(self, forwarded: Forwarded, response: Message) -> None:
         request = forwarded.request

@@ -1,8 +1,8 @@
-"""What is asked of configurations on a command line, and how they are told (ConfigCommand of Kafka 3.9.1).
+"""Parse and describe configurations for the command line (ConfigCommand of Kafka 3.9.1).
 
 Rule 1: "a=1,b=[x,y]": commas within brackets belong to a value.
-Rule 2: an override is told with every place that says the setting, as far as ZooKeeper and Kafka's defaults know: what
-        stands in a broker's server.properties only the broker knows.
+Rule 2: an override is listed with every source of the setting in ZooKeeper and Kafka's defaults: the values
+        of a broker's server.properties are known to the broker only.
 """
 
 from __future__ import annotations

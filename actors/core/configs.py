@@ -1,11 +1,11 @@
-"""How topics and brokers are configured, and what their overrides become when somebody changes them (ZkAdminManager).
+"""How topics and brokers are configured, and changes of their overrides (ZkAdminManager).
 
 Rule 1: a topic's setting is its override, else what this node's settings say, else Kafka's default; `FROM_SERVER` says
-        under which name. A node does not remember what stood in its server.properties: what differs from Kafka's
+        under which name. A node does not remember its server.properties: what differs from Kafka's
         default was said there.
 Rule 2: what is refused raises Refused, with Kafka's words and code.
 Rule 3: a broker's own settings are those we act on. Those of `broker_config.DYNAMIC` can be changed while it runs, for
-        one broker or for all; what else Kafka would let be changed is refused by name, for nobody would act on it.
+        one broker or for all; what else Kafka would let be changed is refused by name, because it would have no effect.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def describe_topic(
 
 
 def _said_by(node: NodeSettings, name: str, server: str) -> str | None:
-    """What a node's settings say of a topic's setting; None where we have no such setting."""
+    """A node's value for a topic's setting; None if there is no such setting."""
     if name in ("retention.ms", "segment.ms"):
         default = log_settings(node, "", ())
         return str(default.retention_ms if name == "retention.ms" else default.segment_ms)
@@ -188,7 +188,7 @@ def _text(value: object) -> str | None:
 
 
 def replaced(changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
-    """The overrides of who shall have these and no others (AlterConfigs)."""
+    """The overrides after AlterConfigs, which replaces all of them."""
     _check_changes(changes)
     return _sorted({change.name: change.value or "" for change in changes})
 

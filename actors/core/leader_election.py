@@ -38,7 +38,7 @@ def parse_partitions(text: str) -> list[TopicPartition]:
 
 
 def report(kind: str, outcomes: Mapping[TopicPartition, Outcome], names: Mapping[int, str]) -> tuple[list[str], int]:
-    """The lines that tell of the outcomes of an election of this kind ("PREFERRED"), and how many failed.
+    """The result lines of an election of this kind ("PREFERRED"), and the number of failures.
 
     `names` are those of codes.
     """

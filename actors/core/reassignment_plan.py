@@ -1,7 +1,7 @@
 """Plans that give partitions other replicas: their JSON, what they move, how far they are (ReassignPartitionsCommand).
 
 Rule 1: a plan names each partition once, with at least one replica and none of them twice. Log directories may be named
-        for each replica, but only "any": nobody moves replicas between the directories of a broker here.
+        for each replica, but only "any": moves between the directories of a broker are not supported.
 Rule 2: a plan moves a partition from where it is - without those an unfinished reassignment is only adding - to the
         replicas of the plan that are not there yet. Who sends and who receives may be throttled, replica by replica.
 Rule 3: everything printed is sorted by topic and partition, as the tool of Kafka 3.9.1 prints it.
@@ -79,7 +79,7 @@ def parse_brokers(text: str) -> list[int]:
     try:
         ids = [int(each) for each in text.split(",")]
     except ValueError:
-        raise Refused(f"'{text}' is no list of brokers: it should be 0,1,2") from None
+        raise Refused(f"'{text}' is not a list of brokers: expected 0,1,2") from None
     twice = _twice(ids)
     if twice:
         raise Refused(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")
@@ -201,7 +201,7 @@ def moving_brokers(moved: Mapping[TopicPartition, Move]) -> list[int]:
 
 
 def progress(partition: TopicPartition, target: Replicas, now: ReplicaAssignment | None) -> str:
-    """How far one partition of a plan is; `now` None: nobody knows the partition."""
+    """How far one partition of a plan is; `now` None: the partition is unknown."""
     if now is not None and (now.adding or now.removing):
         return f"Reassignment of partition {partition} is still in progress."
     replicas = () if now is None else now.replicas

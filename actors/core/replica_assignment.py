@@ -6,7 +6,7 @@ Rule 2: the further replicas of a partition follow its first at a distance that 
 Rule 3: where the brokers have racks, they are gone round rack by rack, and the distance grows by as many as there are
         racks. A broker is passed over while its rack has a replica that another rack still lacks, or itself has one.
         Racks of some only are as good as none to count on: that is refused.
-Rule 4: `start` and `shift` are drawn by who asks; partitions that are added to a topic go on from its partition 0.
+Rule 4: `start` and `shift` are drawn by the caller; partitions that are added to a topic go on from its partition 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What may be asked of topics: names that are free, replicas of new partitions, of further ones (AdminZkClient).
 
 Rule 1: what is refused raises Refused (InvalidTopic, InvalidAssignment, TopicRefused) with Kafka's words and code.
-Rule 2: chance is given in: `start` and `shift` are drawn by who asks.
+Rule 2: chance is given in: `start` and `shift` are drawn by the caller.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def check_new_name(topic: str, existing: Collection[str]) -> None:
 
 
 def check_size(partitions: int) -> None:
-    """Raise TopicRefused for a topic of more partitions than any request may name: nobody could be told of it."""
+    """Raise TopicRefused for a topic of more partitions than any request may name: its metadata would not fit."""
     if partitions > MAX_ENTRIES:
         raise TopicRefused(f"Number of partitions must be no larger than {MAX_ENTRIES}.", INVALID_PARTITIONS)
 
@@ -57,7 +57,7 @@ def new_replicas(
 def given_replicas(assignments: Sequence[tuple[int, Replicas]]) -> tuple[Replicas, ...]:
     """Replicas of a new topic's partitions, as the asker wants them by number. Raises InvalidAssignment.
 
-    Kafka takes brokers that nobody has heard of: their replicas wait for them.
+    Kafka accepts unknown brokers: their replicas wait for them.
     """
     by_number = dict(assignments)
     if len({len(replicas) for replicas in by_number.values()}) != 1:
@@ -75,7 +75,7 @@ def further_replicas(
 ) -> Sequence[Replicas]:
     """Replicas of the partitions to add to a topic, which is to have `partitions` then.
 
-    `added` are the replicas as the asker wants them, None where they are to be chosen. Raises TopicRefused, and
+    `added` are the replicas as the asker wants them, None to choose them. Raises TopicRefused, and
     InvalidAssignment.
     """
     topic, existing = described

@@ -1,8 +1,8 @@
 """One client's connection: frames in, answers out, in the order of the requests.
 
 Rule 1: one request is under way at a time. But Produce requests that follow one another are under way together, as far
-        as UNDER_WAY and UNDER_WAY_BYTES go: they are appended in their order all the same, and nobody waits for others'
-        replicas. Those that came together go to the actors together, in one mail.
+        as UNDER_WAY and UNDER_WAY_BYTES go: they are appended in their order all the same, and no partition waits for
+        others' replicas. Those that came together go to the actors together, in one mail.
 Rule 2: what is no request, or may not come, is refused in its turn: what came before it is answered, and then the
         connection closes.
 Rule 3: the socket is read while there is something to do with what comes: beyond what is under way, a buffer of usual
@@ -147,7 +147,7 @@ class Connection:
     # ------------------------------------------------------------------------------------------------ the stream calls
 
     def connection_lost(self, disk_error: OSError | None) -> None:
-        """The connection is gone, whoever closed it, or whatever disk failed under what was sent."""
+        """The connection is gone: closed by either side, or after a disk failure during a send."""
         if disk_error is not None:
             self._gateway.disk_failed(disk_error)
         for steps in list(self._steps.values()):

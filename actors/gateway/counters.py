@@ -24,7 +24,7 @@ class Counters(Collector):
         self._counters: dict[str, dict[Labels, int]] = {}
 
     def count(self, count: Count) -> None:
-        """So many more."""
+        """Add to the count."""
         name, by, labels = count
         values = self._counters.get(name)
         if values is None:

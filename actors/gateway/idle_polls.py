@@ -1,16 +1,16 @@
-"""Idle polls: what followers and consumers ask twice a second and are told nothing, kept at the border of a node.
+"""Idle polls: repeated fetches without data from followers and consumers, answered in the listener.
 
 A reader that has all there is goes on asking: "is there anything?", and half a second later hears "no". No actor has
 anything to decide about that. So who asks has the network ask again, and who is asked lets the listener say no.
 
 Rule 1 (asking): a poll that says nothing, and brings nothing, is followed by the session's next, until an answer says
-        something or whoever asked interrupts (`messages.network.Transmit`).
-Rule 2 (being asked): a session rests when its reader was told that there is nothing, and nothing is left to be told.
+        something or the caller interrupts (`messages.network.Transmit`).
+Rule 2 (being asked): a session is idle when its reader received an empty response, and nothing is left to send.
         Its idle polls, in the order of their epochs, are held for as long as they would wait and then answered: with
-        nothing. Any other request of the session ends its rest, and so does whoever let it rest.
+        nothing. Any other request of the session wakes it, and so does its handler.
 Rule 3: a reader that does not poll any more is none that rests: after SILENCE its rest is over.
 Rule 4: with a rest's end comes what was held back: the session's epoch, when the last poll came, and a poll that waits.
-Rule 5: in a simulation, whose wires say when they change, a held poll may stand for all that would follow (`stand`):
+Rule 5: in a simulation, whose wires say when they change, a held poll may represent all that would follow (`stand`):
         it is held until something happens, and counts as if it had been made again each time that its wait was over.
 """
 
@@ -29,11 +29,11 @@ SILENCE = 10.0
 """Seconds after an answer in which a reader that is there polls again."""
 
 TRUSTED = 4
-"""Polls in vain after which one may stand for the rest: what happens sooner may still meet a poll on its way."""
+"""Empty polls after which one may represent the rest: before that a poll may still be in flight."""
 
 
 def poll_again(transmit: Transmit, response: Message) -> Transmit | None:
-    """What is asked next of a session in which nothing has happened; None where the answer is the caller's (rule 1)."""
+    """What is asked next of an idle session; None if the caller sends the answer (rule 1)."""
     request = transmit.request
     if not (transmit.again and isinstance(request, FetchRequest) and is_idle_poll(request)):
         return None
@@ -59,14 +59,14 @@ class _Rest:
         self.polls = 0
         """How many there were."""
         self.stood: Callable[[], None] | None = None
-        """To be called when the held poll stands for others no longer, while it does (rule 5)."""
+        """Called when the held poll stops representing others (rule 5)."""
         self.timer: Any = None
 
 
 class IdlePolls:
     """The resting sessions of a node.
 
-    `call_later` calls after so many seconds, unless what it returned is told to `cancel`. `now` reads the node's clock.
+    `call_later` calls after a number of seconds, unless its result is cancelled. `now` reads the node's clock.
     `answer` takes an answer to a client, `tell` what goes to the actor that serves fetches.
     """
 
@@ -106,7 +106,7 @@ class IdlePolls:
         return True
 
     def stand(self, session_id: int, stood: Callable[[], None]) -> bool:
-        """Let the held poll stand for all that would follow (rule 5); False where it may not yet.
+        """Let the held poll represent all that would follow (rule 5); False if not allowed yet.
 
         `stood` is called when that is over: by `part`, or because the rest is.
         """
@@ -118,7 +118,7 @@ class IdlePolls:
         return True
 
     def part(self, session_id: int) -> None:
-        """Hold the poll that stands for others until its time is up, and no longer."""
+        """Hold the representing poll until its own timeout."""
         rest = self._resting[session_id]
         self._come_to_date(rest)
         left = rest.used_at + rest.wait - self._now()
@@ -137,21 +137,21 @@ class IdlePolls:
             self._tell(changed(rest.held, request=changed(rest.held.request, max_wait_ms=left)))
 
     def gone(self, connection: int) -> None:
-        """Nobody waits on that connection any more."""
+        """That connection is closed."""
         for session_id, rest in list(self._resting.items()):
             if rest.held is not None and rest.held.connection == connection:
                 rest.held, rest.epoch = None, next_epoch(rest.epoch)
                 self.rouse(session_id)
 
     def stop(self) -> None:
-        """Nobody is answered any more."""
+        """Stop answering."""
         for rest in self._resting.values():
             rest.timer.cancel()
             self._come_to_date(rest)
         self._resting.clear()
 
     def _come_to_date(self, rest: _Rest) -> None:
-        """The held poll stands for itself again: as if it had been made when the last one would have been."""
+        """The held poll is an ordinary poll again: as if it had been made when the last one would have been."""
         stood, rest.stood = rest.stood, None
         if stood is not None:
             rest.used_at += (self._now() - rest.used_at) // rest.wait * rest.wait

@@ -2,7 +2,7 @@
 
 Rule 1: connections (`max.connections`, `max.connections.per.ip` and its `overrides`) as Kafka counts them. A node
         that has enough takes no more: they wait in the socket. The inter-broker listener, where there are others too,
-        goes beyond: of their connections the one that was quiet longest makes room.
+        goes beyond: their longest idle connection is closed.
 Rule 2: a process may have so many open files (`ulimit -n`). Logs and connections share what a reserve for ZooKeeper,
         other brokers and the trace leaves. A connection beyond its share is refused, whatever max.connections says.
 Rule 3: memory (`queued.max.request.bytes`): a request that is not there whole takes its size out of a pool when it

@@ -4,8 +4,8 @@ Rule 1: it stands outside the actor system. A decoded request is injected as `Cl
         back as mail, and so does `ServeClients`, before which connections wait in the socket (broker.md 7.1).
 Rule 2: of each connection one request is under way at a time, or several of Produce, and answers keep the order of
         requests (broker.md 3.7, `connection`).
-Rule 3: what is no request closes its connection, with one line in the log that names peer, API and version; nobody else
-        notices (broker.md 6.3).
+Rule 3: an invalid request closes its connection, with one line in the log that names peer, API and version; no other
+        client notices (broker.md 6.3).
 Rule 4: memory is bounded: while a request waits for its turn, or a peer does not read its answers, nothing more is read
         of its socket. What else peers may use up is said in `limits`.
 Rule 5: where there are several listeners, requests of controllers and brokers (`messages.apis`, `control`) are taken
@@ -82,7 +82,7 @@ class ListenerGateway:
         self._accepted = 0
         self._serving = False
         self._full: set[str] = set()
-        """Listeners that accept nothing until there is room."""
+        """Listeners that accept no connection at the limit."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
@@ -176,7 +176,7 @@ class ListenerGateway:
             loop.add_reader(bound, self._accept, endpoint.listener, bound)
 
     def _accept(self, listener: str, bound: socket.socket) -> None:
-        """Take connections that wait, as far as there is room."""
+        """Take connections that wait, up to the limit."""
         loop = asyncio.get_running_loop()
         for _ in range(BACKLOG):
             if not self._count.has_room(listener):
@@ -229,7 +229,7 @@ class ListenerGateway:
             self._connections.move_to_end(connection.id)
 
     def closed(self, connection: Connection) -> None:
-        """A connection ended; answers that still come for it are dropped. There is room for another."""
+        """A connection ended; answers that still come for it are dropped. Another may be accepted."""
         self._connections.pop(connection.id, None)
         if connection.waits_for_records:
             self._idle.gone(connection.id)
@@ -241,7 +241,7 @@ class ListenerGateway:
             self._serve()
 
     def disk_failed(self, error: OSError) -> None:
-        """Tell who keeps the logs: nobody there has seen it."""
+        """Report a file failure to the keeper of the logs, which has not seen it."""
         if self._logs is not None:
             failed = LogFileFailed(error.filename, error.strerror or str(error))
             self._base.inject(self._logs, failed, self.address)

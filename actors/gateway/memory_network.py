@@ -7,8 +7,8 @@ Rule 2: requests and responses go over as values. When they arrive is the wire's
         does not answer in time.
 Rule 3: every request has a connection of its own. Who gives up waiting hears nothing more; what is on its way arrives
         all the same, perhaps after a later request, as it may between real machines.
-Rule 4: idle polls over a wire on which nothing is wrong are no events: the one that is held stands for those that would
-        follow (`idle_polls`, rule 5), until the wire is told to be `disturbed`, or anybody at its ends has something to
+Rule 4: idle polls over a wire on which nothing is wrong are no events: the held one represents those that would
+        follow (`idle_polls`, rule 5), until the wire is `disturbed`, or one of its ends has something to
         say.
 """
 
@@ -60,7 +60,7 @@ class Wire(Protocol):
         """Call `deliver` when what leaves `source` now arrives at `target`: perhaps never."""
 
     def is_steady(self, one: str, other: str) -> bool:
-        """Is nothing wrong between the two, and will the network be told (`disturbed`) when something is?"""
+        """Is nothing wrong between the two, and will `disturbed` be called when something is?"""
 
 
 class Direct:
@@ -93,9 +93,9 @@ class MemoryNetwork:
         """How many there ever were."""
 
         self.under_way: dict[int, _Exchange] = {}
-        """The requests that somebody waits for, by connection."""
+        """The pending requests, by connection."""
         self._standing: dict[tuple[str, str], dict[int, _Exchange]] = {}
-        """The polls that stand for others: by pair of hosts and connection."""
+        """The representing polls: by pair of hosts and connection."""
 
     def network(self, base: LocalBase, host: str = "") -> MemoryGateway:
         """The outgoing side of a node, on that host."""
@@ -119,7 +119,7 @@ class MemoryNetwork:
         return exchange
 
     def reset(self, one: str, other: str) -> None:
-        """Break all connections between two hosts: what is on its way is lost, who waits is told."""
+        """Break all connections between two hosts: messages in flight are lost, waiting requests fail."""
         for exchange in list(self.under_way.values()):
             if {exchange.host, exchange.transmit.endpoint.host} == {one, other}:
                 exchange.lost = True
@@ -149,7 +149,7 @@ class MemoryNetwork:
         endpoint = exchange.transmit.endpoint
         listener, name = self.listeners.get((endpoint.host, endpoint.port), (None, ""))
         if listener is None:
-            exchange.carry(lambda lost: lost.failed("nobody listens there"))
+            exchange.carry(lambda lost: lost.failed("connection refused"))
         else:
             listener.connected(exchange, name)
 
@@ -173,7 +173,7 @@ class _Exchange:
         self.again = transmit.again
         """Whether it is an idle poll that is made again."""
         self.over = False
-        """Nobody waits any more."""
+        """The request is abandoned."""
         self.lost = False
         """What has not arrived will not."""
         self._network = network
@@ -186,7 +186,7 @@ class _Exchange:
         self._timer = self._network.timers.call_later(self.transmit.timeout, lambda: self.failed("TimeoutError"))
 
     def stand(self, part: Callable[[], None] | None) -> None:
-        """Stand for the polls that would follow, until `part` is called; or, without it, for oneself again."""
+        """Represent the polls that would follow, until `part` is called; without it, be an ordinary poll again."""
         self._part = part
         if part is not None:
             self._timer.cancel()
@@ -194,7 +194,7 @@ class _Exchange:
             self.wait()
 
     def rouse(self) -> None:
-        """Stand for oneself alone."""
+        """Be an ordinary poll."""
         if self._part is not None:
             self._part()
 
@@ -216,7 +216,7 @@ class _Exchange:
         self._end(TransmitFailed(self.transmit.channel, self.transmit.correlation_id, reason))
 
     def forget(self) -> None:
-        """Nobody waits any more."""
+        """The request is abandoned."""
         self.over = True
         self._network.under_way.pop(self.connection, None)
         self._timer.cancel()

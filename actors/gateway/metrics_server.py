@@ -1,4 +1,4 @@
-"""The port of /metrics: HTTP on threads of its own, at most CONNECTIONS of them, whoever connects and does not ask."""
+"""The port of /metrics: HTTP on threads of its own, at most CONNECTIONS of them, silent clients included."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
             self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away, or is sent away, is nobody's concern."""
+        """Ignore a client that disconnects."""
         _log.debug("a scrape from %s failed", client_address, exc_info=True)
 
 

@@ -3,7 +3,7 @@
 Rule 1: it stands outside the actor system. Actors send `Transmit` and `CloseConnection`; it injects what came of them.
 Rule 2: every Transmit is answered once, `Received` or `TransmitFailed`, unless its channel is closed meanwhile.
 Rule 3: a connection that failed in any way is closed; it never carries another request (controller.md 5).
-Rule 4: whom the node cannot reach may be said by who runs it (`reachable`): nothing goes there, and what is under way
+Rule 4: the owner of the node may exclude hosts (`reachable`): nothing goes there, and what is under way
         breaks at `sever`. So a network between two nodes is parted that is none.
 Rule 5: idle polls are repeated here, where the caller wants that (`idle_polls`).
 """
@@ -179,7 +179,7 @@ class NetworkGateway:
             channel.close()
 
     def sever(self) -> None:
-        """Break the connections to whom has gone out of reach."""
+        """Close the connections to unreachable hosts."""
         for channel in self._channels.values():
             if channel.endpoint is not None and not self._reachable(channel.endpoint):
                 channel.sever()

@@ -2,7 +2,7 @@
 
 Rule 1: a request's time begins when it was read whole and goes to the actors, and ends when their answer comes back: it
         holds waiting in the node, the work, and waiting for followers or records, but no reading or writing of bytes.
-Rule 2: fetches are told together, and those of consumers and of followers each for themselves, as by Kafka.
+Rule 2: fetches are published together, and separately for consumers and followers, as by Kafka.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class RequestFigures:
                     self._metrics.observe(Sample(TOTAL_TIME, 1000 * (now - since), its))
 
     def closed(self, connection: int) -> None:
-        """Nobody waits there any more."""
+        """The connection is closed."""
         self._under_way.pop(connection, None)
 
 
 @functools.lru_cache(maxsize=256)
 def _told_of(request: type[Message], version: int, of_consumer: bool) -> tuple[Count, tuple[Labels, ...]]:
-    """The count of one request more, and the labels of its time: of fetches by who fetches, too (rule 2)."""
+    """The count of one request more, and the labels of its time: for fetches also by kind (rule 2)."""
     name = API_BY_REQUEST[request].name
     names = (name, f"{name}{'Consumer' if of_consumer else 'Follower'}") if request is FetchRequest else (name,)
     count = Count(REQUESTS, 1, (("request", name), ("version", str(version))))

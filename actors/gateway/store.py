@@ -15,7 +15,7 @@ from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
 
 
 class StoreGateway:
-    """ZooKeeper as an outsider: requests go to the store, its news to the bridge."""
+    """ZooKeeper as an external endpoint: requests go to the store, its events to the bridge."""
 
     def __init__(self, base: LocalBase, store: Store, failed: ActorAddress) -> None:
         self._base = base

@@ -3,11 +3,11 @@
 Rule 1: a connection holds what it has received and not more: a silent one holds no buffer. A frame of more than USUAL
         bytes gets a buffer of its own, which grows with what has come; its readers keep views of it.
 Rule 2: what is to be sent is a list of pieces. All that one turn of the loop gathers goes out in one call, at once
-        where nothing is to follow; what the socket does not take waits, and beyond HIGH_WATER the receiver is told to
+        where nothing is to follow; what the socket does not take waits, and beyond HIGH_WATER the receiver must
         pause. A region of a file is sent by the system, from where it lies; where it cannot be any more, what the peer
         has got is no answer, and the connection is aborted.
-Rule 3: `close` sends what waits first, `abort` does not. Either way, and when the peer has gone, the receiver is told
-        `connection_lost`, once, in a later turn; and of the disk's error, if it was that.
+Rule 3: `close` sends what waits first, `abort` does not. Either way, and when the peer has gone, the receiver is
+        notified `connection_lost`, once, in a later turn; and of the disk's error, if it was that.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class FrameBuffer:
         return self._end - self._start >= _SIZE.size and not self._need()
 
     def begun(self) -> tuple[int, bytes] | None:
-        """Size and first bytes of the frame that is not there whole; None where its size is not, or is refused."""
+        """Size and first bytes of the frame that is not there whole; None if its size is incomplete or refused."""
         need, at = self._need(), self._start + _SIZE.size
         return (need - _SIZE.size, bytes(self._buffer[at : min(at + 8, self._end)])) if need else None
 
@@ -98,7 +98,7 @@ class FrameBuffer:
         return key if held >= _SIZE.size + size else None
 
     def take(self) -> Data | None:
-        """The next frame without its size, None where it is not there whole.
+        """The next frame without its size, None if it is incomplete.
 
         Raises MalformedFrame for a negative size and FrameTooLarge for one above the maximum.
         """
@@ -144,7 +144,7 @@ class Receiver(Protocol):
     """Who owns a stream."""
 
     def received(self, count: int) -> None:
-        """So many bytes have come into the stream's frames."""
+        """A number of bytes was received into the stream's frames."""
 
     def pause_writing(self) -> None:
         """The peer does not take what is sent."""
@@ -153,7 +153,7 @@ class Receiver(Protocol):
         """It has taken it."""
 
     def connection_lost(self, disk_error: OSError | None) -> None:
-        """The connection is gone, whoever closed it; `disk_error` where a file could not be read, with its name."""
+        """The connection is closed by either side; `disk_error` where a file could not be read, with its name."""
 
 
 class Stream:

@@ -30,7 +30,7 @@ def letting_go(parts: list[Any]) -> Steps[None]:
 
 
 class Workbench:
-    """What is under way in slices, so many seconds of CPU in a turn. Lives on the node's asyncio loop."""
+    """Work in slices, with a limit of CPU seconds per turn. Lives on the node's asyncio loop."""
 
     cpu: Callable[[], float] = staticmethod(RealClock.cpu)
     """CPU seconds of the loop's thread."""

@@ -5,7 +5,7 @@ Rule 1: a node has one base and one trace of its own. Store, network, listener, 
         any number of them in virtual time.
 Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener, actors, logs, outgoing connections,
         ZooKeeper session, metrics, trace. Logs are closed when the actors are gone, for mail on its way still needs
-        them; the session after both: nobody acts in its name any more.
+        them; the session after both: no actor uses it any more.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def recorder_of(
 
 
 class Node:
-    """One node. `start` it, wait until it is `ready`, tell it to `leave`, wait until it has `ended`, `stop` it.
+    """One node. `start` it, wait until it is `ready`, call `leave`, wait until it has `ended`, `stop` it.
 
     `store` is its ZooKeeper session, not started. `network` and `listener` make its gateways around its base.
     `scheduler` drives its base, on `clock`. `ports` are those that shall not be the machine's own. `tell` is called
@@ -207,7 +207,7 @@ class Node:
         self.recorder.abandon()
 
     def _told(self, message: Message, sender: ActorAddress) -> None:
-        """What NodeActor and the store's gateway have to say to whoever runs this node."""
+        """Messages of NodeActor and the store's gateway to the owner of this node."""
         if isinstance(message, NodeReady):
             self.ready = message
         elif isinstance(message, NodeFailed | NodeStopped):
@@ -216,7 +216,7 @@ class Node:
             self._tell(message)
 
     def _watch_metrics(self) -> None:
-        """The figures that are read where they are, when somebody asks."""
+        """The figures that are read on each scrape."""
         metrics, base, recorder = self.metrics, self.base, self.recorder
         metrics.watch(
             "kafka_controller_controllerchannelmanager_totalqueuesize",

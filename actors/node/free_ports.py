@@ -1,4 +1,4 @@
-"""Ports that nobody listens on, and that nobody will be given meanwhile."""
+"""Free ports outside the ephemeral range."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import ExitStack
 
 HOST = "127.0.0.1"
 RANGE = (20_000, 32_000)
-"""Below those that the system gives to whoever connects: a node that comes back finds its port free."""
+"""Below the ephemeral ports: a restarted node finds its port free."""
 TRIES = 200
 
 
 def free_ports(count: int) -> list[int]:
-    """So many ports in a row that nobody listens on now. Raises OSError where none are found."""
+    """A number of consecutive free ports. Raises OSError if there are none."""
     for _ in range(TRIES):
         first = random.randrange(RANGE[0], RANGE[1] - count)
         with ExitStack() as stack:

@@ -46,7 +46,7 @@ DEFAULTS = {
     "offsets.topic.num.partitions": "5",
     "replica.fetch.backoff.ms": "100",
 }
-"""What a cluster for tests is set to unless it is told otherwise: nobody wants to wait for what Kafka waits for."""
+"""Defaults of a cluster for tests: shorter delays than Kafka's."""
 
 SESSIONS_OF_LAG = 2
 """`replica.lag.time.max.ms` in ZooKeeper session timeouts. Kafka's defaults have 30 s of lag to sessions of 18 s."""
@@ -135,7 +135,7 @@ class MemoryCluster:
         await self._until(self._all_agree, "the nodes did not find each other")
 
     async def stop(self) -> None:
-        """End every node at once: there is nobody left to whom it could hand what it leads."""
+        """End every node at once: there is no other broker to take over leaders."""
         for id in self.live_brokers:
             await self._members.pop(id).node.stop()
 
@@ -158,7 +158,7 @@ class MemoryCluster:
         await node.stop()
 
     async def kill(self, id: int) -> None:
-        """End a node as kill -9 would. Its session expires by itself, and only then is anybody told."""
+        """End a node as kill -9 would. Its session expires by itself, and other nodes notice then."""
         node, store = self._member(id)
         del self._members[id]
         store.abandon()
@@ -244,7 +244,7 @@ class MemoryCluster:
                 network.sever()
 
     async def heal_network(self) -> None:
-        """Let everybody reach everybody again."""
+        """Restore all connections."""
         self._cut.clear()
 
     # ------------------------------------------------------------------------------------------------ sights
@@ -256,7 +256,7 @@ class MemoryCluster:
 
     @property
     def controller_id(self) -> int | None:
-        """Who is controller, as ZooKeeper says; None while nobody is."""
+        """The controller by ZooKeeper; None if there is none."""
         data = self._zookeeper.read(paths.CONTROLLER).data
         return None if data is None else int(json.loads(data)["brokerid"])
 
@@ -317,7 +317,7 @@ class MemoryCluster:
         return response if isinstance(response, MetadataResponse) else None
 
     async def _asked(self, id: int, request: Message) -> Message:
-        """What a client is told by the node that it asks."""
+        """The response of a node to a client."""
         node = self._member(id).node
         endpoint = Endpoint("PLAINTEXT", HOST, self.ports[id])
         transmit = Transmit(CLIENT, endpoint, 1, CLIENT, request, PATIENCE)

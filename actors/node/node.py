@@ -324,7 +324,7 @@ class NodeActor(FlowActor):
             )
 
     def _register(self) -> Flow[int | None]:
-        """Put this node into ZooKeeper; its broker epoch (-1 without the broker role), None where it was refused."""
+        """Put this node into ZooKeeper; its broker epoch (-1 without the broker role), None if it was refused."""
         settings = self._settings
         epoch = -1
         if self._replica_manager is not None:
@@ -344,7 +344,7 @@ class NodeActor(FlowActor):
         return epoch
 
     def _registration(self) -> tuple[Broker, int, str]:
-        """What is told of this broker, when, and in which version of Kafka's words."""
+        """The registration of this broker, its time and version."""
         settings = self._settings
         broker = Broker(settings.node_id, self._advertised, rack=settings.broker_rack)
         return broker, self.port("time").wall_ms(), settings.inter_broker_protocol_version
@@ -355,10 +355,10 @@ class NodeActor(FlowActor):
         try:
             self._advertised = settings.advertised_listeners if said is None else advertised_listeners(settings, said)
         except Refused as refused:
-            _log.error("[Broker id=%d] %s=%s is not heeded: %s", settings.node_id, ADVERTISED_LISTENERS, said, refused)
+            _log.error("[Broker id=%d] %s=%s is ignored: %s", settings.node_id, ADVERTISED_LISTENERS, said, refused)
 
     def _advertise(self, said: str | None) -> Flow[None]:
-        """Somebody said where this broker is reached: the registration follows, and the controller tells everybody."""
+        """Apply changed advertised listeners: update the registration; the controller notifies all brokers."""
         before = self._advertised
         self._heed(said)
         if self._serving and self._advertised != before:

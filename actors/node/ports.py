@@ -21,7 +21,7 @@ class TimePort:
 
 
 class RandomPort:
-    """Names that nobody else has."""
+    """Unique names."""
 
     def uuid_hex(self) -> str:
         """32 hexadecimal digits of a random UUID."""

@@ -43,7 +43,7 @@ class NodeProcess:
         """Where the running node is to be found, for the user."""
 
     async def run(self) -> int:
-        """Start, serve until told to stop, stop; the exit code."""
+        """Start, serve until a signal, stop; return the exit code."""
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         settings, scheduler = self._settings, LoopScheduler(loop)
@@ -89,7 +89,7 @@ class NodeProcess:
                     self._whereabouts,
                 )
                 _log.warning(
-                    "[Broker id=%d] listeners are for trusted networks: whoever reaches them may do anything",
+                    "[Broker id=%d] listeners are for trusted networks: any client that reaches them may do anything",
                     self._settings.node_id,
                 )
             case NodeFailed(reason):

@@ -1,9 +1,10 @@
 """From a server.properties to NodeSettings: everything that can be wrong is found before anything starts.
 
-Rule 1: a wrong value is an error that names the setting, the value and what is allowed; all errors are told at once.
+Rule 1: a wrong value is an error that names the setting, the value and what is allowed; all errors are reported at
+        once.
 Rule 2: a setting that asks for security and is not acted on is an error, for a node that ignored it would stand open;
         one error names them all, and `insecure` makes it a warning.
-Rule 3: other settings that Kafka knows and we do not act on are worth one warning together; a name nobody knows is
+Rule 3: other settings that Kafka knows and we do not act on get one warning together; an unknown name is
         worth one of its own, with the name that was meant, where one is near.
 Rule 4: a file of KRaft mode is refused as such, with one error. process.roles without a quorum is our own setting.
 Rule 5: what is not said follows from what is, as in Kafka 3.9 (tried on its KafkaConfig): advertised.listeners from
@@ -65,7 +66,7 @@ class SettingsError(Exception):
 class LoadedSettings(NamedTuple):
     """Settings ready to start a node with, and what the user should know about the rest.
 
-    `ignored` are the names that Kafka knows and we do not act on, `unknown` a sentence for each name nobody knows,
+    `ignored` are the names that Kafka knows and we do not act on, `unknown` a sentence for each unknown name,
     `insecure` those of the ignored that ask for security.
     """
 
@@ -79,7 +80,7 @@ class LoadedSettings(NamedTuple):
         """What is worth a line of the log at the start."""
         lines = []
         if self.insecure:
-            lines.append(f"not acted on, so this node is open to whoever reaches it: {', '.join(self.insecure)}")
+            lines.append(f"without effect, so every client has full access: {', '.join(self.insecure)}")
         others = len(self.ignored) - len(self.insecure)
         if others:
             lines.append(f"{others} of Kafka's settings are not acted on here (kafka-actors broker --check names them)")
@@ -121,7 +122,7 @@ def settings_of(properties: Mapping[str, str], insecure: bool = False) -> Loaded
     errors = list(dict.fromkeys(reader.errors))
     if asking and not insecure:
         errors.append(
-            f"asked for, but there is no such security here: {', '.join(asking)}. Whoever reaches the node could do"
+            f"not supported:  {', '.join(asking)}. Whoever reaches the node could do"
             " anything. Take them out, or say that you know: --insecure"
         )
     if errors:
@@ -133,7 +134,7 @@ def settings_of(properties: Mapping[str, str], insecure: bool = False) -> Loaded
 def fields_of(properties: Mapping[str, str]) -> dict[str, Any]:
     """The fields of NodeSettings that these properties say, for nodes whose place is given otherwise.
 
-    SettingsError with everything that is wrong, a property that is no field of its own included.
+    SettingsError with everything that is wrong, including properties without a field.
     """
     errors = [
         f"{name} cannot be set here" if name in _ACTING else _unknown(name)
@@ -189,7 +190,7 @@ class _Reader:
         )
 
     def _check_queued_bytes(self) -> None:
-        """The pool for requests that are being received must have room for one, where there is a pool at all."""
+        """The pool for requests that are being received must fit one, if there is a pool."""
         queued, largest = self._values["queued.max.request.bytes"], self._values["socket.request.max.bytes"]
         if 0 <= queued < largest:
             self._wrong("queued.max.request.bytes", f"it takes -1, or at least socket.request.max.bytes={largest}")
@@ -284,7 +285,7 @@ class _Reader:
         if any(endpoint.host in ANY_ADDRESS for endpoint in endpoints):
             self._wrong(
                 "advertised.listeners" if said else "listeners",
-                "nobody can connect to the address of all interfaces; name a host in advertised.listeners",
+                "clients cannot connect to the wildcard address; set a host in advertised.listeners",
             )
         bound = {endpoint.listener for endpoint in listeners}
         if bound and any(endpoint.listener not in bound for endpoint in endpoints):
@@ -329,7 +330,7 @@ class _Reader:
         if not log_dirs:
             self._wrong(name, "it takes at least one folder")
         if len({_absolute(log_dir) for log_dir in log_dirs}) < len(log_dirs):
-            self._wrong(name, "a folder stands in it twice")
+            self._wrong(name, "it contains a folder twice")
         return tuple(log_dirs)
 
     def _trace_dir(self, log_dirs: tuple[str, ...]) -> str:

@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A setting we act on. `default` is its text, None where it has none; `field` is its field in NodeSettings,
+    """A setting we act on. `default` is its text, None without a default; `field` is its field in NodeSettings,
     empty where it takes part in another's."""
 
     name: str
@@ -99,7 +99,7 @@ def items(text: str) -> list[str]:
 def folders(text: str) -> list[str]:
     """The folders that log.dirs names: as `items`, but a comma behind a backslash is part of a name.
 
-    Kafka cannot name such a folder at all; whoever is given one by others, as `kafka-actors up --dir` is, must.
+    Kafka cannot name such a folder at all; a caller with such a folder, as `kafka-actors up --dir`, must.
     """
     return [item.strip().replace("\\,", ",") for item in re.split(r"(?<!\\),", text) if item.strip()]
 

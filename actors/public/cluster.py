@@ -275,7 +275,7 @@ class KafkaCluster:
         return [int(id) for id in self._ask("sight")["live_brokers"]]
 
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        """Who leads a partition, as ZooKeeper says; None while nobody does."""
+        """The leader of a partition by ZooKeeper; None if there is none."""
         leader = int(self._ask("state_of", topic=topic, partition=partition)["leader"])
         return None if leader < 0 else leader
 

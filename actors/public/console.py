@@ -1,4 +1,4 @@
-"""The command `kafka-actors`, and how our own processes find the house.
+"""The command `kafka-actors`, and the path of the internal packages.
 
 In the wheel the house lies in `kafka_actors/house`, a folder that is on nobody's path but ours; in the repository it is
 the repository. What our processes run is its door, which puts it in front of everything else.

@@ -69,11 +69,11 @@ class ClusterProcess:
         return cls()
 
     def give_back(self) -> None:
-        """Let somebody else have it; its cluster was stopped."""
+        """Release the process for another cluster; its own was stopped."""
         self._free.append(self)
 
     def ask(self, do: str, **options: object) -> Any:
-        """The result of a deed. Raises ClusterError with the reason where there is none."""
+        """The result of an operation. Raises ClusterError with the reason if it fails."""
         line = json.dumps({"do": do, "with": options}).encode() + b"\n"
         with self._gate:
             assert self._process.stdin is not None

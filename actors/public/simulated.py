@@ -8,9 +8,9 @@
         cluster.wait_for(lambda: cluster.leader_of("t") != 0)    # six seconds, in no time
 
 Rule 1: time passes only in `run` and in what waits, and chance comes from `seed`: the same calls give the same run.
-Rule 2: Kafka's clients cannot come in, for there is no socket: one asks a broker with a message of the house (`ask`).
-Rule 3: this imports the house into this process, by its own names. Where the program has a module of such a name, it
-        cannot be (ImportError); `KafkaCluster` has no such trouble.
+Rule 2: Kafka's clients cannot come in, for there is no socket: tests send request messages to a broker (`ask`).
+Rule 3: this imports internal packages into this process, by their own names. If the program has a module of such a
+        name, it cannot be (ImportError); `KafkaCluster` has no such trouble.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PATIENCE = 120.0
 
 
 def _enter_the_house() -> None:
-    """Put the house at the end of the path (rule 3). Raises ImportError."""
+    """Append the internal packages to sys.path (rule 3). Raises ImportError."""
     if str(HOUSE) not in sys.path:
         sys.path.append(str(HOUSE))
     for name in NAMES:
@@ -86,7 +86,7 @@ class SimulatedCluster:
         for id in range(self.brokers):
             self._cluster.start(id)
         self._until(lambda: all(self._is_ready(id) for id in range(self.brokers)), "not all brokers started")
-        self._until(lambda: self.controller_id is not None, "nobody became controller")
+        self._until(lambda: self.controller_id is not None, "no broker became controller")
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -215,7 +215,7 @@ class SimulatedCluster:
             self._cluster.mend(*self._cut.pop())
 
     def ask(self, broker_id: int, request: Any, timeout: float = PATIENCE) -> Any:
-        """What a broker answers to a request, both messages of the house (`messages.requests` and its like).
+        """What a broker answers to a request, both internal messages (`messages.requests` and others).
 
         Raises ClusterError where it does not.
         """
@@ -240,7 +240,7 @@ class SimulatedCluster:
         return [id for id, machine in sorted(self._cluster.machines.items()) if machine.node is not None]
 
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        """Who leads a partition, as ZooKeeper says; None while nobody does."""
+        """The leader of a partition by ZooKeeper; None if there is none."""
         leader = int(self._state(topic, partition)["leader"])
         return None if leader < 0 else leader
 

@@ -1,4 +1,4 @@
-"""Answerer: the shell of an actor that is asked. Whoever asks always hears.
+"""Answerer: the shell of an actor that answers questions. Each question is answered.
 
 Rule: what the handler raises becomes a Failure, sent to the asker, logged here and recorded on the delivery. So one
 partition that breaks costs its own result, not the time that its asker would wait for it.

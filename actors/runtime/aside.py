@@ -24,10 +24,10 @@ Tell = Callable[[Piece], None]
 _HEAD = struct.Struct("<I I")
 """Before each piece in the pipe: its bytes and its lines. No lines: the child's last words, on what went wrong."""
 _AT_ONCE = 1 << 18
-"""So many bytes are taken from the pipe in one turn."""
+"""Bytes read from the pipe in one turn."""
 _WELL = "well"
 _STANDARD = 3
-"""So many files are the standard streams."""
+"""The number of standard streams."""
 
 
 class Aside:

@@ -6,12 +6,12 @@ a system in which Thespian's actors live.
 Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handed over again at once, and after the last
 failure goes back to its sender as Thespian's PoisonMessage; else it was its only chance. SystemExit ends the actor.
 Rule 2 (life): an actor that handled ActorExitRequest is gone; its children are sent one too (unless it was made
-non-recursive), some hundred at a time, and its parent is told ChildActorExited. Mail for the dead is a dead letter:
+non-recursive), some hundred at a time, and its parent receives ChildActorExited. Mail for the dead is a dead letter:
 recorded, counted, and sent on in a DeadEnvelope to the actor that handles dead letters. Timers that come due after the
 death are dropped.
 
 Who drives: inline, the threads that call tell/ask/listen (`actors.runtime.inline`); `attach(loop)`, an asyncio loop
-(`actors.runtime.loop`); `simulate(until)`, virtual time; or whoever calls `run`. One at a time.
+(`actors.runtime.loop`); `simulate(until)`, virtual time; or the caller of `run`. One at a time.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ from messages.runtime import Inhabitant, LetChildrenGo, SystemState
 log = logging.getLogger(__name__)
 
 CHILDREN_AT_ONCE = 500
-"""So many children of an actor that is gone are asked to go before others get their turn."""
+"""Number of children stopped at once after the exit of their parent."""
 
 
 class LocalBase(Kernel):
     """The system base. Give it to Thespian by `local_system(base)`.
 
-    `clock` tells the time, `attempts` is how often a failing message is tried, `observer` is told of every delivery,
+    `clock` is the time source, `attempts` is how often a failing message is tried, `observer` receives every delivery,
     `ports` are the objects behind `self.port(name)`, by name.
 
     For reading, beside the kernel's: `register` (of the living actors), `dead_letters` (count), `failures` (count of
@@ -88,7 +88,7 @@ class LocalBase(Kernel):
         self.failures = 0
         self.register = Register()
         self.on_wake: Callable[[], None] | None = None
-        """Called in place of the drivers' bells, by who drives many bases and need not look at those that sleep."""
+        """Called instead of the drivers' bells, for a driver of many bases that skips idle ones."""
         self._global_names: dict[str, ActorRef] = {}
         self._source_hashes: dict[str, str] = {}
         self._dead_letter_handler: ActorRef | None = None
@@ -103,14 +103,14 @@ class LocalBase(Kernel):
     # ------------------------------------------------------------------------------------------------------- drivers
 
     def wake(self) -> None:
-        """Tell whoever drives that there may be something to do."""
+        """Notify the driver that there may be work."""
         if self.on_wake is not None:
             self.on_wake()
         elif not self.loop.wake():
             self.inline.ring()
 
     def drive(self) -> None:
-        """Deliver until nothing is due, unless somebody else drives."""
+        """Deliver until nothing is due, unless another driver is active."""
         self.inline.drive()
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -146,7 +146,7 @@ class LocalBase(Kernel):
         global_name: str | None,
         source_hash: str | None,
     ) -> ActorRef:
-        """Create an actor under `parent`, which is told ChildActorExited where that fails."""
+        """Create an actor under `parent`, which receives ChildActorExited if that fails."""
         if global_name and global_name in self._global_names:
             return self._global_names[global_name]
         source_hash = source_hash or self._source_hashes.get(parent.actorAddressString)
@@ -195,7 +195,7 @@ class LocalBase(Kernel):
     def system_state(self) -> SystemState:
         """All but what the actors hold, as one value that the trace's codec encodes. Read it between two deliveries.
 
-        Raises ValueError where there is what such a value does not tell of: sources that were loaded, global names.
+        Raises ValueError for state outside such a value: loaded sources, global names.
         """
         if self._global_names or self._source_hashes or self._dead_letter_handler is not None:
             raise ValueError("global names, loaded sources and handlers of dead letters are no part of a state")
@@ -302,7 +302,7 @@ class LocalBase(Kernel):
     # --------------------------------------------------------------------------------------------- for the kernel
 
     def reference(self, text: str, actor: Any) -> ActorRef:
-        """A new address: of an outsider, or of an actor that is no more."""
+        """A new address: of an external endpoint, or of a dead actor."""
         return ActorRef(text, self, actor, None, "" if text.startswith("outside:") else text.rpartition(".")[0])
 
     def find(self, text: str) -> ActorRef | None:
@@ -352,7 +352,7 @@ class LocalBase(Kernel):
         self._end(to, recursive=True)
 
     def dead_letter(self, to: ActorRef, message: Any, sender: ActorRef) -> None:
-        """Count it, and send it on to who handles dead letters."""
+        """Count it, and forward it to the handler of dead letters."""
         self.dead_letters += 1
         handler = self._dead_letter_handler
         if handler is not None and not isinstance(message, ActorSystemMessage):
@@ -366,7 +366,7 @@ class LocalBase(Kernel):
         self.queue.append((to, message, source, self.n, self.now, SENT))
 
     def _end(self, ref: ActorRef, recursive: bool) -> None:
-        """The actor is gone: its children are asked to go too, and its parent is told."""
+        """The actor is gone: its children receive exit requests, and its parent is notified."""
         ref.actor = None
         if recursive and ref.children:
             self._let_children_go(ref)
@@ -402,7 +402,7 @@ class LocalBase(Kernel):
             del self._global_names[name]
 
     def _ref_for(self, actor_class: type[Actor] | str, parent: ActorRef) -> ActorRef:
-        """A new address under `parent`; nobody lives there yet."""
+        """A new address under `parent`; without an actor so far."""
         name = actor_class.rpartition(".")[2] if isinstance(actor_class, str) else actor_class.__name__
         number = self.register.created + 1
         ref = ActorRef(f"{name}.{number}", self, None, parent, name)

@@ -1,6 +1,6 @@
 """Where an actor system takes its time from.
 
-Rule 1: the base asks its clock, nobody else's; actors are told the time (`self.now`) and never look.
+Rule 1: the base reads its own clock only; actors receive the time (`self.now`) and never read a clock.
 Rule 2: time is float seconds on a scale of the clock's own; only differences mean something.
 Rule 3: real time passes while one waits, virtual time passes *because* one waits.
 """
@@ -32,7 +32,7 @@ class RealClock:
 
 
 class VirtualClock:
-    """Time that stands still until it is moved. `watchers` are called after each move."""
+    """Time that changes only when it is moved. `watchers` are called after each move."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = float(start)

@@ -148,7 +148,7 @@ def envelope_line(envelope: Envelope) -> str:
 
 
 def route(record: Record) -> str:
-    """Who sent what to whom."""
+    """A message with its sender and receiver."""
     return f"{record.sender} -> {record.receiver}: {record.type}"
 
 

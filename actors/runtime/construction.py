@@ -15,7 +15,7 @@ from typing import Any
 from thespian.actors import Actor, NoCompatibleSystemForActor
 
 _CLASSES = 128
-"""So many classes are remembered: those of sources that were loaded may come and go."""
+"""Maximum number of cached classes: loaded sources may come and go."""
 _OFFERED = frozenset({"capabilities", "requirements"})
 
 

@@ -14,7 +14,7 @@ from thespian.actors import ActorAddress
 SENT = "sent"
 """Sent by an actor (or by the system on its behalf: exit notices, dead letters)."""
 OUTSIDE = "outside"
-"""Came from outside: another thread, an outsider, tell() and ask()."""
+"""Came from outside: another thread, an external endpoint, tell() and ask()."""
 TIMER = "timer"
 """A wake-up that an actor asked for."""
 
@@ -47,9 +47,9 @@ class Envelope(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """A message that was handed to its receiver: what the observer is told. Times are the base clock's, in seconds.
+    """A message that was delivered to its receiver, for the observer. Times are the base clock's, in seconds.
 
-    `actor_class` is "" where the receiver is an outsider. `error` is None, or says why the handler failed
+    `actor_class` is "" if the receiver is an external endpoint. `error` is None, or says why the handler failed
     (or DEAD_LETTER).
     """
 

@@ -45,7 +45,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
 
     @classmethod
     def handler_of(cls, message_class: type) -> Handler | None:
-        """The handler for a class of messages, None where there is none.
+        """The handler for a class of messages, None if there is none.
 
         Raises TypeError for a generator function: as a plain handler it would silently never run (see FlowActor).
         """

@@ -1,10 +1,10 @@
 """The flight recorder: the last deliveries, kept in memory, and written when something happened that asks why.
 
 Rule 1: what is kept begins with a snapshot of the whole system (or at the node's beginning), so that it replays. When
-        so many deliveries as were asked for have come since the last snapshot, another is taken as soon as every actor
+        after the configured number of deliveries since the last snapshot, another is taken as soon as every actor
         rests; what lies before the last but one is let go.
-Rule 2: it is dumped when a controller's epoch grew, a handler took too long, an actor contradicted itself, or somebody
-        asks; not twice within DUMP_SECONDS. `_reason` has the rules.
+Rule 2: it is dumped when a controller's epoch grew, a handler took too long, an actor's state was inconsistent, or a
+        user asks; not twice within DUMP_SECONDS. `_reason` has the rules.
 Rule 3: a dump is a run of its own, full, whose end says why it was made. Beside a loop a child of the process writes
         it, from the memory as it was.
 Rule 4: nothing here harms the node. A dump that cannot be written is logged, and `reason` says so.
@@ -43,7 +43,7 @@ _log = logging.getLogger("kafka_actors.trace")
 DELIVERIES = 100_000
 SLOW_SECONDS = 1.0
 DUMP_SECONDS = 60.0
-"""After a dump nobody needs another for so long, unless he asks."""
+"""Minimum seconds between two automatic dumps."""
 REST_SECONDS = 0.25
 """So often it is looked whether all actors rest: there may be a hundred thousand."""
 ASKED = "asked for"
@@ -138,7 +138,7 @@ class FlightRecorder:
             self._take_snapshot()
 
     def _reason(self, latest: Iterable[Any]) -> str:
-        """Why these deliveries, the last first, are to be looked at by somebody; "" where all is well."""
+        """Why these deliveries, the last first, are worth a dump; "" if all is well."""
         slow, found = self._slow, ""
         for taken in latest:
             if taken.__class__ is Record:
@@ -190,7 +190,7 @@ class FlightRecorder:
             self._let_go(self._stretches[0].begins)
 
     def _bound(self, n: int) -> None:
-        """Nobody rests, and memory is not for ever: where no later snapshot is left, what is kept begins with none."""
+        """Drop old deliveries without idle actors: if no later snapshot is left, the dump has none."""
         stretches = self._stretches
         while n - stretches[0].begins > 4 * self._deliveries:
             stretches.popleft()

@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 Event = tuple[Any, ActorAddress]
 
 MOST_AT_ONCE = 32
-"""Of stashed events that wait for nothing, so many are handled in one delivery: a thousand may have come together."""
+"""Maximum number of stashed events handled in one delivery: a thousand may have arrived together."""
 
 ANSWERS = "answers"
 """Name of the timer that watches over the open questions."""
@@ -97,7 +97,7 @@ class FlowActor(Dispatcher):
     # -------------------------------------------------------------------------------------------- what subclasses say
 
     def flow(self, message: Any) -> Flow[None] | None:
-        """The flow of an event; None where it is done already."""
+        """The flow of an event; None if it is already handled."""
         raise NotImplementedError(f"{type(self).__name__} has no flow")
 
     def perform(self, instruction: Any) -> None:

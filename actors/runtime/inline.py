@@ -4,7 +4,7 @@ Rule 1: one thread drives at a time (`_turn`); who finds it taken waits for mail
 Rule 2: waiting is real: ask and listen honour their timeout, and a message injected by another thread wakes them. A
         waiter sleeps until there is mail, the next timer, its limit, or until another's turn has changed something.
 Rule 3: tell returns when nothing is due; ask and listen return with the first message to their outside.
-Rule 4: another kernel of this process that was sent mail is driven too, as nobody else may do it.
+Rule 4: another kernel of this process that received mail is driven too, because it has no other driver.
 Rule 5: while a loop drives (`attach`), inline callers only send and wait.
 """
 
@@ -31,7 +31,8 @@ SLICE = 16
 class InlineDriver:
     """One outside of the kernel: an address with a mailbox, whose owner lends his thread to the actors.
 
-    `loop` may drive instead. `newPrimaryActor` is the system's, for whom an outside stands in (Thespian's `private()`).
+    `loop` may drive instead. `newPrimaryActor` is the system's, represented by an external endpoint (Thespian's
+    `private()`).
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class InlineDriver:
         self._mail: deque[Any] = deque()
         self._rings = 0
         self._turn_wanted = False
-        """Somebody found the turn taken, and waits for the bell."""
+        """Another thread found the turn taken, and waits for the bell."""
         self._origin = shared or self
         self._origin._clones += 1
         self.address = kernel.outsider(f"requester.{self._origin._clones}", self._received)
@@ -64,7 +65,7 @@ class InlineDriver:
         self._kernel.dismiss(self.address)
 
     def tell(self, to: ActorAddress, message: Any) -> None:
-        """Send; deliver until nothing is due, unless somebody else drives."""
+        """Send; deliver until nothing is due, unless another driver is active."""
         self._kernel.inject(to, message, self.address)
         self.drive()
 
@@ -96,7 +97,7 @@ class InlineDriver:
                 self._wait(heard, _sooner(due, left))
 
     def drive(self) -> None:
-        """Deliver until nothing is due, unless somebody else drives."""
+        """Deliver until nothing is due, unless another driver is active."""
         while self._slice(None)[0] == 0.0:
             pass
 
@@ -132,7 +133,7 @@ class InlineDriver:
         """Take the turn if it is free and deliver some.
 
         Returns what Kernel.run does (None also where the turn is taken), and the bell's count of that moment: what
-        has rung since is news. One's own ring is none, and a turn without a delivery rings for nobody.
+        has rung since is news. One's own ring is none, and a turn without a delivery rings no bell.
         """
         kernel, origin = self._kernel, self._origin
         with self._bell:

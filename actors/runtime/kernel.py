@@ -6,13 +6,13 @@ Rule 2 (threads): handlers run on the driver's thread only. Any thread may `inje
 Rule 3 (failure): a handler that raises has had its chance: the error is recorded on the delivery, and the message is
 dropped. A message is never formatted in the log.
 Rule 4 (time): `now` is the clock's reading when the running delivery was taken from the queue.
-Rule 5 (addresses): an address is known by its text. What is not an actor is an outsider, "outside:name".
+Rule 5 (addresses): an address is known by its text. An external endpoint is "outside:name".
 
-Replay. A recorded run is replayed by a fresh system that nobody drives; the replayer hands out the recorded deliveries
+Replay. A recorded run is replayed by a fresh system without a driver; the replayer hands out the recorded deliveries
 one after another with `deliver(envelope, now, effects)`, taking each envelope from where its kind says:
 
 * "outside": `outside(to, message, sender, cause)` makes it; the addresses come from `address_of(text)`, which also
-  makes outsiders that are mute;
+  creates mute external endpoints;
 * "timer": `take_timer(receiver_text, armed_by)` takes the earliest timer of that receiver armed by that delivery;
 * "sent": `take_sent()` takes the head of the internal queue. Sends are one FIFO, so if the actors behave as recorded
   the head *is* the message recorded next; compare sender, receiver, cause and message, and nothing is left to compare.
@@ -52,10 +52,10 @@ SYSTEM = "/ActorSys"
 
 
 class Observer(Protocol):
-    """Who is told of every delivery, on the driver's thread, right after the handler returned.
+    """The observer of every delivery, on the driver's thread, right after the handler returned.
 
-    One that has `created(address, actor_class, n)` is also told of actors created from outside, after delivery n.
-    One that has `keep` and `look` is told in the cheapest way: `keep(fields)` takes the fields of each Delivery as a
+    One that has `created(address, actor_class, n)` also receives actors created from outside, after delivery n.
+    One that has `keep` and `look` is called in the cheapest way: `keep(fields)` takes the fields of each Delivery as a
     plain tuple, and must not raise; `look()` is called after every LOOK deliveries, and before the driver leaves.
     """
 
@@ -64,13 +64,13 @@ class Observer(Protocol):
 
 
 LOOK = 64
-"""So many deliveries are kept before their keeper is asked to look at them; a power of two."""
+"""Number of deliveries kept before their keeper is called; a power of two."""
 
 
 class Kernel(ABC):
     """What moves the mail. A system made of it says what becomes of messages that mean something to itself.
 
-    `clock` tells the time, `observer` is told of every delivery, `ports` are the objects behind an actor's ports.
+    `clock` is the time source, `observer` receives every delivery, `ports` are the objects behind an actor's ports.
 
     For reading: `n` (number of the running or last delivery), `now` (its time), `queued`, `pending_timers`,
     `next_timer`, `neighbours` (kernels of this process that were sent mail and have not been driven since).
@@ -96,7 +96,7 @@ class Kernel(ABC):
         self._closed = False
         self._error: str | None = None
         self.unkept_error: str | None = None
-        """The error of the last delivery that had one while there was nobody to be told of it."""
+        """The last error of a delivery without an observer."""
         self.system_address = self._outsider(SYSTEM, self.receive_as_system)
         if isinstance(self.clock, VirtualClock):
             self.clock.watchers.append(self.wake)
@@ -105,7 +105,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def reference(self, text: str, actor: Any) -> ActorRef:
-        """A new address of this system, under which `actor` lives (None: nobody)."""
+        """A new address of this system, of `actor` (None: no actor)."""
 
     @abstractmethod
     def find(self, text: str) -> ActorRef | None:
@@ -113,7 +113,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
-        """Take mail for the system's own address, which also signs what nobody else does."""
+        """Take mail for the system's own address, which is also the default sender."""
 
     @abstractmethod
     def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
@@ -129,21 +129,21 @@ class Kernel(ABC):
 
     @abstractmethod
     def dead_letter(self, to: ActorRef, message: Any, sender: ActorRef) -> None:
-        """Nobody lives there (any more)."""
+        """Whether the address has no actor."""
 
     @abstractmethod
     def wake(self) -> None:
-        """There may be something to do: tell whoever drives."""
+        """Notify the driver that there may be work."""
 
     def drive(self) -> None:
-        """Deliver until nothing is due, unless somebody else drives."""
+        """Deliver until nothing is due, unless another driver is active."""
         self.run()
 
-    # ------------------------------------------------------------------------------------------------- for everybody
+    # ---------------------------------------------------------------------------------------------------- public
 
     @property
     def observer(self) -> Observer | None:
-        """Who is told of every delivery."""
+        """The observer of every delivery."""
         return self._observer
 
     @observer.setter
@@ -189,7 +189,7 @@ class Kernel(ABC):
         return self._running == thread
 
     def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
-        """Send `message` to `to` from outside; any thread may. `sender` is an outsider's address, or nobody's."""
+        """Send `message` to `to` from outside; any thread may. `sender` is an external endpoint's address, or None."""
         if self._closed:
             log.warning("%s to %s comes after the shutdown and is dropped", type(message).__name__, to)
             return
@@ -199,25 +199,25 @@ class Kernel(ABC):
     def outsider(self, name: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
         """The address "outside:name" of something outside the actor system.
 
-        `callback(message, sender)` is called on the driver's thread for what actors send to it. An outsider that is
-        there already (made mute by `address_of`, or by an earlier call) gets the new callback.
+        `callback(message, sender)` is called on the driver's thread for what actors send to it. An external endpoint
+        that is there already (made mute by `address_of`, or by an earlier call) gets the new callback.
         """
         return self._outsider(f"outside:{name}", callback)
 
     def dismiss(self, outsider: ActorRef) -> None:
-        """Forget an outsider: what is sent to it from now on is a dead letter."""
+        """Remove an external endpoint: later messages to it are dead letters."""
         outsider.actor = None
         self._outsiders.pop(outsider.actorAddressString, None)
 
     def address_of(self, text: str) -> ActorRef:
-        """The address that prints as `text`; an unknown outsider is made mute, an unknown actor is a dead one."""
+        """The address that prints as `text`; an unknown external endpoint is mute, an unknown actor is dead."""
         ref = self._outsiders.get(text) or self.find(text)
         if ref is None:
             ref = self._outsider(text, _ignore) if text.startswith("outside:") else self.reference(text, None)
         return ref
 
     def instance_of(self, address: ActorAddress) -> Any:
-        """The actor behind an address, None where it is dead: for tests and for checks of invariants."""
+        """The actor behind an address, None if it is dead: for tests and for checks of invariants."""
         return self.address_of(address.actorAddressString).actor
 
     def state(self) -> KernelState:
@@ -253,7 +253,7 @@ class Kernel(ABC):
     def run(self, limit: int | None = None, seconds: float = math.inf) -> float | None:
         """Deliver until nothing is due, `limit` messages, or for `seconds` and one message.
 
-        Returns the seconds until the next timer, None where there is none, 0.0 where a limit was hit and more waits.
+        Returns the seconds until the next timer, None if there is none, 0.0 if a limit was hit and more waits.
         Without a limit it does not return as long as actors keep each other busy.
         """
         if self._running is not None:
@@ -302,7 +302,7 @@ class Kernel(ABC):
         return Envelope(to, message, sender, cause, self.now, OUTSIDE)
 
     def take_sent(self) -> Envelope | None:
-        """Take the head of the internal queue; None where it is empty."""
+        """Take the head of the internal queue; None if it is empty."""
         return Envelope._make(self.queue.popleft()) if self.queue else None
 
     def take_timer(self, receiver: str, armed_by: int) -> Envelope | None:
@@ -456,8 +456,8 @@ def _mail_of(timer: Timer) -> tuple[Any, Any, Any, int, float, str]:
 
 
 def _nothing() -> None:
-    """Nobody looks."""
+    """Ignore the delivery."""
 
 
 def _ignore(message: Any, sender: ActorAddress) -> None:
-    """A mute outsider."""
+    """A mute external endpoint."""

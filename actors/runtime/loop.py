@@ -4,8 +4,8 @@ Rule 1: all handlers run on the loop's thread. `inject` from any thread schedule
 before that turn begins.
 Rule 2: a turn ends when it has taken TURN_SECONDS of CPU and the delivery that runs then is over. If more waits, the
         next is scheduled behind the loop's other work. CPU counts, not time: a busy machine makes turns no shorter.
-Rule 3: one call_later stands for the earliest timer. It schedules a turn like any mail: were it one itself, two turns
-        could stand in the loop's queue at once, and would from then on, as each schedules the next.
+Rule 3: one call_later serves the earliest timer. It schedules a turn like any mail: were it one itself, two turns
+        could be in the loop's queue at once, and would from then on, as each schedules the next.
 Rule 4: each turn is measured, and what the loop's thread did between two: sockets, decoding, all that is no mail.
         `after_turn` is called then.
 """
@@ -147,4 +147,4 @@ class LoopDriver:
 
 
 def _nothing() -> None:
-    """Nobody has anything to do after a turn."""
+    """No work after a turn."""

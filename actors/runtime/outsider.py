@@ -1,8 +1,8 @@
-"""Outsiders: addresses of what is not an actor.
+"""External endpoints: addresses without an actor.
 
 ZooKeeper, sockets, metrics and the process itself stand outside the actor system. Actors send to them as to anybody;
-their own mail comes in by `base.inject(to, message, sender=outsider_address)`. To the base an outsider is a receiver
-like an actor, whose whole behaviour is a callback.
+their own mail comes in by `base.inject(to, message, sender=outsider_address)`. To the base an external endpoint is a
+receiver like an actor, whose whole behaviour is a callback.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ _log = logging.getLogger("kafka_actors.trace")
 FLUSH_SECONDS = 0.25
 FLUSH_DELIVERIES = 1024
 SLICE_DELIVERIES = 64
-"""On a loop so many are encoded as soon as they wait: what is put off holds up others for longer at a time."""
+"""On a loop this number is encoded at once: larger batches delay others for longer."""
 SLICE_SECONDS = 0.0005
 MOST_SLICE_SECONDS = 0.004
 """Slices grow to this with what waits: a record that stays behind would have to be caught up with in one go."""
@@ -129,7 +129,7 @@ def header_of(
 class Recorder:
     """Writes one run of a node below `folder`; an observer for `LocalBase`.
 
-    `now` reads the base's clock (seconds). `settings` is what the header tells of the node's settings: an attrs
+    `now` reads the base's clock (seconds). `settings` is the header's copy of the node's settings: an attrs
     value or a mapping, secrets are masked here. `events` are the controller's, as the header holds them. All files of
     the folder together stay below `max_bytes`, and `free_bytes` of the disk are left alone (-1: no bound). Every
     `snapshot_segments` segments hold a snapshot (0: there are none). `detail` is one of the schema's DETAILS. `started`
@@ -178,7 +178,7 @@ class Recorder:
         self._snapshot_at = snapshot_segments
         """The segment in which the next snapshot is due."""
         self._rest_at = 0.0
-        """Before that moment nobody looks whether all actors are at rest: there may be a hundred thousand."""
+        """The time of the next check for idle actors: there may be a hundred thousand."""
         self._aside: Aside | None = None
         try:
             self._writer = RunWriter(self.folder, header, segment_bytes, max_bytes, free_bytes)
@@ -376,7 +376,7 @@ class Recorder:
     def _fail(self, error: Exception) -> None:
         full = isinstance(error, OSError) and error.errno in _FULL
         what = f"{type(error).__name__}: {error}"
-        todo = "make room, or set trace.dir to another disk" if full else "set trace.dir to what can be written"
+        todo = "free some space, or set trace.dir to another disk" if full else "set trace.dir to what can be written"
         self.reason = f"the trace in {self.folder} ends here, and the node goes on unrecorded: {what} ({todo})"
         _log.critical("%s", self.reason)
         if self._writer is not None:

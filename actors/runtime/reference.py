@@ -3,7 +3,8 @@
 Thespian gives every actor a `_myRef` that carries out what the actor asks of its system, and an ActorAddress that
 others know it by. Here both are one object: no look-up on the way to the receiver, and one allocation per actor.
 
-Rule 1: the address prints as "ClassName.N" (N counts the actors of the base), an outsider's as "outside:name". The
+Rule 1: the address prints as "ClassName.N" (N counts the actors of the base), an external endpoint's as
+        "outside:name". The
 text is the same in every replay; it is what traces hold.
 Rule 2: an address stays unhashable, as Thespian's: on other bases its text changes. Key by broker id or partition.
 Rule 3: `actor` is None once the actor is gone; mail that still arrives is a dead letter.
@@ -36,7 +37,7 @@ class System(Protocol):
         """Send from outside."""
 
     def drive(self) -> None:
-        """Deliver what is due, unless somebody else drives."""
+        """Deliver what is due, unless another driver is active."""
 
     def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
         """Send to an address that is not one of this system's references."""
@@ -86,7 +87,8 @@ class System(Protocol):
 
 
 class ActorRef(ActorAddress):  # type: ignore[misc]
-    """The address of one actor or outsider of `base`, and what the actor may ask of the system (Thespian's names)."""
+    """The address of one actor or external endpoint of `base`, and what the actor may ask of the system (Thespian's
+    names)."""
 
     __slots__ = ("_aaddr", "actor", "base", "children", "class_name", "parent")
 
@@ -153,7 +155,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         self.base.arm(self, seconds, WakeupMessage(period, payload))
 
     def set_timer(self, name: str, seconds: float, payload: Any) -> None:
-        """Send the actor a WakeupMessage after so many seconds, instead of the one armed under this name."""
+        """Send the actor a WakeupMessage after a delay in seconds; replaces the timer of this name."""
         self.base.arm(self, seconds, WakeupMessage(timedelta(seconds=seconds), payload), name)
 
     def cancel_timer(self, name: str) -> None:

@@ -2,7 +2,7 @@
 
 Rule 1: actors are found by number, listed in the order of their creation.
 Rule 2: numbers lie in pages of PAGE. One table of a hundred thousand is made anew, as it grows, in one go of some
-        milliseconds, and everybody waits.
+        milliseconds, and all actors wait.
 """
 
 from __future__ import annotations
@@ -65,6 +65,6 @@ class Register:
 
 
 def _number_of(text: str) -> int:
-    """The number at the end of an address's text; 0, which nobody has, where there is none."""
+    """The number at the end of an address's text; 0, which is never used, if there is none."""
     number = text.rpartition(".")[2]
     return int(number) if number.isdecimal() and number.isascii() and len(number) < LONGEST else 0

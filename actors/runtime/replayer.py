@@ -1,7 +1,7 @@
 """The replayer: stands a recorded node up again and lives its life through, comparing everything it says and does.
 
 Rule 1: what came from outside is taken from the record and given to the same actors at the same times: messages,
-        timers, and the answers of ports. Nothing else gets in, and nothing gets out: outsiders are mute.
+        timers, and the answers of ports. Nothing else gets in, and nothing gets out: external endpoints are mute.
 Rule 2: what the actors do is compared with the record: every message (sender, receiver, cause, type, payload), every
         port call (port, method, arguments), every error, and every timer. Sends are one FIFO, so the next message that
         the replayed actors have sent *is* the one recorded next, or they behaved differently. Of what came from outside
@@ -14,7 +14,7 @@ Rule 5: a trace of another code version is replayed with a warning, that is what
         version is refused. A run that is damaged cannot be replayed, and says so; one whose beginning is gone is
         replayed from its first snapshot on.
 Rule 6: wherever the record holds a snapshot, all that the replayed actors hold is compared with it.
-Rule 7: a trace is no program: of top-level actors, which whoever put the node together created, only classes from a
+Rule 7: a trace is not a program: of top-level actors, which the node's assembly created, only classes from a
         given list are stood up. All other actors are created by actors, and follow by themselves, or are actors of
         ours that a snapshot names.
 """
@@ -78,7 +78,7 @@ _NOTHING = object()
 """Not a message."""
 
 CHAIN_LENGTH = 20
-"""So many causes are shown at most."""
+"""Maximum number of causes shown."""
 
 
 def replay_directory(
@@ -111,7 +111,7 @@ class _Stop(Exception):
 
 
 class Listener(Protocol):
-    """Who is told what a replay lives through."""
+    """The listener of a replay."""
 
     def begins(self, base: LocalBase) -> None:
         """It begins at a snapshot, with this system."""
@@ -128,7 +128,7 @@ class Replay:
 
     It stops when delivery `until` is over, or before the first one of a message of type `break_at`. `stopped_at` is
     then the record of the delivery that comes next (None: the run came to its end first), and `base` holds the actors
-    as they were. `listener` is told of everything that turned out to be as recorded.
+    as they were. `listener` receives everything that equals the record.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class Replay:
     # ----------------------------------------------------------------------------------------------- all records
 
     def _live_all(self, records: Records) -> None:
-        """One record after the other (rule 2); where nobody looks on, all that can be with `_live_plain`."""
+        """One record after the other (rule 2); without a listener, with `_live_plain` where possible."""
         base = self.base
         looked_at = self._listener is not None or self._break_at is not None or self._until is not None
         plainly = self._content and not looked_at and base.observer is None
@@ -331,7 +331,7 @@ class Replay:
             self._told = None
 
     def _stop_before(self, record: Record) -> None:
-        """Where nobody wants to see more than what was before this delivery."""
+        """Stop before this delivery."""
         if record.type == self._break_at or (self._until is not None and record.n > self._until):
             self.stopped_at = record
             raise _Stop

@@ -1,6 +1,6 @@
 """Who drives the bases of one process: an asyncio loop, beside its sockets, or virtual time.
 
-Rule 1: a scheduler drives every base that was added to it, and nobody else does.
+Rule 1: a scheduler is the only driver of every base that was added to it.
 Rule 2 (virtual time): bases that have something due are driven in the order in which they were added, round after
         round, until none has. Then the clock jumps to the next timer of any base or the next call, whichever is first;
         at equal moments calls come before timers. The same start gives the same run.
@@ -40,7 +40,7 @@ class Scheduler(Protocol):
         """Leave this base alone from now on."""
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Call:
-        """Call once, when so many seconds have passed."""
+        """Call once after a number of seconds."""
 
 
 class LoopScheduler:
@@ -135,7 +135,7 @@ class VirtualScheduler:
         self.clock.advance_to(end)
 
     def run_until(self, good: Callable[[], object], seconds: float) -> None:
-        """Let time pass from event to event until `good()`. Raises TimeoutError after so many seconds of it."""
+        """Let time pass from event to event until `good()`. Raises TimeoutError after `timeout` virtual seconds."""
         end = self.clock.now() + seconds
         self._settle()
         while not good():

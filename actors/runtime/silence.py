@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Whoever replays failures, or makes them on purpose, has heard of them: nobody else hears meanwhile."""
+    """Suppress log lines of replayed or injected failures."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -3,7 +3,7 @@
 Rule 1: a snapshot is what was so between two deliveries. Of a system that a loop drives it is read out by a child of
         this process (`actors.runtime.aside`): however much there is, the node's turns are not longer by it. Elsewhere
         it is read out at once.
-Rule 2: a trace is no program: only classes of ours that are actors, or that whoever replays has named, live again.
+Rule 2: a trace is not a program: only our own actor classes, or those named by the caller, are restored.
 """
 
 from __future__ import annotations

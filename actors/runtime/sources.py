@@ -1,7 +1,7 @@
 """Sources of actors loaded at run time: Thespian's loadActorSource, for one process.
 
 A source is a zip of Python modules, known by its MD5. It becomes usable when the actor that registered as source
-authority answers ValidateSource with ValidatedSource; actors that asked for it are told LoadedSource, UnloadedSource.
+authority answers ValidateSource with ValidatedSource; subscribed actors receive LoadedSource, UnloadedSource.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _BUILTINS: dict[str, Any] = {cls.__name__: cls for cls in (bool, int, float, str
 _COMPOUND = frozenset((*_CONTAINERS.values(), dict, MappingProxyType))
 _MUTABLE = (list, deque, set)
 _BOUNDED = "deque "
-"""How the kind of a deque begins that keeps so many entries."""
+"""Prefix of the kind of a deque with a maximum length."""
 _SHELL = "_myRef"
 """The one attribute of an actor that is the system's."""
 
@@ -100,7 +100,7 @@ class _Freezing:
         """What has a number, kept, or an id could be used again."""
 
     def frozen(self, value: Any, where: Where) -> Any:
-        """The form of one thing; who calls this need not for what stands for itself: most things do."""
+        """The form of one thing; not needed for plain values, which are most."""
         cls: Any = type(value)
         if cls in _ITSELF or VOCABULARY.get(cls.__name__) is cls or isinstance(value, ActorAddress):
             return value
@@ -163,7 +163,7 @@ class _Freezing:
 
 
 def shown(state: ActorState) -> dict[str, Any]:
-    """The state for people: plain values of JSON, by attribute. What is shared is told once, then where it was told."""
+    """The state for people: plain values of JSON, by attribute. A shared value is shown once, then its place."""
     showing = _Showing()
     return {name: showing.shown(value, f".{name}") for name, value in state.parts}
 

@@ -15,7 +15,7 @@ from typing import Any
 from actors.runtime.reference import ActorRef
 
 SPARED = 64
-"""So many dead entries are no reason to make the heap anew."""
+"""Minimum number of dead entries for a rebuild of the heap."""
 
 
 class Timer:

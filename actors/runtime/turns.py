@@ -18,7 +18,7 @@ class Turns:
         """By the second, modulo a minute: (second, the longest that ended in it)."""
 
     def add(self, took: float, now: float) -> None:
-        """A turn that `took` so many CPU seconds ended at the moment `now`."""
+        """A turn of `took` CPU seconds ended at time `now`."""
         self.count += 1
         self.over += took > MOST
         second = int(now)

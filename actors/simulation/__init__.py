@@ -1,1 +1,1 @@
-"""The cluster on paper: whole nodes on one virtual clock, with simulated wires, disks and ZooKeeper."""
+"""Deterministic simulation: whole nodes on one virtual clock, with simulated network, disks and ZooKeeper."""

@@ -65,7 +65,7 @@ class Assigned(NamedTuple):
 
 @attrs.frozen
 class StateWritten:
-    """A partition's state was written, by a session; `before` is None where there was none."""
+    """A partition's state was written, by a session; `before` is None for a new state."""
 
     partition: TopicPartition
     before: State | None
@@ -185,7 +185,7 @@ class Violation:
 
 
 class Checker:
-    """What was seen of one cluster. `cluster` is set by who makes both; `rows` are the invariants that are looked at.
+    """Observations of one cluster. `cluster` is set by the creator of both; `rows` are the checked invariants.
 
     For invariants: `states`, `assigned`, `configs` (by topic), `deleting`, `registered` (id -> czxid), `controller`,
     `epoch` and `epoch_session` as ZooKeeper has them; `written`: every state that ever was written.
@@ -212,18 +212,18 @@ class Checker:
         self.epochs_of: dict[int, int] = {}
         """Controller epoch -> the id under which requests of it came."""
         self.told: dict[str, dict[TopicPartition, tuple[int, int, int]]] = {}
-        """What each host was last told of a partition: in which controller epoch, in which life of the topic (`born`),
+        """The state last sent to each host for a partition: its controller epoch, the topic's generation (`born`),
         and which leader epoch."""
         self.written: dict[TopicPartition, dict[int, set[State]]] = {}
         """By partition and version: topics may be made anew."""
         self.born: dict[str, int] = {}
         """Topic -> the transaction that made it."""
         self.acknowledged: dict[TopicPartition, dict[int, Acknowledged]] = {}
-        """What producers were told is written, by offset."""
+        """Acknowledged records, by offset."""
         self.read: dict[TopicPartition, dict[int, bytes]] = {}
         """What was read back when the cluster was last asked, by offset."""
         self.announced: dict[tuple[int, int], tuple[int, ...]] = {}
-        """Which brokers live, as each node's controller last told each broker, by the broker's epoch."""
+        """The live brokers that each node's controller last sent to each broker, by the broker's epoch."""
         self._begun: dict[int, Handled] = {}
         self._moves = Moves()
         self.power_failed = False
@@ -295,7 +295,7 @@ class Checker:
                     self.registered[int(path.rpartition("/")[2])] = self.cluster.zookeeper.zxid
 
     def dealt(self, change: Dealt) -> None:
-        """A member of a group was told its part."""
+        """A member of a group received its assignment."""
         self._look(change)
 
     def at_rest(self, asked: bool = False) -> list[Violation]:

@@ -47,7 +47,7 @@ EPOCH_MS = 1_700_000_000_000
 
 PORT = 9092
 CLIENT = "client"
-"""The host of whoever asks from outside."""
+"""The host of external clients."""
 
 UP, PAUSED, LEAVING, DOWN = "up", "paused", "leaving", "down"
 
@@ -138,7 +138,7 @@ class Cluster:
         self.scheduler.run(seconds)
 
     def run_until(self, good: Callable[[], object], seconds: float) -> bool:
-        """Let time pass until `good()`, at most so many seconds; whether it came to that."""
+        """Let time pass until `good()`, at most `seconds`; return whether it became true."""
         try:
             self.scheduler.run_until(good, seconds)
         except TimeoutError:
@@ -201,7 +201,7 @@ class Cluster:
             machine.node.leave()
 
     def pause(self, node_id: int) -> None:
-        """Let a process stand still, as SIGSTOP does."""
+        """Suspend a process, as SIGSTOP does."""
         machine = self.machines[node_id]
         if machine.state == UP and machine.node is not None and machine.link is not None:
             machine.state = PAUSED
@@ -314,7 +314,7 @@ class Cluster:
     def ask(
         self, node_id: int, request: Message, tell: Callable[[Message | None], None], timeout: float = 30.0
     ) -> None:
-        """Send a client's request to a node; `tell` is called once, with the response, or None where there is none."""
+        """Send a client's request to a node; `tell` is called once, with the response, or None without a response."""
         self._clients += 1
         transmit = Transmit(f"client-{self._clients}", endpoint_of(node_id), self._clients, CLIENT, request, timeout)
         parts: list[Message] = []
@@ -328,7 +328,7 @@ class Cluster:
         self.network.begin(CLIENT, transmit, told)
 
     def ask_controller(self, request: Message) -> None:
-        """The same to whoever is controller by /controller; nobody waits for the answer."""
+        """The same to the controller of /controller, without waiting for the answer."""
         data = self.zookeeper.read(paths.CONTROLLER).data
         if data is not None:
             self.ask(decode_controller(paths.CONTROLLER, data), request, lambda response: None)
@@ -357,7 +357,7 @@ class Cluster:
         return found
 
     def actor(self, node_id: int, kind: type) -> Any:
-        """The first actor of a class on a node; None where there is none."""
+        """The first actor of a class on a node; None if there is none."""
         node = self.machines[node_id].node
         return None if node is None else next(iter(node.base.actors(kind)), None)
 
@@ -379,7 +379,7 @@ class _Chips:
         return self._cluster.wall_ms()
 
     def uuid_hex(self) -> str:
-        """32 hexadecimal digits that nobody else has."""
+        """32 unique hexadecimal digits."""
         return uuid.UUID(int=self._cluster.chance.getrandbits(128), version=4).hex
 
     def cluster_id(self) -> str:

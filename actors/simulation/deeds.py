@@ -1,7 +1,7 @@
 """What is done to a cluster: the work of its operators, which always goes on, and the faults one asks for.
 
-Rule 1: `DEEDS` is the whole list. A deed has a function that chooses its arguments, from a seed and from what has been
-        ordered so far, one that does it, and, where it lasts, one that undoes it. Whoever adds a kind adds a row.
+Rule 1: `DEEDS` is the whole list. An action has a function that chooses its arguments, from a seed and from what has
+        been ordered so far, one that does it, and, if it lasts, one that undoes it. A new kind is a new row.
 Rule 2: choosing knows nothing of a running cluster: a schedule is complete before anything runs.
 Rule 3: doing looks at what is there: what makes no sense now is left out (`schedule`, rule 2).
 Rule 4: operators work on ZooKeeper, as Kafka's tools up to 2.x, or ask a node, as later ones.
@@ -44,7 +44,7 @@ from zk_bridge.znodes.partition_states import decode_state
 from zk_bridge.znodes.topics import decode_topic, encode_topic
 
 WORK = "work"
-"""The part of the deeds that is always done."""
+"""The part of the actions that is always done."""
 
 ADMIN = "admin"
 """Operators' work too, that newer tools ask of a node; done where one asks for it by name."""
@@ -90,7 +90,8 @@ Choose = Callable[[random.Random, Known], Chosen]
 
 @attrs.frozen
 class Kind:
-    """One kind of deed: to which part of the faults it belongs, how often it is done in proportion, how long it lasts.
+    """One kind of action: to which part of the faults it belongs, how often it is done in proportion, how long it
+    lasts.
 
     `choose` gives its arguments (None: not now); `do` and `undo` take the cluster and them.
     """
@@ -192,7 +193,7 @@ def _choose_removal(chance: random.Random, known: Known) -> Chosen:
 
 
 def _take_away(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """A topic whose states nobody has changed yet is removed by hand, while brokers serve it; in the next rest it is
+    """A topic with unchanged states is removed by hand, while brokers serve it; in the next rest it is
     made again as it was, when the controller has noticed.
     """
     zookeeper = cluster.zookeeper
@@ -289,7 +290,7 @@ def _ask_elect(cluster: Cluster, topic: str, number: str) -> None:
 
 
 def _ask_grow(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """The same, asked of the controller, which is told how many there are to be."""
+    """The same, asked of the controller, which receives the new number."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
     there = () if data is None else decode_topic("", data)
     wanted = tuple(WantedReplicas(each) for each in read(replicas))
@@ -322,7 +323,7 @@ def _choose_member(chance: random.Random, known: Known) -> Chosen:
 
 
 def _join(cluster: Cluster, group: str, number: str) -> None:
-    """Somebody takes part in a consumer group from now on: beats, and commits."""
+    """Add a member to a consumer group: it sends heartbeats, and commits."""
     cluster.members.join(group, number)
 
 
@@ -341,7 +342,7 @@ def _nothing(chance: random.Random, known: Known) -> Chosen:
 
 
 def _move_controller(cluster: Cluster) -> None:
-    """Somebody deletes /controller, to have another."""
+    """Delete /controller, to elect another controller."""
     if cluster.zookeeper.up:
         cluster.write(WriteOp(DELETE, paths.CONTROLLER))
 
@@ -390,7 +391,7 @@ def _crash(cluster: Cluster, node: str) -> None:
 
 
 def _pause(cluster: Cluster, node: str) -> None:
-    """A process stands still, as a zombie may."""
+    """Suspend a process, as a zombie may be."""
     cluster.pause(int(node))
 
 
@@ -492,7 +493,7 @@ def _zookeeper_up(cluster: Cluster) -> None:
 
 
 def _zookeeper_slow(cluster: Cluster) -> None:
-    """ZooKeeper takes its time with everybody."""
+    """ZooKeeper responds slowly to all clients."""
     for node in cluster.machines:
         _delay(cluster, str(node), "zk", "0.4")
 
@@ -545,7 +546,7 @@ def _clear(cluster: Cluster, node: str, disk: str) -> None:
 SHORT = (0.5, 20.0)
 
 ROUND = 60.0
-"""Seconds of deeds between two rests."""
+"""Seconds of actions between two rests."""
 
 SETTLED = 10.0
 """Seconds after which whatever a fault has done to a session is known."""
@@ -589,7 +590,7 @@ KINDS: tuple[Kind, ...] = (
 )
 
 DEEDS: dict[str, Kind] = {kind.name: kind for kind in KINDS}
-"""All kinds of deeds, by name."""
+"""All kinds of actions, by name."""
 
 
 def _is_node(word: str, brokers: int) -> bool:
@@ -617,16 +618,16 @@ _ARGUMENTS: dict[str, tuple[Callable[[str, int], bool], str]] = {
     "disk": (lambda word, brokers: word in ("0", "1"), "a disk, 0 or 1"),
     "seconds": (_is_seconds, "a number of seconds"),
 }
-"""What the words of an argument must be, by its name in the deed's function; several stand with commas between them."""
+"""What the words of an argument must be, by its name in the action's function; several are separated by commas."""
 
 
 def unfit(deed: Deed, brokers: int) -> str | None:
-    """Why this cannot be a deed on a cluster of so many brokers; None where it can."""
+    """Why this action is invalid on a cluster of `brokers` brokers; None if it is valid."""
     kind = DEEDS.get(deed.name)
     if deed.name == REST:
         return None
     if kind is None:
-        return f"there is no deed {deed.name!r}; there are {', '.join((REST, *DEEDS))}"
+        return f"there is no action {deed.name!r}; there are {', '.join((REST, *DEEDS))}"
     try:
         bound = inspect.signature(kind.do).bind(None, *deed.args).arguments
     except TypeError as error:
@@ -641,10 +642,10 @@ def unfit(deed: Deed, brokers: int) -> str | None:
 
 
 FAULTS: tuple[str, ...] = tuple(dict.fromkeys(kind.part for kind in KINDS if kind.part not in (WORK, ADMIN, GROUPS)))
-"""What goes wrong: the parts of the deeds that one asks for."""
+"""What goes wrong: the optional parts of the actions."""
 
 EVERY = 2.5
-"""Seconds between two deeds, on the average."""
+"""Average seconds between two actions."""
 
 
 def invent(
@@ -660,7 +661,7 @@ def invent(
     every: float = EVERY,
     rests: float = ROUND,
 ) -> Schedule:
-    """The schedule of a seed. `partitions` are a topic's at most, at its beginning; `every` so many seconds, on the
+    """The schedule of a seed. `partitions` are a topic's at most, at its beginning; `every` is the
     average, something is done, and the cluster is left alone when `rests` seconds of that are over.
     """
     chance = random.Random(seed)

@@ -3,7 +3,7 @@
 Rule 1: a node sees "/data-0/..."; the files lie in `<root>/data-0/...`. So a trace says nothing of where it was made.
 Rule 2: a full disk takes nothing that makes it fuller, a failing one nothing at all; reading a full one goes well.
 Rule 3: a slow disk holds its node up: who waits for it does nothing else, as this project's nodes do.
-Rule 4: a machine that loses its power loses what no one made durable: the ends of the logs, to where nobody knows.
+Rule 4: a machine that loses its power loses what no one made durable: the ends of the logs, from an unknown position.
         A process that is killed loses nothing: what it wrote is the system's.
 """
 
@@ -24,7 +24,7 @@ FULL = "full"
 FAILING = "failing"
 
 _WRITES = frozenset("append replicate make_directory write_text open".split())
-"""The calls of both ports that need room."""
+"""The calls of both ports that need disk space."""
 
 _MEMORY = frozenset("configure lose note_high_watermark unlock".split())
 """The calls that touch no disk."""
@@ -43,7 +43,7 @@ class Disks:
         self.faults: dict[str, str] = {}
         """Directory -> FULL or FAILING."""
         self.hurt = False
-        """Whether a process may hold one of the disks for lost: it is told of a repair by a restart only."""
+        """Whether a process may hold one of the disks for lost: it notices a repair by a restart only."""
         self.delays: dict[str, float] = {}
         """Directory -> seconds that each write takes."""
         self._disk = DiskPort()

@@ -1,7 +1,7 @@
-"""The law of the cluster on paper: what must hold at each step, and what must hold when a cluster is left alone.
+"""Invariants of the simulated cluster: those of each step, and those of a cluster at rest.
 
-A row has a name, the rule that it stands for, on which change it is looked at, and a function that names what is wrong.
-Whoever adds an invariant adds a row: `INVARIANTS` is the whole list, and the documentation's table is drawn from it.
+A row has a name, the source of its rule, the change on which it is checked, and a function that names violations.
+A new invariant is a new row: `INVARIANTS` is the whole list, and the documentation's table is drawn from it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FORESEEN = tuple(error.__name__ for error in CONSEQUENCES)
 
 @attrs.frozen
 class Invariant:
-    """One law: its name, the rule it stands for, the change on which it is looked at, and what finds it broken."""
+    """One invariant: its name, the source of its rule, the change on which it is checked, and its check."""
 
     name: str
     rule: str
@@ -131,7 +131,7 @@ def _orders_as_written(law: Checker, change: Ordered) -> Iterator[str]:
         told = (order.leader, order.leader_epoch, order.isr)
         written = law.written.get(order.partition, {}).get(order.zk_version, ())
         if not any(told == (state.leader, state.leader_epoch, state.isr) for state in written):
-            yield f"{change.target} is told of {order.partition} {told}, version {order.zk_version}: nobody wrote that"
+            yield f"{change.target} received {order.partition} {told}, version {order.zk_version}; never written"
 
 
 def _what_is_told_never_goes_back(law: Checker, change: Ordered) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _what_is_told_never_goes_back(law: Checker, change: Ordered) -> Iterator[str
         elif known is None or news >= known:
             told[partition] = news
         elif known[:2] == news[:2]:
-            yield f"{change.target} is told of {partition} in epoch {news[2]}, after epoch {known[2]}"
+            yield f"{change.target} received {partition} in epoch {news[2]}, after epoch {known[2]}"
 
 
 # ---------------------------------------------------------------------------------------------------- each delivery
@@ -166,7 +166,7 @@ def _who_lives_is_known(law: Checker, change: Handled) -> Iterator[str]:
         for broker in brokers.values():
             told = law.announced.get((change.node, broker.epoch))
             if told is not None and told != tuple(brokers):
-                yield f"controller {change.node} last told broker {broker.id} that {told} live, not {tuple(brokers)}"
+                yield f"controller {change.node} last sent broker {broker.id} brokers {told}, not {tuple(brokers)}"
 
 
 def _the_preferred_lead(law: Checker, change: Handled) -> Iterator[str]:
@@ -325,10 +325,10 @@ def _metadata_is_zookeepers(law: Checker, change: Answered) -> Iterator[str]:
             # Who was away for a while, and has lived on, is told what there is, and never what went meanwhile: Kafka's
             # brokers keep a topic that was deleted then, too.
             told = {tp: state for tp, state in told.items() if tp.topic in law.topics}
-        yield from _differences(f"node {node} tells of leader, epoch, ISR and replicas", told, true)
+        yield from _differences(f"node {node} has other leader, epoch, ISR and replicas", told, true)
         brokers = sorted(broker.id for broker in answer.brokers)
         if brokers != sorted(law.registered):
-            yield f"node {node} tells of brokers {brokers}; registered are {sorted(law.registered)}"
+            yield f"node {node} has brokers {brokers}; registered are {sorted(law.registered)}"
         if answer.controller_id != law.controller:
             yield f"node {node} says that {answer.controller_id} is controller; it is {law.controller}"
 
@@ -402,7 +402,7 @@ def _groups_hold_who_lives(law: Checker, change: Answered) -> Iterator[str]:
         said = group.described
         living = sorted(member.id for member in group.living.values())
         if said is None:
-            yield f"nobody says how {group.name} stands"
+            yield f"no broker describes {group.name}"
         elif said.group_state not in (("Stable",) if living else ("Empty", "Dead")):
             yield f"{group.name} is {said.group_state}; its living members are {living}"
         elif sorted(member.member_id for member in said.members) != living:
@@ -441,9 +441,9 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("only the controller elects", "controller.md 2.5.1, KAFKA-6082", StateWritten, _state_by_the_controller),
     Invariant("controller epochs grow by one", "controller.md 2.5.4", EpochWritten, _controller_epochs),
     Invariant("one controller per epoch", "controller.md 2.5.4", Ordered, _one_controller_per_epoch),
-    Invariant("orders are what was written", "controller.md 3.1: written, then told", Ordered, _orders_as_written),
+    Invariant("orders are what was written", "controller.md 3.1: written, then sent", Ordered, _orders_as_written),
     Invariant(
-        "nobody deletes another's /controller",
+        "controllers delete only their own znode",
         "controller.md 7.1.3, KAFKA-6082",
         ControllerDeleted,
         _nobody_deletes_anothers_controller,
@@ -451,7 +451,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("legal moves only", "controller.md 3.1, 3.3", Moved, _legal_moves_only),
     Invariant("who lives is known", "controller.md 7.5, KAFKA-13225", Handled, _who_lives_is_known),
     Invariant("the preferred lead", "controller.md 7.6, KAFKA-10149", Handled, _the_preferred_lead),
-    Invariant("what is told never goes back", "controller.md 5, KAFKA-9212", Ordered, _what_is_told_never_goes_back),
+    Invariant("sent epochs are monotonic", "controller.md 5, KAFKA-9212", Ordered, _what_is_told_never_goes_back),
     Invariant(
         "no handler fails",
         "every actor's validate(), and what no rule foresees (controller.md 1.1.3)",
@@ -460,11 +460,11 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant("high watermarks only rise", "broker.md 3.5", Marked, _high_watermarks_only_rise),
     Invariant("one generation at a time", "broker.md 6.5", Dealt, _one_generation_at_a_time),
-    Invariant("everybody is there", "controller.md 7.1, broker.md 7.2", Rested, _everybody_is_there),
+    Invariant("all members are present", "controller.md 7.1, broker.md 7.2", Rested, _everybody_is_there),
     Invariant("the deleted is gone", "controller.md 6.1", Rested, _the_deleted_is_gone),
     Invariant("what can be led is led", "controller.md 3.2, 7.5", Rested, _what_can_be_led_is_led),
     Invariant("roles are ZooKeeper's", "broker.md 2.1, KAFKA-14154", Rested, _roles_are_zookeepers),
-    Invariant("everybody catches up", "broker.md 3.2", Rested, _everybody_catches_up),
+    Invariant("all replicas catch up", "broker.md 3.2", Rested, _everybody_catches_up),
     Invariant("nothing is left waiting", "controller.md 1.5, 7.6, 7.7", Rested, _nothing_is_left_waiting),
     Invariant("the controller knows", "controller.md 7.2, trap T12", Rested, _the_controller_knows),
     Invariant("metadata are ZooKeeper's", "broker.md 3.9", Answered, _metadata_is_zookeepers),

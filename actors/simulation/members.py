@@ -2,10 +2,10 @@
 
 Rule 1: a member asks as Kafka's clients do: who coordinates, to join, for its part; then it beats and commits in turns.
         What it is refused sends it back as far as a client goes.
-Rule 2: what a group divides are partitions of the groups' own topic, for nobody deletes that; its leader deals them out
+Rule 2: what a group divides are partitions of the groups' own topic, which is never deleted; its leader assigns them
         in the order of the members' ids.
 Rule 3: what a group commits is a number larger than all before: so what is read back says when it was committed. A
-        commit that nobody has acknowledged may be there or not, and may arrive after a later one.
+        commit without an acknowledgement may be there or not, and may arrive after a later one.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ NO_ANSWER = -1
 
 Tell = Callable[[Message | None], None]
 Ask = Callable[[int, Message, Tell, float], None]
-"""Ask a node, with so many seconds for the answer (`Cluster.ask`)."""
+"""Send a request to a node, with a timeout in seconds (`Cluster.ask`)."""
 
 
 @attrs.frozen
 class Dealt:
-    """A member was told its part of a generation, of which the coordinator had told it the leader."""
+    """A member received its assignment of a generation from the coordinator."""
 
     group: Group
     generation: int
@@ -83,7 +83,7 @@ class Dealt:
 
 @attrs.define(eq=False)
 class Group:
-    """A group as its members have seen it, and as its coordinator last told it."""
+    """A group in the view of its members, and the coordinator's last description."""
 
     name: str
     living: dict[str, Member] = attrs.field(factory=dict)
@@ -163,7 +163,7 @@ class Member:
     def __init__(self, members: Members, group: Group) -> None:
         self.id = NO_MEMBER
         self.parts: tuple[int, ...] = ()
-        """What it was told to be its part, while it takes that for true."""
+        """Its current assignment, while valid."""
         self._members = members
         self._group = group
         self._generation = NO_GENERATION

@@ -1,6 +1,6 @@
 """A run: a schedule carried out on a cluster, held to the law at each step, and left alone at its rests.
 
-Rule 1: deeds have the schedule's time; at a rest that clock stands still, and every fault ends.
+Rule 1: actions have the schedule's time; at a rest that clock stops, and every fault ends.
 Rule 2: a cluster that is left alone has `REST_SECONDS` to become what it should be. What is still wrong then is a
         violation.
 Rule 3: the first violation ends the run.
@@ -69,7 +69,7 @@ def run(
     story: list[str] | None = None,
 ) -> Outcome:
     """Carry a schedule out. With `keep`, a folder, each node's disks and trace stay there. `story` gets the lines of
-    what happened from the first deed on (`actors.simulation.story`).
+    what happened from the first action on (`actors.simulation.story`).
     """
     root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))
     try:

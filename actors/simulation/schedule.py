@@ -1,7 +1,7 @@
 """A schedule: all that is done to a simulated cluster, and when. It is the whole run: the same schedule, the same run.
 
-Rule 1: a schedule is text, one deed a line, so that it can be kept, read, cut down by hand and run again.
-Rule 2: a deed stands for itself: whatever is left out before it, it can be done, or does nothing. A fault says how long
+Rule 1: a schedule is text, one action a line, so that it can be kept, read, cut down by hand and run again.
+Rule 2: an action is independent: whatever is left out before it, it can be done, or does nothing. A fault says how long
         it lasts, and ends by itself.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import attrs
 
 REST = "rest"
-"""The deed at which every fault ends, the cluster is left alone, and is looked at when it has come to rest."""
+"""The action at which every fault ends; the cluster is checked when it has come to rest."""
 
 
 class BadSchedule(ValueError):
@@ -35,7 +35,7 @@ class Deed:
 
 @attrs.frozen
 class Schedule:
-    """The cluster's size, the seed of what the machines leave to chance, the deeds, and when it ends (with a rest).
+    """The cluster's size, the seed of random choices, the actions, and when it ends (with a rest).
 
     `records`: producers write, and consumers read, all the time. `validated`: every actor looks at its own state after
     each event; that costs a look at every partition. `steady`: everything takes the same time on every wire.

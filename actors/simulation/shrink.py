@@ -1,9 +1,9 @@
 """Shrinking: from a schedule that breaks an invariant to one from which nothing can be left out.
 
 Rule 1: what is kept breaks the same invariant; where another one breaks, something else was found.
-Rule 2: in this order: what comes after the violation goes; deeds go, in halves, then quarters, down to single ones;
+Rule 2: in this order: what comes after the violation goes; actions go, in halves, then quarters, down to single ones;
         what is left is made simpler (fewer partitions, shorter faults) and moved closer together.
-Rule 3: it ends when nothing of this helps any more, or when so many runs were made.
+Rule 3: it ends when nothing of this helps any more, or after a number of runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from actors.simulation.schedule import REST, Deed, Schedule
 MOST_RUNS = 400
 
 CLOSER = (0.0, 0.1, 1.0, 8.0)
-"""Seconds between two deeds that are tried in place of more."""
+"""Shorter intervals between two actions to try."""
 
 
 class Shrinker:
@@ -74,7 +74,7 @@ class Shrinker:
                 return
 
     def _drop(self) -> None:
-        """Leave deeds out, as many at a time as can be."""
+        """Remove actions, as many at a time as possible."""
         size = max(len(self.best.schedule.deeds) // 2, 1)
         while True:
             place = 0
@@ -87,7 +87,7 @@ class Shrinker:
             size //= 2
 
     def _simplify(self) -> None:
-        """Make each deed simpler."""
+        """Simplify each action."""
         for place in range(len(self.best.schedule.deeds)):
             simpler = True
             while simpler:
@@ -98,7 +98,7 @@ class Shrinker:
                 )
 
     def _move_closer(self) -> None:
-        """Let less time pass between one deed and the next."""
+        """Shorten the time between one action and the next."""
         for place in range(len(self.best.schedule.deeds)):
             deeds = self.best.schedule.deeds
             before = deeds[place - 1].at if place else 0.0
@@ -113,7 +113,7 @@ class Shrinker:
 
 
 def _simpler(deed: Deed) -> Iterator[Deed]:
-    """Deeds that do less of the same."""
+    """Simpler forms of an action."""
     if deed.name == REST:
         return
     if deed.name.endswith(("create", "grow")) and len(deed.args) > 2:

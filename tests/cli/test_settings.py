@@ -103,7 +103,7 @@ def test_listeners_as_kafka_reads_them() -> None:
         ({"listeners": "SSL://h:1"}, ["listener SSL", "only PLAINTEXT"]),
         ({"listeners": "CLIENT://h:1"}, ["no security protocol", "CLIENT"]),
         ({"listeners": "PLAINTEXT://h:1,PLAINTEXT://h:2"}, ["different name"]),
-        ({"listeners": "PLAINTEXT://0.0.0.0:1"}, ["all interfaces", "advertised.listeners"]),
+        ({"listeners": "PLAINTEXT://0.0.0.0:1"}, ["wildcard address", "advertised.listeners"]),
         ({"listeners": "PLAINTEXT://h:1", "listener__security__protocol__map": "PLAINTEXT:PLAINTEXT,B:PLAINTEXT",
           "advertised__listeners": "PLAINTEXT://h:1,B://h:2"}, ["advertised.listeners=", "only what listeners binds"]),
         ({"inter__broker__listener__name": "OTHER"}, ["inter.broker.listener.name=OTHER", "PLAINTEXT"]),
@@ -230,14 +230,14 @@ def test_security_that_is_not_given_stops_the_start_in_one_error_that_names_it_a
         settings_of({**MINIMAL, **SECURE, "num.partitions": "0"})
     wrong_number, error = caught.value.messages
     assert wrong_number.startswith("num.partitions=0")
-    assert f"asked for, but there is no such security here: {', '.join(asked)}." in error
+    assert f"not supported:  {', '.join(asked)}." in error
     assert "--insecure" in error
     for name in asked:
         with pytest.raises(SettingsError, match=name):
             settings_of({**MINIMAL, name: SECURE[name]})
     found = settings_of({**MINIMAL, **{name: SECURE[name] for name in asked}}, insecure=True)
     assert found.insecure == tuple(asked)
-    assert found.warnings == (f"not acted on, so this node is open to whoever reaches it: {', '.join(asked)}",)
+    assert found.warnings == (f"without effect, so every client has full access: {', '.join(asked)}",)
 
 
 def test_security_settings_that_ask_for_nothing_are_like_any_other() -> None:

@@ -30,7 +30,7 @@ def test_a_port_where_nothing_listens_is_told_at_once(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (socket.gaierror(-2, "Name or service not known"), "nobody knows a host a; nobody knows a host b"),
+        (socket.gaierror(-2, "Name or service not known"), "unknown host a; unknown host b"),
         (ConnectionRefusedError(111, "refused"), "nothing listens at a:1; nothing listens at b:2181"),
         (TimeoutError("timed out"), "a:1 does not answer within 3 s; b:2181 does not answer within 3 s"),
         (OSError(101, "Network is unreachable"), "a:1: Network is unreachable; b:2181: Network is unreachable"),

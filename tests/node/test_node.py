@@ -238,7 +238,7 @@ def test_where_a_broker_is_reached_may_be_said_while_it_runs(
     assert told() == ["PLAINTEXT://elsewhere:1"]
     advertise(node, "NOBODY://elsewhere:2")
     assert told() == ["PLAINTEXT://elsewhere:1"]
-    assert "advertised.listeners=NOBODY://elsewhere:2 is not heeded: Error creating broker listeners" in caplog.text
+    assert "advertised.listeners=NOBODY://elsewhere:2 is ignored: Error creating broker listeners" in caplog.text
     assert registration(zookeeper)[1].czxid == epoch and registration(zookeeper)[1].version == 2
     advertise(node, "PLAINTEXT://elsewhere:3")
     node.store.expire()

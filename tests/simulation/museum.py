@@ -287,11 +287,11 @@ INCIDENTS: tuple[Incident, ...] = (
         "2 create a 0,1 2,0\n4 slow 1 zk 1 for 3\n4.5 expire 0",
     ),
     Incident(
-        *("controller in name only", "KAFKA-13407", _in_name_only, "everybody is there", 204),
+        *("controller in name only", "KAFKA-13407", _in_name_only, "all members are present", 204),
         "2 put /controller_epoch 2\n4 create a 0,1",
     ),
     Incident(
-        *("stale metadata by an old epoch", "KAFKA-9212", _stale_epochs, "what is told never goes back", 1),
+        *("stale metadata by an old epoch", "KAFKA-9212", _stale_epochs, "sent epochs are monotonic", 1),
         "2 create a 0,1\n4 ask-reassign a 0 1,0",
     ),
     Incident(
@@ -311,7 +311,7 @@ INCIDENTS: tuple[Incident, ...] = (
         "records yes\n2 create a 0,1,2\n6 cut 0 2 for 22\n22 roll 0 for 5",
     ),
     Incident(
-        *("deadlock with expiry", "KAFKA-8532", _deadlocked, "everybody is there", 1),
+        *("deadlock with expiry", "KAFKA-8532", _deadlocked, "all members are present", 1),
         "4 slow 1 zk 1 for 8\n4.2 create a 0,1\n6 expire 1",
     ),
     Incident(
@@ -337,7 +337,7 @@ INCIDENTS: tuple[Incident, ...] = (
         "12 kill 2 for 15\n20 reassign b 0 2",
     ),
     Incident(
-        *("switch storm", "KAFKA-6082", _storming, "nobody deletes another's /controller", 19),
+        *("switch storm", "KAFKA-6082", _storming, "controllers delete only their own znode", 19),
         "2 create a 0 0\n3 reassign a 1 0\n3 move-controller",
     ),
     Incident(

@@ -1,1 +1,1 @@
-"""What a broker decides: which orders to obey, who leads and follows, what clients are told of the cluster."""
+"""What a broker decides: requests to accept, roles of partitions, metadata for clients."""

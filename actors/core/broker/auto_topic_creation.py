@@ -1,9 +1,9 @@
-"""How topics are made that somebody uses before anybody has made them (Kafka's AutoTopicCreationManager).
+"""Automatic creation of topics (Kafka's AutoTopicCreationManager).
 
 Rule 1: the internal topics have settings of their own, any other as many partitions and replicas as the node's settings
         say by default.
 Rule 2: a topic is made only while as many brokers are alive as it shall have replicas.
-Rule 3: whoever made it, a topic that is there has no leader yet as far as the asker is concerned (code 5): it asks
+Rule 3: an existing or new topic has no leader yet for the asker (code 5): it asks
         again.
 """
 

@@ -10,7 +10,7 @@ Rule 3: there are `slots` sessions. Another takes the place of the one that was 
         worth more than consumers', then the larger more than the smaller. Who is younger than two minutes is safe,
         but a consumer's session not from a follower. A session that rests is used all the time.
 Rule 4: an answer within a session names the partitions that have records or an error, or whose high watermark or log
-        start is another than the reader was told last.
+        start differs from the one last sent to the reader.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ NEVER = -1.0
 """Before all times of the node's clock."""
 
 UNTOLD = -1
-"""A high watermark or a log start that the reader was not told."""
+"""A high watermark or log start that was not sent to the reader."""
 
 
 @attrs.define
 class Place:
-    """Where a reader stands in one partition, and what it was told last."""
+    """A reader's position in one partition, and the offsets last sent to it."""
 
     part: FetchPartition
     high_watermark: int = UNTOLD
@@ -55,7 +55,7 @@ class Place:
     """Until when the session's polls found a follower caught up; -1 where the partition knows."""
 
     def must_tell(self, fetched: FetchedPartition) -> bool:
-        """Rule 4; and what is told from now on counts as told."""
+        """Rule 4; and record the offsets as sent."""
         told = self.high_watermark, self.log_start
         self.high_watermark, self.log_start = fetched.high_watermark, fetched.log_start_offset
         if fetched.body.size or fetched.error_code != NONE or fetched.preferred_read_replica != NO_REPLICA:
@@ -110,7 +110,7 @@ class Session:
 
     @property
     def worth(self) -> tuple[bool, int, int]:
-        """What is compared where there is no room (rule 3)."""
+        """The sort key for eviction (rule 3)."""
         return self.is_follower, len(self.partitions), self.id
 
     def update(self, request: FetchRequest) -> None:

@@ -9,8 +9,8 @@ Rule 3: an answer counts for a partition only if it still follows in the same ep
 Rule 4: what fails waits for the backoff. A partition whose own epoch is over (74), or whose disk failed, is left alone
         until the controller's next order.
 Rule 5: of an answer that brings nothing new the partition hears nothing. One that got records is asked for last the
-        next time: an answer holds so many bytes, and nobody may take them all for ever. (Within a session the leader
-        sees to that.)
+        next time: an answer has a maximum size, and no partition may use all of it forever. (Within a session the
+        leader sees to that.)
 Rule 6: fetches go by a session where the leader grants one (`fetch_sessions`): then a fetch names what has changed, and
         what is not fetched any more. A session that is lost (70) is begun anew, one in doubt (71, no answer) is ended
         and begun anew by the next request. A poll in which nothing changes costs nothing per partition, and is repeated
@@ -180,7 +180,7 @@ class Fetcher:
         return not self._busy
 
     def next_time(self) -> float | None:
-        """When something is to be asked again; None where nothing is."""
+        """The time of the next request; None if there is none."""
         return self._delayed[0][0] if self._delayed else None
 
     def without_epochs(self, now: float) -> list[Order]:
@@ -195,7 +195,7 @@ class Fetcher:
         return orders
 
     def next_request(self, now: float) -> Request | None:
-        """What to ask the leader now (rule 2); None where nothing is due."""
+        """The next request to the leader (rule 2); None if nothing is due."""
         self._end_delays(now)
         broker_id, following = self._settings.broker_id, self.partitions
         truncating = [(partition, following[partition]) for partition in self._due[Phase.TRUNCATING]]

@@ -2,9 +2,9 @@
 
 Rule 1: `min_bytes` and `max_bytes` are totals over a request. It is answered when there is enough, when a partition
         fails, when it asks for nothing, or when its time is up: with what is there then.
-Rule 2: of each log we hold how it stood when it was last read, and what it told since. It tells each figure once when
-        that moves on from there (`LogMoved`), so a figure that was not told stands as it was read. One that was told,
-        and is told on to a reader, may have moved again: the reader's next poll reads it.
+Rule 2: for each log we store its state at the last read, and its later notifications. It notifies each value once when
+        that moves on from there (`LogMoved`), so a value without a notification is as it was read. One with a
+        notification that was sent to a reader may have moved again: the reader's next poll reads it.
 Rule 3: a partition is read where there may be something for the reader: it is new to the session, its reader has moved,
         its log has grown beyond the reader, its role has changed, or it gave records or an error the last time. All
         others cost a poll nothing.
@@ -14,11 +14,11 @@ Rule 5: a follower that is in sync and caught up is not announced to its partiti
         it polled, and says so when the log has grown, and to a partition that is about to find that it lags behind.
 Rule 6: a consumer that names its rack is sent at once to a replica there, if the leader says that it is as good as
         itself (`replica.selector.class`, broker.md 3.7).
-Rule 7: a session whose reader was told nothing, and of which there is nothing left to be told, rests: the listener says
-        for us that there is nothing, and no poll comes here. It is roused when a log that it reads has moved, and until
+Rule 7: a session whose reader received nothing, and that has nothing left to send, is idle: the listener says
+        for us that there is nothing, and no poll comes here. It is woken when a log that it reads has moved, and until
         we hear when it polled last, it polls now.
 Rule 8: followers' bytes of throttled replicas are counted when they are answered; while there are too many, partitions
-        are told so when they are read (`replication_quota`).
+        are marked when they are read (`replication_quota`).
 
 Nothing here waits or asks: methods take what happened and the time, and give what is to be done about it, in order.
 """
@@ -50,7 +50,7 @@ from messages.records import EMPTY
 
 @attrs.frozen
 class Read:
-    """To do: have the partition read; `Fetches.read` is to be told the outcome, wherever it comes from."""
+    """To do: have the partition read; call `Fetches.read` with the result."""
 
     partition: TopicPartition
     question: ReadLog
@@ -68,7 +68,7 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """To do: have a session's polls come here again; `Fetches.roused` is to be told when it polled last."""
+    """To do: have a session's polls come here again; call `Fetches.roused` with the time of its last poll."""
 
     session_id: int
 
@@ -83,7 +83,7 @@ class Fetches:
         self.sessions = FetchSessions(0)
         self.quota = ReplicationQuota()
         self._logs: dict[TopicPartition, tuple[LogState, LogState]] = {}
-        """As it was read, and as it told since (rule 2)."""
+        """As it was read, and with its later notifications (rule 2)."""
         self._under_way: dict[int, Session] = {}
         """By the request's number."""
         self._readers: dict[TopicPartition, dict[int, Session]] = {}
@@ -142,7 +142,7 @@ class Fetches:
     def read(
         self, number: int, result: FetchedPartition, state: LogState | None, now: float, in_sync: bool = True
     ) -> None:
-        """A partition was read for a request: `state` is how its log stands now, None where nobody hosts it.
+        """A partition was read for a request: `state` is the log's current state, None if it is not hosted.
 
         `in_sync`: False where a follower is to be announced again at its next poll, for it may come into the ISR.
         """
@@ -179,7 +179,7 @@ class Fetches:
             self._spread(partition, known[1], state, now)
 
     def lost(self, partition: TopicPartition, now: float) -> None:
-        """A partition has come, gone, or failed: whoever reads it looks again, also who has asked already."""
+        """A partition has come, gone, or failed: all its readers check again, also those with a pending question."""
         self._logs.pop(partition, None)
         readers = self._readers.get(partition)
         for session in list(readers.values()) if readers else ():
@@ -376,7 +376,7 @@ def _limit(session: Session, state: LogState) -> int:
 
 
 def _figures(state: LogState) -> tuple[int, int]:
-    """What a reader is told of a log without reading it."""
+    """The result for a reader without a read of the log."""
     return state.high_watermark, state.start
 
 

@@ -11,7 +11,7 @@ Rule 4 (writes): the ISR is ZooKeeper's. One write is under way at a time; until
         write that it answers, under the epoch that asked.
 Rule 5 (high watermark): the least end among the ISR and those caught up within `lag`. It never falls, and does not move
         while the ISR is smaller than it must be (Kafka >= 3.7).
-Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or its time is up. It is told
+Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or it times out. It receives
         once. Nothing waits longer than this leadership.
 
 Rule 7 (cost): a hundred thousand leaderships are cheap as long as nothing happens in them. Of followers nothing is
@@ -172,7 +172,7 @@ class Leader:
         return min(waiter.deadline for waiter in self._waiting) if self._waiting else None
 
     def look_after(self, now: float) -> float | None:
-        """After which moment time alone may change something, as somebody is behind who counts; None: it will not.
+        """The time after which a lagging follower leaves the ISR; None if there is no lagging follower.
 
         Who counts was caught up when this leadership began, or later: until it is as old as the lag nothing changes.
         """
@@ -225,7 +225,7 @@ class Leader:
         self._advance(now)
 
     def end(self, error_code: int = NOT_LEADER_OR_FOLLOWER) -> None:
-        """This leadership is over: whoever waits is told so."""
+        """This leadership is over: fail all waiting requests."""
         waiting, self._waiting = self._waiting, None
         self._release(waiting or (), error_code)
         self._writing = None
@@ -271,7 +271,7 @@ class Leader:
     def fetched(self, replica: int, offset: int, start: int, leader_end: int, now: float, alive: bool = True) -> None:
         """A follower fetched from `offset` when our log ended at `leader_end`; its own log begins at `start`.
 
-        Unknown replicas are nobody's followers: see `followers` first.
+        Unknown replicas are not followers: see `followers` first.
         """
         follower = self.followers[replica]
         if offset >= leader_end:
@@ -304,7 +304,7 @@ class Leader:
             self._release(late, REQUEST_TIMED_OUT)
 
     def isr_written(self, number: int, zk_version: int | None, now: float) -> None:
-        """The outcome of a write: the znode's new version, or None where it was refused (rule 4)."""
+        """The outcome of a write: the znode's new version, or None if it was refused (rule 4)."""
         writing = self._writing
         if writing is None or writing.number != number:
             return

@@ -1,4 +1,4 @@
-"""What clients are told of log directories (DescribeLogDirs; broker.md 6.2).
+"""Descriptions of log directories (DescribeLogDirs; broker.md 6.2).
 
 Rule 1: every directory of log.dirs is named, in that order; one that is offline with code 56, and without its logs.
 Rule 2: the lag of a log is by how much its end is behind the high watermark. That of a hosted one never is; of any

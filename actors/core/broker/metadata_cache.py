@@ -1,8 +1,8 @@
-"""Who leads what and who is alive, as the controller last said, and what clients are told of it (broker.md 3.9).
+"""Leaders and live brokers from the controller's last requests, and Metadata responses (broker.md 3.9).
 
 Rule 1: of an UpdateMetadata, live brokers and controller replace what was known; partitions are merged into it.
 Rule 2: a partition whose leader is LEADER_DURING_DELETE is forgotten, and with its last partition the topic.
-Rule 3: clients are told the endpoints of the listener they came in on. A leader that is not alive is answered with
+Rule 3: clients receive the endpoints of their own listener. A leader that is not alive is answered with
         code 5 and leader -1; one that is alive, but has no such listener, with code 72 (5 below version 6).
 Rule 4: version 0 knows neither "no topics" (its empty list means all) nor replicas that are not alive (code 9).
 Rule 5: what clients see is whole: of an UpdateMetadata in parts, nothing before its last, and then all at once.
@@ -46,7 +46,7 @@ LISTENERS_SINCE = 6
 
 
 class ClusterView:
-    """The cluster as it was known at one moment. Nobody changes a view: what follows on it is another."""
+    """The cluster as it was known at one moment. A view is immutable: a change creates another."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class ClusterView:
 
 
 def is_as_expected(view: ClusterView, expected: Expected) -> bool:
-    """Does this view show the topic as somebody waits for it?"""
+    """Whether this view has the expected topic."""
     known = view.topics.get(expected.topic, {})
     if not expected.partitions:
         return not known
@@ -158,7 +158,7 @@ def is_as_expected(view: ClusterView, expected: Expected) -> bool:
 
 
 def timed_out(response: Message, late: Collection[Expected]) -> Message:
-    """The response, with REQUEST_TIMED_OUT for what has not come to be, of which nothing else is told."""
+    """The response, with only REQUEST_TIMED_OUT for topics that are not as expected."""
     if isinstance(response, ElectLeadersResponse):
         return _elections_timed_out(response, late)
     topics = {each.topic for each in late}

@@ -1,7 +1,7 @@
 """What a broker knows of one partition it hosts, and how the controller's orders change it (broker.md 1.2, 1.5, 2.1).
 
 Rule 1: the leader epoch only grows. An order with the epoch already known, or an older one, is stale (code 11).
-Rule 2: an order for a partition that this broker is no replica of is refused with code 3, and changes nothing.
+Rule 2: a request for a partition without a replica on this broker is refused with code 3, and changes nothing.
 Rule 3: an order that passes both, but carries an older zkVersion than the one known, is obeyed by doing nothing: the
         znode has moved on, and its newer state is on its way (Kafka 3.9). Not even a missing log is made for it.
 Rule 4: a stop is obeyed from the known leader epoch on (Kafka >= 3.4), and always where it names none, or a deletion.

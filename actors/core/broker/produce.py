@@ -37,7 +37,7 @@ ACKS = (-1, 0, 1)
 
 
 class Refusal(NamedTuple):
-    """Why a batch is not appended; NONE where it is. The text is for version 8 and later."""
+    """The error of a batch; NONE if it is appended. The text is for version 8 and later."""
 
     error_code: int
     message: str | None = None
@@ -47,7 +47,7 @@ TAKEN = Refusal(NONE)
 
 
 def acks_verdict(acks: int) -> int:
-    """NONE, or 21 for an `acks` that nobody knows."""
+    """NONE, or 21 for an unknown `acks`."""
     return NONE if acks in ACKS else INVALID_REQUIRED_ACKS
 
 

@@ -3,7 +3,7 @@
 Rule 1: a request made for an earlier registration of this broker is refused whole with code 77. A broker epoch of -1
         is not checked; one that is ahead of ours is good: the controller may hear of a registration before we do.
 Rule 2: a request of an earlier controller is refused whole with code 11. A newer controller's epoch is remembered; but
-        who would be refused by an epoch beyond that in ZooKeeper is not: somebody made it up.
+        a request is not refused by an epoch above the one in ZooKeeper, which is invalid.
 Rule 3: a partition whose log could have no name on disk (no legal topic, a negative number, a name beyond 255
         characters) is refused alone, with code 17: what the port takes in must not become a path elsewhere.
 Rule 4: a refused request touches nothing. LeaderAndIsr is refused for each of its partitions by name, the others bare.

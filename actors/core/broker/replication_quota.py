@@ -44,7 +44,7 @@ def rate_setting(side: str) -> str:
 
 
 def throttled_topic(topic: str, entries: Iterable[ConfigEntry], side: str, broker_id: int) -> ThrottledTopic:
-    """The partitions of a topic whose replicas here are throttled, by its overrides; None stands for all (rule 1)."""
+    """The partitions of a topic whose replicas here are throttled, by its overrides; None is all (rule 1)."""
     text = dict(entries).get(replicas_setting(side), "").strip()
     if text == ALL:
         return ThrottledTopic(topic, None)
@@ -82,7 +82,7 @@ class ThrottledReplicas:
                 self._topics[topic] = None if partitions is None else frozenset(partitions)
 
     def told(self) -> tuple[ThrottledTopic, ...]:
-        """All of it, for somebody who does not know."""
+        """The full state, for a new receiver."""
         return tuple(
             ThrottledTopic(topic, None if partitions is None else tuple(sorted(partitions)))
             for topic, partitions in self._topics.items()
@@ -99,7 +99,7 @@ class ReplicationQuota:
     """(when it began, its bytes), the oldest first."""
 
     def count(self, size: int, now: float) -> None:
-        """So many bytes of throttled replicas were moved."""
+        """Count bytes of throttled replicas."""
         samples = self._samples
         if samples and now - samples[-1][0] < SAMPLE_SECONDS:
             samples[-1] = samples[-1][0], samples[-1][1] + size

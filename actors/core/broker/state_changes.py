@@ -1,8 +1,8 @@
 """What a broker writes to its log of what controllers order and what becomes of replicas, in Kafka's words.
 
 Rule 1: a request that is not obeyed, or an order in it, is named with its controller and the reason (`IGNORED`).
-Rule 2: a change of an ISR is told before it is written: with the leader's offsets, and with who is out of sync, how far
-        behind, and since when; and again when ZooKeeper has it, or has refused it.
+Rule 2: a change of an ISR is logged before it is written: with the leader's offsets, and with who is out of sync, how
+        far behind, and since when; and again when ZooKeeper has it, or has refused it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What is counted of a broker's requests for records, by topic (Kafka's BrokerTopicStats; conventions.md 7).
 
-Rule 1: counts are gathered here, and told as what has been added since they were last told: by topic, and of all topics
+Rule 1: counts are collected here, and published as differences since the last publication: by topic, and of all topics
         together. Bytes between brokers are counted of all topics only; those of replicas that a reassignment adds also
-        for themselves, by their leader and by who follows.
+        separately, by their leader and their followers.
 Rule 2: a produce that is refused for what Kafka foresees is no failed one. A batch that is too large counts by its
         bytes as rejected.
 Rule 3: a topic that is followed here, and led nowhere here, has no figures of leaders any more. Those of followers are
@@ -27,7 +27,7 @@ from messages.errors import (
 from messages.metrics import Count, DropMetrics
 
 FIGURES, FIGURES_SECONDS = "figures", 1.0
-"""The timer by which they are told, and how often."""
+"""The timer and the interval of their publication."""
 
 PREFIX = "kafka_server_brokertopicmetrics_"
 
@@ -51,12 +51,12 @@ FORESEEN = frozenset(
 
 
 def metric(figure: str) -> str:
-    """The name under which a figure is told."""
+    """The name of a published figure."""
     return f"{PREFIX}{figure}_total"
 
 
 class TopicFigures:
-    """The counts of one actor since they were last told."""
+    """The counts of one actor since their last publication."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}
@@ -66,7 +66,7 @@ class TopicFigures:
         return bool(self._counts)
 
     def count(self, figure: str, topic: str, by: int = 1) -> None:
-        """So many more."""
+        """Add to the count."""
         counts, place = self._counts, (figure, topic)
         counts[place] = counts.get(place, 0) + by
 
@@ -105,7 +105,7 @@ class TopicFigures:
                 self.count(BYTES_OUT if request.replica_id == CONSUMER else REPLICATION_OUT, topic, size)
 
     def followed(self, topic: str, size: int, adding: bool) -> None:
-        """So many bytes have come from a leader; `adding`: a reassignment adds our replica."""
+        """Count bytes fetched from a leader; `adding`: a reassignment adds our replica."""
         self.count(REPLICATION_IN, topic, size)
         if adding:
             self.count(REASSIGNMENT_IN, topic, size)

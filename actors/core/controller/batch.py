@@ -5,10 +5,10 @@ Rule 1: a batch is a local variable of the step that fills it. It cannot outlive
 Rule 2: brokers get all LeaderAndIsr first, then all UpdateMetadata, then all StopReplica; only those alive, which
         includes those shutting down; and each with its own broker epoch.
 Rule 3: for one replica the last state wins, but `is_new` and `delete_partition` stick once they are set.
-Rule 4: whoever gets a partition's LeaderAndIsr, all brokers get its UpdateMetadata.
-Rule 5: what is told of a partition is one object, for all brokers and for all batches, until its leadership or its
+Rule 4: for each LeaderAndIsr of a partition all brokers get its UpdateMetadata.
+Rule 5: the state sent for a partition is one object, for all brokers and batches, until its leadership or its
         assignment is another (`ControllerContext.told`): it is made, encoded and recorded once. Large requests go in
-        parts (`messages.parts`), which brokers that are told the same share.
+        parts (`messages.parts`), which brokers with the same content share.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _metadata_of(
     offline: tuple[int, ...],
     leader: int | None = None,
 ) -> UpdateMetadataPartitionState:
-    """Its state for UpdateMetadata, by its leadership or by what was told of that before.
+    """Its state for UpdateMetadata, by its leadership or by the state sent before.
 
     Where a leader is given, as while its topic is deleted, the rest is 0.
     """
@@ -177,7 +177,7 @@ class RequestBatch:
     def _role_again(
         self, partition: TopicPartition, told: Told | None, last: LeaderAndIsrPartitionState | None
     ) -> LeaderAndIsrPartitionState:
-        """The role that was told last, which this batch may have as a new one."""
+        """The role last sent, which this batch may have as a new one."""
         role = None if told is None else told.role
         if role is None or role.is_new or last is not None:
             leadership, assignment = self._context.leadership[partition], self._context.assignments[partition]
@@ -185,7 +185,7 @@ class RequestBatch:
         return role
 
     def make_room(self, broker_id: int, count: int) -> Flow[None]:
-        """Let the tables grow, one at a time, that so many more roles of the broker fill."""
+        """Grow the tables for `count` more roles of the broker, one at a time."""
         told = self._leader_and_isr.get(broker_id, {})
         yield from make_room(count, told, self._context.told, self._metadata_partitions)
 
@@ -201,7 +201,7 @@ class RequestBatch:
         self._metadata_partitions.update(dict.fromkeys(partitions))
 
     def add_stop_replicas(self, broker_id: int, partitions: Iterable[TopicPartition], delete: bool) -> None:
-        """Tell the broker to stop its replicas, and to delete them if so; who is dead is told nothing."""
+        """Add StopReplica for a live broker, with deletion if requested."""
         if broker_id not in self._context.brokers:
             return
         states = self._stop_replica.setdefault(broker_id, {})
@@ -283,7 +283,7 @@ class RequestBatch:
     def _roles_parts(
         self, states: Iterable[LeaderAndIsrPartitionState], before: Sequence[_RolesPart]
     ) -> Flow[list[_RolesPart]]:
-        """The states in parts: those of the broker `before` where it is told the very same."""
+        """The states in parts: shared with the broker `before` if equal."""
         remaining, told = iter(states), list[_RolesPart]()
         for shared in chain(before, repeat(None)):
             entries = tuple(islice(remaining, SLICE))
@@ -341,7 +341,7 @@ class RequestBatch:
             )
 
     def _metadata_part(self, number: int, states: tuple[UpdateMetadataPartitionState, ...]) -> UpdateMetadataPart:
-        """The part: the very one that was told last in this place where it says the same (rule 5)."""
+        """The part; the last one sent in this place if equal (rule 5)."""
         known = self._context.last_metadata_parts
         last = known.get(number)
         if last is not None and last.entries == states:

@@ -64,7 +64,7 @@ def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
 
 
 def modified(context: ControllerContext, event: BrokerModifications) -> Flow[None]:
-    """The data of /brokers/ids/N changed: other endpoints are news to everybody; a rack alone is not.
+    """The data of /brokers/ids/N changed: other endpoints are sent to all brokers; a rack alone is not.
 
     A registration that could not be read when it appeared has its BrokerChange now.
     """
@@ -103,7 +103,7 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
 
 
 def replicas_came_online(context: ControllerContext, broker_ids: Iterable[int]) -> Flow[ReplicasByBroker]:
-    """Move all replicas of these brokers Online (LeaderAndIsr tells them their roles); the replicas moved."""
+    """Move all replicas of these brokers Online (LeaderAndIsr has their roles); return the moved replicas."""
     hosted = context.replicas_on(broker_ids)
     yield from move_replicas(context, hosted, ReplicaState.ONLINE)
     if context.queued:

@@ -7,7 +7,7 @@ Rule 3: a removed topic leaves nothing behind, no states either (trap T12: Kafka
 Rule 4: the number of offline partitions is counted at the moves, except for topics whose deletion has started.
 Rule 5: which partitions are led by another than their preferred replica, and of which topics they are, is kept where
         leaderships and assignments are: what of them counts is asked before and after every event.
-Rule 6: what brokers are told of a partition is kept as long as it has that leadership and assignment (`batch`, rule 5).
+Rule 6: the state sent for a partition is kept while it has that leadership and assignment (`batch`, rule 5).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def is_astray(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEpoch)
 
 
 class Told:
-    """What brokers are told of a partition, by its leadership and an assignment; None as long as they are not."""
+    """The state last sent to brokers for a partition, by leadership and assignment; None before the first."""
 
     __slots__ = ("assignment", "metadata", "role")
 
@@ -243,11 +243,11 @@ class ControllerContext:
     # ------------------------------------------------------------------------------------------------------- topics
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """The partition's replicas; none where it is unknown."""
+        """The partition's replicas; empty if it is unknown."""
         return self.assignments.get(partition, NO_ASSIGNMENT)
 
     def topic_assignment(self, topic: str) -> TopicAssignment:
-        """All partitions of a topic with their replicas, by number; none where it is unknown."""
+        """All partitions of a topic with their replicas, by number; empty if it is unknown."""
         partitions = self.topics.get(topic, {})
         return TopicAssignment(
             topic, tuple(PartitionAssignment(n, self.assignments[partitions[n]]) for n in sorted(partitions))
@@ -410,7 +410,7 @@ class ControllerContext:
     # ------------------------------------------------------------------------------------------------------- deletions
 
     def take_deletions(self, sets: DeletionSets) -> None:
-        """The TopicDeletionActor's sets, as last told."""
+        """The TopicDeletionActor's sets, as last received."""
         self.deletions = sets
         self.queued = frozenset(sets.queued)
         self.started = frozenset(sets.started)

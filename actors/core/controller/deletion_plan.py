@@ -1,7 +1,7 @@
 """The controller's side of topic deletion: it asks TopicDeletionActor what to do, and does it (controller.md 6).
 
 Rule 1: the state tables are the authority. A plan's steps are made in order; what the tables refuse, or ZooKeeper
-        hinders, is told back at the end, so that at rest both sides agree (`validation`).
+        hinders, is reported at the end, so that at rest both sides agree (`validation`).
 Rule 2: without a queued topic there is nothing to ask.
 """
 

@@ -31,7 +31,7 @@ class Candidates:
 
 @attrs.frozen
 class Choice:
-    """An election's outcome: the leader, the new ISR, and who is told by LeaderAndIsr."""
+    """An election's outcome: the leader, the new ISR, and the receivers of LeaderAndIsr."""
 
     leader: int
     isr: tuple[int, ...]
@@ -40,7 +40,7 @@ class Choice:
 
 
 Strategy = Callable[[Candidates], Choice | None]
-"""None: nobody can lead."""
+"""None: no replica can lead."""
 
 
 def offline(c: Candidates) -> Choice | None:
@@ -71,7 +71,8 @@ def preferred(c: Candidates) -> Choice | None:
 
 
 def controlled_shutdown(c: Candidates) -> Choice | None:
-    """Away from brokers that shut down: the first of the ISR that stays. Who goes leaves the ISR, but is told too."""
+    """Away from brokers that shut down: the first of the ISR that stays. Brokers in shutdown leave the ISR, but are
+    notified."""
     for replica in c.replicas:
         if replica in c.reachable and replica in c.isr and replica not in c.shutting_down:
             staying = tuple(r for r in c.isr if r not in c.shutting_down)

@@ -5,12 +5,12 @@ Rule 1: the active controller is who won the election in ZooKeeper, and only as 
 Rule 2: a term begins with nothing known: everything is read from ZooKeeper, in an order that sets every watch before
         what it guards is read.
 Rule 3: a term ends with everything forgotten. What ends it: another's election, an expired session, a write whose
-        outcome is unknown, a beginning that fails, an event that raises what nobody foresees (`failures`).
-Rule 4: /controller belongs to the session that made it. Whoever finds there what its own session made, and is not
+        outcome is unknown, a beginning that fails, an event with an unexpected error (`failures`).
+Rule 4: /controller belongs to its session. A node that finds its own session's znode there, and is not
         active, deletes it: a term given up or taken away ends in an election, at once or, where ZooKeeper cannot be
         reached, as soon as /controller is looked at again.
-Rule 5: who could not begin a term stands back for a second. Kafka does not: where what hinders it stays, such as a
-        broker without the inter-broker listener, its candidates take turns without a pause.
+Rule 5: a node that could not begin a term backs off for a second. Kafka does not: where what hinders it stays, such as
+        a broker without the inter-broker listener, its candidates take turns without a pause.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ TERM_EVENTS = tuple(event.__name__ for event in EVENTS if event.watch is not Non
 def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     """Look at /controller: resign if it is another's, become the controller if there is none.
 
-    Also after a ControllerChange, where Kafka only resigns: whoever was elected may be gone again by now, and that
+    Also after a ControllerChange, where Kafka only resigns: the elected controller may be gone again by now, and that
     it went fires no watch. `timestamp_ms` goes into /controller.
     """
     current = yield from ask(GetController())
@@ -79,10 +79,11 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
 
 
 def deposed(context: ControllerContext) -> Flow[None]:
-    """A fence failed: another controller was elected, whatever /controller says by now; or somebody raised the epoch.
+    """A fence failed: another controller was elected, whatever /controller says by now; or another client raised the
+    epoch.
 
-    In that case /controller is still ours, and nobody would ever be elected: it goes (rule 4), and the watch of it
-    makes everybody elect above the raised epoch. Apache's controllers stay without a leader there.
+    In that case /controller is still ours, and no other controller would be elected: it is deleted (rule 4), and its
+    watch makes all candidates elect above the raised epoch. Apache's controllers stay without a leader there.
     """
     yield from resign(context)
     yield from _clear(context, (yield from ask(GetController())))
@@ -94,7 +95,7 @@ def expired(context: ControllerContext) -> Flow[None]:
 
 
 def give_up(context: ControllerContext) -> Flow[None]:
-    """triggerControllerMove: resign and delete /controller; whoever is elected then, maybe we, starts afresh."""
+    """triggerControllerMove: resign and delete /controller; the next controller, maybe this node, starts afresh."""
     if not context.active:
         return
     yield from resign(context)
@@ -105,7 +106,7 @@ def give_up(context: ControllerContext) -> Flow[None]:
 
 
 def reload(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
-    """Give up the term, and stand for election before anybody else has looked: we know what made it necessary."""
+    """Resign and join the election at once, before other candidates: the reason is known here."""
     yield from resign(context)
     current = yield from _clear(context, (yield from ask(GetController())))
     if current.broker_id == NO_CONTROLLER:
@@ -139,7 +140,7 @@ def _clear(context: ControllerContext, current: ControllerIs) -> Flow[Controller
 
 
 def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
-    """Stand for election, and begin the term if it is won."""
+    """Join the election, and begin the term if it is won."""
     outcome = yield from ask(Elect(context.broker_id, timestamp_ms))
     if isinstance(outcome, NotElected):
         log.debug("%s broker %d was elected", context.tag, outcome.broker_id)

@@ -1,11 +1,11 @@
-"""What an event's failure costs: the one place where a controller's errors are told apart.
+"""What an event's failure costs: the one place where a controller's errors are classified.
 
 Rule 1: an error that Kafka's code logs and goes on from is foreseen, and named here: what could not be read or written
         stays as it was, and the event is dropped.
 Rule 2: where the controller's knowledge is in doubt - a write of unknown outcome, another controller - its term ends.
         Kafka waits in the middle of an event until ZooKeeper is back. Here an event ends, and what it left half done is
         made whole by loading everything anew.
-Rule 3: what nobody foresees leaves a context half changed behind, and the znodes are the truth: the term ends, too. But
+Rule 3: an unexpected error leaves an inconsistent context, and the znodes are the truth: the term ends, too. But
         the same node stands again at once, so that an event which raises again after the reload finds who knows it: it
         is dropped then, and named in the node's figures, for a poisoned znode must not make every node resign in turn.
 """
@@ -34,10 +34,10 @@ class Consequence(enum.Enum):
     """What follows from an event that failed."""
 
     DROPPED = "the event is dropped"
-    EXPIRED = "the session is dead, which is told beside, and goes before everything else"
+    EXPIRED = "the session has expired, which is reported separately and handled first"
     DEPOSED = "another controller was elected"
-    GIVEN_UP = "the outcome of a write is not known: whoever is elected next loads everything anew"
-    RELOADED = "nobody foresaw it: this node resigns, and stands for election at once"
+    GIVEN_UP = "the outcome of a write is unknown: the next controller reloads all state"
+    RELOADED = "unexpected: this node resigns, and joins the election at once"
 
 
 CONSEQUENCES: dict[type[Exception], Consequence] = {

@@ -8,7 +8,7 @@ from messages.metrics import Gauge, Sample
 
 CONTROLLER_STATE = "kafka_controller_kafkacontroller_controllerstate"
 FAILED_EVENTS = "kafka_actors_controller_failed_events"
-"""Ours: how often an event raised what nobody foresees, by event; gone when it went well."""
+"""Ours: number of unexpected errors by event; removed after a success."""
 
 EVENT_QUEUE_SIZE = "kafka_controller_controllereventmanager_eventqueuesize"
 UNCLEAN_ELECTIONS = "kafka_controller_controllerstats_uncleanleaderelections_total"

@@ -46,7 +46,7 @@ class CloseAllChannels(Instruction):
 
 @attrs.frozen
 class Enqueue(Instruction):
-    """Put an event at the end of the queue, at once or after so many seconds; there it takes the place of an event
+    """Put an event at the end of the queue, at once or after a number of seconds; there it takes the place of an event
     of its class that still waits for its time."""
 
     event: Event

@@ -1,9 +1,9 @@
 """Leaderships go back to the preferred replicas, the heads of the assignments (controller.md 7.6, 1.4, 1.5).
 
-Rule 1: on request, which stands in /admin/preferred_replica_election until it has been dealt with. The node goes
-        whatever came of it; then it is looked at again, because only its creation is told. A client that asks hears of
-        each partition for itself, when the leaders stand in the metadata of this node; it may also ask for a leader of
-        any kind where nobody in sync is alive.
+Rule 1: on request, which is in /admin/preferred_replica_election until it is complete. The node goes
+        whatever came of it; then it is looked at again, because only its creation is reported. A client receives the
+        result of each partition, when the leaders are in the metadata of this node; it may also ask for a leader of
+        any kind if no in-sync replica is alive.
 Rule 2: by itself, where a broker leads too little of what it is preferred for; only what the ISR as it is known lets go
         back. A reassignment under way hinders nothing, as in 3.9.1 (in 2.6 one that never ends lets nothing ever go
         back, KAFKA-10149). The next look is arranged before this one, so that nothing that goes wrong in it ends them.
@@ -56,7 +56,7 @@ FIRST_CHECK_SECONDS = 5.0
 
 
 class ElectionType(NamedTuple):
-    """What an admin client may ask for: how it is decided, and what is said where nobody can lead."""
+    """What an admin client may ask for: its election, and the error if no replica can lead."""
 
     strategy: Strategy
     unclean: bool
@@ -77,7 +77,7 @@ def begin(context: ControllerContext) -> Flow[None]:
 
 
 def requested(context: ControllerContext, event: PreferredReplicaLeaderElection) -> Flow[None]:
-    """Somebody asks for the preferred leaders of these partitions."""
+    """Elect the preferred leaders of these partitions on request."""
     wanted = yield from ask(GetPreferredElections())
     if not wanted.requested:
         return
@@ -133,7 +133,7 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
 
 
 def _check(context: ControllerContext, partition: TopicPartition, wanted: ElectionType) -> None:
-    """Raises Refused where nobody is to be elected; in Kafka, what never had a leader fails the whole (trap T8)."""
+    """Raises Refused if there is nothing to elect; in Kafka, what never had a leader fails the whole (trap T8)."""
     if partition not in context.assignments:
         raise Refused("The partition does not exist.", UNKNOWN_TOPIC_OR_PARTITION)
     if partition.topic in context.queued:

@@ -5,7 +5,7 @@ Rule 2: a write that met another version is tried again after a new read, for th
         A state that is known need not be read before: the write succeeds only if the znode is as it was when that was
         learnt, so it does what a read in front of it would have led to. What meets anything else is then read.
 Rule 3: a partition whose znode was written by a newer controller is not touched.
-Rule 4: what fails for a partition is told to the log and leaves it where it was.
+Rule 4: a failure of a partition is logged and leaves it unchanged.
 """
 
 from __future__ import annotations

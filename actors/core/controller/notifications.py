@@ -31,11 +31,11 @@ from messages.zookeeper import (
 log = logging.getLogger("kafka.controller")
 
 STATES_READ = 5 * SLICE
-"""So many leaderships are read at once, and learnt in slices."""
+"""Number of leaderships read at once; they are applied in slices."""
 
 
 def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flow[None]:
-    """Leaders changed ISRs: read them again and tell everybody."""
+    """Leaders changed ISRs: read them again and send them to all brokers."""
     changes = yield from ask(GetIsrChangeNotifications())
     known = tuple(tp for tp in changes.partitions if tp in context.assignments)
     try:

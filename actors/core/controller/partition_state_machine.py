@@ -243,7 +243,7 @@ def _unclean_allowed(
 ) -> Flow[dict[str, bool]]:
     """Topic -> may its partitions elect uncleanly? Asked only for topics of partitions without an online ISR member.
 
-    A topic whose configuration cannot be read elects nobody there.
+    A topic whose configuration cannot be read elects no leader there.
     """
     needy = [partition for partition, state in states.items() if context.online_for(partition).isdisjoint(state.isr)]
     if not needy:

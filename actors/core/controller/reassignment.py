@@ -1,16 +1,16 @@
 """Partitions get other replicas (controller.md 7.7).
 
 A partition's assignment says all: who replicates it, who of them is being added, who is going to be removed. It is on
-its way as long as somebody is added or removed, and the topic's znode says the same, so that any controller goes on.
+its way while replicas are added or removed, and the topic's znode has the same, so that any controller continues.
 
 1. Asked for: the new assignment is written and taken over. Replicas that an earlier request had been adding, and that
-   nobody wants any more, are deleted; one that leads meanwhile, being preferred, is replaced before (Kafka's partition
+   are no longer needed, are deleted; one that leads meanwhile, being preferred, is replaced before (Kafka's partition
    has no leader then, KAFKA-14808). The partition's state is watched from now on.
 2. Not all of the target in the ISR yet: all replicas hear of the assignment under a new leader epoch, the new ones
    begin to follow. Each change of the state is a reason to look again.
 3. All of the target in the ISR: the target alone is the assignment. Who leads outside of it, or is dead, is replaced;
-   the others' replicas leave the ISR and are deleted, nobody waits for their answers. Then the topic's znode and the
-   request are settled, and everybody hears.
+   the others' replicas leave the ISR and are deleted, without waiting for their answers. Then the topic's znode and the
+   request are updated, and all brokers are notified.
 
 Rule: a reassignment that breaks off is begun again, at any step: by the next controller, or when a broker of its target
 starts. What is asked for and cannot be is taken out of the request, named in the log.
@@ -89,7 +89,7 @@ def begin(context: ControllerContext) -> Flow[None]:
 
 
 def requested(context: ControllerContext, event: ZkPartitionReassignment) -> Flow[None]:
-    """Somebody asks for other replicas."""
+    """Handle a request for other replicas."""
     yield from _requested(context)
 
 
@@ -171,7 +171,7 @@ def listed(context: ControllerContext, request: ListPartitionReassignmentsReques
 
 
 def _requested(context: ControllerContext) -> Flow[Assignments]:
-    """Begin, or go on with, what stands in /admin/reassign_partitions; what was accepted."""
+    """Start or continue the requests in /admin/reassign_partitions; return the accepted ones."""
     answer = yield from ask(GetReassignments())
     wanted: dict[TopicPartition, ReplicaAssignment] = {}
     hopeless: list[RequestedReassignment] = []
@@ -215,7 +215,7 @@ def _planned(
 
 
 def _check_replicas(replicas: tuple[int, ...]) -> None:
-    """Raises Refused for what is no list of different brokers."""
+    """Raises Refused for an empty list or duplicate brokers."""
     if not replicas:
         raise Refused("Empty replica list specified in partition reassignment.", INVALID_REPLICA_ASSIGNMENT)
     if len(set(replicas)) < len(replicas):
@@ -340,7 +340,7 @@ def _raise_epochs(context: ControllerContext, partitions: Sequence[TopicPartitio
                 batch.add_leader_and_isr(assignment.adding, partition, state, assignment, is_new=True)
 
     yield from sliced(rise, partitions)
-    log_failures(context, "tell of a reassignment", failures)
+    log_failures(context, "send a reassignment", failures)
     yield from batch.send()
 
 
@@ -392,7 +392,8 @@ def _written(context: ControllerContext, topics: Iterable[TopicAssignment]) -> F
 
 
 def _forget(context: ControllerContext, requests: Sequence[RequestedReassignment]) -> Flow[None]:
-    """Take requests out of /admin/reassign_partitions; once it is gone it is looked for, for only that is told."""
+    """Take requests out of /admin/reassign_partitions; then watch for its creation, the only change that is
+    reported."""
     left = yield from ask(ForgetReassignments(tuple(requests), context.epoch_zk_version))
     if not left.there:
         yield Enqueue(ZkPartitionReassignment())

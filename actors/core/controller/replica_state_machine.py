@@ -57,7 +57,7 @@ def flat(replicas: ReplicasByBroker) -> Flow[tuple[PartitionReplica, ...]]:
 class Step:
     """Replicas of one broker that change their state by one row of the table.
 
-    What cannot be moved goes to `failures`, with a reason; to `skipped` where that is nobody's concern.
+    What cannot be moved goes to `failures`, with a reason; to `skipped` if that is harmless.
     """
 
     context: ControllerContext
@@ -171,7 +171,7 @@ def enter_online(step: Step) -> Flow[None]:
 
 
 def stay_online(step: Step) -> Flow[None]:
-    """Tell it its role."""
+    """Send its role."""
     yield from step.batch.make_room(step.broker_id, len(step.partitions))
     step.batch.add_roles(step.broker_id, step.partitions)
     step.states.update(dict.fromkeys(step.partitions, ReplicaState.ONLINE))

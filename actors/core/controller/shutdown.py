@@ -50,7 +50,7 @@ def controlled_shutdown(
 
 
 def _movable(context: ControllerContext, broker_id: int) -> Flow[list[TopicPartition]]:
-    """Partitions with a replica there and another elsewhere, led by somebody, and not being deleted."""
+    """Partitions with a replica there and another elsewhere, with a leader, and not being deleted."""
 
     def test(tp: TopicPartition) -> bool:
         elsewhere = len(context.assignments[tp].replicas) > 1

@@ -1,7 +1,7 @@
 """Much work done a slice at a time, with pauses between: nothing holds the node up.
 
-While a flow pauses, the rest of the node goes on; the controller's event stays the only one of its actor, so nobody
-sees the context that it has half changed. What has no more than MOVES or SLICE items never pauses.
+While a flow pauses, the rest of the node goes on; the controller's event stays the only one of its actor, so no other
+event sees the context that it has half changed. What has no more than MOVES or SLICE items never pauses.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from messages.conversation import SLICE, Flow, Pause, chunks, in_turns, overlapp
 E = TypeVar("E")
 
 MOVES = 500
-"""So many partitions or replicas are moved at a time: some 10 microseconds each."""
+"""Number of partitions or replicas moved at a time: about 10 microseconds each."""
 
 
 AHEAD = 2
-"""Of so many slices ZooKeeper has the questions, while the answer of one is worked on."""
+"""Number of slices in flight to ZooKeeper while one answer is processed."""
 
 
 def sliced(flow: Callable[[Sequence[E]], Flow[None]], items: Sequence[E]) -> Flow[None]:
@@ -34,7 +34,7 @@ def chosen(test: Callable[[E], bool], items: Iterable[E]) -> Flow[list[E]]:
 
 
 def drop(*tables: MutableMapping[Any, Any]) -> Flow[None]:
-    """Empty large tables that nobody needs any more: to free 100,000 entries at once takes 20 ms and more."""
+    """Empty large unused tables: to free 100,000 entries at once takes 20 ms and more."""
     pauses = Pauses()
     for table in tables:
         while table:

@@ -3,7 +3,7 @@
 The two tables stand where the moves are made, `partition_state_machine` and `replica_state_machine`; the tables and
 diagrams of the documentation are drawn from them.
 
-Rule 1: a partition or replica that nobody has heard of is in its NON_EXISTENT state.
+Rule 1: an unknown partition or replica is in its NON_EXISTENT state.
 Rule 2: a move is legal only where a row of the table says so, and is made by the function that the row names: there is
         no other way from one state to another.
 Rule 3: an illegal move is logged with its subject, from, to and the subject's last moves, and that subject is left
@@ -128,13 +128,13 @@ class Call(NamedTuple):
 class History:
     """The last calls that moved something, of whatever number of subjects each.
 
-    It holds the lists of the calls themselves, which nobody changes any more: nothing is kept per subject, and nothing
+    It holds the lists of the calls themselves, which are no longer changed: nothing is kept per subject, and nothing
     is sought but for a story.
     """
 
     CALLS = 24
     STORIES = 20
-    """So many illegal moves of a call are told one by one."""
+    """Maximum number of illegal moves of a call that are logged."""
 
     def __init__(self) -> None:
         self.last = 0

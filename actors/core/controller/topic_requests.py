@@ -1,7 +1,7 @@
 """Admin clients make, delete and enlarge topics (broker.md 6.2, 6.4): CreateTopics, DeleteTopics, CreatePartitions.
 
 Rule 1: here the znodes are written, fenced; what follows from them are events of their own, as for anybody's znodes.
-        The client hears when the topics stand in the metadata of this node, or its time is over.
+        The client is answered when the topics are in the metadata of this node, or after its timeout.
 Rule 2: each topic for itself: what is refused, or what ZooKeeper would not take, costs the others nothing.
 Rule 3: Kafka draws by chance where the replicas of a new topic begin. Here the count of known partitions decides: new
         topics go round the brokers, and a replay needs to know nothing more.
@@ -122,7 +122,7 @@ def _planned(
 
 
 def _told(context: ControllerContext, configs: tuple[ConfigEntry, ...]) -> tuple[CreatedConfig, ...]:
-    """All settings of a new topic, as DescribeConfigs would tell them."""
+    """All settings of a new topic, as in DescribeConfigs."""
     return tuple(
         CreatedConfig(each.name, each.value, each.read_only, each.config_source, each.is_sensitive)
         for each in describe_topic(context.settings, configs)
@@ -130,7 +130,7 @@ def _told(context: ControllerContext, configs: tuple[ConfigEntry, ...]) -> tuple
 
 
 def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flow[tuple[Replicas, ...]]:
-    """Replicas of a topic of so many partitions, by default as many as the settings say (rule 3); in slices."""
+    """Replicas of a topic with `count` partitions, by default as many as the settings say (rule 3); in slices."""
     settings = context.settings
     partitions = settings.num_partitions if topic.num_partitions == BY_DEFAULT else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == BY_DEFAULT else topic.replication_factor

@@ -31,11 +31,11 @@ TOPICS_AT_FIRST = 10
 """Topics whose assignments are read at once before it is known how large they are."""
 
 PARTITIONS_READ = 5 * SLICE
-"""So many partitions the topics have together whose assignments are read at once: they are learnt in slices."""
+"""Number of partitions whose assignments are read at once; they are applied in slices."""
 
 
 def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
-    """The children of /brokers/topics changed: lead the new topics, forget those that somebody removed."""
+    """The children of /brokers/topics changed: lead new topics, forget removed ones."""
     names = yield from ask(GetTopics())
     existing = frozenset(names.topics)
     new = tuple(topic for topic in names.topics if topic not in context.topics)
@@ -59,7 +59,7 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
 def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Flow[list[TopicPartition]]:
     """Read and watch the assignments of topics, and learn those that are new; the partitions learnt.
 
-    So many topics are read at a time that they have some PARTITIONS_READ together, judged by those read before.
+    The number of topics per read aims at PARTITIONS_READ partitions, estimated from the previous reads.
     """
     added: list[TopicPartition] = []
     start, count = 0, TOPICS_AT_FIRST

@@ -1,7 +1,7 @@
 """What must hold between the parts of a ControllerContext at rest, and between it and the deletion's record.
 
 It costs a look at every partition: after each event where `validate.state` says so (our tests do), and once when
-an event was dropped that nobody foresaw to fail.
+an event with an unexpected error was dropped.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def inconsistencies(context: ControllerContext) -> list[str]:
     for tp, told in context.told.items():
         state = context.leadership.get(tp)
         if state is None or told.assignment != context.assignments.get(tp):
-            found.append(f"what brokers are told of {tp} is of another assignment, or of no leadership")
+            found.append(f"the state last sent for {tp} has another assignment, or no leadership")
         elif any(
             (each.partition, each.leader, each.leader_epoch, each.isr, each.zk_version)
             != (tp, state.leader, state.leader_epoch, state.isr, state.zk_version)
             for each in (told.role, told.metadata)
             if each is not None
         ):
-            found.append(f"what brokers are told of {tp} is of another leadership")
+            found.append(f"the state last sent for {tp} has another leadership")
     for name, table in (("leadership", context.leadership), ("states", context.partition_states)):
         if not set(table) <= partitions:
             found.append(f"{name} of unknown partitions: {sorted(set(table) - partitions)}")

@@ -1,4 +1,4 @@
-"""Whether a request about a group is for this coordinator, and what it is told where there is no such group
+"""Whether a request about a group is for this coordinator, and its answer without such a group
 (broker.md 6.5).
 
 Rule 1: the gates, in order: a group has a name (24), but for four APIs, which take the empty one; its partition is not
@@ -62,7 +62,7 @@ class Places:
     serving: set[int] = attrs.field(factory=set)
 
     def partition_of(self, group: str) -> int:
-        """The partition of a group; -1 while nobody knows how many there are."""
+        """The partition of a group; -1 while their number is unknown."""
         return slot(group) % self.count if self.count else -1
 
 

@@ -13,7 +13,7 @@ from messages.groups import DeleteGroup, DescribeGroup
 from messages.vocabulary import Message
 
 OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""What anybody may do with a group where nobody is refused anything: read, delete, describe."""
+"""All operations that a client may perform without authorization: read, delete, describe."""
 
 QUESTIONS: Mapping[type, Callable[[], Message]] = {
     DescribeGroupsRequest: DescribeGroup,

@@ -56,7 +56,7 @@ COMMIT_CODES = {
     MESSAGE_TOO_LARGE: INVALID_COMMIT_OFFSET_SIZE,
     RECORD_LIST_TOO_LARGE: INVALID_COMMIT_OFFSET_SIZE,
 }
-"""What clients are told of the log's errors, where offsets were to be stored."""
+"""Error codes for clients if offsets could not be stored."""
 
 
 @attrs.frozen
@@ -103,7 +103,7 @@ class Group(Membership):
     # ------------------------------------------------------------------------------------------------ offsets
 
     def commit(self, forwarded: Forwarded, unknown: Sequence[TopicPartition], wall_ms: int) -> None:
-        """An OffsetCommit; of the `unknown` partitions nobody has heard."""
+        """An OffsetCommit; the `unknown` partitions do not exist."""
         request: OffsetCommitRequest = forwarded.request.request
         code = self._commit_verdict(request)
         codes, entries = to_commit(request, unknown, self._settings.metadata_max_bytes, wall_ms)
@@ -172,7 +172,7 @@ class Group(Membership):
         self.forget(over, wall_ms)
 
     def forget(self, partitions: Iterable[TopicPartition], wall_ms: int) -> None:
-        """Forget these offsets, and the group with the last of them if nobody is in it."""
+        """Forget these offsets, and an empty group with the last of them."""
         records: list[Record] = [OffsetRecord(self.name, each, None) for each in self.offsets.forget(partitions)]
         if self.state is EMPTY and not (self.offsets.committed or self.offsets.under_way or self.pending):
             self._enter(DEAD, wall_ms)
@@ -197,7 +197,7 @@ class Group(Membership):
         return DescribedGroup(NONE, self.name, self.state.value, self.protocol_type or "", protocol, tuple(members))
 
     def delete(self, wall_ms: int) -> int:
-        """Delete the group with its offsets if nobody is in it; the code."""
+        """Delete the group with its offsets if it is empty; return the code."""
         cell = DELETE_GROUP[self.state]
         if isinstance(cell, int):
             return cell
@@ -214,7 +214,7 @@ class Group(Membership):
             super().stored(number, error_code, wall_ms)
 
     def unload(self) -> None:
-        """Another broker coordinates the group now: whoever waits is told so."""
+        """Another broker coordinates the group now: fail all waiting requests."""
         for member in self.members.values():
             self._end_join(member, NOT_COORDINATOR, member.id)
             self._answer_sync(member, NOT_COORDINATOR)

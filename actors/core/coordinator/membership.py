@@ -2,9 +2,9 @@
 
 Rule 1 (states): what a request meets is a cell of `group_states`, after the gates that every request passes: a static
         member is who its instance id says (82), a member is known (25), the generation is the present one (22).
-Rule 2 (joining): a rebalance ends when every member has joined and nobody holds an id without having used it, or when
+Rule 2 (joining): a rebalance ends when every member has joined and each new member id has been used, or when
         the longest of the members' rebalance timeouts is over. Who has not joined by then is out, but for static
-        members; where nobody at all has joined, it goes on. The first rebalance of an empty group waits for the initial
+        members; if no member has joined, it continues. The first rebalance of an empty group waits for the initial
         delay in any case, and again as long as new members come, up to the rebalance timeout.
 Rule 3 (ids): a member that can (version 4 and later) is given its id first, and has its session timeout to come back
         with it.
@@ -14,7 +14,7 @@ Rule 5 (assigning): members wait until the leader's assignment is in the log. Wh
         rebalance timeout is out, and all are to join again.
 Rule 6 (sessions): of a member something is to be heard within its session timeout, unless it waits here for an answer.
         A new member that waits has five minutes: it cannot be heard of.
-Rule 7 (static members): who comes back under its instance id takes over everything of who had it. A stable group
+Rule 7 (static members): a member that returns with its instance id takes over the former member's state. A stable group
         whose protocol stays notes that in its log, tells it the generation, and goes on.
 Rule 8 (log): what is to be remembered is written first, and counts when the log says so; an answer of the log to
         something that is over counts for nothing.
@@ -124,7 +124,7 @@ GROUP_CODES = {
     MESSAGE_TOO_LARGE: UNKNOWN_SERVER_ERROR,
     RECORD_LIST_TOO_LARGE: UNKNOWN_SERVER_ERROR,
 }
-"""What clients are told of the log's errors: always, and where a generation was to be stored."""
+"""Error codes for clients for errors of the log: in general, and for storing a generation."""
 
 
 # -------------------------------------------------------------------------------------------------------- to do
@@ -140,7 +140,7 @@ class Reply:
 
 @attrs.frozen
 class Store:
-    """To do: append these to the log, and say under `number` what became of it. 0: nobody wants to know."""
+    """To do: append these to the log, and return the result under `number`. 0: no result is needed."""
 
     number: int
     records: tuple[Record, ...]
@@ -148,7 +148,7 @@ class Store:
 
 @attrs.frozen
 class Arm:
-    """To do: bring this back after so many ms, in place of what was armed under the name."""
+    """To do: arm the timer of this name, with this delay in ms."""
 
     name: str
     delay_ms: int
@@ -231,7 +231,7 @@ class Membership:
         self.unsynced: dict[str, None] = {}
         """Members that have not asked for their part of this generation."""
         self.subscribed: tuple[str, ...] | None = None
-        """The topics that consumers subscribe; None where that is not known."""
+        """The topics that consumers subscribe to; None if unknown."""
         self._settings = settings
         self._delays: tuple[int, int] | None = None
         """While the first joins are waited for: (the wait that is running, how much longer it may take)."""
@@ -248,7 +248,7 @@ class Membership:
     # ------------------------------------------------------------------------------------------------ joining
 
     def join(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
-        """A JoinGroup; `fresh_id` is for who has no id yet."""
+        """A JoinGroup; `fresh_id` is for a member without an id."""
         request: JoinGroupRequest = forwarded.request.request
         code = self._join_verdict(request)
         if code == GROUP_MAX_SIZE_REACHED:
@@ -289,7 +289,7 @@ class Membership:
         return request.protocol_type == self.protocol_type and any(name in common or not self.members for name in names)
 
     def _member_verdict(self, member_id: str, instance_id: str | None) -> int:
-        """Whether somebody is the member it says (rule 1)."""
+        """Whether the request's member id and instance id are valid (rule 1)."""
         if instance_id is not None:
             current = self.static.get(instance_id)
             if current is None:
@@ -404,7 +404,7 @@ class Membership:
     # ------------------------------------------------------------------------------------------------ rebalancing
 
     def _rebalance(self, wall_ms: int) -> None:
-        """Everybody is to join again, if that is not so already."""
+        """Start a rebalance unless one is in progress."""
         if self.state not in PREVIOUS[PREPARING]:
             return
         if self.state is COMPLETING:
@@ -489,7 +489,7 @@ class Membership:
         return frozenset.intersection(*names) if names else frozenset()
 
     def _generation_for(self, member: Member, version: int, leader: str | None = None) -> JoinGroupResponse:
-        """What a member is told of the present generation; the leader of all members."""
+        """The JoinGroup response for the current generation; the leader receives all members."""
         leads = member.id == self.leader and leader is None
         members = self.members.values() if leads else ()
         return JoinGroupResponse(

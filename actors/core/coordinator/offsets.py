@@ -1,9 +1,9 @@
-"""The offsets that a group has committed: taken in, told, and forgotten when their time is over (broker.md 6.5).
+"""The offsets that a group has committed: stored, fetched, and expired (broker.md 6.5).
 
 Rule 1: an offset counts when its record is committed, not before. Commits of one partition count in the order of their
         records.
 Rule 2: an offset is over when its group has been empty for the retention time; in a stable group of consumers, when
-        nobody subscribes its topic and its commit is that old; in a group that nobody ever joined, when its commit is
+        its topic has no subscriber and its commit is that old; in a group without a former member, when its commit is
         that old. A time that its client gave is decisive instead. Nothing expires while a commit of it is under way.
 """
 

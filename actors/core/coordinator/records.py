@@ -1,6 +1,6 @@
 """Groups and offsets as keys and values of their log's records, in Kafka's own format (broker.md 5.7).
 
-Rule 1: a record's key begins with its version: 0 and 1 are offsets, 2 are groups. Anything else is somebody else's,
+Rule 1: a record's key begins with its version: 0 and 1 are offsets, 2 are groups. Anything else is unknown,
         and passed over.
 Rule 2: a value begins with its version too; all that Kafka ever wrote are read. Which are written is a matter of
         inter.broker.protocol.version, since an older broker may have to read them. An offset with a time of its own to
@@ -58,7 +58,7 @@ def key_value(record: Record, versions: tuple[int, int]) -> KeyValue:
 
 
 def read_record(key: bytes, value: bytes | None) -> Record | None:
-    """What a record says; None where it is not about groups. Raises DamagedRecord."""
+    """Decode a record; None if it is not about groups. Raises DamagedRecord."""
     try:
         reader = _Reader(key)
         if reader.version in OFFSET_KEYS:
@@ -168,7 +168,7 @@ class _Reader:
         self.version = self.number("h")
 
     def known(self, newest: int, what: str) -> int:
-        """The version. Raises DamagedRecord for one that nobody knew when this was written."""
+        """The version. Raises DamagedRecord for an unknown one."""
         if not 0 <= self.version <= newest:
             raise DamagedRecord(f"{what} of version {self.version}, of which nothing is known")
         return self.version
@@ -197,7 +197,7 @@ class _Reader:
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> tuple[str, ...] | None:
-    """The topics that the subscriptions of consumers name, sorted; None where one is not to be understood.
+    """The topics that the subscriptions of consumers name, sorted; None if one is malformed.
 
     A consumer's subscription begins with a version and its topics; what follows is for its assignor.
     """
@@ -212,7 +212,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> tuple[str, ...] | None:
 
 
 def assigned_partitions(assignment: bytes) -> list[TopicPartition]:
-    """The partitions of a consumer's assignment; none where it is not one that consumers understand."""
+    """The partitions of a consumer's assignment; empty if it is malformed."""
     found: list[TopicPartition] = []
     try:
         reader = _Reader(assignment)
