@@ -80,9 +80,10 @@ transmission failed.
 From payloads: `request` is the type of the request that a Transmit, ClientRequest or Forwarded carries, of the response
 in a Received or ClientResponse, of the question in an Ask, of the result in an Answer. `channel` and `correlation` are
 those of the connection we opened, `connection` is one that a client opened; `correlation` is also what ties a
-StoreReply to its request. `broker` is whom a controller's channel leads to. `epoch` is the controller's: of an election
-won, and of each of its requests. `brokers` are those alive where an Answer lists them; `states` the partition states in
-a controller's request or a part of one, of a partition that is led now, or whose ISR is to change.
+StoreReply to its request, and an Answer to its Ask. `broker` is whom a controller's channel leads to. `epoch` is the
+controller's: of an election won, and of each of its requests. `brokers` are those alive where an Answer lists them;
+`states` the partition states in a controller's request or a part of one, of a partition that is led now, or whose ISR
+is to change.
 
 `subject` is the znode of a WatchEvent, and the event of a controller's Samples, which say how long that took
 (`event_ms`) and had waited (`event_queue_ms`). `topics` are those to be deleted in what the deletion is asked, and
@@ -97,6 +98,11 @@ SLICE_BYTES = 1 << 22
 ROWS = 8192
 """Of a batch."""
 
+WRITES = ("CreatePartitionStates", "UpdatePartitionStates")
+"""Questions that write partition states to ZooKeeper; WriteResults is the answer."""
+
+_OK = 0
+"""The code of `messages.store` for a write that succeeded."""
 _CONTROLLERS_CHANNEL = "controller-"
 _TOPIC = re.compile(r"/brokers/topics/([^/]+)")
 
@@ -197,10 +203,31 @@ class _Start(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     result: tuple[str, msgspec.Raw]
+    id: int | None = None
 
 
 class _Asked(msgspec.Struct):
     question: tuple[str, msgspec.Raw]
+    id: int | None = None
+
+
+class _Leadership(msgspec.Struct):
+    leader: int
+    leader_epoch: int
+    controller_epoch: int
+    isr: tuple[int, ...]
+
+
+class _StatesToWrite(msgspec.Struct):
+    states: tuple[tuple[tuple[str, int], _Leadership], ...]
+
+
+class _StatesRead(msgspec.Struct):
+    states: tuple[tuple[tuple[str, int], _Leadership | None, str], ...]
+
+
+class _StatesWritten(msgspec.Struct):
+    results: tuple[tuple[tuple[str, int], int, int], ...]
 
 
 class _Topic(msgspec.Struct):
@@ -299,6 +326,20 @@ def _broker_of(channel: str) -> int | None:
     return int(rest.partition("-")[0])
 
 
+def _leadership(partition: tuple[str, int], state: _Leadership | None) -> tuple[Any, ...]:
+    if state is None:
+        return (*partition, None, None, None, (), (), ())
+    return (*partition, state.leader, state.leader_epoch, state.controller_epoch, state.isr, (), ())
+
+
+def _states_read(read: _StatesRead) -> _Columns:
+    return {"states": [_leadership(partition, state) for partition, state, _ in read.states if state is not None]}
+
+
+def _states_written(written: _StatesWritten) -> _Columns:
+    return {"states": [_leadership(partition, None) for partition, code, _ in written.results if code == _OK]}
+
+
 _REQUESTS = {
     name: msgspec.json.Decoder(_Request).decode
     for name in ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest")
@@ -306,8 +347,11 @@ _REQUESTS = {
 _PARTS = {name.removesuffix("Request") + "Part": name for name in _REQUESTS}
 _RESULTS: dict[str, Callable[[msgspec.Raw], _Columns]] = {
     "Elected": _taking(_Elected, lambda won: {"epoch": won.epoch}),
+    "PartitionStates": _taking(_StatesRead, _states_read),
+    "WriteResults": _taking(_StatesWritten, _states_written),
     "Brokers": _taking(_Brokers, lambda alive: {"brokers": sorted(broker.id for broker in alive.brokers)}),
 }
+_to_write = msgspec.json.Decoder(_StatesToWrite).decode
 _topics = msgspec.json.Decoder(_Topics).decode
 _part = msgspec.json.Decoder(_Part).decode
 
@@ -370,7 +414,12 @@ def _to_store(asked: _ToStore) -> _Columns:
 
 def _question(asked: _Asked) -> _Columns:
     name, body = asked.question
-    return {"request": name, "topics": _deleted(body) if name == "QueueDeletions" else None}
+    columns: _Columns = {"request": name, "correlation": asked.id}
+    if name == "QueueDeletions":
+        columns["topics"] = _deleted(body)
+    elif name in WRITES:
+        columns["states"] = [_leadership(*each) for each in _to_write(body).states]
+    return columns
 
 
 def _deleted(body: msgspec.Raw) -> list[str]:
@@ -388,7 +437,7 @@ def _sampled(sampled: _Sampled) -> _Columns:
 
 def _answered(answer: _Answer) -> _Columns:
     name, body = answer.result
-    return {"request": name, **(_RESULTS[name](body) if name in _RESULTS else {})}
+    return {"request": name, "correlation": answer.id, **(_RESULTS[name](body) if name in _RESULTS else {})}
 
 
 TAKEN: dict[str, Callable[[msgspec.Raw], _Columns]] = {

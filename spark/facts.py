@@ -45,8 +45,8 @@ class Facts:
 
     @cached_property
     def lives(self) -> DataFrame:
-        """`runs`, as far as they say when a broker died: its process did nothing after `last_at`."""
-        return self.runs
+        """`failovers.registered`: its process did nothing after `last_at`."""
+        return failovers.registered(self.runs, self.delivered)
 
     @cached_property
     def leaderships(self) -> DataFrame:
@@ -57,6 +57,11 @@ class Facts:
     def changes(self) -> DataFrame:
         """`failovers.changes`, kept."""
         return self._keep(failovers.changes(self.leaderships))
+
+    @cached_property
+    def states(self) -> DataFrame:
+        """`failovers.replaced`, kept."""
+        return self._keep(failovers.replaced(failovers.known(self.delivered)))
 
     @cached_property
     def deaths(self) -> DataFrame:
@@ -91,7 +96,7 @@ class Facts:
     @cached_property
     def samples(self) -> DataFrame:
         """`comparison.samples`."""
-        without = (f.col("led_at") - f.col("died_at")) * 1000
+        without = (f.col("over_at") - f.col("died_at")) * 1000
         kinds = {
             "controller events": (self.handled, "event"),
             "requests to brokers": (self.flights, "request"),

@@ -9,8 +9,8 @@ Rule 2: a partition's state changes when the controller logs the change, just be
         the request: the line replaces the request.
 Rule 3: a run is a broker's life, from its start on; what a log holds before is one, too. It ended when the log says so.
         A broker that was killed says nothing, and a quiet log ends early: it counts as gone when a controller saw it.
-Rule 4: at INFO requests are not logged; from Kafka 2.7 on ISR expands are not logged, and
-        reassignments only at TRACE.
+Rule 4: at INFO requests are not logged. From Kafka 2.7 on an ISR expand is logged as "ISR updated to" only;
+        reassignments are logged at TRACE only.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from spark.source import SCHEMA
 FILES = "{server,controller,state-change}.log*"
 STARTED, SERVING, ENDED = "Started", "Serving", "ShutDown"
 """Types of lines about the start and end of a broker."""
+UPDATED = "IsrUpdated"
+"""Type of lines in which a leader says what its ISR is now."""
 _HEAD = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] ([A-Z]+) (.*) \(([^()\s]+)\)$"
 _NODE = r"(?:Controller id=|Broker id=|KafkaServer id=|broker=|controllerId=|Topic Deletion Manager )(\d+)"
 _WRONG = ("ERROR", "FATAL")
@@ -101,6 +103,7 @@ def _event(type_: str) -> dict[str, Take]:
 
 _ORDER = {"type": _word("Transmit"), "request": _word("LeaderAndIsrRequest")}
 _PARTITION = {"topic": _text(1), "partition": _number(2)}
+_ISR_NOW = _one_state(**_PARTITION, isr=_numbers(_text(3)))
 
 LINES: tuple[Line, ...] = (
     Line(
@@ -171,10 +174,18 @@ LINES: tuple[Line, ...] = (
     ),
     *(
         Line(
-            rf"\[Partition (.+)-(\d+) broker=\d+\] {word} ISR from ",
-            {"type": _word("ChangeIsr"), "items": _word(items), "states": _one_state(**_PARTITION)},
+            rf"\[Partition (.+)-(\d+) broker=\d+\] {word} ISR from [\d,]* to ([\d,]*)",
+            {
+                "type": _word("ChangeIsr"),
+                "items": _word(items),
+                "states": _one_state(**_PARTITION, isr=_numbers(_text(3))),
+            },
         )
         for word, items in (("Shrinking", -1), ("Expanding", 1))
+    ),
+    Line(
+        r"\[Partition (.+)-(\d+) broker=\d+\] ISR updated to \[?([\d,]*)",
+        {"type": _word(UPDATED), "states": _ISR_NOW},
     ),
     Line(r"^starting$", {"type": _word(STARTED)}),
     Line(r"^\[KafkaServer id=\d+\] started$", {"type": _word(SERVING)}),
@@ -188,6 +199,7 @@ EVENTS = (
 )
 """The controller's events among them."""
 
+_STATE_COLUMNS = ("topic", "partition", "leader", "leader_epoch", "isr")
 _TOLD = ("actor", "type", "error", "request", "epoch", "broker", "brokers", "states", "topics", "items")
 """The columns that a line may fill."""
 
@@ -267,5 +279,26 @@ class LogFacts(Facts):
 
     @cached_property
     def lives(self) -> DataFrame:
-        """`runs`, where they ended when the log says so."""
-        return self.runs.withColumn("last_at", f.when(f.col("ending").isNotNull(), f.col("last_at")))
+        """The `runs` that came to serve, where they ended when the log says so. A broker that logs its start and never
+        serves was refused, for another one had its id."""
+        life = self.records.where(f.col("type").isin(STARTED, SERVING)).groupBy("run")
+        served_at = f.max(f.when(f.col("type") == SERVING, f.col("at"))).alias("served_at")
+        begun = life.agg(f.min_by("type", "n").alias("first"), served_at)
+        came = f.when(f.col("first") == STARTED, f.col("served_at")).otherwise(f.col("first_at"))
+        ended_at = f.when(f.col("ending").isNotNull(), f.col("last_at"))
+        found = self.runs.join(begun, "run", "left").withColumn("first_at", came).withColumn("last_at", ended_at)
+        return found.where(f.col("first_at").isNotNull()).select(*self.runs.columns)
+
+    @cached_property
+    def states(self) -> DataFrame:
+        """What lines say of partitions' states, as `failovers.replaced`: of any broker, in order of time."""
+        each = self.records.select(
+            *("run", "node", "n", "at"),
+            (f.col("type") == "Transmit").alias("updated"),
+            f.explode("states").alias("state"),
+        ).select("run", "node", "n", "at", "updated", *(f"state.{name}" for name in _STATE_COLUMNS))
+        before = Window.partitionBy("topic", "partition").orderBy("at", "n").rowsBetween(Window.unboundedPreceding, -1)
+        last = {f"{name}_before": f.last(name, ignorenulls=True).over(before) for name in ("leader", "isr")}
+        # An unclean election leaves the leader alone in the ISR. Others were in the ISR before, whatever the log lacks.
+        clean = f.when(f.size("isr") > 1, f.col("isr")).otherwise(f.col("isr_before"))
+        return self._keep(each.withColumns(last).withColumn("isr_before", clean))

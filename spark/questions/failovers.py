@@ -2,10 +2,14 @@
 
 Rule 1: a broker is gone when a controller reads the list of brokers and misses one that it, or the controller before
         it, had read before; until it is back in a list. It died when its process last did anything, as its own trace
-        says: the end of its last run. Where that run goes on when it is back (its session alone had ended), or there is
-        none, it counts from when it was seen.
+        says: the end of the last run that had registered before. A process that was refused for its broker id was never
+        the broker. If that run goes on (its session alone had ended), or only its recording ended, or there is none,
+        the broker counts as gone from when it was missed.
 Rule 2: a leader changes when a request with another leader is first sent; a new epoch alone is no change.
-Rule 3: a partition has no leader from its leader's failure until the controller first sends the next one.
+Rule 3: a partition has no leader from its leader's failure until the controller first sends the next one, or that the
+        topic is being deleted. A topic that is created again has new partitions.
+Rule 4: an election is clean if the leader was in the ISR that the write replaced: that which the same controller last
+        read or wrote, for each of its writes depends on the version it knew.
 """
 
 from __future__ import annotations
@@ -14,6 +18,27 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from spark.questions.controller import CONTROLLER, sent
+
+BEING_DELETED = -2
+"""The leader in an UpdateMetadata of a topic that is being deleted."""
+ENDS = ("killed", "stopped")
+"""Endings of runs that are the end of their process, too."""
+
+
+def registered(runs: DataFrame, delivered: DataFrame) -> DataFrame:
+    """The runs that were brokers (rule 1): the columns of `runs`, `first_at` when ZooKeeper first had registered them.
+
+    Of a run whose beginning is not recorded it is its first record.
+    """
+    named = delivered.where((f.col("request") == "BrokerRegistered") | (f.col("type") == "StartNode"))
+    seen = named.groupBy("run").agg(
+        f.min(f.when(f.col("request") == "BrokerRegistered", f.col("at"))).alias("registered_at"),
+        f.count_if(f.col("type") == "StartNode").alias("starts"),
+    )
+    joined = runs.join(seen, "run", "left")
+    alive = f.when(f.coalesce("starts", f.lit(0)) > 0, f.col("registered_at")).otherwise(f.col("first_at"))
+    found = joined.withColumn("first_at", alive).where(f.col("first_at").isNotNull())
+    return found.select(*runs.columns)
 
 
 def told(delivered: DataFrame) -> DataFrame:
@@ -31,12 +56,56 @@ def told(delivered: DataFrame) -> DataFrame:
 
 def changes(told: DataFrame) -> DataFrame:
     """The real changes of leadership (rule 2): the columns of `told`, `before` (the leader before, null for the first),
-    and `led_at`, from when on the partition had a leader again (null: never)."""
-    partition = Window.partitionBy("topic", "partition").orderBy("at", "leader_epoch")
+    `led_at`, from when on the partition had a leader again (null: never), and `deleted_at`, when brokers first heard
+    that it is being deleted (null: never)."""
+    named = Window.partitionBy("topic", "partition").orderBy("at", "leader_epoch")
+    deleted_before = f.count_if(f.col("leader") == BEING_DELETED).over(named.rowsBetween(Window.unboundedPreceding, -1))
+    incarnated = told.withColumn("incarnation", deleted_before)
+    partition = Window.partitionBy("topic", "partition", "incarnation").orderBy("at", "leader_epoch")
     onwards = partition.rowsBetween(Window.currentRow, Window.unboundedFollowing)
-    compared = told.withColumn("before", f.lag("leader").over(partition))
+    compared = incarnated.withColumn("before", f.lag("leader").over(partition))
     changed = compared.where(f.col("before").isNull() | (f.col("before") != f.col("leader")))
-    return changed.withColumn("led_at", f.min(f.when(f.col("leader") >= 0, f.col("at"))).over(onwards))
+    changed = changed.where(f.col("before").isNotNull() | (f.col("leader") != BEING_DELETED))
+    led_at = f.min(f.when(f.col("leader") >= 0, f.col("at"))).over(onwards)
+    deleted_at = f.min(f.when(f.col("leader") == BEING_DELETED, f.col("at"))).over(onwards)
+    return changed.withColumn("led_at", led_at).withColumn("deleted_at", deleted_at).drop("incarnation")
+
+
+def known(delivered: DataFrame) -> DataFrame:
+    """Each state of a partition that a controller learnt from ZooKeeper: run, node, n, at, updated (it wrote the state
+    and did not read or create it), topic, partition, leader, leader_epoch, isr."""
+    mail = delivered.where((f.col("actor") == CONTROLLER) & (f.col("type") == "Answer"))
+    answered = mail.select(
+        *("run", "node", "n", "at", "request", "correlation"),
+        f.col("receiver").alias("asker"),
+        f.explode("states").alias("state"),
+    )
+    columns = ("run", "node", "n", "at")
+    fields = ("topic", "partition", "leader", "leader_epoch", "isr")
+    read = answered.where(f.col("request") == "PartitionStates").select(
+        *columns, f.lit(False).alias("updated"), *(f"state.{field}" for field in fields)
+    )
+    asked = delivered.where((f.col("type") == "Ask") & f.col("request").endswith("PartitionStates"))
+    asked = asked.select(
+        "run",
+        f.col("sender").alias("asker"),
+        "correlation",
+        (f.col("request") == "UpdatePartitionStates").alias("updated"),
+        f.explode("states").alias("state"),
+    ).select("run", "asker", "correlation", "updated", *(f"state.{field}" for field in fields))
+    taken = answered.where(f.col("request") == "WriteResults").select(
+        *columns, "asker", "correlation", "state.topic", "state.partition"
+    )
+    key = ["run", "asker", "correlation", "topic", "partition"]
+    written = taken.join(asked, key).select(*columns, "updated", *fields)
+    return read.unionByName(written)
+
+
+def replaced(known: DataFrame) -> DataFrame:
+    """`known`, and what each state replaced: leader_before, isr_before (null: not known; rule 4)."""
+    partition = Window.partitionBy("run", "topic", "partition").orderBy("n", "at")
+    before = {f"{name}_before": f.lag(name).over(partition) for name in ("leader", "isr")}
+    return known.withColumns(before)
 
 
 def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
@@ -66,7 +135,8 @@ def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
         .groupBy(*seen.columns)
         .agg(f.max_by(f.struct("last_at", "ending"), before).alias("life"))
     )
-    ended = f.col("until").isNull() | (f.col("life.last_at") < f.col("until"))
+    over = f.coalesce(f.col("life.ending").isin(*ENDS), f.lit(True))
+    ended = over & (f.col("until").isNull() | (f.col("life.last_at") < f.col("until")))
     died_at = f.coalesce(f.when(ended, f.least("life.last_at", "seen_at")), "seen_at")
     reigned = f.filter("reigns", lambda reign: reign.won_at <= died_at)
     ruled = f.coalesce(f.get(reigned, f.size(reigned) - 1).winner == f.col("broker"), f.lit(False))
@@ -79,14 +149,19 @@ def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
 
 
 def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
-    """What each death left without a leader (rule 3): `deaths`, and topic, partition, led_at, next_leader."""
+    """What each death left without a leader (rule 3): `deaths`, and topic, partition, led_at, next_leader, over_at (it
+    was led again, or was being deleted; null: neither)."""
     touched = (
         (f.col("before") == f.col("broker"))
         & (f.col("at") >= f.col("died_at"))
         & (f.col("until").isNull() | (f.col("at") < f.col("until")))
     )
-    moved = changes.select("topic", "partition", "before", "at", "led_at", f.col("leader").alias("next_leader"))
-    return deaths.join(moved, touched).select(*deaths.columns, "topic", "partition", "led_at", "next_leader")
+    over_at = f.least("led_at", "deleted_at").alias("over_at")
+    moved = changes.select(
+        "topic", "partition", "before", "at", "led_at", f.col("leader").alias("next_leader"), over_at
+    )
+    columns = ("topic", "partition", "led_at", "next_leader", "over_at")
+    return deaths.join(moved, touched).select(*deaths.columns, *columns)
 
 
 def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
@@ -94,10 +169,10 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
     it goes on), seen_s (after its death), seen_by, after, was_controller, partitions (how many it led), led_again_s
     (the last of them, after the death), still_leaderless (of those, when the traces end), p50_s and p99_s (without a
     leader), partition_seconds (in total)."""
-    without = f.col("led_at") - f.col("died_at")
+    without = f.col("over_at") - f.col("died_at")
     sums = outages.groupBy("broker", "seen_at").agg(
         f.count("*").alias("partitions"),
-        f.count_if(f.col("led_at").isNull()).alias("still_leaderless"),
+        f.count_if(f.col("over_at").isNull()).alias("still_leaderless"),
         f.max("led_at").alias("last_led_at"),
         f.percentile(without, f.lit(0.5)).alias("p50_s"),
         f.percentile(without, f.lit(0.99)).alias("p99_s"),
@@ -126,14 +201,14 @@ def leadership(changes: DataFrame) -> DataFrame:
 def unavailability(outages: DataFrame) -> DataFrame:
     """The partitions that had no leader, those longest without first: topic, partition, windows, seconds (in total),
     longest_s, still_leaderless (without one when the traces end)."""
-    without = f.col("led_at") - f.col("died_at")
+    without = f.col("over_at") - f.col("died_at")
     return (
         outages.groupBy("topic", "partition")
         .agg(
             f.count("*").alias("windows"),
             f.coalesce(f.sum(without), f.lit(0.0)).alias("seconds"),
             f.coalesce(f.max(without), f.lit(0.0)).alias("longest_s"),
-            f.max(f.col("led_at").isNull()).alias("still_leaderless"),
+            f.max(f.col("over_at").isNull()).alias("still_leaderless"),
         )
         .orderBy(f.desc("still_leaderless"), f.desc("seconds"), "topic", "partition")
     )

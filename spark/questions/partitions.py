@@ -2,43 +2,61 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark.questions.chains import given
 from spark.questions.controller import sent
 
 
-def isr_churn(delivered: DataFrame) -> DataFrame:
-    """How often leaders changed their ISR: topic, partition, shrunk, grown, first_at, last_at; most often first.
+def isr_churn(states: DataFrame, delivered: DataFrame) -> DataFrame:
+    """How often ISRs changed: topic, partition, shrunk, grown, shrunk_by_controller (of those: a broker died, left or
+    was reassigned), first_at, last_at; most often first.
 
-    Counted is what a leader set out to write; the controller's own changes (a broker that died) are leaderships.
+    Of a leader it counts what that set out to write, of a controller what ZooKeeper took. `states` are
+    `failovers.replaced`.
     """
-    asked = delivered.where(f.col("type") == "ChangeIsr")
-    each = asked.select("at", "items", f.explode("states").alias("state")).select("at", "items", "state.*")
-    grouped = each.groupBy("topic", "partition").agg(
-        f.sum(f.when(f.col("items") < 0, 1).otherwise(0)).alias("shrunk"),
-        f.sum(f.when(f.col("items") > 0, 1).otherwise(0)).alias("grown"),
-        f.min("at").alias("first_at"),
-        f.max("at").alias("last_at"),
+    led = delivered.where(f.col("type") == "ChangeIsr")
+    by_leader = led.select("at", "items", f.explode("states").alias("state")).select(
+        *("state.topic", "state.partition", "at"),
+        (f.col("items") < 0).cast("int").alias("shrunk"),
+        (f.col("items") > 0).cast("int").alias("grown"),
+        f.lit(0).alias("by_controller"),
+    )
+    changed = states.where(f.col("updated") & f.col("isr_before").isNotNull())
+    shrunk = f.size(f.array_except("isr_before", "isr")) > 0
+    by_controller = changed.select(
+        *("topic", "partition", "at"),
+        shrunk.cast("int").alias("shrunk"),
+        (f.size(f.array_except("isr", "isr_before")) > 0).cast("int").alias("grown"),
+        shrunk.cast("int").alias("by_controller"),
+    ).where((f.col("shrunk") > 0) | (f.col("grown") > 0))
+    grouped = (
+        by_leader.unionByName(by_controller)
+        .groupBy("topic", "partition")
+        .agg(
+            f.sum("shrunk").alias("shrunk"),
+            f.sum("grown").alias("grown"),
+            f.sum("by_controller").alias("shrunk_by_controller"),
+            f.min("at").alias("first_at"),
+            f.max("at").alias("last_at"),
+        )
     )
     return grouped.orderBy(f.desc("shrunk"), f.desc("grown"), "topic", "partition")
 
 
-def leader_elections(changes: DataFrame, told: DataFrame, delivered: DataFrame) -> DataFrame:
+def leader_elections(states: DataFrame, delivered: DataFrame) -> DataFrame:
     """Leaders that were elected, by the event in which that was ordered (null: not known): event, node, count, clean
-    (the leader was in the ISR sent before), unclean. A partition's first leader is none."""
-    before = Window.partitionBy("topic", "partition").orderBy("leader_epoch", "at")
+    (the leader was in the ISR that the election replaced), unclean; of a log that does not show that ISR it may be
+    neither. A partition's first leader is none. `states` are `failovers.replaced`."""
     key = ["topic", "partition", "leader", "leader_epoch"]
-    isrs = told.withColumn("isr_before", f.lag("isr").over(before)).groupBy(*key)
-    isrs = isrs.agg(f.first("isr_before", ignorenulls=True).alias("isr_before"))
-    chosen = changes.where(f.col("before").isNotNull() & (f.col("leader") >= 0)).join(isrs, key, "left")
+    chosen = states.where(f.col("updated") & (f.col("leader") >= 0) & (f.col("leader_before") != f.col("leader")))
     ordered = chosen.join(_orders(delivered), key, "left")
     clean = f.array_contains("isr_before", f.col("leader"))
     grouped = ordered.groupBy("event", "node").agg(
         f.count("*").alias("count"),
-        f.sum(clean.cast("int")).alias("clean"),
-        f.sum((~clean).cast("int")).alias("unclean"),
+        f.count_if(clean).alias("clean"),
+        f.count_if(~clean).alias("unclean"),
     )
     return grouped.orderBy(f.desc("count"), "event", "node")
 

@@ -61,7 +61,9 @@ def test_records_that_are_only_read_have_no_share(session: SparkSession) -> None
 
 
 def test_changes_of_isrs(day: Summary) -> None:
-    assert rows(day, "isr_churn", "topic", "partition", "shrunk", "grown") == [("t", 0, 1, 1)]
+    """Of t-0 by its leader and once by the controller, which elects for w-0 one that was not in its ISR."""
+    columns = ("topic", "partition", "shrunk", "shrunk_by_controller", "grown")
+    assert rows(day, "isr_churn", *columns) == [("t", 0, 2, 1, 1), ("w", 0, 1, 1, 1)]
 
 
 def test_deletions(day: Summary) -> None:
@@ -85,7 +87,7 @@ def test_events_in_figures_and_in_order(day: Summary) -> None:
 
 def test_leaders_elected(day: Summary) -> None:
     """By the event that ordered them: of t-0 from its ISR, of w-0 not; what was first or stayed is none."""
-    assert rows(day, "leader_elections", "event", "node", "count", "clean", "unclean") == [("BrokerChange", 0, 2, 0, 2)]
+    assert rows(day, "leader_elections", "event", "node", "count", "clean", "unclean") == [("BrokerChange", 0, 2, 1, 1)]
 
 
 def test_failures(day: Summary) -> None:

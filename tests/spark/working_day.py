@@ -11,8 +11,8 @@ from pathlib import Path
 
 from thespian.actors import ActorAddress
 
-from messages.cluster import PartitionReplica, TopicPartition
-from messages.conversation import Ask
+from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, PartitionReplica, TopicPartition
+from messages.conversation import Answer, Ask
 from messages.data_requests import FetchedPartition, ProducePartition, ProduceRequest, ProduceResponse
 from messages.metrics import Sample, Samples
 from messages.network import ClientRequest, ClientRequests, ClientResponse, ClientResponses
@@ -28,6 +28,7 @@ from messages.requests import (
 )
 from messages.store import StoreArm, StoreRead, StoreReply, StoreWrite, WriteOp
 from messages.topic_deletion import DeletingTopic, QueueDeletions
+from messages.zookeeper import PartitionStateRead, PartitionStates, UpdatePartitionStates, WriteResult, WriteResults
 from spark.columns import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT
 from tests.spark.failover import BRIDGE, CONTROLLER, NETWORK, STORE, Node, leader
 
@@ -57,6 +58,21 @@ def _order(node: Node, *states: LeaderAndIsrPartitionState) -> None:
     request = LeaderAndIsrRequest(4, 0, 1, 5, states, ())
     node.deliver(CHANNEL, request, CONTROLLER)
     node.transmit(1, request)
+
+
+def _write(node: Node, *states: LeaderAndIsrPartitionState, isr_before: tuple[int, ...]) -> None:
+    """The controller reads the states of these partitions, led by broker 0 with that ISR, and replaces them."""
+    before = [LeaderIsrAndControllerEpoch(0, state.leader_epoch - 1, isr_before, 1, 3) for state in states]
+    read = PartitionStates(
+        tuple(PartitionStateRead(state.partition, old) for state, old in zip(states, before, strict=True))
+    )
+    node.deliver(CONTROLLER, Answer(8, read))
+    new = tuple(
+        Leadership(state.partition, LeaderIsrAndControllerEpoch(state.leader, state.leader_epoch, state.isr, 1, 3))
+        for state in states
+    )
+    node.deliver(BRIDGE, Ask(9, UpdatePartitionStates(new, 0)), CONTROLLER)
+    node.deliver(CONTROLLER, Answer(9, WriteResults(tuple(WriteResult(state.partition, 0, 4) for state in states))))
 
 
 def _append(node: Node, partition: TopicPartition, count: int, size: int) -> None:
@@ -115,6 +131,7 @@ def record(folder: Path) -> int:
     event(node, "TopicChange", 10.0, 0.0, 1)
     changed = LeaderAndIsrPartitionState(FIRST, 1, 1, 6, (1,), 0, (0, 1))
     lost = LeaderAndIsrPartitionState(TopicPartition("w", 0), 1, 2, 6, (2,), 0, (0, 2))
+    _write(node, changed, lost, isr_before=(0, 1))
     _order(node, changed, lost)
     event(node, "BrokerChange", 30.0, 2.0, 3)
     node.deliver(NETWORK, MetadataRequest(9, None), CONTROLLER, error="ValueError: what is this")

@@ -1,0 +1,147 @@
+"""`summary` about scripted situations on virtual time: its figures against what was done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from actors.public.simulated import SimulatedCluster
+from messages.admin_requests import ElectLeadersRequest
+from spark.answers import Summary
+from spark.headline import headline
+from spark.summary import summarise
+from tests.cli.test_why_situations import cluster, create, delete, others, start_second_process
+
+ASKED = ("episodes", "unavailable", "leader_elections", "isr_churn", "leadership", "deletions")
+
+
+def summary(session: SparkSession, folder: Path) -> Summary:
+    return summarise(folder, session, only=ASKED)
+
+
+def elections(found: Summary) -> dict[str, tuple[int, int]]:
+    """How many elections were clean and unclean, by event."""
+    return {row.event: (row.clean, row.unclean) for row in found["leader_elections"]}
+
+
+def elect_preferred(running: SimulatedCluster) -> None:
+    assert running.controller_id is not None
+    running.ask(running.controller_id, ElectLeadersRequest(1, None, 30_000))
+
+
+def fail_over(running: SimulatedCluster, leader: int, heir: int) -> None:
+    """Kill a leader, let its follower lead, and start it again until it is back in the ISR."""
+    running.kill(leader)
+    running.wait_for(lambda: running.leader_of("t") == heir)
+    running.start_broker(leader)
+    running.wait_for(lambda: leader in running.isr_of("t"))
+
+
+def test_clean_elections_after_isrs_that_leaders_changed(session: SparkSession, tmp_path: Path) -> None:
+    """Kills, restarts and preferred elections: every leader was in the ISR, which only its leader had enlarged."""
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        for _ in range(2):
+            fail_over(running, leader, follower)
+            elect_preferred(running)
+            running.wait_for(lambda: running.leader_of("t") == leader)
+            running.run(1.0)
+    found = summary(session, tmp_path)
+    assert elections(found) == {"BrokerChange": (2, 0), "ElectLeadersRequest": (2, 0)}
+    (isr,) = found["isr_churn"]
+    assert (isr.shrunk, isr.shrunk_by_controller, isr.grown) == (2, 2, 2)
+
+
+def test_an_unclean_election_is_unclean(session: SparkSession, tmp_path: Path) -> None:
+    with SimulatedCluster(
+        3, seed=1, directory=tmp_path, settings={"unclean.leader.election.enable": "true"}
+    ) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        running.kill(follower)
+        running.wait_for(lambda: running.isr_of("t") == [leader])
+        running.run(1.0)
+        running.kill(leader)
+        running.run(10.0)
+        running.start_broker(follower)
+        running.wait_for(lambda: running.leader_of("t") == follower)
+        running.run(1.0)
+    assert elections(summary(session, tmp_path)) == {"BrokerChange": (0, 1)}
+
+
+def test_a_process_refused_for_its_broker_id_is_not_the_broker_s_death(session: SparkSession, tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        start_second_process(running, leader)
+        running.run(260.0)
+        create(running, "u", leader)  # a sign of life
+        running.kill(leader)
+        running.wait_for(lambda: running.leader_of("t") == follower)
+        running.run(1.0)
+    found = summary(session, tmp_path)
+    (gone,) = found["episodes"]
+    assert (gone.broker, gone.ending) == (leader, "killed")
+    assert 5.9 < gone.seen_s < 8.0
+    assert {row.topic: 5.9 < row.seconds < 8.0 for row in found["unavailable"] if not row.still_leaderless} == {
+        "t": True
+    }
+    sentence = headline(found)[0]
+    assert sentence.startswith(f"Broker {leader} was killed") and "2 partitions lost their leader" in sentence
+
+
+def test_a_process_started_within_the_session_of_the_one_before(session: SparkSession, tmp_path: Path) -> None:
+    """It is refused until that session expires, and registers then: the death is that of the first process."""
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        running._cluster.kill(leader)
+        running.run(1.0)
+        running._cluster.start(leader)
+        running.wait_for(lambda: leader in running.isr_of("t") and running.leader_of("t") == follower)
+        running.run(1.0)
+    (gone,) = summary(session, tmp_path)["episodes"]
+    assert (gone.broker, gone.ending) == (leader, "killed")
+    assert 5.9 < gone.seen_s < 7.0
+
+
+def test_a_lost_session_is_not_the_end_of_its_process(session: SparkSession, tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        running.expire_session(leader)
+        running.wait_for(lambda: leader in running.isr_of("t") and running.leader_of("t") == follower)
+        running.run(1.0)
+    (gone,) = summary(session, tmp_path)["episodes"]
+    assert (gone.broker, gone.ending, gone.seen_s) == (leader, None, 0.0)
+
+
+def test_a_deleted_partition_does_not_stay_without_a_leader(session: SparkSession, tmp_path: Path) -> None:
+    """Its leader dies, it is deleted and made anew: no partition is without a leader at the end."""
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader)
+        running.kill(leader)
+        running.wait_for(lambda: running.leader_of("t") is None)
+        running.run(5.0)
+        delete(running, "t")
+        running.run(5.0)
+        running.start_broker(leader)
+        running.wait_for(lambda: not running._cluster.exists("/brokers/topics/t"))
+        create(running, "t", follower)
+    found = summary(session, tmp_path)
+    (gone,) = found["episodes"]
+    assert (gone.partitions, gone.still_leaderless, gone.led_again_s) == (1, 0, None)
+    assert 10.0 < gone.partition_seconds < 14.0
+    assert elections(found) == {}, "the first leader of a topic made anew is not elected"
+
+
+def test_without_a_fault(session: SparkSession, tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        create(running, "t", *others(running))
+    found = summary(session, tmp_path)
+    assert headline(found) == ["No broker was gone, and every partition kept a leader."]
+    assert not len(found["isr_churn"]) and not len(found["leader_elections"])
+    assert not len(found["episodes"])
