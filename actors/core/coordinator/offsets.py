@@ -27,6 +27,8 @@ from messages.group_requests import (
 from messages.groups import NO_TIME, CommittedOffset, OffsetEntry
 from messages.requests import PartitionError
 
+LAST_TIME = 2**63 - 1
+"""Milliseconds: a record has no later time. Kafka's sum overflows, and the offset expires at once."""
 CONSUMERS = "consumer"
 """The protocol type of consumers' groups."""
 
@@ -99,7 +101,7 @@ def to_commit(
 ) -> tuple[list[PartitionError], list[OffsetEntry]]:
     """Each partition's code as far as the request alone says it, and the offsets that may be stored."""
     nowhere = frozenset(unknown)
-    expires = NO_TIME if request.retention_time_ms < 0 else wall_ms + request.retention_time_ms
+    expires = NO_TIME if request.retention_time_ms < 0 else min(wall_ms + request.retention_time_ms, LAST_TIME)
     codes = [PartitionError(each.partition, _verdict(each, nowhere, metadata_max_bytes)) for each in request.partitions]
     entries = {
         each.partition: CommittedOffset(

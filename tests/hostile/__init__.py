@@ -1,0 +1,1 @@
+"""Hostile frames: well-formed requests with extreme values, and mutated ones, over every API and version."""

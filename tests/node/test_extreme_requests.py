@@ -1,0 +1,139 @@
+"""Well-formed requests with extreme values, over every API and version, to a whole node in virtual time.
+
+No handler raises; each request gets a response that its version can carry, or its connection is closed with a reason.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
+from messages.data_requests import FetchRequest, ProduceRequest
+from messages.errors import NONE
+from messages.group_requests import (
+    CommittedPartition,
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
+from messages.network import Received, Transmit, TransmitFailed
+from messages.parts import cut
+from messages.vocabulary import Message
+from messages.wire import RequestHeader, WireError, decode_request, encode_response
+from messages.zookeeper import CreateTopic, TopicAssignment
+from tests.hostile.frames import Frames
+from tests.node.test_assembly import World, controller
+from zk_bridge.client import Client
+from zk_bridge.memory_store import MemoryStore
+
+AT_ONCE = 40
+"""Requests of one example."""
+PATIENCE = 700.0
+"""Seconds: longer than a group, a topic or a record waits by default."""
+
+
+@attrs.define(repr=False)
+class Asked:
+    """A node in virtual time, and the requests that were sent to it."""
+
+    world: World = attrs.field(repr=False)
+    outcomes: dict[int, Message | None] = attrs.field(factory=dict, repr=False)
+    """By correlation id; None: it is not answered."""
+    number: int = 0
+
+    def send(self, request: Message, client: str = "client") -> int:
+        """Send a request on a connection of its own; its correlation id."""
+        self.number += 1
+        number, place = self.number, self.world.nodes[0].settings.listeners[0]
+        self.outcomes[number] = None
+        parts, request = cut(request)
+
+        def told(outcome: Message) -> None:
+            self.outcomes[number] = outcome
+
+        self.world.network.begin("client", Transmit(f"c{number}", place, number, client, request, 1e9), told, parts)
+        return number
+
+    def ask(self, request: Message) -> Message:
+        """Send a request and wait for its response."""
+        number = self.send(request)
+        self.world.until(lambda: self.outcomes[number] is not None)
+        outcome = self.outcomes[number]
+        assert isinstance(outcome, Received), outcome
+        return outcome.response
+
+    @property
+    def failures(self) -> int:
+        """How often a handler raised."""
+        return self.world.nodes[0].base.failures
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    """A node that is controller and coordinator, with topics t and u."""
+    options = {"offsets_topic_replication_factor": 1, "offsets_topic_num_partitions": 2}
+    world = World.of(Path(tmp_path_factory.mktemp("extreme")), 1, **options)
+    world.until(lambda: world.nodes[0].ready and controller(world.zookeeper) >= 0)
+    with Client(MemoryStore(world.zookeeper)) as admin:
+        for topic in ("t", "u"):
+            partitions = tuple(PartitionAssignment(n, ReplicaAssignment((0,))) for n in range(3))
+            admin.ask(CreateTopic(TopicAssignment(topic, partitions)))
+    asked = Asked(world)
+    world.scheduler.run(5.0)
+    asked.ask(FindCoordinatorRequest(3, "g"))
+    world.scheduler.run(10.0)
+    assert asked.ask(FindCoordinatorRequest(3, "g")).error_code == NONE  # type: ignore[attr-defined]
+    yield asked
+    world.nodes[0].leave()
+
+
+def may_wait(request: Message) -> bool:
+    """Whether a request may rightly wait longer than PATIENCE, or has no response."""
+    if isinstance(request, ProduceRequest) and request.acks == 0:
+        return True
+    if isinstance(request, FetchRequest):
+        return request.max_wait_ms > 1000 * PATIENCE
+    waits = getattr(request, "timeout_ms", 0), getattr(request, "rebalance_timeout_ms", 0)
+    return isinstance(request, JoinGroupRequest | SyncGroupRequest) or max(waits) > 1000 * PATIENCE
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_extreme_values_are_answered(asked: Asked, seed: int) -> None:
+    frames, sent = Frames(Random(seed)), {}
+    for _ in range(AT_ONCE):
+        key, version, _, frame = frames.next(share_mutated=0)
+        try:
+            header, request = decode_request(frame[4:])
+        except WireError:
+            continue
+        sent[asked.send(request, header.client_id)] = key, version, request
+    asked.world.scheduler.run(PATIENCE)
+    for number, (key, version, request) in sent.items():
+        outcome = asked.outcomes.pop(number)
+        if isinstance(outcome, Received) and outcome.response is None:
+            assert isinstance(request, ProduceRequest) and request.acks == 0
+        elif isinstance(outcome, Received):
+            encode_response(RequestHeader(key, version, number, ""), outcome.response)
+        else:
+            assert isinstance(outcome, TransmitFailed) or may_wait(request), request
+    assert asked.failures == 0
+
+
+@pytest.mark.parametrize("version", (2, 3, 4))
+def test_a_commit_may_be_kept_for_ever(asked: Asked, version: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The time at which it expires did not fit its record: GroupActor raised, and the client was never answered."""
+    commit = (CommittedPartition(TopicPartition("t", 0), 7),)
+    request = OffsetCommitRequest(version, f"kept-{version}", -1, "", commit, retention_time_ms=2**63 - 1)
+    response = asked.ask(request)
+    assert response.partitions[0].error_code == NONE  # type: ignore[attr-defined]
+    assert asked.failures == 0 and not [record for record in caplog.records if record.levelno >= logging.ERROR]
