@@ -124,7 +124,7 @@ async def until_answered(host: str, port: int, frame: bytes) -> bool:
 
 
 def _read(frame: bytes) -> object:
-    """The request of a frame as the node reads it, None where it is none."""
+    """Return the request of a frame as the node reads it, None if the node refuses it."""
     try:
         return decode_request(frame[4:])[1]
     except WireError:

@@ -57,10 +57,10 @@ class Asked:
         self.outcomes[number] = None
         parts, request = cut(request)
 
-        def told(outcome: Message) -> None:
+        def ended(outcome: Message) -> None:
             self.outcomes[number] = outcome
 
-        self.world.network.begin("client", Transmit(f"c{number}", place, number, client, request, 1e9), told, parts)
+        self.world.network.begin("client", Transmit(f"c{number}", place, number, client, request, 1e9), ended, parts)
         return number
 
     def ask(self, request: Message) -> Message:

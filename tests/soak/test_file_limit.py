@@ -1,4 +1,7 @@
-"""A node whose process may open few files: 400 partitions with records, and 2,000 connections that are silent."""
+"""A node whose process may open few files: 400 partitions with records, and 2,000 connections that are silent.
+
+`make soak` tries three limits, `make test` the smallest.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 PARTITIONS, CONNECTIONS = 400, 2_000
+LIMITS = (64, 256, 1024)
 
 
 @pytest.fixture
@@ -52,10 +56,20 @@ def everything(consumer: Consumer) -> int:
     return count
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("many_files")
-@pytest.mark.parametrize("limit", (64, 256, 1024))
-def test_a_node_serves_within_its_limit_of_files(limit: int, tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> None:
+def test_a_node_serves_within_its_limit_of_files(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """A process that ran out of files took its disk for failed, and ended."""
+    limits = LIMITS if pytestconfig.getoption("soak_seconds") >= 600 else LIMITS[:1]
+    for limit in limits:
+        place = tmp_path / str(limit)
+        place.mkdir()
+        with EmbeddedZooKeeper(place / "zookeeper", force_sync=False) as zookeeper:
+            serve_within(limit, place, zookeeper)
+
+
+def serve_within(limit: int, tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> None:
+    """Attack a node of that limit, write and read meanwhile, and stop it."""
     [port] = free_ports(1)
     address = f"127.0.0.1:{port}"
     file = properties(
