@@ -178,11 +178,12 @@ class Records(NamedTuple):
     Attributes:
         error_code: 87 without a batch of format 2, 2 if a checksum is wrong, else 0.
         fault: What is wrong with the records of the batch; None if nothing is.
-        keyless: Places of records without a key, as (first, last) of each run of them.
+        keyless: Places of records without a key: the first and the last of each run of them, one run after the other.
+            A flat tuple is encoded for the trace without a look into it.
     """
 
     batches: tuple[BatchHeader, ...]
     body: Body
     error_code: int = 0
     fault: Fault | None = None
-    keyless: tuple[tuple[int, int], ...] = ()
+    keyless: tuple[int, ...] = ()

@@ -345,7 +345,13 @@ class PartitionActor(Answerer):
         if self._settings.compacted and part.records.keyless:
             text = "Compacted topic cannot accept message without key"
             runs = part.records.keyless
-            errors = tuple([RecordError(place, text) for first, last in runs for place in range(first, last + 1)])
+            errors = tuple(
+                [
+                    RecordError(place, text)
+                    for first, last in zip(runs[::2], runs[1::2], strict=True)
+                    for place in range(first, last + 1)
+                ]
+            )
             return ProducedPartition(part.partition, INVALID_RECORD, record_errors=errors, error_message=text)
         return None
 

@@ -55,6 +55,14 @@ static int record(bytes *at, bytes limit, long long place, int in_order, long lo
     return *at == end;
 }
 
+static int append(PyObject *list, Py_ssize_t value)
+{
+    PyObject *made = PyLong_FromSsize_t(value);
+    int failed = !made || PyList_Append(list, made);
+    Py_XDECREF(made);
+    return failed;
+}
+
 static PyObject *walk(PyObject *self, PyObject *args)
 {
     Py_buffer view;
@@ -73,13 +81,11 @@ static PyObject *walk(PyObject *self, PyObject *args)
         bytes next = at;
         int more = done < count && record(&next, limit, done, in_order, &key);
         if (first >= 0 && (!more || key >= 0)) {
-            PyObject *run = Py_BuildValue("nn", first, done - 1);
-            if (!run || PyList_Append(keyless, run))
+            if (append(keyless, first) || append(keyless, done - 1))
                 Py_CLEAR(keyless);
-            Py_XDECREF(run);
             first = -1;
         }
-        if (!more)
+        if (!more || !keyless)
             break;
         if (key < 0 && first < 0)
             first = done;

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from messages.data_requests import ProducePartition, ProduceRequest, produce_request
+from messages.data_requests import ProduceRequest, produce_partition, produce_request
 from messages.errors import INVALID_RECORD, MESSAGE_TOO_LARGE, NONE, UNKNOWN_SERVER_ERROR
 from messages.records import CODEC_MASK, MAX_KEYLESS_RANGES, BatchHeader, Fault, Records
 from messages.wire.compiler import LongSteps
@@ -221,7 +221,8 @@ def checking_produce(request: ProduceRequest) -> LongSteps[ProduceRequest]:
         if len(records.batches) == 1 and records.error_code == NONE:
             fault, keyless = yield from _judging(records)
             if fault is not None or keyless:
-                part = ProducePartition(part.partition, records._replace(fault=fault, keyless=keyless))
+                seen = tuple.__new__(Records, (records.batches, records.body, NONE, fault, keyless))
+                part = produce_partition(part.partition, seen)
         found.append(part)
     if all(map(operator.is_, found, request.partitions)):
         return request
@@ -229,10 +230,14 @@ def checking_produce(request: ProduceRequest) -> LongSteps[ProduceRequest]:
     return produce_request(*fields, tuple(found))
 
 
-def _judging(records: Records) -> LongSteps[tuple[Fault | None, tuple[tuple[int, int], ...]]]:
+def _judging(records: Records) -> LongSteps[tuple[Fault | None, tuple[int, ...]]]:
     """What is wrong with the records of the only batch, and which have no key."""
     [header] = records.batches
-    data = memoryview(records.body.data)[HEADER.size :]
+    data, count = memoryview(records.body.data)[HEADER.size :], header.record_count
+    if compiled_walk is not None and header.codec == 0 and count <= COMPILED_SLICE:
+        read, end, runs = compiled_walk(data, 0, 0, count, False)
+        if read == count > 0 and end == len(data):
+            return None, tuple(runs[: 2 * MAX_KEYLESS_RANGES])
     try:
         return None, (yield from checking(data, header.codec, header.record_count))
     except TooManyBytes as error:
@@ -243,7 +248,7 @@ def _judging(records: Records) -> LongSteps[tuple[Fault | None, tuple[tuple[int,
         return Fault(INVALID_RECORD, str(error)), ()
 
 
-def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[tuple[int, int], ...]]:
+def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[int, ...]]:
     """Check the records of a batch, in steps (rule 3).
 
     Args:
@@ -252,7 +257,7 @@ def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[tuple[int, i
         count: Number of records that the header announces.
 
     Returns:
-        The places of records without a key, as (first, last) of each run of them; no more than MAX_KEYLESS_RANGES.
+        As `Records.keyless`; no more than MAX_KEYLESS_RANGES runs.
 
     Raises:
         InvalidRecords: A length or a count is wrong.
@@ -261,7 +266,7 @@ def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[tuple[int, i
     stream = _Stream(decompressed_chunks(data, codec))
     if codec == 0 or len(data) <= FEW:
         stream.fill(1)
-    keyless: list[tuple[int, int]] = []
+    keyless: list[int] = []
     done = steps = 0
     window = FIRST_RUN
     walk = compiled_walk
@@ -271,8 +276,8 @@ def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[tuple[int, i
             if walk is not None:
                 end = min(count, done + COMPILED_SLICE)
                 read, stream.position, runs = walk(here, stream.position, done, end, codec != 0)
-                for run in runs[: MAX_KEYLESS_RANGES + 1]:
-                    _extend(keyless, *run)
+                for at in range(0, min(len(runs), 2 * MAX_KEYLESS_RANGES + 2), 2):
+                    _extend(keyless, runs[at], runs[at + 1])
                 if read == done + COMPILED_SLICE:
                     yield None
                 if read > done:
@@ -310,15 +315,15 @@ def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[tuple[int, i
     return tuple(keyless)
 
 
-def _extend(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    if ranges and ranges[-1][1] == first - 1:
-        ranges[-1] = ranges[-1][0], last
-    elif len(ranges) < MAX_KEYLESS_RANGES:
-        ranges.append((first, last))
+def _extend(ranges: list[int], first: int, last: int) -> None:
+    if ranges and ranges[-1] == first - 1:
+        ranges[-1] = last
+    elif len(ranges) < 2 * MAX_KEYLESS_RANGES:
+        ranges += (first, last)
 
 
 def _walk(
-    data: bytes, position: int, done: int, count: int, keyless: list[tuple[int, int]], in_order: bool
+    data: bytes, position: int, done: int, count: int, keyless: list[int], in_order: bool
 ) -> tuple[int, int, _Shape | None]:
     """Check records one by one, from number `done` at `position` up to number `count`.
 
