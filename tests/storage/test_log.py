@@ -357,6 +357,26 @@ def test_row_91_a_truncation_takes_segments_indexes_and_epochs_along(folder: str
     assert append(log, b"a").first_offset == 100
 
 
+@pytest.mark.parametrize("cut", ["truncated", "begun anew", "expired"])
+def test_apaches_index_of_aborted_transactions_goes_with_its_segment(folder: str, cut: str) -> None:
+    """A later segment of the same base would seem to hold those transactions."""
+    filled(folder).close()
+    bases = {int(path.stem) for path in Path(folder).glob("*.log")}
+    for base in bases:
+        (Path(folder) / f"{base:020d}.txnindex").write_bytes(b"aborted")
+    log = opened(folder)
+    if cut == "truncated":
+        log.truncate_to(30)
+    elif cut == "begun anew":
+        log.restart(0)
+        bases.clear()
+    else:
+        log.advance_start(50)
+        log.expire(log.end, 0)
+    left = {int(path.stem) for path in Path(folder).glob("*.txnindex")}
+    assert left == bases & set(log.segments)
+
+
 def test_row_93_old_segments_go_by_time_but_none_above_the_high_watermark(folder: str) -> None:
     log = filled(folder)
     segments = log.segments

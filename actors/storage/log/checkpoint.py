@@ -71,9 +71,12 @@ def replace_file(path: str, data: bytes, durable: bool = True) -> None:
     Never through a link. Raises OSError.
     """
     draft = f"{path}.tmp"
-    Path(draft).unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = opening(lambda: os.open(draft, flags, 0o644))
+    try:
+        descriptor = opening(lambda: os.open(draft, flags, 0o644))
+    except FileExistsError:  # a kill left it
+        Path(draft).unlink()
+        descriptor = opening(lambda: os.open(draft, flags, 0o644))
     try:
         if os.write(descriptor, data) != len(data):  # the disk became full: the old file stays
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
@@ -81,4 +84,4 @@ def replace_file(path: str, data: bytes, durable: bool = True) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    Path(draft).replace(path)
+    os.replace(draft, path)  # noqa: PTH105  (once per led partition with records at a failover: Path costs as much)

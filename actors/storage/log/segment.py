@@ -66,9 +66,9 @@ class Segment:
         """What regions share that were taken since the file was last cut."""
 
     @property
-    def files(self) -> tuple[str, str, str]:
-        """The paths of the segment's files, whether they exist or not."""
-        return self.path, self.offsets.path, self.times.path
+    def files(self) -> tuple[str, str, str, str]:
+        """The paths of the segment's files, whether they exist or not. Apache's brokers write the last."""
+        return self.path, self.offsets.path, self.times.path, f"{self.path.removesuffix('.log')}.txnindex"
 
     def has_room(self, entries: int) -> bool:
         """Whether each index has room for so many more entries (`segment.index.bytes`)."""
