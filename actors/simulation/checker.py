@@ -220,6 +220,8 @@ class Checker:
         """Topic -> the transaction that made it."""
         self.acknowledged: dict[TopicPartition, dict[int, Acknowledged]] = {}
         """Acknowledged records, by offset."""
+        self.deleted: dict[TopicPartition, int] = {}
+        """Up to which offset a client asked for records to be deleted."""
         self.read: dict[TopicPartition, dict[int, bytes]] = {}
         """What was read back when the cluster was last asked, by offset."""
         self.announced: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -303,6 +305,13 @@ class Checker:
         found = self._found(Rested()) + (self._found(Answered()) if asked else [])
         return sorted(found, key=lambda violation: self._places[violation.invariant])
 
+    def delete_up_to(self, partition: TopicPartition, offset: int) -> None:
+        """A client asked for the deletion of the records before `offset`: they may be there or not."""
+        self.deleted[partition] = max(offset, self.deleted.get(partition, 0))
+        known = self.acknowledged.get(partition, {})
+        for gone in [each for each in known if each < offset]:
+            del known[gone]
+
     def is_written(self, partition: TopicPartition) -> bool:
         """Whether anybody has ever written to a log of it."""
         return str(partition) in self.filled
@@ -353,6 +362,8 @@ class Checker:
             if op.kind == DELETE:
                 for partition in self.topics.pop(topic, {}).values():
                     self.acknowledged.pop(partition, None)
+                    if topic in self.deleting:  # one that is removed by hand keeps its logs
+                        self.deleted.pop(partition, None)
                     self.assigned.pop(partition, None)
                     self.states.pop(partition, None)
             elif op.kind in (CREATE, SET):

@@ -30,7 +30,7 @@ from actors.simulation.disk import Disks
 from actors.simulation.members import Members
 from actors.simulation.wire import Wires
 from actors.simulation.zookeeper_link import ZOOKEEPER, ZooKeeperLink
-from messages.cluster import Endpoint
+from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import AskFailed, Question
 from messages.network import ChannelPart, Received, Transmit
 from messages.node import NodeFailed, NodeSettings, NodeStopped
@@ -113,6 +113,8 @@ class Cluster:
         self._root = root
         self._observe = observe
         self._clients = 0
+        self.delete_records: Callable[[TopicPartition], None] = lambda partition: None
+        """Delete the first records of a partition; what does it is set by the clients that write some."""
         self.members = Members(self.ask, self.scheduler.call_later, range(brokers), seed + 2)
         for node_id in range(brokers):
             there = root / host_of(node_id)

@@ -52,6 +52,9 @@ ADMIN = "admin"
 GROUPS = "groups"
 """What members of consumer groups do; done where one asks for it by name."""
 
+RECORDS = "records"
+"""What clients do to records, and operators to topics that hold some; done where producers write."""
+
 Replicas = tuple[tuple[int, ...], ...]
 """Of each partition of a topic."""
 
@@ -177,6 +180,32 @@ def _delete(cluster: Cluster, topic: str) -> None:
     """The request to delete a topic, as a znode."""
     if cluster.zookeeper.up and cluster.exists(paths.topic(topic)):
         cluster.try_ask(RequestTopicDeletion(topic))
+
+
+def _choose_again(chance: random.Random, known: Known) -> Chosen:
+    topic = known.topic(chance)
+    if topic is None:
+        return None
+    replicas = known.topics[topic] = [known.replicas(chance) for _ in range(chance.randint(1, known.partitions))]
+    return (topic, *written(tuple(replicas)))
+
+
+def _recreate(cluster: Cluster, topic: str, *replicas: str) -> None:
+    """A topic is deleted, and created under the same name as soon as it is gone."""
+    _delete(cluster, topic)
+    _create_when_gone(cluster, cluster.now + GONE, topic, *replicas)
+
+
+def _create_when_gone(cluster: Cluster, until: float, topic: str, *replicas: str) -> None:
+    if not cluster.exists(paths.topic(topic)) and not cluster.exists(paths.delete_topic(topic)):
+        _create(cluster, topic, *replicas)
+    elif cluster.now < until:
+        cluster.scheduler.call_later(0.1, partial(_create_when_gone, cluster, until, topic, *replicas))
+
+
+def _delete_records(cluster: Cluster, topic: str, number: str) -> None:
+    """A partition's first records are deleted, by a request to its leader."""
+    cluster.delete_records(TopicPartition(topic, int(number)))
 
 
 def _ask_delete(cluster: Cluster, topic: str) -> None:
@@ -551,6 +580,9 @@ ROUND = 60.0
 SETTLED = 10.0
 """Seconds after which whatever a fault has done to a session is known."""
 
+GONE = 30.0
+"""Seconds after which a deletion is not waited for."""
+
 KINDS: tuple[Kind, ...] = (
     Kind("create", WORK, 6, _choose_new, _create),
     Kind("ask-create", WORK, 2, _choose_new, _ask_create),
@@ -570,6 +602,8 @@ KINDS: tuple[Kind, ...] = (
     Kind("join", GROUPS, 6, _choose_member, _join),
     Kind("leave", GROUPS, 2, _choose_member, _leave_group),
     Kind("fall-silent", GROUPS, 2, _choose_member, _fall_silent),
+    Kind("delete-records", RECORDS, 5, _choose_election, _delete_records),
+    Kind("recreate", RECORDS, 5, _choose_again, _recreate),
     Kind("put", WORK, 0, _never, _put),
     Kind("remove", WORK, 0, _never, _remove),
     Kind("roll", WORK, 2, _one, _leave, _start, (1.0, 10.0)),
@@ -641,7 +675,9 @@ def unfit(deed: Deed, brokers: int) -> str | None:
     return None
 
 
-FAULTS: tuple[str, ...] = tuple(dict.fromkeys(kind.part for kind in KINDS if kind.part not in (WORK, ADMIN, GROUPS)))
+FAULTS: tuple[str, ...] = tuple(
+    dict.fromkeys(kind.part for kind in KINDS if kind.part not in (WORK, ADMIN, GROUPS, RECORDS))
+)
 """What goes wrong: the optional parts of the actions."""
 
 EVERY = 2.5
@@ -666,7 +702,8 @@ def invent(
     """
     chance = random.Random(seed)
     known = Known(brokers, partitions, replication, topics)
-    kinds = [kind for kind in KINDS if kind.part == WORK or kind.part in faults]
+    parts = (WORK, *faults, *((RECORDS,) if records else ()))
+    kinds = [kind for kind in KINDS if kind.part in parts]
     weights = [kind.weight for kind in kinds]
     deeds: list[Deed] = []
     at, rests_at = 5.0, rests

@@ -19,6 +19,7 @@ from typing import Any
 from actors.storage.disk import DiskPort
 from actors.storage.log_directories import unlock_directories
 from actors.storage.logs import RECOVERY_POINTS, LogsPort
+from messages.wire.record_batch import whole_batches
 
 FULL = "full"
 FAILING = "failing"
@@ -81,13 +82,17 @@ class Disks:
         directories = [Path(self.path(name)) for name in self.names]
         return [log.name for place in directories if place.is_dir() for log in sorted(place.iterdir()) if log.is_dir()]
 
-    def records_of(self, log: str) -> bytes:
-        """All bytes of a log's segments."""
-        return b"".join(
+    def records_of(self, log: str, first: int = 0) -> bytes:
+        """All bytes of a log's segments; of one that may begin at any offset up to `first`, those from `first` on."""
+        data = b"".join(
             segment.read_bytes()
             for name in self.names
             for segment in sorted(Path(self.path(f"{name}/{log}")).glob("*.log"))
         )
+        start = (
+            next((at for at, header in whole_batches(data) if header.last_offset >= first), len(data)) if first else 0
+        )
+        return data[start:]
 
     def release(self) -> None:
         """The process is gone, its open files and locks with it."""

@@ -416,7 +416,9 @@ def _replicas_are_equal(law: Checker, change: Rested) -> Iterator[str]:
     for partition, state in law.states.items():
         if not law.is_written(partition):
             continue
-        held = {node: law.cluster.machines[node].disks.records_of(str(partition)) for node in state.isr if node in up}
+        first = law.deleted.get(partition, 0)
+        machines = law.cluster.machines
+        held = {node: machines[node].disks.records_of(str(partition), first) for node in state.isr if node in up}
         if len(set(held.values())) > 1:
             yield f"{partition}: the logs of its ISR differ: { {node: len(data) for node, data in held.items()} }"
 

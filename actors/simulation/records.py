@@ -3,6 +3,7 @@
 Rule 1: a producer asks for nothing twice: what was not acknowledged may be there or not.
 Rule 2: what was acknowledged is there at every rest, at its offset, as long as its topic lives and no machine has lost
         its power since: Kafka's brokers do not make every record durable before they acknowledge it.
+Rule 3: what a client asked to be deleted may be there or not, from the moment of its request on.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from functools import partial
 from actors.simulation.checker import Acknowledged, Checker
 from messages.cluster import TopicPartition
 from messages.data_requests import (
+    DeleteRecordsRequest,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     ProducePartition,
     ProduceRequest,
     ProduceResponse,
+    TrimmedPartition,
 )
 from messages.errors import NONE
 from messages.vocabulary import Message
@@ -39,6 +42,7 @@ class Clients:
         self._chance = random.Random(seed)
         self._count = 0
         self._going = False
+        law.cluster.delete_records = self.delete_records
 
     def go(self) -> None:
         """Write from now on."""
@@ -55,7 +59,24 @@ class Clients:
         law = self._law
         law.read.clear()
         for partition in law.acknowledged:
-            self._read_from(partition, 0, [])
+            self._read_from(partition, law.deleted.get(partition, 0), [])
+
+    def delete_records(self, partition: TopicPartition) -> None:
+        """Ask the partition's leader to delete the records up to one that it has acknowledged (rule 3)."""
+        law = self._law
+        state, known = law.states.get(partition), sorted(law.acknowledged.get(partition, ()))
+        if state is not None and state.leader in law.cluster.machines and known:
+            offset = self._chance.choice(known) + 1
+            law.delete_up_to(partition, offset)
+            request = DeleteRecordsRequest(2, (TrimmedPartition(partition, offset),), 3000)
+            done = partial(self._deleted, partition, law.born.get(partition.topic, 0), offset)
+            law.cluster.ask(state.leader, request, done, 10.0)
+
+    def _deleted(self, partition: TopicPartition, born: int, offset: int, response: Message | None) -> None:
+        """A topic that was made again meanwhile may be the one that lost its records."""
+        law = self._law
+        if born != law.born.get(partition.topic) and partition in law.states:
+            law.delete_up_to(partition, offset)
 
     def _later(self) -> None:
         self._law.cluster.scheduler.call_later(self._chance.expovariate(1 / EVERY), self._write)
@@ -79,7 +100,7 @@ class Clients:
         law = self._law
         if isinstance(response, ProduceResponse) and born == law.born.get(partition.topic):
             result = response.partitions[0]
-            if result.error_code == NONE:
+            if result.error_code == NONE and result.base_offset >= law.deleted.get(partition, 0):
                 law.acknowledged.setdefault(partition, {})[result.base_offset] = Acknowledged(
                     value, born, law.cluster.now
                 )

@@ -43,6 +43,7 @@ SETTINGS = {
     "request_timeout_ms": 10_000,
     "replica_socket_timeout_ms": 4_000_000,
     "log_segment_delete_delay_ms": 10_000,
+    "log_flush_offset_checkpoint_interval_ms": 10_000,
     "offsets_topic_num_partitions": 4,
     "group_initial_rebalance_delay_ms": 500,
 }

@@ -34,6 +34,7 @@ from actors.core.controller.states import PartitionState
 from actors.simulation.deeds import FAULTS, invent
 from actors.simulation.run import run
 from actors.simulation.schedule import Schedule, parse
+from actors.storage.logs import _Directory
 from messages.cluster import LeaderIsrAndControllerEpoch
 from messages.conversation import Done, Failure, Flow, SessionLost, ask
 from messages.errors import NONE
@@ -277,6 +278,11 @@ def _haunted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControllerContext, "remove_topics", remove)
 
 
+def _remembered(patch: pytest.MonkeyPatch) -> None:
+    """The checkpoints keep the lines of a deleted log until they are due."""
+    patch.setattr(_Directory, "write_forgotten", lambda self: None)
+
+
 INCIDENTS: tuple[Incident, ...] = (
     Incident(
         *("zombie writes", "KAFKA-6082", _unfenced, "only the controller elects", 19),
@@ -343,6 +349,11 @@ INCIDENTS: tuple[Incident, ...] = (
     Incident(
         *("re-created topic meets its past", "trap T12", _haunted, "what can be led is led", 6),
         "validated no\n2 create a 0,1\n4 remake a 0,1 for 2",
+    ),
+    Incident(
+        *("log start of a deleted log", "broker.md 2.2", _remembered, "nothing acknowledged is lost", 96),
+        "set log_flush_offset_checkpoint_interval_ms 5000\nrecords yes\n2 create a 0\n9 delete-records a 0\n"
+        "13 recreate a 0\n16.5 kill 0 for 1",
     ),
 )
 
