@@ -154,8 +154,37 @@ def test_lines_of_kafka_2(session: SparkSession, tmp_path: Path) -> None:
     assert told(11, "type") == ("ReplicaLeaderElection",) and len(rows) == 12
 
 
+REFUSED = """
+[2024-05-02 00:00:10,000] INFO starting (kafka.server.KafkaServer)
+[2024-05-02 00:00:11,000] ERROR [KafkaServer id=2] Error while creating ephemeral at /brokers/ids/2, node already exists (kafka.zk.KafkaZkClient)
+[2024-05-02 00:00:12,000] INFO [KafkaServer id=2] shut down completed (kafka.server.KafkaServer)
+"""
+ENLARGED = """
+[2024-05-02 00:00:14,000] INFO [Partition t-0 broker=1] ISR updated to 1,2  and version updated to 2 (kafka.cluster.Partition)
+"""
+PREFERRED = """
+[2024-05-02 00:00:20,000] INFO [Controller id=1 epoch=4] Changed partition t-0 from OnlinePartition to OnlinePartition with state LeaderAndIsr(leader=2, leaderEpoch=2, isrWithBrokerEpoch=List(BrokerState(brokerId=2, brokerEpoch=-1)), leaderRecoveryState=RECOVERED, partitionEpoch=3) (state.change.logger)
+"""
+
+
+def test_a_refused_process_and_an_isr_that_its_leader_enlarged(session: SparkSession, tmp_path: Path) -> None:
+    """Broker 2 is missed after five minutes. The process that was refused for its id had stopped long before."""
+    for name in ("one", "two", "twin"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "one" / "server.log").write_text(SERVER + ENLARGED)
+    (tmp_path / "one" / "controller.log").write_text(FIRST_HOUR.replace(" 00:00:10,", " 00:05:00,"))
+    (tmp_path / "one" / "state-change.log").write_text(CHANGES.partition("[2024-05-02 00:00:15")[0] + PREFERRED)
+    (tmp_path / "two" / "server.log").write_text(SERVER.replace("id=1]", "id=2]").partition("[2024-05-02 00:00:30")[0])
+    (tmp_path / "twin" / "server.log").write_text(REFUSED)
+    summary = summarise_logs(tmp_path, session)
+    [gone] = summary["episodes"]
+    assert (gone.broker, gone.ending, gone.seen_s) == (2, None, 0)
+    assert sum(row.clean for row in summary["leader_elections"]) == 2
+    assert sum(row.unclean for row in summary["leader_elections"]) == 0
+
+
 def test_as_a_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["summary", str(folder), "--logs", "--only", "queue"]) == 2
-    assert "can be asked: runs, episodes" in capsys.readouterr().err
+    assert "--logs supports only these questions: runs, episodes" in capsys.readouterr().err
     assert run(["summary", str(folder), "--logs", "--zone", "Nowhere/At_All"]) == 2
-    assert "Nowhere/At_All is no time zone" in capsys.readouterr().err
+    assert "Nowhere/At_All is not a time zone" in capsys.readouterr().err
