@@ -27,8 +27,8 @@ USUAL = 64 * 1024
 """Bytes received at once, and the most that a frame without a buffer of its own has."""
 BEGUN = 32 * 1024
 """Bytes of a large frame that come before it gets its buffer: the size that a peer announces costs nothing."""
-GROWTH = 8
-"""How many times the bytes that have come a large frame's buffer holds."""
+GROWTH = 32
+"""How many times the bytes that have come a large frame's buffer holds: a MB is moved once. Eight cost 0.1 ms more."""
 HIGH_WATER = 64 * 1024
 MOST_PIECES = 512
 """In one call; the system takes 1024."""
