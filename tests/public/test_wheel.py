@@ -6,6 +6,7 @@ The venv is clean but for one line: what the wheel depends on comes from where t
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -121,6 +122,42 @@ def test_the_example_passes_a_type_checker(installed: Installed, project: Path) 
     (project / "wrong.py").write_text("from kafka_actors import KafkaCluster\nKafkaCluster(brokers='three').kill()\n")
     done = installed.run("python", "-m", "mypy", "wrong.py", cwd=project)
     assert done.stdout.count("error:") == 2, done.stdout
+
+
+def snippets(page: Path) -> list[str]:
+    """The blocks of Python on a page."""
+    return re.findall(r"(?ms)^```python\n(.*?)^```$", page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("page", "tests"), [("README.md", 1), ("docs/cluster-for-tests.md", 4)])
+def test_the_snippets_of_a_page_run_and_pass_a_strict_type_checker(
+    installed: Installed, project: Path, tmp_path: Path, page: str, tests: int
+) -> None:
+    """Those of tests together, in the example project; a program alone, in an empty folder."""
+    text = (HOUSE / page).read_text(encoding="utf-8")
+    assert not re.search(r"(?m)^ +(async )?def |^ {4}from kafka_actors", re.sub(r"(?ms)^```python.*?^```$", "", text))
+    programs = [each for each in snippets(HOUSE / page) if "kafka_actors.simulated" in each]
+    module = "".join(each for each in snippets(HOUSE / page) if each not in programs)
+    for old in (project / "tests").iterdir():
+        old.unlink()
+    (project / "tests" / "test_page.py").write_text(module)
+    ran = installed.run("python", "-m", "pytest", "-p", "no:cacheprovider", cwd=project)
+    assert f"{tests} passed" in ran.stdout, ran.stdout + ran.stderr
+    checked = installed.run("python", "-m", "mypy", cwd=project)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    for number, program in enumerate(programs):
+        place = tmp_path / str(number)
+        place.mkdir()
+        (place / "program.py").write_text(program)
+        for command in (["program.py"], ["-m", "mypy", "--strict", "program.py"]):
+            done = installed.run("python", *command, cwd=place)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_page_installs_the_package_from_an_index() -> None:
+    for page in [HOUSE / "README.md", *(HOUSE / "docs").rglob("*.md")]:
+        commands = re.findall(r"\b(?:pip|pipx|uv) [^#\n]*(?:install|add) [^#\n]*", page.read_text(encoding="utf-8"))
+        assert not [each for each in commands if re.search(r" kafka[-_]actors(?![-_\w])", each)], page
 
 
 def test_the_house_is_on_no_path_but_ours(installed: Installed, project: Path) -> None:
