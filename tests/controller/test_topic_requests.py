@@ -273,16 +273,20 @@ def test_a_client_hears_of_a_deletion_when_the_topic_has_left_the_metadata(world
     assert (world.topics(), world.deletions()) == ((), ())
 
 
-def test_a_deletion_asked_for_again_is_no_error(world: World) -> None:
+def test_dt11_a_topic_that_is_queued_for_deletion_is_unknown(world: World) -> None:
+    """Its metadata is gone already, though its deletion waits for a broker; as on Apache 3.9.1."""
     node = cluster(world)
     world.topic("t", (1, 2))
     learn(world, node)
     world.lose(2)
-    for _ in range(2):
-        ask(world, node, DeleteTopicsRequest(4, ("t",), TIMEOUT_MS))
-    assert world.deletions() == ("t",)
+    ask(world, node, DeleteTopicsRequest(4, ("t",), TIMEOUT_MS))
     learn(world, node)
-    assert [[topic.error_code for topic in response.topics] for response in heard(world)] == [[NONE], [NONE]]
+    assert codes(world) == {"t": NONE}
+    assert world.deletions() == ("t",)
+    ask(world, node, DeleteTopicsRequest(4, ("t",), TIMEOUT_MS))
+    assert codes(world) == {"t": UNKNOWN_TOPIC_OR_PARTITION}
+    world.broker(2)
+    assert (world.topics(), world.deletions()) == ((), ())
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, INVALID_REQUEST), (3, TOPIC_DELETION_DISABLED)])

@@ -146,13 +146,14 @@ def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flo
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | Awaited]:
-    """Ask for the deletion of topics, as anybody would; asking again is no error."""
+    """Request the deletion of topics; a topic that is queued already is unknown, as to Kafka 3.9.1."""
     if not context.settings.delete_topic_enable:
         code = TOPIC_DELETION_DISABLED if request.version >= DELETION_DISABLED_SINCE else INVALID_REQUEST
         return DeleteTopicsResponse(tuple(DeletedTopic(name, code) for name in request.topics))
 
     def delete(name: str) -> Flow[DeletedTopic]:
-        if name not in context.topics:
+        if name not in context.topics or name in context.queued:
+            # Clients cannot see a queued topic any more: its metadata has leader -2. Kafka looks there.
             return DeletedTopic(name, UNKNOWN_TOPIC_OR_PARTITION)
         yield from ask(RequestTopicDeletion(name, context.epoch_zk_version))
         return DeletedTopic(name, NONE)
