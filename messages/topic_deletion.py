@@ -57,15 +57,11 @@ class CorrectDeletions(Question["DeletionPlan"]):
 
 @message
 class QueueDeletions(Question["DeletionPlan"]):
-    """These topics are to be deleted (those queued already stay as they are). -> DeletionPlan
-
-    Those of `ineligible` are not to be tried now: a partition of theirs is being reassigned.
-    """
+    """These topics are to be deleted (those queued already stay as they are). -> DeletionPlan"""
 
     asks: ClassVar[str] = DELETION
     topics: tuple[DeletingTopic, ...]
     offline: tuple[PartitionReplica, ...]
-    ineligible: tuple[str, ...] = ()
 
 
 @message

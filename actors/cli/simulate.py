@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from actors.cli.app import FAILED, Failed
 from actors.cli.display import console
-from actors.simulation.deeds import ADMIN, FAULTS, GROUPS, invent, unfit
+from actors.simulation.deeds import ABSENT, ADMIN, FAULTS, GROUPS, NAMED, invent, unfit
 from actors.simulation.explore import explore
 from actors.simulation.run import Outcome, run
 from actors.simulation.schedule import BadSchedule, Schedule, parse
@@ -23,9 +23,9 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     if value == "none":
         return ()
     parts = tuple(part.strip() for part in value.split(","))
-    unknown = [part for part in parts if part not in (*FAULTS, ADMIN, GROUPS, "all")]
+    unknown = [part for part in parts if part not in (*FAULTS, *NAMED, "all")]
     if unknown:
-        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join((*FAULTS, ADMIN, GROUPS))}; all; none")
+        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join((*FAULTS, *NAMED))}; all; none")
     return (*(FAULTS if "all" in parts else ()), *(part for part in parts if part != "all"))
 
 
@@ -45,7 +45,7 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     show_default=True,
     callback=_faults,
     help=f"Faults to inject, separated by commas: {','.join(FAULTS)}; all; none; {ADMIN} (requests of newer tools);"
-    f" {GROUPS} (consumer groups).",
+    f" {GROUPS} (consumer groups); {ABSENT} (deletions during reassignments to a broker that never exists).",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
 @click.option("--validate/--no-validate", default=True, show_default=True, help="Actors validate their own state.")

@@ -55,6 +55,12 @@ GROUPS = "groups"
 RECORDS = "records"
 """What clients do to records, and operators to topics that hold some; done where producers write."""
 
+ABSENT = "absent"
+"""Reassignments to a broker that never exists, and the deletion of their topics; done only if requested by name."""
+
+NAMED = (ADMIN, GROUPS, ABSENT)
+"""The parts that are done only if requested by name."""
+
 Replicas = tuple[tuple[int, ...], ...]
 """Of each partition of a topic."""
 
@@ -258,6 +264,28 @@ def _make_again(cluster: Cluster, topic: str, *replicas: str) -> None:
         cluster.write(WriteOp(CREATE, paths.topic(topic), encode_topic(_assigned(read(replicas)))))
     else:
         _put_back(cluster, topic, *replicas)
+
+
+def _choose_stranding(chance: random.Random, known: Known) -> Chosen:
+    """A partition; its topic's name stays in use, because the deletion waits for the absent broker."""
+    topic = known.topic(chance)
+    if topic is None:
+        return None
+    known.away[topic] = known.topics.pop(topic)
+    return topic, str(chance.randrange(len(known.away[topic])))
+
+
+def _strand(cluster: Cluster, topic: str, number: str) -> None:
+    """Reassign a partition to a broker that does not exist."""
+    _reassign(cluster, topic, number, str(len(cluster.machines)))
+
+
+def _delete_stranded(cluster: Cluster, topic: str, number: str) -> None:
+    """Delete its topic, as soon as ZooKeeper is up."""
+    if cluster.zookeeper.up:
+        _delete(cluster, topic)
+    else:
+        cluster.scheduler.call_later(1.0, partial(_delete_stranded, cluster, topic, number))
 
 
 def _choose_config(chance: random.Random, known: Known) -> Chosen:
@@ -604,6 +632,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("fall-silent", GROUPS, 2, _choose_member, _fall_silent),
     Kind("delete-records", RECORDS, 5, _choose_election, _delete_records),
     Kind("recreate", RECORDS, 5, _choose_again, _recreate),
+    Kind("strand", ABSENT, 3, _choose_stranding, _strand, _delete_stranded, (0.5, 10.0)),
     Kind("put", WORK, 0, _never, _put),
     Kind("remove", WORK, 0, _never, _remove),
     Kind("roll", WORK, 2, _one, _leave, _start, (1.0, 10.0)),
@@ -675,9 +704,7 @@ def unfit(deed: Deed, brokers: int) -> str | None:
     return None
 
 
-FAULTS: tuple[str, ...] = tuple(
-    dict.fromkeys(kind.part for kind in KINDS if kind.part not in (WORK, ADMIN, GROUPS, RECORDS))
-)
+FAULTS: tuple[str, ...] = tuple(dict.fromkeys(kind.part for kind in KINDS if kind.part not in (WORK, RECORDS, *NAMED)))
 """What goes wrong: the optional parts of the actions."""
 
 EVERY = 2.5

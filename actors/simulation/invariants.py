@@ -26,6 +26,7 @@ from actors.simulation.checker import (
     Marked,
     Ordered,
     Rested,
+    State,
     StateWritten,
 )
 from actors.simulation.cluster import UP
@@ -241,9 +242,16 @@ def _everybody_is_there(law: Checker, change: Rested) -> Iterator[str]:
         yield f"{active} hold themselves for the controller, which is {law.controller}"
 
 
+def _remaining(law: Checker) -> dict[TopicPartition, State]:
+    """The states of the partitions whose topics are not to be deleted."""
+    return {tp: state for tp, state in law.states.items() if tp.topic not in law.deleting}
+
+
 def _what_can_be_led_is_led(law: Checker, change: Rested) -> Iterator[str]:
     up = set(_up(law))
     for partition, assigned in law.assigned.items():
+        if partition.topic in law.deleting:
+            continue
         state = law.states.get(partition)
         if state is None:
             if set(assigned.replicas) & up:
@@ -254,15 +262,25 @@ def _what_can_be_led_is_led(law: Checker, change: Rested) -> Iterator[str]:
 
 def _everybody_catches_up(law: Checker, change: Rested) -> Iterator[str]:
     up = set(_up(law))
-    for partition, state in law.states.items():
+    for partition, state in _remaining(law).items():
         replicas = set(law.assigned.get(partition, Assigned(())).replicas)
         if state.leader in up and set(state.isr) != replicas & up:
             yield f"{partition} has ISR {state.isr}, though {sorted(replicas & up)} live"
 
 
 def _the_deleted_is_gone(law: Checker, change: Rested) -> Iterator[str]:
+    """A deletion waits only for replicas on brokers that do not exist, and only after all others are deleted.
+
+    `_disks_hold_what_they_should` looks for the logs of the others.
+    """
+    up = set(_up(law))
     for topic in law.deleting:
-        yield f"{topic} is still to be deleted"
+        partitions = law.topics.get(topic, {}).values()
+        if all(set(law.assigned[tp].replicas) <= up for tp in partitions if tp in law.assigned):
+            yield f"{topic} is still to be deleted"
+        for tp in partitions:
+            if tp in law.states and law.states[tp].leader != NO_LEADER:
+                yield f"{tp} is still to be deleted, and led by {law.states[tp].leader}"
     for path in law.cluster.zookeeper.nodes:
         parts = path.split("/")
         if path.startswith("/config/topics/") and parts[3] not in law.topics:
@@ -296,7 +314,7 @@ def _the_controller_knows(law: Checker, change: Rested) -> Iterator[str]:
         yield from _differences(
             f"controller {node} knows of leaders", led, {tp: (s.leader, s.leader_epoch) for tp, s in law.states.items()}
         )
-        for partition, state in law.states.items():
+        for partition, state in _remaining(law).items():
             expected = PartitionState.ONLINE if state.leader != NO_LEADER else PartitionState.OFFLINE
             if context.partition_state(partition) is not expected:
                 yield f"controller {node} has {partition} as {context.partition_state(partition).value}: {state}"
@@ -309,7 +327,7 @@ def _the_controller_knows(law: Checker, change: Rested) -> Iterator[str]:
 def _metadata_is_zookeepers(law: Checker, change: Answered) -> Iterator[str]:
     true = {
         tp: (state.leader, state.leader_epoch, state.isr, law.assigned[tp].replicas if tp in law.assigned else None)
-        for tp, state in law.states.items()
+        for tp, state in _remaining(law).items()
     }
     for node in _up(law):
         answer = law.metadata.get(node)
@@ -335,7 +353,7 @@ def _metadata_is_zookeepers(law: Checker, change: Answered) -> Iterator[str]:
 
 def _roles_are_zookeepers(law: Checker, change: Rested) -> Iterator[str]:
     roles: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
-    for tp, state in law.states.items():
+    for tp, state in _remaining(law).items():
         for replica in law.assigned.get(tp, Assigned(())).replicas:
             roles.setdefault(replica, {})[tp] = state.leader, state.leader_epoch
     for node in _up(law):
@@ -351,8 +369,9 @@ def _roles_are_zookeepers(law: Checker, change: Rested) -> Iterator[str]:
 def _disks_hold_what_they_should(law: Checker, change: Rested) -> Iterator[str]:
     assigned: dict[int, set[TopicPartition]] = {}
     for tp, each in law.assigned.items():
-        for replica in each.replicas:
-            assigned.setdefault(replica, set()).add(tp)
+        if tp.topic not in law.deleting:
+            for replica in each.replicas:
+                assigned.setdefault(replica, set()).add(tp)
     for node in _up(law):
         wanted = assigned.get(node, set())
         held = set()
@@ -413,7 +432,7 @@ def _groups_hold_who_lives(law: Checker, change: Answered) -> Iterator[str]:
 
 def _replicas_are_equal(law: Checker, change: Rested) -> Iterator[str]:
     up = set(_up(law))
-    for partition, state in law.states.items():
+    for partition, state in _remaining(law).items():
         if not law.is_written(partition):
             continue
         first = law.deleted.get(partition, 0)

@@ -58,9 +58,9 @@ TABLE: dict[str, str] = {
         lose 3
         delete -> 1 Successful, 2 Started, 3 Ineligible, ineligible
         forget
-        failover -> 1 Online, 2 Online, 3 Offline, ineligible
+        failover -> 1 Successful, 2 Started, 3 Ineligible, ineligible
         told of leaders
-        return 3 -> 1 Successful, 2 Started, 3 Successful
+        return 3 -> 1 Successful, 2 Started, 3 Online
         release 2 -> gone
         """,
     "Partition znodes partly gone": """
@@ -86,8 +86,8 @@ TABLE: dict[str, str] = {
         """,
     "Delete request during reassignment": """
         reassign
-        delete -> 1 Online, 2 Online, 3 Online, 4 New, ineligible
-        catch up -> gone
+        delete -> gone
+        no request
         """,
     "Preferred election for a queued topic": """
         lose 2

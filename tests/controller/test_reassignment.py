@@ -120,22 +120,56 @@ def test_a_target_that_dies_on_the_way_and_comes_back(world: World) -> None:
     assert world.led(partition)[::2] == (9, (9,)) and not asked_for(world)
 
 
-def test_t1_the_deletion_waits(world: World) -> None:
-    """Kafka deletes at once (trap T1)."""
-    node = world.node(1)
+def stops(world: World, broker_id: int) -> list[bool]:
+    """Of each replica that the broker was ordered to stop: was it to be deleted?"""
+    return [s.delete_partition for r in world.sent(broker_id, StopReplicaRequest) for s in r.partition_states]
+
+
+def test_t1_the_deletion_begins_at_once_and_ends_the_reassignment(world: World) -> None:
+    """As 3.9.1 does, which leaves the request in /admin/reassign_partitions."""
+    world.node(1)
     brokers(world, 8, 9)
+    partition, other = (*world.topic("t", (8,)), *world.topic("u", (8,)))
+    reassign(world, (partition, (9,)), (other, (9,)))
+    world.wire.clear()
+    world.delete("t")
+    assert world.topics() == ("u",) and world.deletions() == ()
+    assert stops(world, 8) == stops(world, 9) == [False, True], "the replica that was being added is deleted too"
+    assert asked_for(world) and assigned(world, other).adding == (9,), "the other reassignment goes on"
+    world.write_isr(other, 8, 9)
+    assert assigned(world, other) == ReplicaAssignment((9,)) and not asked_for(world)
+
+
+def test_a_deletion_waits_for_nothing_but_a_target_that_is_away(world: World) -> None:
+    """As every deletion waits for a dead broker's replica. 3.9.1 moves the new replica by a step that it refuses."""
+    node = world.node(1)
+    world.broker(8)
     (partition,) = world.topic("t", (8,))
     reassign(world, (partition, (9,)))
     world.delete("t")
+    assert stops(world, 8) == [False, True] and not asked_for(world)
+    assert assigned(world, partition) == ReplicaAssignment((9, 8))
     assert world.topics() == ("t",) and node.gauge("topicsineligibletodeletecount") == 1
-    world.bounce(8)
-    assert world.topics() == ("t",)
+    assert node.gauge("replicasineligibletodeletecount") == 0, "it was tried again when the other was done"
+    assert alter(world, node, partition, None) == NO_REASSIGNMENT_IN_PROGRESS
+    world.broker(9)
+    assert world.topics() == () and world.deletions() == ()
+
+
+def test_a_deletion_goes_on_under_the_next_controller(world: World) -> None:
+    """3.9.1 halts it there until the reassignment ends, which cannot be cancelled any more."""
+    node = world.node(1)
+    world.broker(8)
+    (partition,) = world.topic("t", (8,))
+    reassign(world, (partition, (9,)))
     node.kill()
+    world.delete("t")  # while there is no controller
+    world.wire.clear()
     world.node(2)
-    assert world.topics() == ("t",)
-    world.write_isr(partition, 8, 9)
-    world.run()
-    assert world.topics() == () and world.deletions() == () and not asked_for(world)
+    assert stops(world, 8)[-1] is True and not asked_for(world)
+    assert assigned(world, partition) == ReplicaAssignment((9, 8))
+    world.broker(9)
+    assert world.topics() == () and world.deletions() == ()
 
 
 def test_ra5_what_cannot_be_is_dropped_and_the_rest_is_done(world: World) -> None:

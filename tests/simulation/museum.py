@@ -30,8 +30,9 @@ from actors.core.controller import (
 )
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.events import HANDLERS
+from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState
-from actors.simulation.deeds import FAULTS, invent
+from actors.simulation.deeds import ABSENT, FAULTS, invent
 from actors.simulation.run import run
 from actors.simulation.schedule import Schedule, parse
 from actors.storage.logs import _Directory
@@ -43,6 +44,7 @@ from messages.events import (
     BrokerChange,
     BrokerModifications,
     PartitionModifications,
+    TopicDeletion,
 )
 from messages.requests import LeaderAndIsrRequest
 from messages.store import DELETE, NO_NODE, WriteOp
@@ -65,6 +67,8 @@ class Incident:
     breaks: str
     seeds: int
     schedule: str
+    faults: tuple[str, ...] = ()
+    """What is done besides `PARTS` while the seeds are counted."""
 
 
 # ---------------------------------------------------------------------------------------------------- the bugs
@@ -139,9 +143,17 @@ def _stuck(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deletion_plan, "fail", fail)
 
 
-def _meeting(patch: pytest.MonkeyPatch) -> None:
-    """A topic that is to be deleted gets no leaders, though a reassignment holds its deletion up."""
-    patch.setattr(ControllerContext, "is_dying", lambda self, partition: partition.topic in self.queued)
+def _halted(patch: pytest.MonkeyPatch) -> None:
+    """The deletion of a topic waits until no partition of it is being reassigned."""
+    right = topics.deletion_requested
+
+    def requested(context: ControllerContext, event: Any) -> Flow[None]:
+        if context.reassigning:
+            yield Enqueue(event, 1.0)
+        else:
+            yield from right(context, event)
+
+    patch.setitem(HANDLERS, TopicDeletion, requested)
 
 
 def _superset(patch: pytest.MonkeyPatch) -> None:
@@ -309,8 +321,9 @@ INCIDENTS: tuple[Incident, ...] = (
         "2 create a 0,1,2\n3.9 pause 0 for 20\n4 delete a",
     ),
     Incident(
-        *("deletion and reassignment meet", "KAFKA-8249", _meeting, "the deleted is gone", 75),
-        "1 create a 1 1 1\n2 reassign a 2 0,1,2\n2.1 kill 1 for 0.001\n2.1 delete a",
+        *("deletion waits for a reassignment", "trap T1, as Kafka meant it", _halted, "the deleted is gone", 1),
+        "2 create a 0,1\n3 strand a 0 for 1",
+        faults=(ABSENT,),
     ),
     Incident(
         *("ISR superset", "KAFKA-9672", _superset, "only a leader enlarges the ISR", 1),
@@ -371,7 +384,7 @@ def seeds_until_met(incident: Incident, most: int = 1000) -> int | None:
     with pytest.MonkeyPatch.context() as patch:
         incident.put(patch)
         for seed in range(most):
-            if run(invent(seed, faults=PARTS, records=records)).violation is not None:
+            if run(invent(seed, faults=(*PARTS, *incident.faults), records=records)).violation is not None:
                 return seed + 1
     return None
 

@@ -16,7 +16,7 @@ from actors.core.controller.states import State, Table
 from actors.node.node import NodeActor
 from actors.runtime.replayer import replay_directory
 from actors.simulation.checker import Acknowledged, Answered, Checker
-from actors.simulation.deeds import FAULTS, GROUPS, invent
+from actors.simulation.deeds import FAULTS, NAMED, invent
 from actors.simulation.invariants import INVARIANTS, Invariant
 from actors.simulation.members import Dealt, Group
 from actors.simulation.run import run
@@ -248,7 +248,7 @@ def test_a_part_that_two_members_have_and_a_generation_that_is_dealt_out_twice_a
 
 
 def test_every_fault_has_a_run_of_its_own() -> None:
-    for fault in (*FAULTS, GROUPS):
+    for fault in (*FAULTS, *NAMED):
         outcome = run(invent(11, duration=30.0, faults=(fault,)))
         assert outcome.violation is None, f"{outcome.violation}\n{outcome.schedule.text()}"
 

@@ -416,10 +416,8 @@ class ControllerContext:
         self.started = frozenset(sets.started)
 
     def is_dying(self, partition: TopicPartition) -> bool:
-        """Is the partition only waiting for its deletion? While it is being reassigned, which the deletion waits for,
-        it lives: it is led, and its replicas come and go, for else neither would ever end.
-        """
-        return partition.topic in self.queued and partition not in self.reassigning
+        """Is the partition's topic queued for deletion? No leader is elected for it, and no replica comes online."""
+        return partition.topic in self.queued
 
     def deleting_topic(self, topic: str, partitions: Iterable[TopicPartition] | None = None) -> DeletingTopic:
         """How a topic that is to be deleted stands, by the state tables: the authority. Or some of its partitions."""

@@ -45,10 +45,10 @@ log = logging.getLogger("kafka.controller")
 _STANDING = ("replicas", "started", "successful", "ineligible")
 
 
-def begin(context: ControllerContext, topics: Iterable[str], ineligible: Iterable[str]) -> Flow[None]:
-    """Begin a term with these topics queued. Those ineligible are left alone until something resumes them."""
+def begin(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
+    """Begin a term with these topics queued."""
     queued = yield from _standing(context, topics)
-    yield from _follow(context, ResetDeletions(queued, ineligible=tuple(ineligible)))
+    yield from _follow(context, ResetDeletions(queued))
 
 
 def end(context: ControllerContext) -> Flow[None]:
@@ -61,17 +61,14 @@ def queue(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     wanted = dict.fromkeys(topics)
     fresh = yield from _standing(context, (topic for topic in wanted if topic not in context.queued))
     offline = yield from _offline(context, context.queued.union(wanted))
-    halted = _halted(context)
-    yield from _follow(context, QueueDeletions(fresh, offline, tuple(t for t in wanted if t in halted)))
+    yield from _follow(context, QueueDeletions(fresh, offline))
 
 
 def resume(context: ControllerContext, topics: Iterable[str] | None = None) -> Flow[None]:
-    """Go on with these topics (None: with whatever can go on), but for those that are halted."""
+    """Go on with these topics (None: with whatever can go on)."""
     if context.queued:
-        halted = _halted(context)
-        wanted = None if topics is None else tuple(topic for topic in topics if topic not in halted)
         offline = yield from _offline(context, context.queued)
-        yield from _follow(context, ResumeDeletions(wanted, offline))
+        yield from _follow(context, ResumeDeletions(None if topics is None else tuple(topics), offline))
 
 
 def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
@@ -108,11 +105,6 @@ def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     if changed:
         plan = yield from ask(CorrectDeletions(changed))
         context.take_deletions(plan.steps[-1])
-
-
-def _halted(context: ControllerContext) -> frozenset[str]:
-    """Topics that a reassignment is under way in: their deletion waits for its end (trap T1)."""
-    return frozenset(tp.topic for tp in context.reassigning)
 
 
 def _stands_in(
@@ -179,6 +171,8 @@ def _move_replicas(context: ControllerContext, step: MoveReplicas, astray: dict[
     target = ReplicaState(step.state)
     moving: ReplicasByBroker = {}
     yield from in_slices(lambda part: by_broker(part, moving), step.replicas)
+    if target is ReplicaState.DELETION_INELIGIBLE:
+        yield from _take_new_offline(context, moving)
     if (yield from move_replicas(context, moving, target)) == sum(map(len, moving.values())):
         return
     for broker_id, partitions in moving.items():
@@ -187,6 +181,21 @@ def _move_replicas(context: ControllerContext, step: MoveReplicas, astray: dict[
         in_place = yield from chosen(there, partitions)
         if len(in_place) < len(partitions):
             astray.update(dict.fromkeys(tp.topic for tp in partitions if not there(tp)))
+
+
+def _take_new_offline(context: ControllerContext, moving: ReplicasByBroker) -> Flow[None]:
+    """Take replicas offline that are new: a reassignment added them to a broker that was never alive meanwhile.
+
+    Kafka 3.9.1 moves them from NewReplica to ReplicaDeletionIneligible, which its own state machine refuses.
+    """
+    new: ReplicasByBroker = {}
+    for broker_id, partitions in moving.items():
+        states = context.replica_states.get(broker_id, {})
+        found = yield from chosen(partial(_stands_in, states, (ReplicaState.NEW,)), partitions)
+        if found:
+            new[broker_id] = found
+    if new:
+        yield from move_replicas(context, new, ReplicaState.OFFLINE)
 
 
 def _announce(context: ControllerContext, step: AnnounceDeletion, astray: dict[str, None]) -> Flow[None]:

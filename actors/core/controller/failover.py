@@ -204,11 +204,13 @@ def _load(context: ControllerContext) -> Flow[None]:
 
 
 def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> Flow[None]:
-    """Queue what is requested in ZooKeeper; what cannot be reached whole, or is being reassigned, waits."""
+    """Queue what is requested in ZooKeeper.
+
+    Kafka halts topics with an offline replica here. These go on, as at any other moment: their reachable replicas are
+    deleted at the end of the failover, and only the others wait for their brokers.
+    """
     if not context.settings.delete_topic_enable:
         yield from deletion_plan.forget_requests(context, requested)
         return
-    offline = context.offline_replicas()
-    ineligible = dict.fromkeys(tp.topic for partitions in offline.values() for tp in partitions)
-    ineligible.update(dict.fromkeys(tp.topic for tp in context.reassigning))
-    yield from deletion_plan.begin(context, requested, ineligible)
+    yield from reassignment.end_for_deletion(context, requested)
+    yield from deletion_plan.begin(context, requested)

@@ -13,7 +13,8 @@ its way while replicas are added or removed, and the topic's znode has the same,
    request are updated, and all brokers are notified.
 
 Rule: a reassignment that breaks off is begun again, at any step: by the next controller, or when a broker of its target
-starts. What is asked for and cannot be is taken out of the request, named in the log.
+starts. What is asked for and cannot be is taken out of the request, named in the log. The deletion of its topic ends a
+reassignment (`end_for_deletion`), so no partition of a queued topic is being reassigned.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
-from actors.core.controller import deletion_plan, elections
+from actors.core.controller import elections
 from actors.core.controller.batch import RequestBatch, announce
 from actors.core.controller.context import (
     ControllerContext,
@@ -99,6 +100,30 @@ def resume(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
     yield from _reassign(
         context, {tp: each for tp, each in waiting.items() if not set(broker_ids).isdisjoint(target_replicas(each))}
     )
+
+
+def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
+    """End the reassignments of topics that are going to be deleted: every replica, also one that was being added, is a
+    replica of the topic from now on and is deleted with it (trap T1; docs/decisions.md).
+
+    The topics' znodes say so before anything is deleted, and the requests leave /admin/reassign_partitions. A later
+    request for these partitions is refused, because their topic is queued.
+    """
+    wanted = frozenset(topics)
+    moving = [tp for tp in context.reassigning if tp.topic in wanted]
+    if not moving:
+        return
+    log.info("%s Ending the reassignment of %s: the topic is deleted", context.tag, ", ".join(map(str, moving)))
+    ended = {tp: ReplicaAssignment(context.assignments[tp].replicas) for tp in moving}
+    failures = yield from _write(context, ended)
+    log_failures(context, "end the reassignment of", failures)
+    for partition, assignment in ended.items():
+        context.set_assignment(partition, assignment)
+    yield from _stop_watching(moving)
+    answer = yield from ask(GetReassignments())
+    requests = [each for each in answer.requested if each.partition.topic in wanted]
+    if requests:
+        yield from _forget(context, requests)
 
 
 def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChange) -> Flow[None]:
@@ -302,12 +327,16 @@ def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) ->
     yield from _delete_replicas(context, removed)
     failures = yield from _write(context, {tp: context.assignments[tp] for tp in partitions})
     log_failures(context, "write the assignment", failures)
-    keys = tuple(f"{tp.topic}/{tp.partition}" for tp in partitions)
-    yield from ask(StopWatching((PartitionReassignmentIsrChange.__name__,), keys))
+    yield from _stop_watching(partitions)
     yield from _forget(context, [RequestedReassignment(tp, context.assignments[tp].replicas) for tp in partitions])
     log.info("%s Reassigned %d partitions", context.tag, len(partitions))
     yield from announce(context, partitions=partitions)
-    yield from deletion_plan.resume(context, dict.fromkeys(tp.topic for tp in partitions))
+
+
+def _stop_watching(partitions: Iterable[TopicPartition]) -> Flow[None]:
+    """Stop watching the states of these partitions."""
+    keys = tuple(f"{tp.topic}/{tp.partition}" for tp in partitions)
+    yield from ask(StopWatching((PartitionReassignmentIsrChange.__name__,), keys))
 
 
 def _leader_stays(context: ControllerContext, partition: TopicPartition) -> bool:

@@ -108,7 +108,6 @@ class DeletionRecord:
     def queue(self, question: QueueDeletions) -> Flow[list[Message]]:
         """Queue what is not queued yet, and go on with all."""
         yield from self._record([topic for topic in question.topics if topic.topic not in self.topics])
-        self._mark(question.ineligible)
         return (yield from self._resume(question.offline))
 
     def resume(self, question: ResumeDeletions) -> Flow[list[Message]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.core.controller import deletion_plan
+from actors.core.controller import deletion_plan, reassignment
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.partition_state_machine import (
     move_partitions,
@@ -124,6 +124,7 @@ def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow
         return
     if context.settings.delete_topic_enable:
         log.info("%s Starting topic deletion for topics %s", context.tag, ",".join(known))
+        yield from reassignment.end_for_deletion(context, known)
         yield from deletion_plan.queue(context, known)
     else:
         log.info("%s Removing delete requests for %s: topic deletion is disabled", context.tag, ",".join(known))

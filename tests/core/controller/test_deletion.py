@@ -71,7 +71,11 @@ def come_back(made: Scene, broker_id: int) -> None:
 
 def test_td1_initialization() -> None:
     made = scene()
-    made.run(deletion_plan.begin(made.context, ["foo", "bar"], ["bar", "baz"]))
+    made.run(deletion_plan.begin(made.context, ["foo", "bar"]))
+    assert sets(made) == ({"foo", "bar"}, set(), set())
+    assert made.agreed()
+    queued = tuple(made.context.deleting_topic(topic) for topic in ("foo", "bar"))
+    made.run(deletion_plan._follow(made.context, ResetDeletions(queued, ineligible=("bar", "baz"))))
     assert sets(made) == ({"foo", "bar"}, set(), {"bar"})
     assert made.agreed()
 
@@ -172,7 +176,7 @@ def test_t14_a_deleted_topic_is_not_ineligible_any_more() -> None:
 def test_a_topic_without_replicas_is_finished_at_once() -> None:
     """A controller died between two znodes: the request is all that is left (controller.md 6.1)."""
     made = scene()
-    made.run(deletion_plan.begin(made.context, ["gone"], []))
+    made.run(deletion_plan.begin(made.context, ["gone"]))
     made.run(deletion_plan.resume(made.context))
     assert [q.topics for q in made.asked if isinstance(q, DeleteTopics)] == [("gone",)]
     assert sets(made) == (set(), set(), set())

@@ -227,14 +227,15 @@ def test_one_topic_that_cannot_be_written_costs_the_others_nothing() -> None:
     assert list(scene.context.reassigning) == [T0]
 
 
-def test_t1_a_deletion_waits_for_the_end_of_the_reassignment() -> None:
+def test_t1_the_deletion_of_its_topic_ends_a_reassignment() -> None:
     scene = scene_of(1)
     request(scene, (T0, (2,)))
+    scene.run(reassignment.end_for_deletion(scene.context, ["other"]))
+    assert list(scene.context.reassigning) == [T0] and scene.reassignments
+    scene.run(reassignment.end_for_deletion(scene.context, ["t"]))
+    assert not scene.context.reassigning and scene.reassignments is None
+    assert scene.context.assignments[T0] == ReplicaAssignment((2, 1))
     scene.run(deletion_plan.queue(scene.context, ["t"]))
-    scene.run(deletion_plan.resume(scene.context, ["t"]))
-    scene.run(deletion_plan.resume(scene.context))
-    assert scene.context.deletions.ineligible == ("t",) and not scene.context.started
-    catch_up(scene, 1, 2)
     assert scene.context.deletions.ineligible == () and scene.context.started == {"t"}
     assert scene.agreed()
 
