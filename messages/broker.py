@@ -129,7 +129,7 @@ class LogPlace(NamedTuple):
 class BecomeLeader(Question["RoleTaken"]):
     """Lead the partition as the controller says. -> RoleTaken
 
-    `log` is None where no log directory may take the partition (broker.md 9.1 row 20): error 56. `host` comes with an
+    `log` is None if no log directory may take the partition (broker.md 9.1 row 20): error 56. `host` comes with an
     actor's first order.
     """
 

@@ -46,7 +46,7 @@ _SAID: tuple[dict[str, Any], ...] = (
 def prepare(say: Callable[[str], None] = print) -> Path:
     """Make the archive, unless it exists, and return the folder it is in. It takes half a minute.
 
-    `say` is told if another process is making it. Raises SparkUnavailable, OSError.
+    `say` is called if another process is creating it. Raises SparkUnavailable, OSError.
     """
     laid_out = home()
     prepare_once(laid_out, _lay_out, say)

@@ -1,7 +1,7 @@
 """ZkBridgeActor: ZooKeeper as mail. A thin shell around `BridgeCore`, which has the rules.
 
 Its peers: askers (`Ask` in, `Answer` out), watchers (events out), the subscriber (session events out) and the store, an
-outsider (StoreRead, StoreWrite, StoreArm out; StoreReply, WatchEvent, SessionState in).
+external endpoint (StoreRead, StoreWrite, StoreArm out; StoreReply, WatchEvent, SessionState in).
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class WhoAmI(NamedTuple):
 
 
 class SessionIds(NamedTuple):
-    """The answer to WhoAmI: this session, those that this process had before, whether it is connected."""
+    """The answer to WhoAmI: this session, former ones of this process, whether it is connected."""
 
     current: int
     earlier: tuple[int, ...]

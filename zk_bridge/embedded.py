@@ -157,7 +157,7 @@ class EmbeddedZooKeeper:
                 self._await_serving(port, silence)
             except ZooKeeperStartFailed as failure:
                 self.stop()
-                if attempt < attempts and "in use" in str(failure):  # somebody took the free port in between
+                if attempt < attempts and "in use" in str(failure):  # another process took the free port
                     continue
                 raise
             self.port = port

@@ -390,7 +390,7 @@ class PartitionActor(Answerer):
         if message.replica_id == self._known.broker_id:
             self.send(sender, LogRead(message.request, self._fetched(message), self._state()))
             return
-        self._read = None  # what this moves itself is told with the answer
+        self._read = None  # changes by this fetch are in its own answer
         result, leader = self._fetched(message), self._leader
         state = self._state()
         self._read = sender, state, state

@@ -111,7 +111,7 @@ transactions, and 53 is the code that ends a transactional producer at once (doc
 
 
 class RequestHandlerActor(Dispatcher):
-    """Hands each request to who answers it; see the module's rules."""
+    """Forwards each request to its handler; see the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()

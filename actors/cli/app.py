@@ -122,7 +122,7 @@ def _failure(error: BaseException) -> int:
         case BrokenPipeError():
             os.dup2(
                 os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-            )  # nobody reads; the flush at exit must not fail
+            )  # the reader is gone; the flush at exit must not fail
         case AskFailed():
             _say(f"ZooKeeper: {type(error).__name__}: {error}")
         case OSError(strerror=str(reason)):

@@ -38,7 +38,7 @@ def override_option(help: str) -> Callable[[Command], Command]:
 metrics_host_option = click.option(
     "--metrics-host",
     metavar="HOST",
-    help="Serve metrics on this address (metrics.host; 127.0.0.1 unless set). Whoever reaches it may read them.",
+    help="Serve metrics on this address (metrics.host; 127.0.0.1 by default). Clients there can read them.",
 )
 
 

@@ -40,7 +40,7 @@ def leader(facts: Facts, partition: TopicPartition) -> Answer:
     if not history:
         assigned = _assigned(facts, partition)
         if assigned is None:
-            return [Line(f"nobody in this record knows {partition}")]
+            return [Line(f"no node in this trace knows {partition}")]
         return [
             Line(f"never led: its replicas are {_ids(assigned.replicas)}, and no state was written", assigned.place)
         ]
@@ -56,7 +56,7 @@ def leader(facts: Facts, partition: TopicPartition) -> Answer:
         return [*lines, Line(f"its topic is being deleted, since {queued[0].event or 'a request'}", queued[0].place)]
     for broker in now.isr:
         gone = _alive(facts, broker)
-        lines.append(gone if gone is not None else Line(f"whether broker {broker} is alive, no controller has told"))
+        lines.append(gone if gone is not None else Line(f"no controller has recorded whether broker {broker} is alive"))
     return lines
 
 
@@ -208,7 +208,7 @@ def _outage(facts: Facts, before: Written, gap: Sequence[Written], after: Writte
     parts.append((after.taken - after.place.at, "until ZooKeeper had the state"))
     order = next((each for each in facts.orders if _orders(each, after)), None)
     if order is not None and order.sent:
-        parts.append((order.sent - after.taken, f"until broker {after.leader} was told"))
+        parts.append((order.sent - after.taken, f"until broker {after.leader} received it"))
         if order.outcome is not None:
             how = "it led and had said so" if order.outcome == NONE else f"it had refused: {name_of(order.outcome)}"
             parts.append((order.answered - order.sent, f"until {how}"))
@@ -284,7 +284,7 @@ def heard(facts: Facts, partition: TopicPartition) -> Answer:
         now = history[-1]
         if obeyed and obeyed[-1].epoch >= now.epoch:
             continue
-        knows = f"knows leader epoch {obeyed[-1].epoch} of {now.epoch}" if obeyed else "was never told who leads"
+        knows = f"knows leader epoch {obeyed[-1].epoch} of {now.epoch}" if obeyed else "never received its leader"
         last = told[-1] if told and told[-1].outcome != NONE else None
         if last is None:
             why = "nothing newer was sent"
@@ -326,7 +326,7 @@ def deletion(facts: Facts, topic: str) -> Answer:
         return [Line("it was made anew after a deletion; no deletion of it is recorded since", max(over))]
     if not steps:
         known = any(fact.partition.topic == topic for fact in facts.assigned)
-        return [Line("no deletion of it is recorded" if known else f"nobody in this record knows topic {topic}")]
+        return [Line("no deletion of it is recorded" if known else f"no node in this trace knows topic {topic}")]
     words = {
         "asked": "its deletion was asked for",
         "queued": "queued for deletion",
@@ -429,7 +429,7 @@ def terms(facts: Facts, _: None) -> Answer:
             why = fact.why or f"it resigned during {fact.event}"
             lines.append(Line(f"broker {fact.broker} ended its term: {why}", fact.place))
             in_office.remove(run)
-    return lines or [Line("nobody was elected in this record")]
+    return lines or [Line("no controller was elected in this trace")]
 
 
 def busy(facts: Facts, _: None) -> Answer:
@@ -552,7 +552,7 @@ def _since(history: Sequence[Written], what: Callable[[Written], object]) -> Wri
 
 
 def _alive(facts: Facts, broker: int, only_gone: bool = False) -> Line | None:
-    """Since when a broker is seen, or not seen any more; None where nobody has looked."""
+    """Since when a broker is seen, or not seen any more; None if it was never observed."""
     if not facts.seen:
         return None
     here = broker in facts.seen[-1].brokers

@@ -148,7 +148,7 @@ class _Pass:
         self.desks: dict[str, _Desk] = {}
         """Controllers by address."""
         self.asked: dict[tuple[str, int], tuple[Place, Any]] = {}
-        """Questions about states under way: by who asked, and its number."""
+        """Questions about states under way: by asker and number."""
         self.requests: dict[tuple[str, int, int], Any] = {}
         """Requests that a controller may refuse: by listener, connection and number."""
         self.channels: dict[str, int] = {}

@@ -39,7 +39,7 @@ def command() -> int:
     All nodes run in this process, on real sockets, with a ZooKeeper in memory and without Java.
     """
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whoever prints must not garble the answers
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other output must not garble the answers
     asyncio.run(_serve(lambda line: print(line, file=answers)))
     return 0
 

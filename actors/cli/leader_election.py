@@ -1,7 +1,7 @@
 """`kafka-actors leader-election`: kafka-leader-election's options; the controller is asked, and tells what came of it.
 
-Kafka's old tool wrote /admin/preferred_replica_election, which only the preferred leaders can be asked by, and nobody
-hears whether they were elected. The controller is found through ZooKeeper, or through a broker.
+Kafka's old tool wrote /admin/preferred_replica_election, which only the preferred leaders can be requested by, and no
+node hears whether they were elected. The controller is found through ZooKeeper, or through a broker.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ LOOK_SECONDS = 0.05
 
 DEFAULTS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
-    "controlled.shutdown.retry.backoff.ms": "500",  # the last node of a cluster has nobody to hand its leaderships to
+    "controlled.shutdown.retry.backoff.ms": "500",  # the last node of a cluster cannot move its leaders
 }
 """What a node of ours is set to unless its file says otherwise."""
 
@@ -256,7 +256,7 @@ class LocalCluster:
     def _stop_nodes(self, say: Callable[[str], None]) -> None:
         """Stop the nodes, the controller last, so that it can hand on the others' leaderships."""
         running = [node for node in self.nodes if node.ended is None]
-        if self.server is not None and self.server.pid is None:  # there is nobody to hand on anything
+        if self.server is not None and self.server.pid is None:  # there is no other process to notify
             _stop(running, 1.0, say)
             return
         with suppress(AskFailed):  # without an answer there is no order to keep

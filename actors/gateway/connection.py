@@ -6,7 +6,7 @@ Rule 1: one request is under way at a time. But Produce requests that follow one
 Rule 2: what is no request, or may not come, is refused in its turn: what came before it is answered, and then the
         connection closes.
 Rule 3: the socket is read while there is something to do with what comes: beyond what is under way, a buffer of usual
-        size at most, or one large request that the memory pool has room for.
+        size at most, or one large request that fits into the memory pool.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 Rule 1: connections (`max.connections`, `max.connections.per.ip` and its `overrides`) as Kafka counts them. A node
         that has enough takes no more: they wait in the socket. The inter-broker listener, where there are others too,
         goes beyond: their longest idle connection is closed.
-Rule 2: a process may have so many open files (`ulimit -n`). Logs and connections share what a reserve for ZooKeeper,
-        other brokers and the trace leaves. A connection beyond its share is refused, whatever max.connections says.
+Rule 2: the process has a maximum number of open files (`ulimit -n`). Logs and connections share what a reserve for
+        ZooKeeper, other brokers and the trace leaves. A connection beyond its share is refused, whatever
+        max.connections says.
 Rule 3: memory (`queued.max.request.bytes`): a request that is not there whole takes its size out of a pool when it
         begins, if there is anything in it, and puts it back when it has been read; who gets nothing is not read on.
 Rule 4: what clients send is recorded whole, and so is what they are answered; so both are bounded

@@ -181,7 +181,7 @@ class MemoryCluster:
     def _network(self, id: int, base: LocalBase) -> NetworkGateway:
         return NetworkGateway(base, lambda endpoint: self._reach(id, self.ports.index(endpoint.port)))
 
-    # ------------------------------------------------------------------------------------------------ deeds
+    # ------------------------------------------------------------------------------------------------ operations
 
     async def create_topic(
         self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str] | None = None

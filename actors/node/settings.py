@@ -122,7 +122,7 @@ def settings_of(properties: Mapping[str, str], insecure: bool = False) -> Loaded
     errors = list(dict.fromkeys(reader.errors))
     if asking and not insecure:
         errors.append(
-            f"not supported:  {', '.join(asking)}. Whoever reaches the node could do"
+            f"not supported: {', '.join(asking)}. A client that reaches the node could do"
             " anything. Take them out, or say that you know: --insecure"
         )
     if errors:

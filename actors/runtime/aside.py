@@ -70,7 +70,7 @@ class Aside:
             with suppress(ProcessLookupError):
                 os.kill(self._child, signal.SIGKILL)
         os.close(self._pipe)
-        with suppress(ChildProcessError):  # where the process was started to ignore SIGCHLD, nobody is left to wait for
+        with suppress(ChildProcessError):  # with SIGCHLD ignored there is no child to wait for
             os.waitpid(self._child, 0)
 
     def _readable(self) -> None:

@@ -80,7 +80,7 @@ class LoopDriver:
                     loop.call_soon(self._turn)  # without the write that wakes a loop which sleeps
                 else:
                     loop.call_soon_threadsafe(self._turn)
-            except RuntimeError:  # the loop was closed under us: nobody drives until we are detached
+            except RuntimeError:  # the loop was closed: no driver until detached
                 self._awake = False
                 return False
         return True

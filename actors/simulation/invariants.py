@@ -340,7 +340,7 @@ def _metadata_is_zookeepers(law: Checker, change: Answered) -> Iterator[str]:
             for each in topic.partitions
         }
         if law.lapsed.get(node) is law.cluster.machines[node].node:
-            # Who was away for a while, and has lived on, is told what there is, and never what went meanwhile: Kafka's
+            # A broker that was disconnected receives what exists, and never what was deleted meanwhile: Kafka's
             # brokers keep a topic that was deleted then, too.
             told = {tp: state for tp, state in told.items() if tp.topic in law.topics}
         yield from _differences(f"node {node} has other leader, epoch, ISR and replicas", told, true)

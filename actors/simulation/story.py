@@ -26,7 +26,7 @@ UNTOLD = ("/kafka-actors", "/latest_producer_id_block")
 
 
 class Story:
-    """Puts the lines of one run into `lines`, from the first deed on: what goes before is the same every time."""
+    """Puts the lines of one run into `lines`, from the first action on: what precedes it is always the same."""
 
     def __init__(self, law: Checker, lines: list[str]) -> None:
         self.lines = lines
@@ -34,7 +34,7 @@ class Story:
         self._telling = False
 
     def deed(self, deed: Deed) -> None:
-        """Somebody does something."""
+        """An action is run."""
         self._telling = True
         self._say(f"{str(deed).partition(' ')[2]}:")
 

@@ -2,7 +2,7 @@
 
 Rule 1: what belongs to one stream arrives in the order in which it left, as TCP has it; streams overtake each other.
 Rule 2: a cut wire holds what is sent, as TCP sends it again until it is through: it arrives when the wire is mended.
-        Who has given up meanwhile is told nothing: that is for those at the ends (`memory_network`, `zookeeper_link`).
+        A caller that has given up receives nothing: that is decided at the ends (`memory_network`, `zookeeper_link`).
 Rule 3: faults of one wire add up: it is whole when each of its cuts is mended, and as slow as all that slows it.
 """
 

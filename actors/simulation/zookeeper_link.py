@@ -129,7 +129,7 @@ class ZooKeeperLink:
         self.wire_changed()
 
     def pause(self) -> None:
-        """The process stands still (rule 3)."""
+        """The process is suspended (rule 3)."""
         self._paused = True
         self._quiet()
         if self._session.connected:
@@ -170,7 +170,7 @@ class ZooKeeperLink:
         if isinstance(news, SessionState) and news.state == SUSPENDED:
             return
         connection = self._connection
-        lasting = isinstance(news, SessionState) and news.state == EXPIRED  # the next connection would tell it as well
+        lasting = isinstance(news, SessionState) and news.state == EXPIRED  # the next connection would report it, too
 
         def arrived() -> None:
             if self._sink is None or not (lasting or connection == self._connection):
@@ -192,7 +192,7 @@ class ZooKeeperLink:
         self._carry(arrived, there=False)
 
     def _break(self, left: float) -> None:
-        """The connection is over, the session ends in so many seconds. Who waits is told (rule 1)."""
+        """The connection is over, the session ends after a delay. Pending requests fail (rule 1)."""
         self._quiet()
         self._connection += 1
         self._session.disconnect(left)
@@ -209,7 +209,7 @@ class ZooKeeperLink:
         self._break(left)
 
     def _missed(self) -> None:
-        """The server has not heard of a paused process for the session's timeout: it closes, and nobody notices."""
+        """The server has not heard of a paused process for the session's timeout: it closes, unnoticed."""
         self._silent = None
         self._session.disconnect(0.0)
 

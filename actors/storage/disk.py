@@ -21,7 +21,7 @@ class DiskPort:
     """Of the process, as fcntl's locks are: path -> who holds it, descriptor."""
 
     def make_directory(self, path: str, parents: bool = False) -> bool:
-        """Make a directory, with its parents if told so. False where it was there already."""
+        """Make a directory, with its parents if requested. False if it exists."""
         try:
             if parents:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ class DiskPort:
             return tuple(sorted(entry.name for entry in entries if entry.is_dir()))
 
     def read_text(self, path: str) -> str | None:
-        """A small file's text; None where it does not exist. Bytes that are not UTF-8 are replaced."""
+        """A small file's text; None if it does not exist. Bytes that are not UTF-8 are replaced."""
         try:
             return opening(lambda: Path(path).read_text(encoding="utf-8", errors="replace"))
         except FileNotFoundError:
@@ -73,7 +73,7 @@ class DiskPort:
             opening(lambda: shutil.rmtree(path))
 
     def lock(self, path: str) -> bool:
-        """Lock a file (made if missing) for this process, as Apache's brokers do; False where somebody holds it.
+        """Lock a file (made if missing) for this process, as Apache's brokers do; False if another process holds it.
 
         The lock goes with `unlock` or with the process. It is the record lock that Java takes, so the two
         implementations exclude each other; within the process the table of held paths does what Java's does.

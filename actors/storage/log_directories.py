@@ -2,7 +2,7 @@
 
 Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`), and holds
         only `<topic>-<partition>` directories, in their renamed forms too. Anything else refuses the start, as Apache's
-        brokers do: it is somebody else's data. A directory that the disk cannot read is offline, which is no refusal.
+        brokers do: it is another broker's data. A directory that the disk cannot read is offline, which is no refusal.
         A `meta.properties` that is no text is damage, which we do not write over; one that lacks a line is completed,
         and the log says so.
 Rule 2: a log lies in one directory. A new one goes where the fewest are.
@@ -10,8 +10,8 @@ Rule 3: while a directory is offline, a partition that is not new, and whose log
         no other log (broker.md 9.1 row 20).
 Rule 4: a log is deleted by renaming it at once and removing it later, so that its name is free and the delay bounds
         the load; what a stop leaves renamed is removed after the next start (broker.md 2.2).
-Rule 5: we move no log from one directory to another. What somebody who does has left half done is named and kept; it is
-        not served, and nobody here removes it.
+Rule 5: we move no log from one directory to another. An unfinished move by another program is named and kept; it is
+        not served, and never removed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class LogDirectories:
         self.homes: dict[tuple[str, int], str] = {}
         """Every log's partition, and the directory in which it lies; for reading."""
         self.futures: dict[str, tuple[str, int]] = {}
-        """Paths of logs that were to replace others when somebody moved them between directories (rule 5)."""
+        """Paths of logs that were being moved between directories to replace others (rule 5)."""
         self.offline: list[str] = []
 
     @property
@@ -155,7 +155,7 @@ class LogDirectories:
                 self._hold((topic, partition), directory)
 
     def _check_meta(self, disk: Disk, directory: str) -> None:
-        """Refuse another broker's or cluster's directory; sign what nobody has signed, or not in full."""
+        """Refuse another broker's or cluster's directory; complete a missing or incomplete meta.properties."""
         path = f"{directory}/{META_FILE}"
         text = disk.read_text(path) or ""
         meta = parse_properties(text)
@@ -191,7 +191,7 @@ class LogDirectories:
         yield from ((path, partition, True) for path, partition in self.futures.items())
 
     def find(self, partition: tuple[str, int]) -> str | None:
-        """The path of the partition's log; None where it has none."""
+        """The path of the partition's log; None if it has none."""
         directory = self.homes.get(partition)
         return None if directory is None else f"{directory}/{log_name(*partition)}"
 

@@ -4,7 +4,7 @@ Actors call it as `self.port("logs").append(...)`; a log is named by its directo
 text, numbers, truth values, tuples of them, and bodies of batches, which are recorded by size and checksum. Errors are
 OSError alone; what else may go wrong is an error code in the result.
 
-Rule 1: a log is opened when its partition is first needed. What its directory's checkpoints say of logs that nobody has
+Rule 1: a log is opened when its partition is first needed. The checkpoints of unopened logs
         opened stays in them. Of a log that holds nothing there is its configuration only, until somebody appends or
         asks: a broker may host a hundred thousand.
 Rule 2: checkpoints are written when they are due and something changed, never for each change (broker.md 5.1).
@@ -269,7 +269,7 @@ class LogsPort:
         return opened
 
     def configure(self, path: str, config: tuple[int, ...]) -> None:
-        """The topic's configuration changed: segments that are begun from now on, and what is kept, heed it."""
+        """The topic's configuration changed: segments that are begun from now on, and the retention, use it."""
         log = self._logs[path]
         if isinstance(log, Log):
             log.config = self._settings(config)
@@ -383,7 +383,7 @@ class LogsPort:
     ) -> tuple[int, Body]:
         """Batches from the one with `offset` on, below the offset `limit`. (error code, their bytes)
 
-        `to_be_sent`: nobody here looks into them, so they may be regions of files.
+        `to_be_sent`: they are not decoded here, so they may be regions of files.
         """
         region_from = self._region_from if to_be_sent else None
         try:
@@ -419,7 +419,7 @@ class LogsPort:
 
         Returns:
             (0 or the search, time, offset, leader epoch); -1 for each of these if there is no such record. The first
-            record of a batch that cannot be decompressed stands for all.
+            record of a batch that cannot be decompressed is used for all.
         """
         steps = self._searches.pop(search, None) or self._searching(self._log(path), timestamp, limit)
         try:
@@ -573,7 +573,7 @@ class LogsPort:
         return log.start, gone
 
     def expirable(self, position: int, count: int) -> tuple[int, tuple[Partition, ...]]:
-        """Of so many logs from `position` on, those of which something may be removed; and the next position, or -1."""
+        """Among a number of logs from `position` on, those with removable segments; and the next position, or -1."""
         looked_at = tuple(islice(self._logs.items(), position, position + count))
         now_ms = self._wall_ms()
         due = tuple(self._place(path)[1] for path, log in looked_at if isinstance(log, Log) and log.may_expire(now_ms))
@@ -630,7 +630,7 @@ def _said_of(became: Appended | Exception) -> tuple[int, int, int, int]:
 def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: int = LIMIT) -> None:
     """Recover the logs in directories that were not closed in order, and close them in order.
 
-    For a process that serves nobody yet, as Kafka's brokers recover before they register: it takes seconds for a
+    For a process that serves no clients yet, as Kafka's brokers recover before they register: it takes seconds for a
     gigabyte. A directory that is not there yet, is in use, or that the disk cannot read, is left as it is, to whoever
     takes it over.
     """
@@ -664,7 +664,7 @@ def number_of_logs(directories: Iterable[str]) -> int:
 
 
 _DEFAULTS = attrs.astuple(LogConfig())
-"""What a topic's configuration says beyond these matters to nobody before something is appended."""
+"""What a topic's configuration says beyond these has no effect before an append."""
 
 
 def _is_log(entry: os.DirEntry[str]) -> bool:

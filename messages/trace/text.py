@@ -314,7 +314,7 @@ def batches(text: bytes) -> Iterator[list[Record] | bytes]:
     """
     text = text.strip(b"\n")
     start = 0
-    while start < len(text):  # as long as no line but records has come, nothing can stand for anything else
+    while start < len(text):  # until a line of another kind, there are no references
         end = text.find(b"\n", start + READ)
         piece = text[start:] if end < 0 else text[start:end]
         records = None if b"@" in piece and _REFERENCE in piece else _all_of(piece)

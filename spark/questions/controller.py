@@ -38,7 +38,7 @@ def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
     were recorded. `types` are the events that the traces' headers name."""
     asked = (f.col("type") == "Forwarded") & (f.col("request") == f"{CONTROLLED_SHUTDOWN}Request")
     type_ = f.when(asked, CONTROLLED_SHUTDOWN).otherwise(f.col("type"))
-    # An event that comes by a timer is no message of its own: its figures tell of it.
+    # An event from a timer has no message; its metrics record it.
     over = f.col("event_ms").isNotNull()
     of = f.when(f.col("subject") == f"{CONTROLLED_SHUTDOWN}Request", CONTROLLED_SHUTDOWN).otherwise(f.col("subject"))
     told = delivered.where(over | (f.col("actor") == CONTROLLER)).withColumn("type", f.when(over, of).otherwise(type_))

@@ -97,7 +97,7 @@ def test_a_deletion_is_told_from_its_request_to_its_end(facts: Facts) -> None:
     (lines,) = answers(facts, "topic", "payments").values()
     assert [line.partition(",")[0] for line in lines] == ["queued for deletion", "its znodes were removed"]
     assert answers(facts, "topic", "orders") == {"Why is it not deleted?": ["no deletion of it is recorded"]}
-    assert answers(facts, "topic", "x") == {"Why is it not deleted?": ["nobody in this record knows topic x"]}
+    assert answers(facts, "topic", "x") == {"Why is it not deleted?": ["no node in this trace knows topic x"]}
 
 
 def test_terms_and_slow_events(facts: Facts) -> None:
@@ -250,7 +250,7 @@ def test_the_command_tells_with_time_node_and_delivery(lived: Path) -> None:
     assert re.search(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}Z, node 0, --run node0-\S+ --until \d+\]$", first)
     assert "was elected" in CliRunner().invoke(why.command, ["controller", str(lived)]).stdout
     unknown = CliRunner().invoke(why.command, ["partition", "nobody-3", str(lived)]).stdout
-    assert unknown == "Who leads it, and why?\n  nobody in this record knows nobody-3\n"
+    assert unknown == "Who leads it, and why?\n  no node in this trace knows nobody-3\n"
 
 
 @pytest.mark.parametrize(

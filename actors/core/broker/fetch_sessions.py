@@ -1,8 +1,8 @@
 """Fetch sessions (KIP-227): what a reader and this broker both know, so that neither says it again (broker.md 4.2).
 
-Rule 1: a request of epoch 0 names all its partitions and begins a session, where there is room; one of epoch -1 begins
-        none. Both end the session that they name. Every other epoch goes on with a session: the request names the
-        partitions that are new or changed, and those that it forgets.
+Rule 1: a request of epoch 0 names all its partitions and begins a session, if there is a free slot; one of epoch -1
+        begins none. Both end the session that they name. Every other epoch goes on with a session: the request names
+        the partitions that are new or changed, and those that it forgets.
 Rule 2: a session that is not there is error 70, another epoch than the one expected error 71. After epoch n comes
         n + 1, and 1 after the largest.
 Rule 3: there are `slots` sessions. Another takes the place of the one that was used longest ago, if that was more than

@@ -296,7 +296,7 @@ class Fetches:
                 continue
             fetch = session.fetch
             if fetch is not None and partition in fetch.results and not fetch.results[partition].body.size:
-                del fetch.results[partition]  # its offsets are old; those of the log are told in its place
+                del fetch.results[partition]  # its offsets are old; those of the log replace it
             offset = session.partitions[partition].part.fetch_offset
             new_role = (state.leader_epoch, state.leads) != (before.leader_epoch, before.leads)
             if new_role or _limit(session, state) > offset or not state.start <= offset <= state.end:

@@ -204,7 +204,7 @@ class MetadataCache:
             partitions = draft.get(topic)
             if partitions is None:
                 known = topics.get(topic, {})
-                if known.get(number) is state:  # told again, as all partitions are when a broker returns
+                if known.get(number) is state:  # sent again, as for all partitions when a broker returns
                     continue
                 partitions = draft[topic] = dict(known)
             if state.leader != LEADER_DURING_DELETE:

@@ -161,7 +161,7 @@ class RequestBatch:
         """Tell one broker its roles in those of these partitions whose leadership is known, and all brokers with it."""
         context, states = self._context, self._leader_and_isr.get(broker_id, {})
         known = list(map(context.told.get, partitions))
-        if not all(known):  # told nobody yet, or led by nobody
+        if not all(known):  # never sent, or without a leader
             partitions = [partition for partition in partitions if partition in context.leadership]
             known = list(map(context.told.get, partitions))
         if not partitions:

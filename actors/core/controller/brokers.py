@@ -98,7 +98,7 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
             queued[broker_id] = yield from chosen(context.is_dying, partitions)
     moved = yield from move_replicas(context, kept, ReplicaState.OFFLINE, elected)
     yield from deletion_plan.fail(context, queued)
-    if not (moved or elected):  # nothing that was sent so far tells who is alive
+    if not (moved or elected):  # nothing sent so far contains the live brokers
         yield from announce(context)
 
 

@@ -176,7 +176,7 @@ class Group(Membership):
         records: list[Record] = [OffsetRecord(self.name, each, None) for each in self.offsets.forget(partitions)]
         if self.state is EMPTY and not (self.offsets.committed or self.offsets.under_way or self.pending):
             self._enter(DEAD, wall_ms)
-            if self.generation > 0:  # before, nobody ever joined, and nothing of the group itself is in the log
+            if self.generation > 0:  # generation 0 had no member and no record in the log
                 records.append(GroupRecord(self.name, None))
         if records:
             self._store(None, *records)

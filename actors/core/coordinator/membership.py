@@ -15,7 +15,7 @@ Rule 5 (assigning): members wait until the leader's assignment is in the log. Wh
 Rule 6 (sessions): of a member something is to be heard within its session timeout, unless it waits here for an answer.
         A new member that waits has five minutes: it cannot be heard of.
 Rule 7 (static members): a member that returns with its instance id takes over the former member's state. A stable group
-        whose protocol stays notes that in its log, tells it the generation, and goes on.
+        whose protocol stays notes that in its log, sends it the generation, and continues.
 Rule 8 (log): what is to be remembered is written first, and counts when the log says so; an answer of the log to
         something that is over counts for nothing.
 

@@ -29,7 +29,7 @@ class Checkpoint:
         self._width = names + numbers
 
     def read(self) -> list[tuple[str | int, ...]]:
-        """The entries, none where there is no file. Raises DamagedCheckpoint, OSError."""
+        """The entries, empty without a file. Raises DamagedCheckpoint, OSError."""
         try:
             text = opening(Path(self.path).read_bytes).decode(errors="replace")
         except FileNotFoundError:
@@ -52,7 +52,7 @@ class Checkpoint:
 
     @staticmethod
     def line(entry: tuple[str | int, ...]) -> str:
-        """An entry as it stands in the file."""
+        """An entry as written in the file."""
         return f"{' '.join(map(str, entry))}\n"
 
     def _entry(self, number: int, line: str) -> tuple[str | int, ...]:

@@ -1,4 +1,4 @@
-"""Who makes files durable for a log: at once, or on threads of somebody else's, as those of `concurrent.futures`."""
+"""Flushes files of a log: at once, or on other threads, such as those of `concurrent.futures`."""
 
 from __future__ import annotations
 

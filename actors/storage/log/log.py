@@ -378,8 +378,8 @@ class Log:
     ) -> Read:
         """Batches from the one that holds `offset`, up to `max_bytes` and to the offset `limit`, of one segment.
 
-        `at_least_one`: the first batch comes whole even if it is larger. `region_from`: so many bytes and more stay
-        where they are. Raises OffsetOutOfRange.
+        `at_least_one`: the first batch comes whole even if it is larger. `region_from`: this number of bytes and more
+        stay where they are. Raises OffsetOutOfRange.
         """
         if not self.start <= offset <= self.end:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not in [{self.start}, {self.end}]")

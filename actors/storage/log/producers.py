@@ -168,7 +168,7 @@ class Producers:
         replace_file(self._path(offset), _HEAD.pack(_VERSION, checksums.crc32c(rest)) + rest)
 
     def load_snapshot(self, offset: int) -> bool:
-        """Take over a snapshot; False, and nobody known, where it is damaged. Raises OSError."""
+        """Take over a snapshot; False, without producers, if it is damaged. Raises OSError."""
         self._producers.clear()
         data = opening(Path(self._path(offset)).read_bytes)
         try:

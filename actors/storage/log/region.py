@@ -2,7 +2,7 @@
 
 Rule 1: the file stays open until the last of its regions is gone, also where the log has closed or removed it.
 Rule 2: where the file was cut meanwhile its regions are void, also when it has grown again: what lies there now is not
-        what was read. To whoever sends that is an error: what the peer has got is no answer.
+        what was read. For the sender that is an error: the peer has an incomplete response.
 Rule 3: an error of the disk names the file; one of the peer's connection names none.
 """
 
@@ -19,7 +19,7 @@ DISK_ERRORS = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEI
 
 
 class Uncut:
-    """That a file was not cut since somebody looked: its regions share one, which the cut makes untrue."""
+    """Whether a file was not cut since a read: its regions share one, which a cut sets to false."""
 
     __slots__ = ("holds",)
 

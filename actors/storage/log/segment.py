@@ -71,7 +71,7 @@ class Segment:
         return self.path, self.offsets.path, self.times.path, f"{self.path.removesuffix('.log')}.txnindex"
 
     def has_room(self, entries: int) -> bool:
-        """Whether each index has room for so many more entries (`segment.index.bytes`)."""
+        """Whether each index has space for a number of new entries (`segment.index.bytes`)."""
         offsets, times = len(self.offsets) + entries, len(self.times) + entries
         return 8 * offsets <= self._max_index and 12 * times <= self._max_index
 
@@ -172,7 +172,7 @@ class Segment:
         return os.pread(file.descriptor, size, position)
 
     def find(self, offset: int) -> Place | None:
-        """The batch with `offset`, or the first after it; None where all are before it."""
+        """The batch with `offset`, or the first after it; None if all are before it."""
         if self._recent_offsets and offset >= self._recent_offsets[0]:
             at = bisect_right(self._recent_offsets, offset) - 1
             position = self._recent_positions[at]
