@@ -262,9 +262,16 @@ class _Body(msgspec.Struct):
     size: int = 0
 
 
+class _Records(msgspec.Struct, array_like=True):
+    """The first fields of `messages.records.Records`; those that follow are not read."""
+
+    batches: tuple[tuple[msgspec.Raw, ...], ...] = ()
+    body: _Body = _Body()
+
+
 class _Batch(msgspec.Struct):
     partition: tuple[str, int]
-    records: tuple[tuple[tuple[msgspec.Raw, ...], ...], _Body, msgspec.Raw] | None = None
+    records: _Records | None = None
 
 
 class _Append(msgspec.Struct, array_like=True):
@@ -394,9 +401,9 @@ def _exchange(columns: _Columns) -> tuple[Any, ...]:
 def _appended(appends: _Appends) -> _Columns:
     items = size = 0
     for append in appends.batches:
-        headers, body, _ = append.part.records or ((), _Body(), None)
-        items += sum(int(bytes(header[-1])) for header in headers)
-        size += body.size
+        records = append.part.records or _Records()
+        items += sum(int(bytes(header[-1])) for header in records.batches)
+        size += records.body.size
     states = _states([_State(appends.batches[0].part.partition)])
     return {"states": states, "items": items, "bytes": size, "batches": len(appends.batches)}
 
