@@ -12,6 +12,7 @@ from thespian.actors import ActorAddress
 from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import Done, Question
 from messages.network import ClientRequest
+from messages.node import NodeSettings
 from messages.partition import LogSettings
 from messages.parts import UpdateMetadataPart
 from messages.requests import LeaderAndIsrPartitionState, MetadataBroker, UpdateMetadataRequest
@@ -103,6 +104,13 @@ class TopicsConfigured:
     """To the replica manager: these topics' overrides have changed, and are these now."""
 
     topics: tuple[TopicConfig, ...]
+
+
+@message
+class BrokerConfigured:
+    """To the replica manager: this broker's settings with its dynamic configuration, which has changed."""
+
+    settings: NodeSettings
 
 
 @message

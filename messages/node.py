@@ -225,7 +225,7 @@ class StartDynamicConfig:
     """First mail of DynamicConfigActor: from whom it hears of changes, and whom it tells: of topics the replica
     manager, of throttles of replication who serves followers, and who follows, of addresses the node."""
 
-    node_id: int
+    settings: NodeSettings
     bridge: ActorAddress
     node: ActorAddress
     replica_manager: ActorAddress

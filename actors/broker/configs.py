@@ -90,7 +90,9 @@ class ConfigsActor(FlowActor):
         existing = (yield from ask(GetKnownTopics(names))).topics
         found = (yield from ask(GetTopicConfigs(existing))).topics if existing else ()
         brokers: Overrides = {}
-        if any(each.resource_type == BROKER for each in request.resources):
+        if isinstance(request, DescribeConfigsRequest) or any(
+            each.resource_type == BROKER for each in request.resources
+        ):
             both = yield from ask(GetBrokerConfigs((str(self._settings.node_id), ALL_BROKERS)))
             brokers = {config.broker: config.entries for config in both.brokers}
         known = Known({config.topic: config.entries for config in found}, brokers)
@@ -117,18 +119,18 @@ class ConfigsActor(FlowActor):
 
     def _configs_of(self, kind: int, name: str, known: Known, synonyms: bool) -> tuple[DescribedConfig, ...]:
         """The settings of a topic, of this broker, or (without a name) of all brokers."""
+        own, of_all = known.brokers[str(self._settings.node_id)], known.brokers[ALL_BROKERS]
         if kind == BROKER:
-            of_all = known.brokers[ALL_BROKERS]
             if not name:
                 return describe_all_brokers(of_all, synonyms)
             self._check_broker(name, f"{self._settings.node_id} or empty string")
-            return describe_broker(self._settings, known.brokers[str(self._settings.node_id)], of_all, synonyms)
+            return describe_broker(self._settings, own, of_all, synonyms)
         if kind != TOPIC:
             raise Refused(f"Unsupported resource type: {kind}")
         check_name(name)
         if name not in known.topics:
             raise Refused("", UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(self._settings, known.topics[name], synonyms)
+        return describe_topic(self._settings, known.topics[name], synonyms, own, of_all)
 
     def _alter(
         self, resource: ChangedResource, known: Known, request: AlterConfigsRequest

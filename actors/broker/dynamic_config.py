@@ -3,9 +3,9 @@
 Rule 1: each configuration change creates a notification in /config/changes. Each is read once, in order; what is
         told is the configuration as it is then.
 Rule 2: a change counts as heard when it was read. What a lost session interrupted is read again in the next.
-Rule 3: of brokers' configurations the replication throttles apply: this broker's own, else what is said of all
-        (`actors.core.broker.replication_quota`); and where this broker is reached, by its own alone. They are read at
-        the start, too.
+Rule 3: of brokers' configurations the replication throttles (`actors.core.broker.replication_quota`) and the defaults
+        of topics (`actors.core.broker_config`) apply: this broker's own, else those of all brokers; and where this
+        broker is reached, by its own alone. They are read at the start, too.
 Rule 4: notifications that were seen a quarter of an hour ago are deleted when another one is read: by then every
         broker has read them.
 """
@@ -20,11 +20,12 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.advertised_listeners import ADVERTISED_LISTENERS
 from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, rate_of
+from actors.core.broker_config import THREADS, configured, invalid
 from actors.runtime import FlowActor
-from messages.broker import TopicsConfigured
+from messages.broker import BrokerConfigured, TopicsConfigured
 from messages.conversation import Flow, ask
 from messages.events import ConfigChangeNotification, SessionExpired
-from messages.node import Advertise, StartDynamicConfig
+from messages.node import Advertise, NodeSettings, StartDynamicConfig
 from messages.partition import ThrottleReplication
 from messages.vocabulary import Message
 from messages.zookeeper import ALL_BROKERS, DeleteConfigChanges, GetBrokerConfigs, GetConfigChanges, GetTopicConfigs
@@ -44,7 +45,12 @@ class DynamicConfigActor(FlowActor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._node_id = -1
+        self._settings: NodeSettings
+        """As server.properties says."""
+        self._configured: NodeSettings
+        """With the overrides that were sent (rule 3)."""
+        self._entries: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        """This broker's overrides, and those of all, as they were read last."""
         self._node: ActorAddress
         self._replica_manager: ActorAddress
         self._sides: dict[str, ActorAddress] = {}
@@ -62,8 +68,9 @@ class DynamicConfigActor(FlowActor):
     def flow(self, message: Message) -> Flow[None] | None:
         """There may be something to be read: at the start, in a new session, and whenever the watch says so."""
         match message:
-            case StartDynamicConfig(node_id, bridge, node, replica_manager, partition_requests, fetcher_manager):
-                self._node_id, self._node, self._replica_manager = node_id, node, replica_manager
+            case StartDynamicConfig(settings, bridge, node, replica_manager, partition_requests, fetcher_manager):
+                self._settings = self._configured = settings
+                self._node, self._replica_manager = node, replica_manager
                 self._sides = {LEADER: partition_requests, FOLLOWER: fetcher_manager}
                 self.peers = {"bridge": bridge}
                 return self._listen()
@@ -94,7 +101,7 @@ class DynamicConfigActor(FlowActor):
             for topic, entries, _ in found:
                 log.info(
                     "[Broker id=%d] Processing override for entityPath: topics/%s with config: %s",
-                    *(self._node_id, topic, dict(entries)),
+                    *(self._settings.node_id, topic, dict(entries)),
                 )
             self.send(self._replica_manager, TopicsConfigured(tuple(each for each in found if each.readable)))
         self._heard = changes[-1].number
@@ -107,8 +114,13 @@ class DynamicConfigActor(FlowActor):
 
     def _read_brokers(self) -> Flow[None]:
         """Rule 3."""
-        found = yield from ask(GetBrokerConfigs((str(self._node_id), ALL_BROKERS)))
+        found = yield from ask(GetBrokerConfigs((str(self._settings.node_id), ALL_BROKERS)))
         own, of_all = (dict(broker.entries) for broker in found.brokers)
+        self._log_overrides(own, of_all)
+        settings = configured(self._settings, own, of_all)
+        if settings != self._configured:
+            self._configured = settings
+            self.send(self._replica_manager, BrokerConfigured(settings))
         for side, whom in self._sides.items():
             rate = rate_of(side, own, of_all)
             if rate != self._rates[side]:
@@ -117,3 +129,25 @@ class DynamicConfigActor(FlowActor):
         if own.get(ADVERTISED_LISTENERS) != self._advertised:
             self._advertised = own.get(ADVERTISED_LISTENERS)
             self.send(self._node, Advertise(self._advertised))
+
+    def _log_overrides(self, *read: dict[str, str]) -> None:
+        """Log the brokers' overrides that have changed, and which of them have no effect."""
+        for name, entries, before in zip((self._settings.node_id, ALL_BROKERS), read, self._entries, strict=True):
+            if entries == before:
+                continue
+            log.info(
+                "[Broker id=%d] Processing override for entityPath: brokers/%s with config: %s",
+                *(self._settings.node_id, name, entries),
+            )
+            idle = [f"{each}={entries[each]}" for each in THREADS if each in entries]
+            if idle:
+                log.warning(
+                    "[Broker id=%d] No effect here, where the number of threads is fixed: %s",
+                    *(self._settings.node_id, ", ".join(idle)),
+                )
+            if wrong := invalid(entries):
+                log.error(
+                    "[Broker id=%d] Invalid overrides of brokers/%s are ignored: %s",
+                    *(self._settings.node_id, name, ", ".join(wrong)),
+                )
+        self._entries = (read[0], read[1])

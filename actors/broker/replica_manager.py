@@ -51,6 +51,7 @@ from messages.broker import (
     AliveBrokers,
     BecomeFollower,
     BecomeLeader,
+    BrokerConfigured,
     DropOldTopics,
     Forwarded,
     ForwardedPart,
@@ -121,7 +122,7 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.vocabulary import Message
-from messages.zookeeper import GetControllerEpoch, GetTopicConfigs, NotifyLogDirFailure, TopicConfig
+from messages.zookeeper import GetControllerEpoch, GetTopicConfigs, NotifyLogDirFailure
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
 state_log = logging.getLogger("state.change.logger")
@@ -178,6 +179,8 @@ class ReplicaManagerActor(FlowActor):
         self._partition_requests: ActorAddress
         self._topics: dict[str, Host] = {}
         """The log configuration of hosted topics; topics with equal overrides share one."""
+        self._overrides: dict[str, tuple[ConfigEntry, ...]] = {}
+        """The overrides of hosted topics that have any."""
         self._throttled: dict[str, dict[str, tuple[int, ...] | None]] = {side: {} for side in SIDES}
         """The partitions of each topic that are throttled, if there ever were any; None: all."""
         self._news: list[Hosting] = []
@@ -264,7 +267,12 @@ class ReplicaManagerActor(FlowActor):
             case WakeupMessage(payload=KeepLogs(what)):
                 return None if self._directories is None else self._keep_logs(what, self._directories)
             case TopicsConfigured(topics):
-                return self._reconfigure(topics)
+                hosted = [topic for topic in topics if topic.topic in self._topics]
+                self._keep_overrides([(topic, overrides) for topic, overrides, _ in hosted])
+                return self._reconfigure(tuple(topic.topic for topic in hosted))
+            case BrokerConfigured(settings):
+                self._settings = settings
+                return self._reconfigure(tuple(self._topics))
             case PartitionStands(partition, troubles):
                 if partition in self._census.leading:
                     self._census.count(partition, True, troubles)
@@ -500,6 +508,14 @@ class ReplicaManagerActor(FlowActor):
         default = self._host_of("", ())
         for topic, overrides in topics:
             self._topics[topic] = self._host_of(topic, overrides) if overrides else default
+        self._keep_overrides(topics)
+
+    def _keep_overrides(self, topics: Sequence[tuple[str, tuple[ConfigEntry, ...]]]) -> None:
+        for topic, overrides in topics:
+            if overrides:
+                self._overrides[topic] = overrides
+            else:
+                self._overrides.pop(topic, None)
         self._throttle(topics)
 
     def _throttle(self, topics: Sequence[tuple[str, tuple[ConfigEntry, ...]]]) -> None:
@@ -514,19 +530,23 @@ class ReplicaManagerActor(FlowActor):
             if told:
                 self.send(whom, ThrottleReplicas(tuple(told)))
 
-    def _reconfigure(self, topics: Sequence[TopicConfig]) -> Flow[None]:
+    def _reconfigure(self, topics: Sequence[str]) -> Flow[None]:
         """Apply changed configurations to the hosted partitions of these topics."""
         changed: dict[str, LogSettings] = {}
-        for topic, overrides, _ in topics:
-            if topic in self._topics:
-                new = self._host_of(topic, overrides)
-                if new.settings != self._topics[topic].settings:
+        default = self._host_of("", ())
+
+        def work_out(part: Sequence[str]) -> None:
+            for topic in part:
+                old, overrides = self._topics.get(topic), self._overrides.get(topic)
+                new = self._host_of(topic, overrides) if overrides else default
+                if old is not None and new.settings != old.settings:
                     self._topics[topic], changed[topic] = new, new.settings
-        self._throttle([(topic, overrides) for topic, overrides, _ in topics if topic in self._topics])
+
+        yield from in_slices(work_out, topics, TOPICS_AT_ONCE)
 
         def tell(partitions: Sequence[TopicPartition]) -> None:
             for partition in partitions:
-                actor = self._hosted[partition] if partition.topic in changed else None
+                actor = self._hosted.get(partition) if partition.topic in changed else None
                 if actor is not None:
                     self.send(actor, Configure(changed[partition.topic]))
 
@@ -731,6 +751,7 @@ class ReplicaManagerActor(FlowActor):
                 self._dismiss(partition, gone=True)
                 del self._hosted[partition]
                 self._topics.pop(partition.topic, None)  # made again, it may be configured otherwise
+                self._overrides.pop(partition.topic, None)
                 if result.deleted:
                     directories.forget(partition)
                     self._doom(result.deleted)

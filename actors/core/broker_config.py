@@ -1,23 +1,83 @@
-"""What of a broker may be changed while it runs, as data, and Kafka's words for the rest (DynamicBrokerConfig).
+"""What of a broker's settings can change while it runs, as data, and Kafka's words for the rest (DynamicBrokerConfig).
 
-Rule: what one broker alone can have is not said of all, and is checked by that broker, for it depends on its settings.
+Rule 1: the brokers' defaults of topics are dynamic as far as we act on them: an override of the broker itself counts
+        before that of all brokers, and that before server.properties.
+Rule 2: advertised.listeners is for one broker alone, and is checked by that broker, for it depends on its settings.
+Rule 3: numbers of threads are taken, as Kafka's brokers may share the override of all brokers, and change nothing here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
 from actors.core.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
 from actors.core.refusal import Refused
-from actors.core.topic_config import BOOLEAN, TEXT, Kind, number
+from actors.core.topic_config import BOOLEAN, CONFIGS, FROM_SERVER, TEXT, Kind, number
 from messages.cluster import ConfigEntry
 from messages.node import NodeSettings
+from messages.vocabulary import changed
+
+_SETTINGS: Any = NodeSettings
+_FIELDS = attrs.fields_dict(_SETTINGS)
+
+
+def field_of(setting: str) -> str:
+    """The field of NodeSettings that has a setting of this name."""
+    return setting.replace(".", "_")
+
+
+TOPIC_DEFAULTS: dict[str, Kind] = {
+    server: CONFIGS[topic] for topic, (server, _) in FROM_SERVER.items() if field_of(server) in _FIELDS
+}
+"""Defaults of topics that we act on -> how their value is read."""
+
+THREADS = (
+    *("background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir"),
+    "num.replica.fetchers",
+)
+"""Numbers of threads, which are fixed here (rule 3)."""
 
 DYNAMIC: dict[str, Kind] = {
     ADVERTISED_LISTENERS: TEXT,
     "follower.replication.throttled.rate": number("LONG", 0),
     "leader.replication.throttled.rate": number("LONG", 0),
     "unclean.leader.election.enable": BOOLEAN,
+    **TOPIC_DEFAULTS,
+    **dict.fromkeys(THREADS, number("INT", 1)),
 }
 """Setting -> how its value is read."""
+
+
+def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, str]) -> NodeSettings:
+    """The settings of a broker with its overrides and those of all brokers (rule 1). Invalid ones are left out."""
+    fields = {}
+    for name, kind in TOPIC_DEFAULTS.items():
+        said = next(
+            (each[name].strip() for each in (own, of_all) if name in each and _is_valid(kind, each[name])), None
+        )
+        if said is not None:
+            fields[field_of(name)] = _value(kind, said)
+    return changed(node, **fields) if fields else node
+
+
+def invalid(entries: Mapping[str, str]) -> list[str]:
+    """Overrides that no broker can take, for the log: znodes are written by anybody."""
+    return [
+        f"{name}={value}" for name, value in entries.items() if name in DYNAMIC and not _is_valid(DYNAMIC[name], value)
+    ]
+
+
+def _is_valid(kind: Kind, text: str) -> bool:
+    return kind.problem(text.strip()) is None
+
+
+def _value(kind: Kind, text: str) -> object:
+    if kind.type in ("INT", "LONG"):
+        return int(text)
+    return text.lower() == "true" if kind.type == "BOOLEAN" else text
 
 
 def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings | None) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from actors.core.configs import FROM_SERVER, UNSAID
 from actors.core.refusal import Refused
+from actors.core.topic_config import FROM_SERVER, UNSAID
 from messages.cluster import ConfigEntry
 
 TOPICS, BROKERS = "topics", "brokers"

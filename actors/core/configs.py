@@ -18,7 +18,7 @@ import attrs
 from actors.core.broker_config import DYNAMIC, check_broker_config
 from actors.core.log_settings import log_settings
 from actors.core.refusal import Refused
-from actors.core.topic_config import CONFIGS, InvalidConfig, check_config
+from actors.core.topic_config import CONFIGS, FROM_SERVER, UNSAID, InvalidConfig, check_config
 from messages import config_requests
 from messages.cluster import ConfigEntry, Endpoint
 from messages.config_requests import (
@@ -37,50 +37,8 @@ from messages.config_requests import (
 from messages.node import NodeSettings
 from messages.zookeeper import ALL_BROKERS
 
-FOREVER = str(2**63 - 1)
-
-FROM_SERVER: dict[str, tuple[str, str]] = {
-    "cleanup.policy": ("log.cleanup.policy", "delete"),
-    "compression.gzip.level": ("compression.gzip.level", "-1"),
-    "compression.lz4.level": ("compression.lz4.level", "9"),
-    "compression.type": ("compression.type", "producer"),
-    "compression.zstd.level": ("compression.zstd.level", "3"),
-    "delete.retention.ms": ("log.cleaner.delete.retention.ms", "86400000"),
-    "file.delete.delay.ms": ("log.segment.delete.delay.ms", "60000"),
-    "flush.messages": ("log.flush.interval.messages", FOREVER),
-    "flush.ms": ("log.flush.interval.ms", FOREVER),
-    "follower.replication.throttled.replicas": ("", ""),
-    "index.interval.bytes": ("log.index.interval.bytes", "4096"),
-    "leader.replication.throttled.replicas": ("", ""),
-    "local.retention.bytes": ("log.local.retention.bytes", "-2"),
-    "local.retention.ms": ("log.local.retention.ms", "-2"),
-    "max.compaction.lag.ms": ("log.cleaner.max.compaction.lag.ms", FOREVER),
-    "max.message.bytes": ("message.max.bytes", "1048588"),
-    "message.downconversion.enable": ("log.message.downconversion.enable", "true"),
-    "message.format.version": ("log.message.format.version", "3.0-IV1"),
-    "message.timestamp.after.max.ms": ("log.message.timestamp.after.max.ms", FOREVER),
-    "message.timestamp.before.max.ms": ("log.message.timestamp.before.max.ms", FOREVER),
-    "message.timestamp.difference.max.ms": ("log.message.timestamp.difference.max.ms", FOREVER),
-    "message.timestamp.type": ("log.message.timestamp.type", "CreateTime"),
-    "min.cleanable.dirty.ratio": ("log.cleaner.min.cleanable.ratio", "0.5"),
-    "min.compaction.lag.ms": ("log.cleaner.min.compaction.lag.ms", "0"),
-    "min.insync.replicas": ("min.insync.replicas", "1"),
-    "preallocate": ("log.preallocate", "false"),
-    "remote.log.copy.disable": ("", "false"),
-    "remote.log.delete.on.disable": ("", "false"),
-    "remote.storage.enable": ("", "false"),
-    "retention.bytes": ("log.retention.bytes", "-1"),
-    "retention.ms": ("log.retention.ms", "604800000"),
-    "segment.bytes": ("log.segment.bytes", "1073741824"),
-    "segment.index.bytes": ("log.index.size.max.bytes", "10485760"),
-    "segment.jitter.ms": ("log.roll.jitter.ms", "0"),
-    "segment.ms": ("log.roll.ms", "604800000"),
-    "unclean.leader.election.enable": ("unclean.leader.election.enable", "false"),
-}
-"""A topic's setting -> the broker's of the same meaning ("": none), and Kafka's default."""
-
-UNSAID = ("flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms")
-"""Settings whose counterpart at the broker has no default of its own: others of its settings decide then."""
+INSTEAD = {"log.retention.ms": "log.retention.hours", "log.roll.ms": "log.roll.hours"}
+"""Brokers' settings without a default -> the setting that decides then."""
 
 TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "LONG": 5, "DOUBLE": 6, "LIST": 7}
 """Kafka's numbers for types of values."""
@@ -90,18 +48,30 @@ NOT_KAFKAS = ("node_id", "roles", "validate_state", "metrics_host", "metrics_por
 
 
 def describe_topic(
-    node: NodeSettings, overrides: Iterable[ConfigEntry], synonyms: bool = False
+    node: NodeSettings,
+    overrides: Iterable[ConfigEntry],
+    synonyms: bool = False,
+    of_broker: Iterable[ConfigEntry] = (),
+    of_all: Iterable[ConfigEntry] = (),
 ) -> tuple[DescribedConfig, ...]:
-    """All settings of a topic with these overrides, by name (rule 1); with `synonyms`, every place that says one."""
+    """All settings of a topic with these overrides, by name (rule 1); with `synonyms`, every place that says one.
+
+    `of_broker` and `of_all` are the overrides of this broker, and of all.
+    """
     own = {entry.name: entry.value for entry in overrides}
+    dynamic = _of_broker(of_broker, of_all)
     described = []
     for name, (server, default) in FROM_SERVER.items():
         places = []
         if name in own:
             places.append(ConfigSynonym(name, own[name], DYNAMIC_TOPIC_CONFIG))
+        said_dynamically = dynamic.get(server, [])
+        places += said_dynamically
         said = _said_by(node, name, server)
         if said is not None and said != default:
             places.append(ConfigSynonym(server, said, STATIC_BROKER_CONFIG))
+        if said_dynamically and server in INSTEAD:
+            places += _default_of(INSTEAD[server])
         if server and name not in UNSAID:
             places.append(ConfigSynonym(server, default, DEFAULT_CONFIG))
         first = places[0] if places else ConfigSynonym(name, default, DEFAULT_CONFIG)
@@ -126,17 +96,41 @@ def describe_broker(
     node: NodeSettings, own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry], synonyms: bool = False
 ) -> tuple[DescribedConfig, ...]:
     """What is known of this node's own settings, with its overrides and those of all brokers (rule 3)."""
-    places = _dynamic(own, DYNAMIC_BROKER_CONFIG)
-    for name, said in _dynamic(of_all, DYNAMIC_DEFAULT_BROKER_CONFIG).items():
-        places.setdefault(name, []).extend(said)
+    places = _of_broker(own, of_all)
+    for name in places.keys() & INSTEAD.keys():
+        places[name] += _default_of(INSTEAD[name])
     places["broker.id"] = [ConfigSynonym("broker.id", str(node.node_id), STATIC_BROKER_CONFIG)]
     kind: Any = NodeSettings
     for field in attrs.fields(kind):
         if field.name not in NOT_KAFKAS and not field.name.startswith("trace_"):
             name, value = field.name.replace("_", "."), _said(node, field.name)
             source = DEFAULT_CONFIG if value in (field.default, None) else STATIC_BROKER_CONFIG
-            places.setdefault(name, []).append(ConfigSynonym(name, _text(value), source))
+            said = [ConfigSynonym(name, _text(value), source)]
+            if source == STATIC_BROKER_CONFIG:
+                said += _default_of(name)
+            known = places.setdefault(name, [])
+            known[_dynamic_part(known) :] = said + known[_dynamic_part(known) :]
     return _described(places, synonyms)
+
+
+def _of_broker(own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry]) -> dict[str, list[ConfigSynonym]]:
+    """What overrides say of a broker's settings, its own first."""
+    places = _dynamic(own, DYNAMIC_BROKER_CONFIG)
+    for name, said in _dynamic(of_all, DYNAMIC_DEFAULT_BROKER_CONFIG).items():
+        places.setdefault(name, []).extend(said)
+    return places
+
+
+def _dynamic_part(places: Sequence[ConfigSynonym]) -> int:
+    """How many of these places are overrides."""
+    return sum(each.source in (DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG) for each in places)
+
+
+def _default_of(setting: str) -> list[ConfigSynonym]:
+    """Kafka's default of a broker's setting; none where it has none."""
+    kind: Any = NodeSettings
+    default = attrs.fields_dict(kind)[setting.replace(".", "_")].default
+    return [] if default in (None, attrs.NOTHING) else [ConfigSynonym(setting, _text(default), DEFAULT_CONFIG)]
 
 
 def _said(node: NodeSettings, field: str) -> object:

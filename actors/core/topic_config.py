@@ -137,6 +137,51 @@ CONFIGS: dict[str, Kind] = {
 }
 """Every override by name."""
 
+FOREVER = str(2**63 - 1)
+
+FROM_SERVER: dict[str, tuple[str, str]] = {
+    "cleanup.policy": ("log.cleanup.policy", "delete"),
+    "compression.gzip.level": ("compression.gzip.level", "-1"),
+    "compression.lz4.level": ("compression.lz4.level", "9"),
+    "compression.type": ("compression.type", "producer"),
+    "compression.zstd.level": ("compression.zstd.level", "3"),
+    "delete.retention.ms": ("log.cleaner.delete.retention.ms", "86400000"),
+    "file.delete.delay.ms": ("log.segment.delete.delay.ms", "60000"),
+    "flush.messages": ("log.flush.interval.messages", FOREVER),
+    "flush.ms": ("log.flush.interval.ms", FOREVER),
+    "follower.replication.throttled.replicas": ("", ""),
+    "index.interval.bytes": ("log.index.interval.bytes", "4096"),
+    "leader.replication.throttled.replicas": ("", ""),
+    "local.retention.bytes": ("log.local.retention.bytes", "-2"),
+    "local.retention.ms": ("log.local.retention.ms", "-2"),
+    "max.compaction.lag.ms": ("log.cleaner.max.compaction.lag.ms", FOREVER),
+    "max.message.bytes": ("message.max.bytes", "1048588"),
+    "message.downconversion.enable": ("log.message.downconversion.enable", "true"),
+    "message.format.version": ("log.message.format.version", "3.0-IV1"),
+    "message.timestamp.after.max.ms": ("log.message.timestamp.after.max.ms", FOREVER),
+    "message.timestamp.before.max.ms": ("log.message.timestamp.before.max.ms", FOREVER),
+    "message.timestamp.difference.max.ms": ("log.message.timestamp.difference.max.ms", FOREVER),
+    "message.timestamp.type": ("log.message.timestamp.type", "CreateTime"),
+    "min.cleanable.dirty.ratio": ("log.cleaner.min.cleanable.ratio", "0.5"),
+    "min.compaction.lag.ms": ("log.cleaner.min.compaction.lag.ms", "0"),
+    "min.insync.replicas": ("min.insync.replicas", "1"),
+    "preallocate": ("log.preallocate", "false"),
+    "remote.log.copy.disable": ("", "false"),
+    "remote.log.delete.on.disable": ("", "false"),
+    "remote.storage.enable": ("", "false"),
+    "retention.bytes": ("log.retention.bytes", "-1"),
+    "retention.ms": ("log.retention.ms", "604800000"),
+    "segment.bytes": ("log.segment.bytes", "1073741824"),
+    "segment.index.bytes": ("log.index.size.max.bytes", "10485760"),
+    "segment.jitter.ms": ("log.roll.jitter.ms", "0"),
+    "segment.ms": ("log.roll.ms", "604800000"),
+    "unclean.leader.election.enable": ("unclean.leader.election.enable", "false"),
+}
+"""A topic's setting -> the broker's of the same meaning ("": none), and Kafka's default."""
+
+UNSAID = ("flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms")
+"""Settings whose counterpart at the broker has no default of its own: others of its settings decide then."""
+
 
 def check_config(entry: ConfigEntry) -> None:
     """Raise InvalidConfig unless a topic can have this override."""

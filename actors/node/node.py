@@ -240,7 +240,7 @@ class NodeActor(FlowActor):
             self.send(
                 dynamic_config,
                 StartDynamicConfig(
-                    start.settings.node_id,
+                    start.settings,
                     self.peers["bridge"],
                     self.myAddress,
                     self._replica_manager,

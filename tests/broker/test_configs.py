@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from actors.core.configs import FROM_SERVER, altered, check_topic, describe_broker, describe_topic, replaced
+from actors.core.broker_config import DYNAMIC
+from actors.core.configs import altered, check_topic, describe_broker, describe_topic, replaced
 from actors.core.refusal import Refused
-from actors.core.topic_config import CONFIGS, check_config
+from actors.core.topic_config import CONFIGS, FROM_SERVER, check_config
 from messages.broker import Forwarded, MergeMetadata
 from messages.cluster import ConfigEntry
 from messages.config_requests import (
@@ -69,8 +70,8 @@ def test_a_broker_is_described_by_the_names_of_its_server_properties() -> None:
     assert (told["broker.id"].value, told["listeners"].value) == ("3", "PLAINTEXT://127.0.0.1:9003")
     assert (told["num.partitions"].value, told["num.partitions"].config_source) == ("7", STATIC_BROKER_CONFIG)
     assert told["min.insync.replicas"].config_source == DEFAULT_CONFIG
-    changeable = ["advertised.listeners", "unclean.leader.election.enable"]
-    assert [each.name for each in told.values() if not each.read_only] == changeable
+    changeable = {"advertised.listeners", "unclean.leader.election.enable", "message.max.bytes", "log.retention.ms"}
+    assert changeable <= {each.name for each in told.values() if not each.read_only} < DYNAMIC.keys()
     assert not [name for name in told if name.startswith("trace.")]
 
 
@@ -238,15 +239,53 @@ def test_where_a_broker_is_reached_is_its_own_to_say(world: World) -> None:
     assert told() == (said.value, DYNAMIC_BROKER_CONFIG, False, 2, (said,))
 
 
+def test_defaults_of_topics_are_described_with_every_place_that_says_them(world: World) -> None:
+    node = world.node(0, log_segment_bytes=1000)
+    world.topic("t", (0,))
+    for name, changes in (
+        ("", (ConfigChange("log.segment.bytes", "3000"), ConfigChange("log.retention.ms", "4000"))),
+        ("0", (ConfigChange("log.segment.bytes", "2000"),)),
+    ):
+        asked = IncrementalAlterConfigsRequest(1, changed(*changes, kind=BROKER, name=name))
+        assert [each.error_code for each in ask(world, node, asked).responses] == [NONE]
+    settings = ("log.segment.bytes", "log.retention.ms")
+    wanted = (
+        DescribeConfigsResource(BROKER, "0", settings),
+        DescribeConfigsResource(TOPIC, "t", ("segment.bytes", "retention.ms")),
+    )
+    for described in ask(world, node, DescribeConfigsRequest(3, wanted, include_synonyms=True)).results:
+        retention, segment = described.configs
+        assert segment.synonyms == (
+            ConfigSynonym("log.segment.bytes", "2000", DYNAMIC_BROKER_CONFIG),
+            ConfigSynonym("log.segment.bytes", "3000", DYNAMIC_DEFAULT_BROKER_CONFIG),
+            ConfigSynonym("log.segment.bytes", "1000", STATIC_BROKER_CONFIG),
+            ConfigSynonym("log.segment.bytes", "1073741824", DEFAULT_CONFIG),
+        )
+        assert (segment.value, segment.config_source, segment.read_only) == ("2000", DYNAMIC_BROKER_CONFIG, False)
+        assert retention.synonyms == (
+            ConfigSynonym("log.retention.ms", "4000", DYNAMIC_DEFAULT_BROKER_CONFIG),
+            ConfigSynonym("log.retention.hours", "168", DEFAULT_CONFIG),
+        )
+        assert (retention.value, retention.config_source) == ("4000", DYNAMIC_DEFAULT_BROKER_CONFIG)
+
+
+@pytest.mark.parametrize("name", ["log.cleaner.threads", "num.partitions", "listeners", "metric.reporters"])
+def test_what_would_have_no_effect_is_refused_by_name(world: World, name: str) -> None:
+    node = world.node(0)
+    asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange(name, "1"), kind=BROKER, name="0"))
+    (refused,) = ask(world, node, asked).responses
+    assert (refused.error_code, name in refused.error_message) == (INVALID_REQUEST, True)
+
+
 def test_what_another_server_acts_on_stays_and_is_not_told_as_ours(world: World) -> None:
     """Apache's broker may have been here; whoever clears throttles, as the tool for reassignments does, leaves it."""
     node = world.node(0)
-    world.admin.ask(SetBrokerConfig("0", (ConfigEntry("num.io.threads", "4"), ConfigEntry(THROTTLE, "5"))))
+    world.admin.ask(SetBrokerConfig("0", (ConfigEntry("log.cleaner.threads", "4"), ConfigEntry(THROTTLE, "5"))))
     asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange(THROTTLE, None, DELETE), kind=BROKER, name="0"))
     assert [each.error_code for each in ask(world, node, asked).responses] == [NONE]
     (config,) = world.admin.ask(GetBrokerConfigs(("0",))).brokers
-    assert config.entries == (("num.io.threads", "4"),)
-    wanted = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", ("num.io.threads",)),))
+    assert config.entries == (("log.cleaner.threads", "4"),)
+    wanted = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", ("log.cleaner.threads",)),))
     assert [each.configs for each in ask(world, node, wanted).results] == [()]
 
 

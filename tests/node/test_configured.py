@@ -9,7 +9,7 @@ from actors.broker.dynamic_config import KEPT_SECONDS, DynamicConfigActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from messages.cluster import ConfigEntry
 from messages.store import CREATE_SEQUENTIAL, WriteOp
-from messages.zookeeper import SetTopicConfig
+from messages.zookeeper import ALL_BROKERS, EnsurePaths, SetBrokerConfig, SetTopicConfig
 from tests.node.test_assembly import World, controller, create_topic, leaders
 from tests.node.test_state import actors
 from zk_bridge.client import Client
@@ -61,6 +61,44 @@ def test_every_node_heeds_a_changed_configuration_also_after_its_session(tmp_pat
     change(world, max_message_bytes=4000)
     world.scheduler.run(1.0)
     assert heeded(world) == [4000] * 3
+    world.stop(0, 1, 2)
+
+
+def test_defaults_of_topics_change_for_one_broker_or_for_all_and_back(tmp_path: Path, caplog: Any) -> None:
+    world = started(tmp_path)
+
+    def say(broker: str, *entries: tuple[str, str]) -> list[int]:
+        with Client(MemoryStore(world.zookeeper)) as admin:
+            admin.ask(SetBrokerConfig(broker, tuple(ConfigEntry(*entry) for entry in entries)))
+        world.scheduler.run(1.0)
+        return heeded(world)
+
+    default = heeded(world)[0]
+    assert say(ALL_BROKERS, ("message.max.bytes", "1000"), ("num.io.threads", "3")) == [1000] * 3
+    assert "No effect here, where the number of threads is fixed: num.io.threads=3" in caplog.text
+    assert say("1", ("message.max.bytes", "2000")) == [1000, 2000, 1000]
+    change(world, max_message_bytes=3000)
+    world.scheduler.run(1.0)
+    assert heeded(world) == [3000] * 3
+    change(world)
+    world.scheduler.run(1.0)
+    assert heeded(world) == [1000, 2000, 1000]
+    assert say("1", ("message.max.bytes", "many")) == [1000] * 3
+    assert "Invalid overrides of brokers/1 are ignored: message.max.bytes=many" in caplog.text
+    assert say(ALL_BROKERS) == [default] * 3
+    world.stop(0, 1, 2)
+
+
+def test_a_broker_starts_with_its_dynamic_settings(tmp_path: Path) -> None:
+    world = World.of(tmp_path)
+    with Client(MemoryStore(world.zookeeper)) as admin:
+        admin.ask(EnsurePaths())
+        admin.ask(SetBrokerConfig("0", (ConfigEntry("message.max.bytes", "1000"),)))
+    world.until(lambda: all(node.ready for node in world.nodes) and controller(world.zookeeper) >= 0)
+    create_topic(world.zookeeper)
+    world.until(lambda: len(leaders(world.zookeeper)) == 3)
+    world.scheduler.run(1.0)
+    assert heeded(world)[0] == 1000 < heeded(world)[1]
     world.stop(0, 1, 2)
 
 
