@@ -55,7 +55,7 @@ def of_metrics(host: str | None) -> dict[str, str]:
     "--logs",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Also write controller.log and state-change.log to this folder.",
+    help="Also write controller.log, state-change.log and server.log to this folder.",
 )
 @metrics_host_option
 @click.option("--check", is_flag=True, help="Only check the settings; print errors and settings without effect.")

@@ -11,8 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-FILES = {"kafka.controller": "controller.log", "state.change.logger": "state-change.log"}
+FILES = {
+    "kafka.controller": "controller.log",
+    "state.change.logger": "state-change.log",
+    "kafka.server": "server.log",
+    "kafka.cluster": "server.log",
+}
 """Logger -> the file that operators know it by (Kafka's log4j.properties). The log has it all as well."""
+
+STATE_CHANGES = "state.change.logger"
+"""The logger whose file has a line for each partition that changes: INFO in Kafka, DEBUG here."""
 
 CLUSTER_LOG = "cluster.log"
 """Where the nodes of a cluster that is one process say what they have to say, in its folder."""
@@ -76,15 +84,21 @@ def logging_to(file: Path) -> Iterator[None]:
 
 
 def log_into(folder: Path) -> None:
-    """Let this process say what concerns the controller, and states, in Kafka's files in `folder`, too.
+    """Also write the logs of controller, states and server to Kafka's files in `folder`.
 
-    OSError where they cannot be written.
+    Changes of each partition are only in state-change.log: no other handler takes DEBUG. OSError where they cannot be
+    written.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    for handler in logging.getLogger().handlers:
+        handler.setLevel(max(handler.level, logging.INFO))
+    handlers: dict[str, logging.Handler] = {}
     for name, file in FILES.items():
-        handler = logging.FileHandler(folder / file)
-        handler.setFormatter(LineFormatter())
-        logging.getLogger(name).addHandler(handler)
+        if file not in handlers:
+            handlers[file] = logging.FileHandler(folder / file)
+            handlers[file].setFormatter(LineFormatter())
+        logging.getLogger(name).addHandler(handlers[file])
+    logging.getLogger(STATE_CHANGES).setLevel(logging.DEBUG)
 
 
 def log_to_standard_error() -> None:

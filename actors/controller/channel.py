@@ -51,6 +51,9 @@ from messages.vocabulary import Message
 log = logging.getLogger("kafka.controller")
 state_log = logging.getLogger("state.change.logger")
 
+TRACE = 5
+"""The level of Kafka's lines about each response."""
+
 BACKOFF = 0.1
 """Seconds between a failure and the next try."""
 RESEND = "resend"
@@ -218,8 +221,9 @@ class BrokerChannelActor(FlowActor):
         ahead, request, _ = self._queue.popleft()
         self._send_first()
         broker_id, response = self._start.broker_id, message.response
-        if state_log.isEnabledFor(logging.DEBUG):
-            state_log.debug(
+        if state_log.isEnabledFor(TRACE):
+            state_log.log(
+                TRACE,
                 "[Controller id=%d] Received response %s for request %s with correlation id %d sent to broker %d",
                 self._start.controller_id,
                 response,

@@ -51,6 +51,13 @@ DYNAMIC: dict[str, Kind] = {
 """Setting -> how its value is read."""
 
 
+REQUIREMENTS = {
+    "log.retention.ms": "unlimited (-1) or, greater than or equal to 1",
+    "log.roll.ms": "greater than or equal to 1",
+}
+"""Kafka's words for a number that is out of range. It takes a retention below -1, and stops taking changes after it."""
+
+
 def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, str]) -> NodeSettings:
     """The settings of a broker with its overrides and those of all brokers (rule 1). Invalid ones are left out."""
     fields = {}
@@ -74,6 +81,10 @@ def _is_valid(kind: Kind, text: str) -> bool:
     return kind.problem(text.strip()) is None
 
 
+def _is_number(text: str) -> bool:
+    return number("LONG", None).problem(text) is None
+
+
 def _value(kind: Kind, text: str) -> object:
     if kind.type in ("INT", "LONG"):
         return int(text)
@@ -93,6 +104,9 @@ def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings | N
         if node is None:
             raise Refused(f"{name} is checked by the broker itself: kafka-configs --bootstrap-server changes it")
         advertised_listeners(node, value)
+    required = REQUIREMENTS.get(name)
+    if required is not None and _is_number(value) and (int(value) == 0 or kind.problem(value)):
+        raise Refused(f"requirement failed: {name} must be {required}")
     problem = kind.problem(value)
     if problem is not None:
         raise Refused(f"Invalid value {value} for configuration {name}: {problem}")

@@ -25,6 +25,8 @@ from zk_bridge.kazoo_store import KazooStore
 from zk_bridge.store import ZooKeeperUnavailable
 
 _log = logging.getLogger("kafka_actors.process")
+_server_log = logging.getLogger("kafka.server.KafkaServer")
+"""Kafka's lines about the life of a broker, which tools read."""
 
 
 class NodeProcess:
@@ -44,6 +46,7 @@ class NodeProcess:
 
     async def run(self) -> int:
         """Start, serve until a signal, stop; return the exit code."""
+        _server_log.info("starting")
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         settings, scheduler = self._settings, LoopScheduler(loop)
@@ -63,6 +66,7 @@ class NodeProcess:
             loop.add_signal_handler(signal.SIGUSR1, node.dump)
         code = await self._ended
         await node.stop()
+        _server_log.info("[KafkaServer id=%d] shut down completed", settings.node_id)
         return code
 
     def _leave(self, node: Node) -> None:
@@ -80,6 +84,7 @@ class NodeProcess:
         """What the node has to say to its process."""
         match message:
             case NodeReady(broker_epoch, cluster_id):
+                _server_log.info("[KafkaServer id=%d] started", self._settings.node_id)
                 _log.info(
                     "[Broker id=%d] started (%s), broker epoch %d, cluster %s; %s",
                     self._settings.node_id,

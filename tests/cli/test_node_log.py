@@ -15,6 +15,7 @@ from actors.cli.node_log import (
     FILES,
     MAX_LINE,
     MAX_WORD,
+    STATE_CHANGES,
     LineFormatter,
     log_into,
     log_to_standard_error,
@@ -37,12 +38,16 @@ def no_files_after() -> Iterator[None]:
 @pytest.mark.usefixtures("no_files_after")
 def test_each_logger_has_its_file_and_the_log_has_all(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log_into(tmp_path / "logs")
-    for name in (*FILES, "kafka.server.ReplicaManager"):
+    for name in (*FILES, "kafka_actors.node"):
         logging.getLogger(name).error("said by %s", name)
+    logging.getLogger(STATE_CHANGES).debug("a partition")
     for name, file in FILES.items():
-        (line,) = (tmp_path / "logs" / file).read_text().splitlines()
-        assert line.endswith(f"ERROR said by {name} ({name})") and line.startswith("[2")
-    assert len(caplog.records) == 3
+        lines = (tmp_path / "logs" / file).read_text().splitlines()
+        (line,) = [line for line in lines if line.endswith(f"ERROR said by {name} ({name})")]
+        assert line.startswith("[2") and "kafka_actors" not in "".join(lines)
+    assert (tmp_path / "logs" / "state-change.log").read_text().endswith(f"DEBUG a partition ({STATE_CHANGES})\n")
+    assert len(caplog.records) == len(FILES) + 1
+    assert "a partition" not in caplog.text, "only its own file has a line for each partition"
 
 
 @pytest.mark.usefixtures("no_files_after")

@@ -194,20 +194,15 @@ SCRIPT: list[Any] = [
     ),
     *(
         of_broker(name, ConfigChange(setting, value))
-        for name, values in (("", "17"), ("0", "23"))
-        for setting in (
-            "log.segment.bytes",
-            "log.retention.ms",
-            "message.max.bytes",
-            "log.roll.ms",
-            "min.insync.replicas",
-        )
-        for value in (values, "x", "-7", "0")
+        for name, last in (("", "17"), ("0", "23"))
+        for setting in DEFAULTS[:5]
+        for value in ("x", "-7", "0", last)
+        if (setting, value) not in (("log.retention.ms", "-7"), ("message.max.bytes", "0"))
     ),
     of_broker("0", ConfigChange("log.cleanup.policy", "compact")),
     of_broker("0", ConfigChange("log.cleanup.policy", "nothing")),
     of_broker("", ConfigChange("log.message.timestamp.type", "LogAppendTime")),
-    of_broker("0", ConfigChange("num.io.threads", "9")),
+    of_broker("0", ConfigChange("num.io.threads", "4")),
     of_broker("0", ConfigChange("num.io.threads", "0")),
     of_broker("0", ConfigChange("num.partitions", "0")),
     *(

@@ -262,3 +262,20 @@ def test_the_summary_shows_the_failover(job: Job, tmp_path: Path) -> None:
     assert first["seen_s"] > 3.0, "the session lasts six seconds"
     without = {f"{row['topic']}-{row['partition']}": row["longest_s"] for row in summary["unavailable"]}
     assert led and all(without[name] > 3.0 for name in led)
+
+
+def test_our_own_logs_tell_of_the_failover_as_kafkas_do(job: Job, tmp_path: Path) -> None:
+    out = tmp_path / "logs.json"
+    done = run_ours("summary", "--logs", str(job.directory), "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())
+    elections = sorted(found["elections"], key=lambda row: row["epoch"])
+    assert [(row["node"] == job.killed, row["epoch"]) for row in elections] == [(True, 1), (False, 2)]
+    heir = elections[1]["node"]
+    assert (job.killed, heir) in [(row["broker"], row["seen_by"]) for row in found["episodes"]]
+    changes = [row for row in found["leadership"] if (row["topic"], row["partition"]) == ("admin", 0)]
+    last = json.loads(job.at_the_end["admin-0"])
+    assert last["leader"] in [row["leader"] for row in changes]
+    assert any(row["leader"] != changes[0]["leader"] for row in changes) or changes[0]["leader"] != job.killed
+    assert [row["topic"] for row in found["deletions"]] == ["made"]
+    assert {row["node"] for row in found["runs"]} == {0, 1, 2}

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
+from actors.core.controller import log_text
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, Told
 from actors.core.controller.instructions import SendRequest
 from messages.cluster import (
@@ -329,7 +330,7 @@ class RequestBatch:
         log.info(
             "%s Sending UpdateMetadata request to brokers %s for %d partitions",
             context.tag,
-            [broker.id for broker in receivers],
+            log_text.listed([broker.id for broker in receivers]),
             count,
         )
         ahead = tuple(parts)

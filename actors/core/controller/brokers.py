@@ -14,7 +14,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.core.controller import deletion_plan, reassignment
+from actors.core.controller import deletion_plan, log_text, reassignment
 from actors.core.controller.batch import announce
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, ReplicasByBroker
 from actors.core.controller.instructions import CloseChannel, OpenChannel, RedirectChannel
@@ -45,10 +45,10 @@ def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
     log.info(
         "%s Newly added brokers: %s, deleted brokers: %s, bounced brokers: %s, all live brokers: %s",
         context.tag,
-        [broker.id for broker in joined],
-        dead,
-        [broker.id for broker in bounced],
-        list(current),
+        log_text.joined(broker.id for broker in joined),
+        log_text.joined(dead),
+        log_text.joined(broker.id for broker in bounced),
+        log_text.joined(current),
     )
     opened = [OpenChannel(broker.id, context.endpoint(broker)) for broker in (*joined, *bounced)]
     for broker_id in (*(broker.id for broker in bounced), *dead):

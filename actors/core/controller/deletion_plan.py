@@ -216,7 +216,8 @@ def _finish(context: ControllerContext, step: FinishDeletions, astray: dict[str,
     yield from move_replicas(context, gone, ReplicaState.NON_EXISTENT)
     yield from ask(DeleteTopics(step.topics, context.epoch_zk_version))
     yield from context.remove_topics(step.topics)
-    log.info("%s Deletion of topics %s successfully completed", context.tag, ",".join(step.topics))
+    for topic in step.topics:
+        log.info("[Topic Deletion Manager %d] Deletion of topic %s successfully completed", context.broker_id, topic)
 
 
 _STEPS: dict[type, Callable[[ControllerContext, Message, dict[str, None]], Flow[None]]] = {

@@ -21,6 +21,7 @@ from actors.core.controller import (
     configs,
     deletion_plan,
     leader_balance,
+    log_text,
     notifications,
     partition_state_machine,
     reassignment,
@@ -73,7 +74,10 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
         yield from resign(context)
     current = yield from _clear(context, current)
     if current.broker_id != NO_CONTROLLER:
-        log.debug("%s broker %d is the controller: no election", context.tag, current.broker_id)
+        log.debug(
+            "%s Broker %d has been elected as the controller, so stopping the election process.",
+            *(context.tag, current.broker_id),
+        )
     elif not context.holding_back:
         yield from _stand(context, timestamp_ms)
 
@@ -143,11 +147,17 @@ def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     """Join the election, and begin the term if it is won."""
     outcome = yield from ask(Elect(context.broker_id, timestamp_ms))
     if isinstance(outcome, NotElected):
-        log.debug("%s broker %d was elected", context.tag, outcome.broker_id)
+        log.debug(
+            "%s Broker %d was elected as controller instead of broker %d",
+            *(context.tag, outcome.broker_id, context.broker_id),
+        )
         return
     context.active = True
     context.epoch, context.epoch_zk_version = outcome.epoch, outcome.epoch_zk_version
-    log.info("%s %d successfully elected as the controller", context.tag, context.broker_id)
+    log.info(
+        "%s %d successfully elected as the controller. Epoch incremented to %d and epoch zk version is now %d",
+        *(context.tag, context.broker_id, context.epoch, context.epoch_zk_version),
+    )
     try:
         yield from _begin(context)
     except (ControllerMoved, SessionLost):
@@ -178,7 +188,7 @@ def _begin(context: ControllerContext) -> Flow[None]:
         yield from deletion_plan.correct(context, context.deletions.queued)
     yield from partition_state_machine.start(context)
     yield from reassignment.begin(context)
-    log.info("%s Ready to serve as the new controller", context.tag)
+    log.info("%s Ready to serve as the new controller with epoch %d", context.tag, context.epoch)
     yield from deletion_plan.resume(context)
     yield from leader_balance.begin(context)
 
@@ -199,8 +209,8 @@ def _load(context: ControllerContext) -> Flow[None]:
         yield from notifications.refresh(context, context.assignments)
     for broker in context.brokers.values():
         yield OpenChannel(broker.id, context.endpoint(broker))
-    log.info("%s Currently active brokers in the cluster: %s", context.tag, list(context.brokers))
-    log.info("%s Current list of topics in the cluster: %d topics", context.tag, len(context.topics))
+    log.info("%s Currently active brokers in the cluster: %s", context.tag, log_text.listed(tuple(context.brokers)))
+    log.info("%s Current list of topics in the cluster: %s", context.tag, log_text.listed(tuple(context.topics)))
 
 
 def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> Flow[None]:

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from actors.core.controller import elections
+from actors.core.controller import elections, log_text
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.elections import Candidates, Strategy
 from actors.core.controller.instructions import Awaited, Enqueue
@@ -81,7 +81,7 @@ def requested(context: ControllerContext, event: PreferredReplicaLeaderElection)
     wanted = yield from ask(GetPreferredElections())
     if not wanted.requested:
         return
-    yield from _elect(context, wanted.partitions)
+    yield from _elect(context, wanted.partitions, "ZkTriggered")
     yield from ask(ForgetPreferredElections(context.epoch_zk_version))
     yield Enqueue(PreferredReplicaLeaderElection())
 
@@ -149,6 +149,7 @@ def _check(context: ControllerContext, partition: TopicPartition, wanted: Electi
 def check(context: ControllerContext, event: AutoPreferredReplicaLeaderElection) -> Flow[None]:
     """Give each broker back what it is preferred for, if too much of that is led by others."""
     settings = context.settings
+    log.info("%s Processing automatic preferred replica leader election", context.tag)
     yield Enqueue(event, settings.leader_imbalance_check_interval_seconds)
     preferred: dict[int, list[TopicPartition]] = {}
 
@@ -163,12 +164,21 @@ def check(context: ControllerContext, event: AutoPreferredReplicaLeaderElection)
         mine = preferred[broker_id]
         astray = yield from chosen(lambda tp: not _led_by_preferred(context, tp), mine)
         if 100 * len(astray) > settings.leader_imbalance_per_broker_percentage * len(mine):
-            log.info("%s Broker %d leads too little: %d of %d not", context.tag, broker_id, len(astray), len(mine))
-            yield from _elect(context, (yield from chosen(lambda tp: _may_go_back(context, tp), astray)))
+            log.info(
+                "%s Leader imbalance ratio for broker %d is %s",
+                *(context.tag, broker_id, len(astray) / len(mine)),
+            )
+            wanted = yield from chosen(lambda tp: _may_go_back(context, tp), astray)
+            yield from _elect(context, wanted, "AutoTriggered")
 
 
-def _elect(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
+def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], trigger: str) -> Flow[None]:
     """Elect the preferred leaders of those partitions that can be, and need to be, elected for (rule 3)."""
+    if partitions:
+        log.info(
+            "%s Starting replica leader election (PREFERRED) for partitions %s triggered by %s",
+            *(context.tag, log_text.joined(partitions[: log_text.MOST]), trigger),
+        )
     fit = yield from chosen(lambda tp: tp in context.leadership and tp.topic not in context.queued, partitions)
     if len(fit) < len(partitions):
         unfit = yield from chosen(lambda tp: tp not in context.leadership or tp.topic in context.queued, partitions)

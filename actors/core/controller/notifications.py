@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.core.controller import brokers
+from actors.core.controller import brokers, log_text
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
@@ -66,6 +66,7 @@ def refresh(context: ControllerContext, partitions: Iterable[TopicPartition]) ->
 def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) -> Flow[None]:
     """Brokers lost log directories: a LeaderAndIsr of all their replicas makes them say which."""
     events = yield from ask(GetLogDirEvents())
+    log.info("%s Handling log directory failure for brokers %s", context.tag, log_text.joined(events.broker_ids))
     try:
         yield from brokers.replicas_came_online(context, events.broker_ids)
     except AskFailed as error:

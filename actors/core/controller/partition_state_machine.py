@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from actors.core.controller import elections
+from actors.core.controller import elections, log_text
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, target_replicas
 from actors.core.controller.elections import Candidates, Choice, Strategy
@@ -183,15 +183,18 @@ def elect(step: Step) -> Flow[None]:
 
 def _enter(step: Step, partition: TopicPartition) -> None:
     context = step.context
-    if log.isEnabledFor(logging.DEBUG):
-        log.debug(
-            "%s Changed partition %s state from %s to %s with assigned replicas %s",
-            context.tag,
-            partition,
-            context.partition_state(partition).value,
-            step.target.value,
-            ",".join(str(r) for r in context.assignment(partition).replicas),
-        )
+    if log.isEnabledFor(logging.DEBUG):  # INFO in Kafka; here only `--logs` keeps a line for each partition
+        before, after = context.partition_state(partition).value, step.target.value
+        if step.target is PartitionState.ONLINE:
+            log.debug(
+                "%s Changed partition %s from %s to %s with state %s",
+                *(context.tag, partition, before, after, log_text.leader_and_isr(context.leadership[partition])),
+            )
+        else:
+            log.debug(
+                "%s Changed partition %s state from %s to %s with assigned replicas %s",
+                *(context.tag, partition, before, after, log_text.joined(context.assignment(partition).replicas)),
+            )
     context.set_partition_state(partition, step.target)
 
 

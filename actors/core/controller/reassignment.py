@@ -23,7 +23,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
-from actors.core.controller import elections
+from actors.core.controller import elections, log_text
 from actors.core.controller.batch import RequestBatch, announce
 from actors.core.controller.context import (
     ControllerContext,
@@ -254,7 +254,6 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Fail
     failures: Failures = {}
     if not assignments:
         return failures
-    log.info("%s Reassigning %d partitions", context.tag, len(assignments))
     changed = {tp: each for tp, each in assignments.items() if context.assignments[tp] != each}
     failures = yield from _write(context, changed)
     log_failures(context, "reassign", failures)
@@ -265,6 +264,10 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Fail
                 if broker_id not in assignment.replicas:
                     unneeded.setdefault(broker_id, []).append(partition)
             context.set_assignment(partition, assignment)
+            log.info(
+                "%s Successfully updated assignment of partition %s to %s",
+                *(context.tag, partition, log_text.assignment(assignment)),
+            )
     stranded = [tp for tp in changed if tp in context.leadership and context.leadership[tp].leader in unneeded]
     stranded = [tp for tp in stranded if tp in unneeded[context.leadership[tp].leader]]
     yield from move_partitions(context, stranded, PartitionState.ONLINE)
@@ -329,7 +332,10 @@ def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) ->
     log_failures(context, "write the assignment", failures)
     yield from _stop_watching(partitions)
     yield from _forget(context, [RequestedReassignment(tp, context.assignments[tp].replicas) for tp in partitions])
-    log.info("%s Reassigned %d partitions", context.tag, len(partitions))
+    log.info(
+        "%s Removing partitions %s from the list of reassigned partitions in zookeeper",
+        *(context.tag, log_text.listed(partitions)),
+    )
     yield from announce(context, partitions=partitions)
 
 

@@ -17,6 +17,7 @@ from itertools import repeat
 
 import attrs
 
+from actors.core.controller import log_text
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
@@ -183,6 +184,10 @@ def go_offline(step: Step) -> Flow[None]:
     step.batch.add_stop_replicas(broker_id, step.partitions, delete=False)
     led = [tp for tp in step.partitions if tp in context.leadership]
     removed = yield from _remove_from_isr(step, led)
+    if log.isEnabledFor(logging.DEBUG):
+        for partition, state in removed:
+            text = log_text.isr_left(state, step.broker_id)
+            log.debug("%s Partition %s state changed to %s", step.context.tag, partition, text)
     others: dict[tuple[int, ...], list[int]] = {}
     """Of replicas, those that stay: many partitions have the same."""
     for partition, leadership in removed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.core.controller import deletion_plan, reassignment
+from actors.core.controller import deletion_plan, log_text, reassignment
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.partition_state_machine import (
     move_partitions,
@@ -42,14 +42,17 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
     removed = tuple(topic for topic in context.topics if topic not in existing)
     added: list[TopicPartition] = []
     if removed:
-        log.info("%s Deleted topics: %s", context.tag, ",".join(removed))
         yield from ask(StopWatching((PartitionModifications.__name__,), removed))
         yield from context.remove_topics(removed)
     if new:
         for topic in new:
             context.add_topic(topic)
         added = yield from learn_assignments(context, new)
-        log.info("%s New topics: %s with %d partitions", context.tag, ",".join(new), len(added))
+    if new or removed:
+        log.info(
+            "%s New topics: [%s], deleted topics: [%s], new partition replica assignment [%s]",
+            *(context.tag, log_text.listed(new), log_text.listed(removed), _assignments(context, added)),
+        )
     yield from on_new_partition_creation(context, added)
     if any(topic in context.queued for topic in removed):
         yield from deletion_plan.correct(context, removed)
@@ -83,8 +86,14 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
             yield from ask(SetAssignments((context.topic_assignment(topic),), context.epoch_zk_version))
     elif fresh and topic in context.topics:
         added = yield from learn(context, answer.topics)
-        log.info("%s New partitions to be added: %s", context.tag, ", ".join(map(str, added)))
+        log.info("%s New partitions to be added %s", context.tag, _assignments(context, added))
         yield from on_new_partition_creation(context, added)
+
+
+def _assignments(context: ControllerContext, partitions: Sequence[TopicPartition]) -> str:
+    """The replicas of these partitions, as the log has them."""
+    shown = [f"{tp} -> {log_text.assignment(context.assignments[tp])}" for tp in partitions[: log_text.MOST]]
+    return log_text.listed([*shown, *partitions[log_text.MOST :]], "Map")
 
 
 def learn(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow[list[TopicPartition]]:
@@ -117,6 +126,7 @@ def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow
     names = yield from ask(GetTopicDeletions())
     unknown = [topic for topic in names.topics if topic not in context.topics]
     known = [topic for topic in names.topics if topic in context.topics]
+    log.debug("%s Delete topics listener fired for topics %s to be deleted", context.tag, log_text.joined(names.topics))
     if unknown:
         log.warning("%s Ignoring request to delete non-existing topics %s", context.tag, ",".join(unknown))
         yield from deletion_plan.forget_requests(context, unknown)

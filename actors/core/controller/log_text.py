@@ -1,0 +1,47 @@
+"""Values as Kafka's controller writes them in its log, so that tools that read Kafka's logs read ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from messages.cluster import LeaderIsrAndControllerEpoch, ReplicaAssignment
+
+MOST = 100
+"""Maximum number of elements in a line; Kafka writes all."""
+
+
+def joined(values: Iterable[object]) -> str:
+    """1,2,3"""
+    return ",".join(map(str, values))
+
+
+def listed(values: Sequence[object], kind: str = "Set") -> str:
+    """Set(a, b), as Scala writes a collection."""
+    rest = (f"... and {len(values) - MOST} more",) if len(values) > MOST else ()
+    return f"{kind}({', '.join(map(str, (*values[:MOST], *rest)))})"
+
+
+def assignment(of: ReplicaAssignment) -> str:
+    """The replicas of a partition."""
+    return (
+        f"ReplicaAssignment(replicas={joined(of.replicas)}, addingReplicas={joined(of.adding)},"
+        f" removingReplicas={joined(of.removing)})"
+    )
+
+
+def leader_and_isr(state: LeaderIsrAndControllerEpoch) -> str:
+    """Leader, leader epoch and ISR of a partition."""
+    isr = listed([f"BrokerState(brokerId={broker_id}, brokerEpoch=-1)" for broker_id in state.isr], "List")
+    return (
+        f"LeaderAndIsr(leader={state.leader}, leaderEpoch={state.leader_epoch}, isrWithBrokerEpoch={isr},"
+        f" leaderRecoveryState=RECOVERED, partitionEpoch={state.zk_version})"
+    )
+
+
+def isr_left(state: LeaderIsrAndControllerEpoch, replica: int) -> str:
+    """The new state of a partition whose ISR a replica has left."""
+    return (
+        f"(Leader:{state.leader},ISR:{joined(state.isr)},LeaderRecoveryState:RECOVERED,LeaderEpoch:{state.leader_epoch},"
+        f"ZkVersion:{state.zk_version},ControllerEpoch:{state.controller_epoch}) after removing replica {replica} from"
+        " the ISR as part of transition to OfflineReplica"
+    )
