@@ -40,7 +40,7 @@ QUIET_SECONDS = 5.0
 LONGEST_SECONDS = 60.0
 AGAIN_SECONDS = 1.0
 
-EXPANDS, SHRINKS, FAILED = (
+COUNTERS = EXPANDS, SHRINKS, FAILED = tuple(
     f"kafka_server_replicamanager_{what}_total" for what in ("isrexpands", "isrshrinks", "failedisrupdates")
 )
 """What is counted of writes of ISRs (conventions.md 7)."""

@@ -16,7 +16,7 @@ from actors.core.broker.topic_figures import FIGURES, FIGURES_SECONDS, TopicFigu
 from actors.runtime import Dispatcher
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
-from messages.metrics import Counts, TellFigures
+from messages.metrics import Counts, DropMetric, Gauge, Gauges, TellFigures
 from messages.network import CloseConnection, Interrupt, Received, Transmit, TransmitFailed
 from messages.partition import (
     Follow,
@@ -32,6 +32,9 @@ from messages.partition import (
 log = logging.getLogger("kafka.server.ReplicaFetcherThread")
 
 
+MAX_LAG = "kafka_server_replicafetchermanager_maxlag"
+
+
 class ReplicaFetcherActor(Dispatcher):
     """One per (leader, fetcher id); see the module."""
 
@@ -43,6 +46,8 @@ class ReplicaFetcherActor(Dispatcher):
         self._actors: dict[TopicPartition, ActorAddress] = {}
         self._figures = TopicFigures()
         self._telling = False
+        self._lag = -1
+        """The largest lag that was published, -1 if none was."""
         self._correlation_id = 0
         self._awaited: int | None = None
         self._repeats = False
@@ -138,6 +143,8 @@ class ReplicaFetcherActor(Dispatcher):
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         """Nothing is followed from this leader any more."""
         self._tell_figures()
+        if self._lag >= 0 and self._start.metrics is not None:
+            self.send(self._start.metrics, DropMetric(MAX_LAG, self._labels))
         self.send(self._start.network, CloseConnection(self._start.channel))
 
     def _count(self, orders: list[Order]) -> None:
@@ -151,9 +158,17 @@ class ReplicaFetcherActor(Dispatcher):
             self._telling = True
             self.set_timer(FIGURES, FIGURES_SECONDS, TellFigures())
 
+    @property
+    def _labels(self) -> tuple[tuple[str, str], ...]:
+        return (("leader", str(self._start.leader_id)), ("fetcher", str(self._start.fetcher_id)))
+
     def _tell_figures(self) -> None:
         if self._figures and self._start.metrics is not None:
             self.send(self._start.metrics, Counts(self._figures.take()))
+            lag = self._fetcher.max_lag()
+            if lag != self._lag:
+                self._lag = lag
+                self.send(self._start.metrics, Gauges((Gauge(MAX_LAG, lag, self._labels),)))
 
     def _is_awaited(self, correlation_id: int) -> bool:
         """Whether this is the end of what is under way; how often it was repeated is in its number."""

@@ -127,7 +127,7 @@ def _dynamic_part(places: Sequence[ConfigSynonym]) -> int:
 
 
 def _default_of(setting: str) -> list[ConfigSynonym]:
-    """Kafka's default of a broker's setting; none where it has none."""
+    """Kafka's default of a broker's setting, if it has one."""
     kind: Any = NodeSettings
     default = attrs.fields_dict(kind)[setting.replace(".", "_")].default
     return [] if default in (None, attrs.NOTHING) else [ConfigSynonym(setting, _text(default), DEFAULT_CONFIG)]

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from actors.gateway.metric_help import help_of
 from messages.metrics import Count
 
 SUFFIX = "_total"
@@ -42,7 +43,7 @@ class Counters(Collector):
     def collect(self) -> Iterator[Metric]:
         """All samples."""
         for name, values in self._counters.items():
-            family = Metric(name.removesuffix(SUFFIX), name, "counter")
+            family = Metric(name.removesuffix(SUFFIX), help_of(name), "counter")
             for labels, value in list(values.items()):
                 family.add_sample(name, dict(labels), value)
             yield family

@@ -20,7 +20,7 @@ import errno
 import logging
 import os
 import socket
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import ClassVar
@@ -96,6 +96,11 @@ class ListenerGateway:
     def ports(self) -> dict[str, int]:
         """The bound port of each listener by name; what port 0 became."""
         return {endpoint.listener: bound.getsockname()[1] for endpoint, bound in self._sockets}
+
+    def connection_counts(self) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
+        """The number of open connections of each listener; read from the metrics' thread."""
+        found = Counter(each.listener for each in self._connections.copy().values())
+        return [((endpoint.listener,), (found[endpoint.listener],)) for endpoint in self.settings.listeners]
 
     async def bind(self) -> None:
         """Bind every listener and let connections queue up. OSError names listener, host and port, or the setting."""

@@ -315,6 +315,10 @@ class MemoryListener:
         self._idle = IdlePolls(network.timers.call_later, base.clock.now, self._respond, self._tell)
         self.address: ActorAddress = base.outsider("listener", self.receive)
 
+    def connection_counts(self) -> tuple[tuple[tuple[str, ...], tuple[float, ...]], ...]:
+        """None: there are no sockets."""
+        return ()
+
     @property
     def ports(self) -> dict[str, int]:
         """The port of each listener by name."""

@@ -12,13 +12,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client import Gauge as PrometheusGauge
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from thespian.actors import ActorAddress
 
 from actors.gateway.counters import Counters
+from actors.gateway.metric_help import help_of
 from actors.gateway.metrics_server import MetricsServer
 from actors.runtime import LocalBase
 from messages.metrics import Count, Counts, DropMetric, DropMetrics, Gauge, Gauges, Sample, Samples
@@ -59,7 +60,7 @@ class _Table(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """All their samples."""
-        families = [GaugeMetricFamily(name, name, labels=self._labels) for name in self._names]
+        families = [GaugeMetricFamily(name, help_of(name), labels=self._labels) for name in self._names]
         for labels, values in self._read():
             for family, value in zip(families, values, strict=True):
                 family.add_metric(labels, value)
@@ -107,7 +108,7 @@ class _Summary(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All its samples."""
-        family = Metric(self._name, self._name, "summary")
+        family = Metric(self._name, help_of(self._name), "summary")
         for labels, observed in self._observed.items():
             said = dict(labels)
             for quantile in QUANTILES:
@@ -143,6 +144,15 @@ class MetricsGateway:
         """Gauges that are read all together when they are asked for: rows of (values of the labels, of the gauges)."""
         self._registry.register(_Table(names, labels, read))
 
+    def watch_process(self) -> None:
+        """CPU, memory and open files of this process, as prometheus_client names them."""
+        ProcessCollector(registry=self._registry)
+
+    def begin(self, names: Iterable[str]) -> None:
+        """Let these counters be there, at 0, before anything is counted."""
+        for name in names:
+            self._counters.count(Count(name, 0))
+
     def count(self, count: Count) -> None:
         """Count (on the loop's thread)."""
         self._counters.count(count)
@@ -175,7 +185,7 @@ class MetricsGateway:
         if metric is None:
             self._check_new(name, self._summaries)
             names = [label for label, _ in labels]
-            metric = self._gauges[name] = PrometheusGauge(name, name, names, registry=self._registry)
+            metric = self._gauges[name] = PrometheusGauge(name, help_of(name), names, registry=self._registry)
         (metric.labels(*(value for _, value in labels)) if labels else metric).set(value)
 
     def observe(self, sample: Sample) -> None:

@@ -11,7 +11,7 @@ Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener,
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -19,7 +19,8 @@ from thespian.actors import ActorAddress
 
 from actors.controller.channel import QUEUE_SIZE
 from actors.gateway.limits import Files
-from actors.gateway.metrics import MetricsGateway
+from actors.gateway.metric_help import COUNTERS, help_of
+from actors.gateway.metrics import MetricsGateway, Row
 from actors.gateway.request_figures import RequestFigures
 from actors.gateway.store import StoreGateway
 from actors.node.node import NodeActor
@@ -28,6 +29,7 @@ from actors.node.settings import ANY_ADDRESS
 from actors.runtime import Clock, LocalBase, Scheduler, local_system
 from actors.runtime.flight_recorder import FlightRecorder
 from actors.runtime.recorder import Recorder, Unrecorded
+from actors.runtime.turns import MINUTE
 from actors.storage.disk import DiskPort
 from actors.storage.log_directories import unlock_directories
 from actors.storage.logs import LogsPort
@@ -37,6 +39,9 @@ from messages.vocabulary import Message
 from zk_bridge.store import Store
 
 LOG_GAUGES = tuple(f"kafka_log_log_{what}" for what in ("size", "logstartoffset", "logendoffset", "numlogsegments"))
+
+HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
+CONNECTIONS = ("kafka_server_socket_server_metrics_connection_count",)
 
 _log = logging.getLogger("kafka_actors.node")
 
@@ -59,6 +64,9 @@ class Listener(Protocol):
     address: ActorAddress
     figures: RequestFigures | None
     """Who counts requests."""
+
+    def connection_counts(self) -> Iterable[Row]:
+        """The number of open connections of each listener."""
 
     @property
     def ports(self) -> dict[str, int]:
@@ -237,6 +245,14 @@ class Node:
             "Most CPU that the loop took between two turns of the actors in the last minute, for sockets and bytes",
             lambda: loop.between.longest(now()),
         )
+        metrics.watch(
+            HANDLER_IDLE,
+            help_of(HANDLER_IDLE),
+            lambda: max(0.0, 1 - (loop.turns.busy(now()) + loop.between.busy(now())) / MINUTE),
+        )
+        metrics.watch_table(CONNECTIONS, ("listener",), self.listener.connection_counts)
+        metrics.watch_process()
+        metrics.begin(COUNTERS)
         metrics.watch_table(LOG_GAUGES, ("topic", "partition"), self._logs.figures)
         metrics.watch_reason("kafka_actors_trace_failed", "1 where the trace has ended", lambda: recorder.reason)
 

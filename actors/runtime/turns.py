@@ -14,6 +14,8 @@ class Turns:
         self.count = 0
         self.over = 0
         """How many took more than MOST."""
+        self._busy: list[tuple[int, float]] = [(-MINUTE, 0.0)] * MINUTE
+        """By the second, modulo a minute: (second, CPU seconds of the turns that ended in it)."""
         self._longest: list[tuple[int, float]] = [(-MINUTE, 0.0)] * MINUTE
         """By the second, modulo a minute: (second, the longest that ended in it)."""
 
@@ -23,9 +25,15 @@ class Turns:
         self.over += took > MOST
         second = int(now)
         place = second % MINUTE
+        of, busy = self._busy[place]
+        self._busy[place] = (second, busy + took if of == second else took)
         of, longest = self._longest[place]
         if of != second or took > longest:
             self._longest[place] = (second, took)
+
+    def busy(self, now: float) -> float:
+        """CPU seconds of all turns in the minute that ends at `now`."""
+        return sum(took if now - second < MINUTE else 0.0 for second, took in self._busy)
 
     def longest(self, now: float) -> float:
         """CPU seconds of the longest turn in the minute that ends at `now`."""

@@ -509,10 +509,12 @@ class LogsPort:
     def figures(self) -> Iterator[tuple[tuple[str, str], tuple[int, int, int, int]]]:
         """((topic, partition), (bytes, start, end, segments)) of each open log that ever held anything.
 
+        A log in a directory that has failed has no figures any more, as in Kafka.
+
         No effect: it is asked from outside, and may be on another thread.
         """
         for path, log in list(self._logs.items()):
-            if isinstance(log, Log):
+            if isinstance(log, Log) and path.rpartition("/")[0] not in self._lost:
                 topic, partition, _ = parse_name(os.path.basename(path))  # noqa: PTH119  (text in, text out)
                 yield (topic, str(partition)), (log.size, log.start, log.end, len(log.segments))
 

@@ -264,7 +264,7 @@ def test_the_summary_shows_the_failover(job: Job, tmp_path: Path) -> None:
     assert led and all(without[name] > 3.0 for name in led)
 
 
-def test_our_own_logs_tell_of_the_failover_as_kafkas_do(job: Job, tmp_path: Path) -> None:
+def test_our_own_logs_have_the_failover_like_kafkas(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "logs.json"
     done = run_ours("summary", "--logs", str(job.directory), "--json", str(out))
     assert done.returncode == 0, done.stderr

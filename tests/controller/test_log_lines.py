@@ -39,7 +39,7 @@ KAFKAS = [
 """What Kafka 3.9.1 logs of the same, but that it has broker epochs in LeaderAndIsr from 3.5 on."""
 
 
-def test_a_controllers_term_is_told_in_kafkas_words(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_controllers_term_is_logged_in_kafkas_words(world: World, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("kafka.controller", "state.change.logger"):
         caplog.set_level(logging.DEBUG, name)
     world.node(1)

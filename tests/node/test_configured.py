@@ -33,7 +33,7 @@ def change(world: World, **overrides: int) -> None:
         admin.ask(SetTopicConfig("t", entries))
 
 
-def heeded(world: World) -> list[int]:
+def max_message_bytes(world: World) -> list[int]:
     """max.message.bytes of t as each node has it."""
     managers = [each for node in world.nodes for each in actors(node) if isinstance(each, ReplicaManagerActor)]
     return [manager._topics["t"].settings.max_message_bytes for manager in managers]
@@ -52,15 +52,15 @@ def test_every_node_heeds_a_changed_configuration_also_after_its_session(tmp_pat
     for size in (1000, 2000):
         change(world, max_message_bytes=size)
         world.scheduler.run(1.0)
-        assert heeded(world) == [size] * 3
+        assert max_message_bytes(world) == [size] * 3
     for store in world.stores:
         store.expire()
     change(world, max_message_bytes=3000)
     world.scheduler.run(10.0)
-    assert heeded(world) == [3000] * 3
+    assert max_message_bytes(world) == [3000] * 3
     change(world, max_message_bytes=4000)
     world.scheduler.run(1.0)
-    assert heeded(world) == [4000] * 3
+    assert max_message_bytes(world) == [4000] * 3
     world.stop(0, 1, 2)
 
 
@@ -71,18 +71,18 @@ def test_defaults_of_topics_change_for_one_broker_or_for_all_and_back(tmp_path: 
         with Client(MemoryStore(world.zookeeper)) as admin:
             admin.ask(SetBrokerConfig(broker, tuple(ConfigEntry(*entry) for entry in entries)))
         world.scheduler.run(1.0)
-        return heeded(world)
+        return max_message_bytes(world)
 
-    default = heeded(world)[0]
+    default = max_message_bytes(world)[0]
     assert say(ALL_BROKERS, ("message.max.bytes", "1000"), ("num.io.threads", "3")) == [1000] * 3
     assert "No effect here, where the number of threads is fixed: num.io.threads=3" in caplog.text
     assert say("1", ("message.max.bytes", "2000")) == [1000, 2000, 1000]
     change(world, max_message_bytes=3000)
     world.scheduler.run(1.0)
-    assert heeded(world) == [3000] * 3
+    assert max_message_bytes(world) == [3000] * 3
     change(world)
     world.scheduler.run(1.0)
-    assert heeded(world) == [1000, 2000, 1000]
+    assert max_message_bytes(world) == [1000, 2000, 1000]
     assert say("1", ("message.max.bytes", "many")) == [1000] * 3
     assert "Invalid overrides of brokers/1 are ignored: message.max.bytes=many" in caplog.text
     assert say(ALL_BROKERS) == [default] * 3
@@ -98,7 +98,7 @@ def test_a_broker_starts_with_its_dynamic_settings(tmp_path: Path) -> None:
     create_topic(world.zookeeper)
     world.until(lambda: len(leaders(world.zookeeper)) == 3)
     world.scheduler.run(1.0)
-    assert heeded(world)[0] == 1000 < heeded(world)[1]
+    assert max_message_bytes(world)[0] == 1000 < max_message_bytes(world)[1]
     world.stop(0, 1, 2)
 
 
@@ -120,5 +120,5 @@ def test_a_torn_notification_names_nobody(tmp_path: Path) -> None:
     world.zookeeper.write((WriteOp(CREATE_SEQUENTIAL, "/config/changes/config_change_", b"{torn"),), 0)
     change(world, max_message_bytes=1000)
     world.scheduler.run(1.0)
-    assert heeded(world) == [1000] * 3
+    assert max_message_bytes(world) == [1000] * 3
     world.stop(0, 1, 2)

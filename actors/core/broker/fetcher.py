@@ -136,6 +136,8 @@ class Fetcher:
         """What the leader's session holds of us, or the fetch under way."""
         self._changed: dict[TopicPartition, None] = {}
         """Partitions of which the session may have to hear something else."""
+        self._behind: dict[TopicPartition, int] = {}
+        """How many records partitions are behind their leaders' high watermarks, where they are."""
 
     # ------------------------------------------------------------------------------------------------ orders
 
@@ -339,6 +341,11 @@ class Fetcher:
         self._asked = {}
         return orders
 
+    def max_lag(self) -> int:
+        """How many records the partition that is behind most is behind its leader's high watermark."""
+        self._behind = {tp: lag for tp, lag in self._behind.items() if tp in self.partitions}
+        return max(self._behind.values(), default=0)
+
     def replicated(self, done: Replicated, now: float) -> None:
         """A partition has dealt with what it was sent."""
         followed = self.partitions.get(done.partition)
@@ -347,6 +354,11 @@ class Fetcher:
         self._busy -= followed.busy
         followed.busy = False
         followed.log_end = done.log_end
+        lag = followed.told[0] - done.log_end
+        if lag > 0:
+            self._behind[done.partition] = lag
+        else:
+            self._behind.pop(done.partition, None)
         if done.error_code in (FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR):
             self._fail(done.partition, done.error_code)
         elif done.error_code != NONE:

@@ -39,6 +39,12 @@ REASSIGNMENT_IN, REASSIGNMENT_OUT = "reassignmentbytesin", "reassignmentbytesout
 
 OF_ALL_TOPICS_ONLY = (REPLICATION_IN, REPLICATION_OUT, REASSIGNMENT_IN, REASSIGNMENT_OUT)
 
+OF_ALL_TOPICS = (
+    *(MESSAGES_IN, BYTES_IN, BYTES_OUT, BYTES_REJECTED, PRODUCES, FAILED_PRODUCES, FETCHES, FAILED_FETCHES),
+    *OF_ALL_TOPICS_ONLY,
+)
+"""Figures of all topics together, which are there from the start."""
+
 OF_LEADERS = (MESSAGES_IN, BYTES_IN, BYTES_REJECTED, PRODUCES, FAILED_PRODUCES)
 """Figures that a topic has only where it is led (rule 3). Conversions are not counted: there are none."""
 

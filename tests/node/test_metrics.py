@@ -1,0 +1,74 @@
+"""The metrics of a whole node: what is there from the start, and whether each says what it means."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from actors.broker.isr_keeper import COUNTERS as ISR_COUNTERS
+from actors.core.broker.topic_figures import OF_ALL_TOPICS, metric
+from actors.gateway.metric_help import COUNTERS
+from actors.node.assembly import HANDLER_IDLE
+from actors.runtime.turns import Turns
+from messages.cluster import TopicPartition
+from messages.errors import KAFKA_STORAGE_ERROR, NONE
+from tests.broker.harness import Broker, known, order
+from tests.broker.test_records import batch, produce
+from tests.node.test_assembly import World, controller, create_topic, leaders
+
+
+def families(world: World, node: int) -> dict[str, Any]:
+    text = generate_latest(world.nodes[node].metrics._registry).decode()
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def test_every_metric_says_what_it_means_and_counters_begin_at_0(tmp_path: Path) -> None:
+    world = World.of(tmp_path)
+    at_first = families(world, 0)
+    assert set(COUNTERS) == {*map(metric, OF_ALL_TOPICS), *ISR_COUNTERS}
+    for name in COUNTERS:
+        [sample] = [each for each in at_first[name.removesuffix("_total")].samples if not each.labels]
+        assert sample.value == 0
+    for name in ("process_cpu_seconds", "process_resident_memory_bytes", "process_open_fds", HANDLER_IDLE):
+        assert at_first[name].samples
+    world.until(lambda: all(node.ready for node in world.nodes) and controller(world.zookeeper) >= 0)
+    create_topic(world.zookeeper)
+    world.until(lambda: len(leaders(world.zookeeper)) == 3)
+    world.scheduler.run(3.0)
+    for node in range(3):
+        dumb = [
+            name for name, each in families(world, node).items() if each.documentation.removesuffix("_total") == name
+        ]
+        assert dumb == [], "HELP only repeats the name"
+    world.stop(0, 1, 2)
+
+
+def test_logs_in_a_failed_directory_have_no_gauges(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    broker = Broker(one, other)
+    broker.run()
+    broker.update(known("t"), known("t", 1))
+    broker.lead(order("t"), order("t", 1))
+    for number in (0, 1):
+        assert produce(broker, batch(b"a"), partition=TopicPartition("t", number)).error_code == NONE
+    assert {labels for labels, _ in broker.logs.figures()} == {("t", "0"), ("t", "1")}
+    broker.logs.faults[str(one)] = errno.EIO
+    codes = [produce(broker, batch(b"a"), partition=TopicPartition("t", number)).error_code for number in (0, 1)]
+    assert sorted(codes) == [NONE, KAFKA_STORAGE_ERROR]
+    alive = ("t", str(codes.index(NONE)))
+    assert [labels for labels, _ in broker.logs.figures()] == [alive]
+    broker.end()
+
+
+def test_the_busy_time_of_the_last_minute() -> None:
+    turns = Turns()
+    for second in range(100):
+        turns.add(0.25, second)
+        turns.add(0.25, second + 0.5)
+    assert turns.busy(99.5) == 60 * 0.5
+    assert turns.busy(130.0) == 29 * 0.5
+    assert turns.busy(1000.0) == 0
