@@ -266,7 +266,7 @@ class _Records(msgspec.Struct, array_like=True):
     """The first fields of `messages.records.Records`; those that follow are not read."""
 
     batches: tuple[tuple[msgspec.Raw, ...], ...] = ()
-    body: _Body = _Body()
+    body: _Body = msgspec.field(default_factory=_Body)
 
 
 class _Batch(msgspec.Struct):
