@@ -206,12 +206,14 @@ class StopPartition(Question["PartitionStopped"]):
 @message
 class PartitionStopped:
     """What became of StopPartition. `deleted` is the directory that waits for its removal, "" where there is none;
-    `leader_epoch` the one that is known, where the stop was refused for its own."""
+    `leader_epoch` the one that is known, where the stop was refused for its own; `writes_isr` is true if the outcome of
+    an ISR write is still unknown."""
 
     error_code: int
     deleted: str = ""
     storage_error: str = ""
     leader_epoch: int = -1
+    writes_isr: bool = False
 
 
 @message

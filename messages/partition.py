@@ -6,11 +6,12 @@ or its time is up. `request` and `index` (`place`) are the asker's, and come bac
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from thespian.actors import ActorAddress
 
 from messages.cluster import Endpoint, TopicPartition
+from messages.conversation import Done, Question
 from messages.data_requests import (
     DeletedRecords,
     EpochEnd,
@@ -24,6 +25,9 @@ from messages.data_requests import (
 )
 from messages.records import PRODUCER, Body
 from messages.vocabulary import message
+
+ISR_KEEPER = "isr_keeper"
+"""The peer that writes ISRs."""
 
 
 @message
@@ -312,6 +316,14 @@ class LookAtFollowers:
     """Look for followers that lag behind; to the ISR's keeper, from its timer: remind all who want it `at` then."""
 
     at: float
+
+
+@message
+class DropIsrChanges(Question[Done]):
+    """Drop the queued ISR writes of these partitions, once the write in flight has ended. -> Done"""
+
+    asks: ClassVar[str] = ISR_KEEPER
+    partitions: tuple[TopicPartition, ...]
 
 
 @message

@@ -9,6 +9,8 @@ Rule 3: the controller hears of changes by a notification: when they have been q
         is more than 60 s ago; looked at every 2.5 s. One notification names every partition once.
 Rule 4: leaders whose followers are behind are reminded of it every half lag, all at the same moments, some at a time
         (broker.md 3.3). Were each to set a timer, all would be due at once, and other actors would wait.
+Rule 5: writes of a deleted partition are dropped, and the replica manager is answered after the write in flight: the
+        znode of a topic that is created again has the version that the old write expects.
 """
 
 from __future__ import annotations
@@ -22,10 +24,17 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.runtime import FlowActor
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
-from messages.conversation import SLICE, AskFailed, Flow, ask, in_slices
+from messages.conversation import SLICE, Answer, Ask, AskFailed, Done, Flow, ask, in_slices
 from messages.metrics import Count, Counts
 from messages.node import StartIsrKeeper
-from messages.partition import ChangeIsr, IsrChanged, LookAtFollowers, WatchFollowers, WriteIsrChanges
+from messages.partition import (
+    ChangeIsr,
+    DropIsrChanges,
+    IsrChanged,
+    LookAtFollowers,
+    WatchFollowers,
+    WriteIsrChanges,
+)
 from messages.store import OK
 from messages.vocabulary import Message
 from messages.zookeeper import NotifyIsrChange, UpdatePartitionStates
@@ -60,6 +69,7 @@ class IsrKeeperActor(FlowActor):
         super().__init__()
         self._metrics: ActorAddress | None = None
         self._wanted: list[tuple[ActorAddress, ChangeIsr]] = []
+        """Changes without an outcome, those in flight first."""
         self._changed: dict[TopicPartition, None] = {}
         self._last_change = 0.0
         self._last_notification = 0.0
@@ -91,12 +101,20 @@ class IsrKeeperActor(FlowActor):
         match message:
             case WriteIsrChanges() | WakeupMessage(payload=WriteIsrChanges()):
                 return self._write()
+            case Ask(id, DropIsrChanges(partitions)):
+                self._drop(frozenset(partitions))
+                self.send(self.sender, Answer(id, Done()))
+                return None
             case WakeupMessage(payload=LookAtFollowers() as reminder):
                 return self._remind(reminder)
             case WakeupMessage():
                 self._looking = False
                 return self._look()
         return super().flow(message)
+
+    def _drop(self, partitions: frozenset[TopicPartition]) -> None:
+        """Rule 5. As an event it comes after the write in flight, which succeeds, fails, or is queued again."""
+        self._wanted = [(leader, change) for leader, change in self._wanted if change.partition not in partitions]
 
     def _remind(self, reminder: LookAtFollowers) -> Flow[None]:
         """Rule 4."""
@@ -110,10 +128,11 @@ class IsrKeeperActor(FlowActor):
     def _write(self) -> Flow[None]:
         """Write what is wanted, a slice at a time."""
         while self._wanted:
-            wanted, self._wanted = self._wanted[:SLICE], self._wanted[SLICE:]
+            wanted = self._wanted[:SLICE]
             if not (yield from self._write_some(wanted)):
                 self.wakeupAfter(timedelta(seconds=AGAIN_SECONDS), WriteIsrChanges())
                 return
+            self._wanted = self._wanted[len(wanted) :]
 
     def _write_some(self, wanted: list[tuple[ActorAddress, ChangeIsr]]) -> Flow[bool]:
         """Whether it could be said what became of these."""
@@ -130,7 +149,6 @@ class IsrKeeperActor(FlowActor):
             written = yield from ask(UpdatePartitionStates(states, None))
         except AskFailed as error:
             log.warning("%d changes of in-sync replicas have to be written again: %s", len(wanted), error)
-            self._wanted = wanted + self._wanted
             return False
         outcomes = zip(wanted, written.results, strict=True)
         counted = Counter(_outcome(change, result.code == OK) for (_, change), result in outcomes)

@@ -161,6 +161,8 @@ class PartitionActor(Answerer):
         """The last reader of the log, its state at that read, and the changes sent since (rule 6)."""
         self._trims: tuple[tuple[ActorAddress, TrimLog, float], ...] = ()
         """Who waits for all replicas' logs to begin at an offset, and until when."""
+        self._isr_writes = 0
+        """ISR writes without an outcome, those of earlier leaderships included."""
         self._look_at: float | None = None
         """When we are to look at the followers."""
         self._alarm: float | None = None
@@ -295,15 +297,16 @@ class PartitionActor(Answerer):
         self._end_leadership()
         path, self._log_path = self._log_path, ""
         self._known = Partition(self._known.partition, self._known.broker_id)
+        writes_isr = self._isr_writes > 0
         if not path:
-            return PartitionStopped(NONE)
+            return PartitionStopped(NONE, writes_isr=writes_isr)
         deleted = deleted_path(path, self.port("random").uuid_hex())
         try:
             self.port("logs").close(path, True)
             renamed = self.port("disk").rename(path, deleted)
         except OSError as error:
             return PartitionStopped(KAFKA_STORAGE_ERROR, storage_error=self._disk_failure(error))
-        return PartitionStopped(NONE, deleted if renamed else "")
+        return PartitionStopped(NONE, deleted if renamed else "", writes_isr=writes_isr)
 
     # ------------------------------------------------------------------------------------------------ producers
 
@@ -659,6 +662,7 @@ class PartitionActor(Answerer):
 
     def receiveMsg_IsrChanged(self, message: IsrChanged, sender: ActorAddress) -> None:
         """The outcome of a write of the ISR."""
+        self._isr_writes -= 1
         leader = self._leader
         if leader is not None and message.leader_epoch == leader.leader_epoch:
             written = message.zk_version >= 0
@@ -722,6 +726,7 @@ class PartitionActor(Answerer):
                 case WriteIsr(number, isr, zk_version):
                     known = self._known
                     self._say(changing_isr(leader, isr, self.now, self.port("time").wall_ms()))
+                    self._isr_writes += 1
                     self.send(
                         self._isr_keeper,
                         ChangeIsr(

@@ -15,6 +15,7 @@ Rule 5: the coordinator hears which partitions of the internal topics are led he
 Rule 6: a partition judges an order first, and only then its fetcher is stopped or replaced: a refused order leaves the
         fetcher alone. Records that the old fetcher still brings to an accepted partition are refused by the partition
         itself, because their leader epoch or its role no longer fits (`PartitionActor._fenced`).
+Rule 7: StopReplica with delete is answered when no ISR write of its partitions is in flight or queued (broker.md 3.3).
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ from messages.node import (
     StartReplicaManager,
 )
 from messages.partition import (
+    ISR_KEEPER,
     Configure,
+    DropIsrChanges,
     ExpireLog,
     FollowedPartition,
     FollowLeader,
@@ -202,7 +205,11 @@ class ReplicaManagerActor(FlowActor):
         self._orders = RoleOrders(settings.node_id)
         self._metrics = message.metrics
         self._node = sender
-        self.peers = {"metadata_cache": message.metadata_cache, "bridge": message.bridge}
+        self.peers = {
+            "metadata_cache": message.metadata_cache,
+            "bridge": message.bridge,
+            ISR_KEEPER: message.isr_keeper,
+        }
         self._isr_keeper = message.isr_keeper
         self._fetcher_manager = message.fetcher_manager
         self._partition_requests = message.partition_requests
@@ -693,8 +700,9 @@ class ReplicaManagerActor(FlowActor):
             sum(order.delete_partition for order in orders.values()),
         )
         broken: dict[TopicPartition, str] = {}
+        writing: list[TopicPartition] = []
         for window in chunks(orders.values(), ORDERS_AT_ONCE):
-            yield from self._stop(window, directories, errors, broken)
+            yield from self._stop(window, directories, errors, broken, writing)
         for partition, storage_error in broken.items():
             path = directories.find(partition)
             if storage_error and path is not None:
@@ -702,6 +710,25 @@ class ReplicaManagerActor(FlowActor):
             self._take_offline(partition)
         if any(order.delete_partition for order in orders.values()):
             yield from self._write_off(directories)
+        if writing:
+            yield from self._end_isr_writes(tuple(writing))
+
+    def _end_isr_writes(self, partitions: tuple[TopicPartition, ...]) -> Flow[None]:
+        """Wait until no ISR write of these deleted partitions can reach ZooKeeper any more (rule 7).
+
+        The znode of a topic that is created again has the version that an old write expects. Kafka waits for the lock
+        that a partition holds during its write, however long that takes.
+        """
+        while True:
+            try:
+                yield from ask(DropIsrChanges(partitions))
+            except AskFailed as error:
+                _log.warning(
+                    "[Broker id=%d] StopReplica waits for ISR writes of %d deleted partitions: %s",
+                    *(self._settings.node_id, len(partitions), error),
+                )
+            else:
+                return
 
     def _write_off(self, directories: LogDirectories) -> Flow[None]:
         """Remove the deleted logs from the checkpoints before the request is answered, as Kafka (broker.md 2.2)."""
@@ -714,8 +741,11 @@ class ReplicaManagerActor(FlowActor):
         directories: LogDirectories,
         errors: list[PartitionError],
         broken: dict[TopicPartition, str],
+        writing: list[TopicPartition],
     ) -> Flow[None]:
-        """Stop these; `broken` takes the partitions whose disk failed, with its words."""
+        """Stop these; `broken` takes the partitions whose disk failed, with its words, and `writing` the deleted ones
+        that have ISR writes without an outcome.
+        """
         asked: list[StopReplicaPartitionState] = []
         pairs: list[tuple[ActorAddress, StopPartition]] = []
         for order in orders:
@@ -752,6 +782,8 @@ class ReplicaManagerActor(FlowActor):
                 del self._hosted[partition]
                 self._topics.pop(partition.topic, None)  # made again, it may be configured otherwise
                 self._overrides.pop(partition.topic, None)
+                if result.writes_isr:
+                    writing.append(partition)
                 if result.deleted:
                     directories.forget(partition)
                     self._doom(result.deleted)

@@ -10,13 +10,14 @@ from thespian.actors import ActorAddress
 from actors.broker.isr_keeper import LEADERS_AT_ONCE, IsrKeeperActor
 from actors.runtime import LocalBase, VirtualClock, local_system
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE, Answer, Ask, Done
+from messages.conversation import SLICE, Answer, Ask, Done, Failure, SessionLost
 from messages.node import StartIsrKeeper
-from messages.partition import ChangeIsr
+from messages.partition import ChangeIsr, DropIsrChanges
+from messages.requests import StopReplicaPartitionState, StopReplicaRequest
 from messages.store import OK
 from messages.vocabulary import Message
 from messages.zookeeper import NotifyIsrChange, UpdatePartitionStates, WriteResult, WriteResults
-from tests.broker.harness import Broker, order
+from tests.broker.harness import CONTROLLER, Broker, order
 
 LAG = 30.0
 
@@ -44,9 +45,12 @@ def test_many_leaders_are_reminded_of_silent_followers_by_one_timer_some_at_a_ti
 
 
 class Keeper:
-    """The keeper alone on virtual time; ZooKeeper grants everything."""
+    """The keeper alone on virtual time; ZooKeeper grants everything, or `holds` the answers to writes."""
 
-    def __init__(self) -> None:
+    def __init__(self, holds: bool = False) -> None:
+        self.holds = holds
+        self.held: list[tuple[ActorAddress, int]] = []
+        self.written: list[TopicPartition] = []
         self.base = LocalBase(clock=VirtualClock())
         self.bridge = self.base.outsider("bridge", self._asked)
         self.leader = self.base.outsider("leader", lambda message, sender: None)
@@ -61,9 +65,19 @@ class Keeper:
         answer: Message = Done()
         if isinstance(question, UpdatePartitionStates):
             answer = WriteResults(tuple(WriteResult(partition, OK, 1) for partition, _ in question.states))
+            self.written += [partition for partition, _ in question.states]
+            if self.holds:
+                self.held.append((sender, message.id))
+                return
         elif isinstance(question, NotifyIsrChange):
             self.notified.append((round(self.base.clock.now() * 1000), question.partitions))
         self.base.inject(sender, Answer(message.id, answer), self.bridge)
+
+    def lose_session(self) -> None:
+        """The session is lost under the held write."""
+        asker, id = self.held.pop(0)
+        self.base.inject(asker, Answer(id, Failure(SessionLost.__name__, "session 0x1 expired")), self.bridge)
+        self.base.run()
 
     def change(self, at_ms: int, partition: int = 0) -> None:
         """A leader changes its ISR at that time."""
@@ -87,3 +101,96 @@ def test_row_67_the_controller_hears_when_it_is_quiet_or_after_a_minute(
     assert when == notified_ms
     assert list(partitions) == sorted({TopicPartition("t", number % 2) for number in range(len(changes_ms))})
     keeper.base.shutdown()
+
+
+class HeldWrites(Broker):
+    """A broker whose ISR writes are answered by the test."""
+
+    def __init__(self, *log_dirs: Path) -> None:
+        self.held: list[tuple[ActorAddress, Ask]] = []
+        super().__init__(*log_dirs)
+
+    def _asked(self, message: Ask, sender: ActorAddress) -> None:
+        if isinstance(message.question, UpdatePartitionStates):
+            self.held.append((sender, message))
+        else:
+            super()._asked(message, sender)
+
+    def shrink(self, *numbers: int) -> None:
+        """Lead these partitions of t until the silent follower leaves the ISR."""
+        self.lead(*(order("t", number, isr=(0, 1), replicas=(0, 1), is_new=True) for number in numbers))
+        self.base.simulate(self.clock.now() + 1.5 * LAG + 0.1)
+
+    def end_write(self, lost: bool) -> None:
+        """ZooKeeper's session is lost, or it writes the oldest held write."""
+        asker, ask = self.held.pop(0)
+        result: Message = Failure(SessionLost.__name__, "session 0x1 expired")
+        if not lost:
+            assert isinstance(ask.question, UpdatePartitionStates)
+            states = ask.question.states
+            result = WriteResults(
+                tuple(WriteResult(partition, OK, state.zk_version + 1) for partition, state in states)
+            )
+        self.base.inject(asker, Answer(ask.id, result), self._bridge)
+        self.run()
+
+    def delete(self, *numbers: int) -> int:
+        """StopReplica with delete of these partitions of t; its correlation id."""
+        states = tuple(StopReplicaPartitionState(TopicPartition("t", number), -2, True) for number in numbers)
+        id = self.post(StopReplicaRequest(3, CONTROLLER, 1, -1, states))
+        self.run()
+        return id
+
+    def answered(self, id: int) -> bool:
+        return any(answer.correlation_id == id for answer in self.answers)
+
+
+@pytest.mark.parametrize("still_leads", [False, True])
+@pytest.mark.parametrize("lost", [False, True])
+def test_no_isr_write_of_a_deleted_partition_reaches_the_next_topic_of_its_name(
+    tmp_path: Path, lost: bool, still_leads: bool
+) -> None:
+    """The znode of a topic created again has version 0, which the old write expects. Kafka's StopReplica waits for the
+    partition's lock, which is held during the write."""
+    broker = HeldWrites(tmp_path)
+    broker.run()
+    broker.shrink(0, 1)
+    assert len(broker.held) == 1
+    if not still_leads:
+        broker.lead(order("t", 0, leader=1, epoch=1, isr=(1, 0), replicas=(1, 0)))
+    id = broker.delete(0)
+    assert not broker.answered(id), "the write in flight may still pass"
+    broker.end_write(lost)
+    assert broker.answered(id)
+    broker.base.simulate(broker.clock.now() + 10)
+    again = [partition for _, ask in broker.held for partition, _ in ask.question.states]  # type: ignore[attr-defined]
+    assert again == ([TopicPartition("t", 1)] if lost else []), "only the partition that is left is written again"
+    broker.end()
+
+
+def test_a_queued_isr_write_of_a_deleted_partition_is_dropped() -> None:
+    """It waits for the session that the write in flight lost."""
+    keeper = Keeper(holds=True)
+    for partition in range(3):
+        keeper.change(0, partition)
+    answers: list[Answer] = []
+    manager = keeper.base.outsider("manager", lambda message, sender: answers.append(message))
+    keeper.base.inject(keeper.keeper, Ask(7, DropIsrChanges((TopicPartition("t", 0), TopicPartition("t", 1)))), manager)
+    keeper.base.run()
+    assert not answers
+    keeper.lose_session()
+    assert answers == [Answer(7, Done())]
+    keeper.base.simulate(10)
+    assert keeper.written == [TopicPartition("t", 0), TopicPartition("t", 2)]
+    keeper.base.shutdown()
+
+
+def test_a_deletion_without_isr_writes_waits_for_none(tmp_path: Path) -> None:
+    """ZooKeeper may be away: the broker sends nothing for the hundred thousand partitions that write nothing."""
+    broker = HeldWrites(tmp_path)
+    broker.run()
+    broker.shrink(0)
+    broker.end_write(lost=False)
+    broker.shrink(1)
+    assert broker.answered(broker.delete(0)), "its write has ended, that of t-1 has not"
+    broker.end()
