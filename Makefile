@@ -21,7 +21,7 @@ BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benc
 .NOTPARALLEL:
 .PHONY: help install python ports java run test interop soak simulate test-thespian lint format bench docs vocabulary apache clean
 
-help: ## what can be made
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) java $(VENV)/.spark ## .venv with everything in it, and Java 17 where it can be installed
@@ -51,12 +51,12 @@ test: install ## the tests, a minute of soak included (about six minutes on two 
 interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (a minute)
 	$(BIN)/python -m pytest -m apache $(ARGS)
 
-soak: install ## a cluster under random faults for SOAK_SECONDS (600; SOAK_SEED: that seed), then SOAK_SEEDS (10000) on paper
+soak: install ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), then run SOAK_SEEDS (10000) simulations
 	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests/soak
 	$(BIN)/python -m pytest -m spark_cluster $(ARGS) tests/spark
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --seed $(SEEDS) --seeds $(SOAK_SEEDS) --duration 30 --faults all,admin --keep .cache/simulation
 
-simulate: install ## clusters on paper under random faults: SEEDS=200 of them, and as many shorter ones with records
+simulate: install ## simulate clusters under random faults: SEEDS=200 of them, and as many shorter ones with records
 	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 90 --keep .cache/simulation
 	$(BIN)/kafka-actors simulate --records --seeds $(SEEDS) --duration 60 --keep .cache/simulation
 
@@ -68,7 +68,7 @@ lint: install ## ruff (rules and format) and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: install ## let ruff put the code in form
+format: install ## format the code with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -233,7 +233,7 @@ def _refuse_delete_acls(request: DeleteAclsRequest, code: int) -> DeleteAclsResp
 NO_AUTHORIZER = "No Authorizer is configured."
 """Kafka's text for changes of ACLs."""
 
-PROTOCOL_TOLD_SINCE = 7
+PROTOCOL_NAME_SINCE = 7
 """The JoinGroup version whose answer may name no protocol: before, that is an empty text."""
 
 TOP_LEVEL_ERROR_SINCE = 2
@@ -241,7 +241,7 @@ TOP_LEVEL_ERROR_SINCE = 2
 
 
 def _refuse_join(request: JoinGroupRequest, code: int) -> JoinGroupResponse:
-    name = None if request.version >= PROTOCOL_TOLD_SINCE else ""
+    name = None if request.version >= PROTOCOL_NAME_SINCE else ""
     return JoinGroupResponse(code, protocol_name=name, member_id=request.member_id)
 
 

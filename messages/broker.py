@@ -177,7 +177,7 @@ class RoleTaken:
     error_code: int
     changed: bool
     leads: bool
-    troubles: tuple[str, ...]
+    health_flags: tuple[str, ...]
     has_log: bool
     storage_error: str = ""
     log_end: int = 0
@@ -188,11 +188,11 @@ class RoleTaken:
 
 
 @message
-class PartitionStands:
+class PartitionHealth:
     """To the replica manager: what is the matter with a partition that is led here has changed (`troubles`)."""
 
     partition: TopicPartition
-    troubles: tuple[str, ...]
+    health_flags: tuple[str, ...]
 
 
 @message

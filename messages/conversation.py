@@ -6,7 +6,7 @@ that id.
 
 A flow with much to do does it in slices of at most SLICE items, and pauses between two (`in_slices`, or `yield Pause()`
 in a loop over `slices`): mail for other actors of the node comes between, the flow's own actor stays with its event.
-Tables that get an entry for each of a hundred thousand partitions are made to grow one by one (`make_room`).
+Tables that get an entry for each of a hundred thousand partitions are made to grow one by one (`grow_tables`).
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _resumed(flow: Flow[None], value: object, error: Exception | None = None) ->
         return None
 
 
-def make_room(count: int, *tables: dict[Any, Any]) -> Flow[None]:
+def grow_tables(count: int, *tables: dict[Any, Any]) -> Flow[None]:
     """Let those tables grow, and pause after each, that would have to when `count` more entries come, or soon.
 
     To grow takes a table of 87,381 entries four milliseconds, and tables that have an entry for each partition would

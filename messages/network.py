@@ -105,8 +105,9 @@ class ClientResponse:
     """To a listener: the response to `ClientRequest(connection, correlation_id)`.
 
     None says that the request gets none, as a produce with acks=0, and that the next one may be taken.
-    `rest`: the fetch session that this answers rests from now on, until its `Roused`. The listener answers its idle
-    polls, the next of which has this epoch, when their time is up, and no actor hears of them (`gateway.idle_polls`).
+    `rest`: the fetch session that this answers rests from now on, until its `FetchSessionWoken`. The listener answers
+    its idle polls, the next of which has this epoch, when their time is up, and no actor hears of them
+    (`gateway.idle_polls`).
     """
 
     connection: int
@@ -127,14 +128,15 @@ class ClientResponses:
 
 
 @message
-class Rouse:
-    """To a listener: a resting fetch session has to be served again. -> Roused, unless that is on its way already"""
+class WakeFetchSession:
+    """To a listener: a resting fetch session has to be served again. -> FetchSessionWoken, unless that is on its way
+    already"""
 
     session_id: int
 
 
 @message
-class Roused:
+class FetchSessionWoken:
     """From a listener: a fetch session rests no longer. The epoch of its next request, and when it polled last.
 
     A poll that the listener held comes next, as a ClientRequest, for the time that it has left.

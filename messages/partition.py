@@ -69,7 +69,7 @@ class PartitionsHosted:
 
 
 @message
-class AreKnown:
+class CheckPartitionsExist:
     """To the metadata cache: check whether partitions that are not hosted here exist. -> Known"""
 
     request: int
@@ -77,8 +77,8 @@ class AreKnown:
 
 
 @message
-class Known:
-    """What the metadata cache knows of AreKnown's partitions, in that order."""
+class PartitionsExist:
+    """What the metadata cache knows of CheckPartitionsExist's partitions, in that order."""
 
     request: int
     partitions: tuple[TopicPartition, ...]
@@ -189,7 +189,7 @@ class LogMoved:
 
 
 @message
-class WhoIsIdle:
+class QueryIdleFollowers:
     """From a leader with lagging followers to its last reader: have they polled without data? -> CaughtUp"""
 
     partition: TopicPartition
@@ -372,7 +372,7 @@ class ThrottledBytes:
 
 
 @message
-class HoldBack:
+class BackOff:
     """To a fetcher: leave throttled replicas alone until this moment of the clock, but for those that are in sync."""
 
     until: float

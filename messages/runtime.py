@@ -8,7 +8,7 @@ from messages.vocabulary import Message, message
 
 
 @message
-class LetChildrenGo:
+class StopChildren:
     """The system to itself: this actor is gone; ask some more of its children to go, too."""
 
     parent: ActorAddress
@@ -52,7 +52,7 @@ class KernelState:
 
 
 @message
-class Inhabitant:
+class ActorSnapshot:
     """An actor that lives: its address, its parent's, and its class as "module:Class"."""
 
     address: ActorAddress
@@ -69,4 +69,4 @@ class SystemState:
 
     kernel: KernelState
     created: int
-    actors: tuple[Inhabitant, ...]
+    actors: tuple[ActorSnapshot, ...]

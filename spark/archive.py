@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 from messages.trace.schema import SENT
 from spark.columns import ARROW, STATE
 from spark.java import archive, home, link, prepare_once, record
-from spark.pack import RunTold, Told, keep
+from spark.pack import Manifest, PackedRun, keep
 from spark.questions.controller import CONTROLLER
 from spark.session import open_session
 from spark.summary import summarise
 
 _ANSWERED = {"actor": CONTROLLER, "type": "Answer"}
-_TOLD = {"type": "Transmit", "request": "UpdateMetadataRequest", "channel": "controller-0-broker-0-1", "broker": 0}
+_FIELDS = {"type": "Transmit", "request": "UpdateMetadataRequest", "channel": "controller-0-broker-0-1", "broker": 0}
 
 
 def _led(leader: int) -> dict[str, Any]:
@@ -34,10 +34,10 @@ def _led(leader: int) -> dict[str, Any]:
 _SAID: tuple[dict[str, Any], ...] = (
     _ANSWERED | {"request": "Elected", "epoch": 1},
     _ANSWERED | {"request": "Brokers", "brokers": [0, 1]},
-    _TOLD | {"states": [_led(0)]},
+    _FIELDS | {"states": [_led(0)]},
     {"actor": CONTROLLER, "type": "BrokerChange"},
     _ANSWERED | {"request": "Brokers", "brokers": [1]},
-    _TOLD | {"states": [_led(1)]},
+    _FIELDS | {"states": [_led(1)]},
     {"type": "Samples", "subject": "BrokerChange", "event_ms": 1.0, "event_queue_ms": 0.0, "items": 1},
 )
 """What the messages of such a failover say."""
@@ -76,4 +76,4 @@ def _smallest(folder: Path) -> None:
     blank |= dict.fromkeys(("at", "waited", "took"), 0.0)
     rows = [blank | {"n": n, "at": float(n)} | said for n, said in enumerate(_SAID, 1)]
     pq.write_table(pa.Table.from_pylist(rows, ARROW), folder / "none-000000-0.parquet", compression="zstd")
-    keep(Told((RunTold("none", 0, "stopped", (), "full", ()),), ()), folder)
+    keep(Manifest((PackedRun("none", 0, "stopped", (), "full", ()),), ()), folder)

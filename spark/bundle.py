@@ -9,14 +9,14 @@ from pathlib import Path
 
 import messages.trace
 
-HOUSE = Path(messages.trace.__file__).resolve().parents[2]
-_ROOMS = ("messages", "spark")
+ROOT = Path(messages.trace.__file__).resolve().parents[2]
+_PACKAGES = ("messages", "spark")
 """The packages that workers import."""
 LIBRARIES = ("attrs", "crc32c", "cramjam", "msgspec", "pyarrow", "thespian", "zstandard")
 """The distributions that these import in a worker. Spark itself is there."""
 
 
-def house(file: Path) -> Path:
+def sources_zip(file: Path) -> Path:
     """Write our code into a zip archive, for workers whose Python has the libraries."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as zipped:
         for source, name in _sources():
@@ -39,10 +39,10 @@ def bundle(file: Path) -> Path:
 
 def _sources() -> Iterator[tuple[Path, Path]]:
     """Each file of ours, and its place in an archive."""
-    for room in _ROOMS:
-        for source in sorted((HOUSE / room).rglob("*")):
+    for package in _PACKAGES:
+        for source in sorted((ROOT / package).rglob("*")):
             if source.is_file() and source.suffix != ".pyc":
-                yield source, source.relative_to(HOUSE)
+                yield source, source.relative_to(ROOT)
 
 
 def _library_files() -> Iterator[tuple[Path, Path]]:

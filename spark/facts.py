@@ -8,20 +8,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from spark.columns import DELIVERIES, MALFORMED
-from spark.pack import Told
+from spark.pack import Manifest
 from spark.questions import comparison, controller, failovers, traffic
 
 
 class Facts:
     """The records of a folder (columns: spark.columns), and what stands beside them. `close` frees what is kept."""
 
-    def __init__(self, records: DataFrame, told: Told, before: Facts | None = None, few: bool = False) -> None:
+    def __init__(self, records: DataFrame, manifest: Manifest, before: Facts | None = None, few: bool = False) -> None:
         self.records = records
         self.before = before
         """Of another folder, which is compared."""
-        self.told = told
+        self.manifest = manifest
         self.delivered = records.where(records.kind.isin(*DELIVERIES))
-        self.events = tuple(dict.fromkeys(event for run in told.runs for event in run.events))
+        self.events = tuple(dict.fromkeys(event for run in manifest.runs for event in run.events))
         self._few = few
         self._kept: list[DataFrame] = []
 
@@ -39,8 +39,8 @@ class Facts:
             f.max("n").alias("deliveries"), f.min("at").alias("first_at"), f.max("at").alias("last_at")
         )
         # As literals: a frame of our own would start Python workers, which takes longer than all of this.
-        ending = _found("ending", {run.run: run.ending for run in self.told.runs})
-        detail = _found("detail", {run.run: run.detail for run in self.told.runs})
+        ending = _found("ending", {run.run: run.ending for run in self.manifest.runs})
+        detail = _found("detail", {run.run: run.detail for run in self.manifest.runs})
         return grouped.select("*", ending, detail).orderBy("node", "first_at")
 
     @cached_property
@@ -50,8 +50,8 @@ class Facts:
 
     @cached_property
     def leaderships(self) -> DataFrame:
-        """`failovers.told`."""
-        return failovers.told(self.delivered)
+        """`failovers.sent_states`."""
+        return failovers.sent_states(self.delivered)
 
     @cached_property
     def changes(self) -> DataFrame:

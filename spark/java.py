@@ -35,7 +35,7 @@ _OPTIONS = (
     " -XX:-UsePerfData -Xshare:auto -Xlog:disable"
     f" -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').resolve().as_uri()}"
 )
-"""Room for a small summary, and for its classes, without more than one or two collections of garbage."""
+"""Layer for a small summary, and for its classes, without more than one or two collections of garbage."""
 MEMORY = "1700m"
 """Of the driver."""
 _WITHOUT = "spark-mllib_"
@@ -154,8 +154,8 @@ class Java:
 
     def __init__(self, home: Path) -> None:
         self._folder = Path(tempfile.mkdtemp())
-        self._told = self._folder / "listens"
-        environment = {**os.environ, "SPARK_HOME": str(home), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told)}
+        self._port_file = self._folder / "listens"
+        environment = {**os.environ, "SPARK_HOME": str(home), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._port_file)}
         with (self._folder / "errors").open("wb") as errors:
             self._process = subprocess.Popen(
                 [home / _SUBMIT, "pyspark-shell"],
@@ -174,11 +174,11 @@ class Java:
 
     def listens(self) -> tuple[int, str]:
         """Its port and secret, as soon as it has them. Raises SparkUnavailable."""
-        while not self._told.exists():
+        while not self._port_file.exists():
             if self._process.poll() is not None:
                 said = (self._folder / "errors").read_text(errors="replace")
                 raise SparkUnavailable(f"Java ended with {self._process.returncode} before Spark began: {said}")
             time.sleep(_LOOKS)
-        told = self._told.read_bytes()
-        (port,), (length,) = _INT.unpack_from(told), _INT.unpack_from(told, _INT.size)
-        return port, told[2 * _INT.size :][:length].decode()
+        content = self._port_file.read_bytes()
+        (port,), (length,) = _INT.unpack_from(content), _INT.unpack_from(content, _INT.size)
+        return port, content[2 * _INT.size :][:length].decode()

@@ -25,7 +25,7 @@ from pyspark.sql import functions as f
 
 from messages.trace.schema import SENT, STOPPED
 from spark.facts import Facts
-from spark.pack import Told
+from spark.pack import Manifest
 from spark.questions.controller import CONTROLLER
 from spark.source import SCHEMA
 
@@ -83,8 +83,10 @@ def _one_state(**fields: Take) -> Take:
     """The partition state in a line; missing fields are null."""
 
     def take(pattern: str) -> Column:
-        told = {name: field(pattern) for name, field in fields.items()}
-        return f.array(f.struct(*(told.get(name, f.lit(None)).cast(kind).alias(name) for name, kind in _STATE.items())))
+        extracted = {name: field(pattern) for name, field in fields.items()}
+        return f.array(
+            f.struct(*(extracted.get(name, f.lit(None)).cast(kind).alias(name) for name, kind in _STATE.items()))
+        )
 
     return take
 
@@ -94,7 +96,7 @@ class Line:
     """A kind of line: the pattern of its message, and what it tells, by column."""
 
     pattern: str
-    told: Mapping[str, Take]
+    extracted: Mapping[str, Take]
 
 
 def _event(type_: str) -> dict[str, Take]:
@@ -200,7 +202,7 @@ EVENTS = (
 """The controller's events among them."""
 
 _STATE_COLUMNS = ("topic", "partition", "leader", "leader_epoch", "isr")
-_TOLD = ("actor", "type", "error", "request", "epoch", "broker", "brokers", "states", "topics", "items")
+_FIELDS = ("actor", "type", "error", "request", "epoch", "broker", "brokers", "states", "topics", "items")
 """The columns that a line may fill."""
 
 
@@ -223,16 +225,18 @@ def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
     local = f.to_timestamp("time", "yyyy-MM-dd HH:mm:ss,SSS")
     at = f.to_utc_timestamp(local, zone).cast("double").alias("at")
     who = f.regexp_extract("message", _NODE, 1).try_cast("int").alias("who")
-    told = parted.select("place", "block", "line", at, who, _told().alias("told")).where(f.col("told").isNotNull())
+    extracted = parted.select("place", "block", "line", at, who, _extracted().alias("extracted")).where(
+        f.col("extracted").isNotNull()
+    )
     in_time = Window.partitionBy("place").orderBy("at", "block", "line")
-    began = f.last(f.when(f.col("told.type") == STARTED, f.col("at")), ignorenulls=True).over(in_time)
-    found = told.select(
+    began = f.last(f.when(f.col("extracted.type") == STARTED, f.col("at")), ignorenulls=True).over(in_time)
+    found = extracted.select(
         f.concat_ws(" since ", "place", began.cast("timestamp").cast("string")).alias("run"),
         f.first("who", ignorenulls=True).over(Window.partitionBy("place")).alias("node"),
         f.row_number().over(in_time).alias("n"),
         f.lit(SENT).alias("kind"),
         "at",
-        "told.*",
+        "extracted.*",
     )
     given = set(found.columns)
     return found.select(
@@ -243,25 +247,25 @@ def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
     )
 
 
-def _told() -> Column:
+def _extracted() -> Column:
     """What a line tells, as one struct; null for one that tells nothing."""
 
-    def struct(told: Mapping[str, Column]) -> Column:
-        return f.struct(*(told.get(name, f.lit(None)).cast(SCHEMA[name].dataType).alias(name) for name in _TOLD))
+    def struct(extracted: Mapping[str, Column]) -> Column:
+        return f.struct(*(extracted.get(name, f.lit(None)).cast(SCHEMA[name].dataType).alias(name) for name in _FIELDS))
 
     wrong = struct({"actor": f.col("logger"), "type": f.col("level"), "error": f.col("message")})
-    told = f.when(f.col("level").isin(*_WRONG), wrong)
+    extracted = f.when(f.col("level").isin(*_WRONG), wrong)
     for line in reversed(LINES):
-        columns = struct({name: take(line.pattern) for name, take in line.told.items()})
-        told = f.when(f.col("message").rlike(line.pattern), columns).otherwise(told)
-    return told
+        columns = struct({name: take(line.pattern) for name, take in line.extracted.items()})
+        extracted = f.when(f.col("message").rlike(line.pattern), columns).otherwise(extracted)
+    return extracted
 
 
 class LogFacts(Facts):
     """What the questions build on, of logs. The lines that tell something are kept: each is looked for once."""
 
     def __init__(self, records: DataFrame) -> None:
-        super().__init__(records, Told((), ()))
+        super().__init__(records, Manifest((), ()))
         self.records = self.delivered = self._keep(records)
         self.events = EVENTS
 

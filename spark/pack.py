@@ -24,7 +24,7 @@ from messages.trace.files import parse_name
 from messages.trace.runs import Found, Slice, find_runs, survey
 from spark.columns import ARROW, batches, planned
 
-TOLD = "_runs.json"
+MANIFEST = "_runs.json"
 _LANDED = "_spark_metadata"
 """Where this is, Spark has landed the files (spark.follow), and says itself which of them count."""
 END = b"kafka_actors_end"
@@ -32,7 +32,7 @@ PARALLEL = 2
 """Minimum number of slices for several processes."""
 
 
-class RunTold(msgspec.Struct, frozen=True):
+class PackedRun(msgspec.Struct, frozen=True):
     """A run: how it ended, what is wrong with it (`messages.trace.runs.survey`), and of its header what is asked."""
 
     run: str
@@ -43,10 +43,10 @@ class RunTold(msgspec.Struct, frozen=True):
     events: tuple[str, ...]
 
 
-class Told(msgspec.Struct, frozen=True):
+class Manifest(msgspec.Struct, frozen=True):
     """What stands beside the rows."""
 
-    runs: tuple[RunTold, ...]
+    runs: tuple[PackedRun, ...]
     unreadable: tuple[str, ...]
 
 
@@ -54,11 +54,11 @@ class Packing:
     """Packs all traces below a folder into `target`; begins at once, `finish` waits for the end. Raises NotATrace, and
     what `check` raises for their manifest."""
 
-    def __init__(self, folder: Path, target: Path, check: Callable[[Told], None] = lambda told: None) -> None:
+    def __init__(self, folder: Path, target: Path, check: Callable[[Manifest], None] = lambda manifest: None) -> None:
         self.target = target
         found = find_runs(folder)
-        self.told = tell(found)
-        check(self.told)
+        self.manifest = tell(found)
+        check(self.manifest)
         target.mkdir(parents=True, exist_ok=True)
         self.slices = planned(found.runs)
         self._pool: ProcessPoolExecutor | None = None
@@ -75,7 +75,7 @@ class Packing:
         rows += sum(each.result() for each in self._begun)
         if self._pool is not None:
             self._pool.shutdown()
-        keep(self.told, self.target)
+        keep(self.manifest, self.target)
         return rows
 
 
@@ -99,25 +99,25 @@ def pack_slice(slice: Slice, target: Path) -> int:
 
 def is_packed(folder: Path) -> bool:
     """Whether the folder holds what `Packing` writes."""
-    return (folder / TOLD).exists()
+    return (folder / MANIFEST).exists()
 
 
-def keep(told: Told, folder: Path) -> None:
+def keep(manifest: Manifest, folder: Path) -> None:
     """Write what stands beside the rows."""
-    part = folder / (TOLD + ".part")
-    part.write_bytes(msgspec.json.encode(told))
-    part.replace(folder / TOLD)
+    part = folder / (MANIFEST + ".part")
+    part.write_bytes(msgspec.json.encode(manifest))
+    part.replace(folder / MANIFEST)
 
 
-def told(folder: Path) -> Told:
+def manifest(folder: Path) -> Manifest:
     """What stands beside the rows in a packed folder, and what is wrong with its files. Raises NotATrace."""
     try:
-        beside = msgspec.json.decode((folder / TOLD).read_bytes(), type=Told)
+        beside = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, msgspec.MsgspecError) as error:
-        raise NotATrace(f"{folder / TOLD} does not say which runs are packed here: pack again ({error})") from error
+        raise NotATrace(f"{folder / MANIFEST} does not say which runs are packed here: pack again ({error})") from error
     files = () if (folder / _LANDED).exists() else sorted(folder.glob("*.parquet"))
     gaps = tuple(filter(None, map(_gap, files)))
-    return Told(beside.runs, (*beside.unreadable, *gaps))
+    return Manifest(beside.runs, (*beside.unreadable, *gaps))
 
 
 def _gap(file: Path) -> str:
@@ -137,11 +137,11 @@ def _gap(file: Path) -> str:
     return f"{file} has no column {', '.join(missing)}: packed by another version" if missing else ""
 
 
-def tell(found: Found) -> Told:
+def tell(found: Found) -> Manifest:
     """The manifest of these runs; each is checked to its end."""
     runs = []
     for run in found.runs:
         ending, faults = survey(run)
         events = tuple(type_ for type_, _ in run.header.events)
-        runs.append(RunTold(run.header.run, run.header.node, ending, faults, run.header.detail, events))
-    return Told(tuple(runs), found.unreadable)
+        runs.append(PackedRun(run.header.run, run.header.node, ending, faults, run.header.detail, events))
+    return Manifest(tuple(runs), found.unreadable)

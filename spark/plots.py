@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 from spark.answers import Summary
 
 MOST = 40
-_NOBODY = "#d62728"
+_ALERT = "#d62728"
 """The colour of missing leaders and failures."""
 _COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf")
 
@@ -33,7 +33,7 @@ def _when(seconds: float) -> datetime:
 
 
 def _colour(node: int) -> str:
-    return _NOBODY if node < 0 else _COLOURS[node % len(_COLOURS)]
+    return _ALERT if node < 0 else _COLOURS[node % len(_COLOURS)]
 
 
 def _figure(traces: Iterable[Any], height: int = 340, **layout: Any) -> go.Figure:
@@ -107,7 +107,7 @@ def timeline(summary: Summary) -> go.Figure:
         )
         for node, of in sorted(nodes.items())
     ]
-    marks = [(row.died_at, f"broker {row.broker} gone", _NOBODY) for row in summary["episodes"]]
+    marks = [(row.died_at, f"broker {row.broker} gone", _ALERT) for row in summary["episodes"]]
     marks += [(row.at, f"node {row.node} elected", _colour(row.node)) for row in summary["elections"]]
     figure = _figure(traces, 420 if traces else 160, xaxis={"type": "date"})
     for at, words, colour in marks[:MOST]:
@@ -141,7 +141,7 @@ def unavailable(summary: Summary) -> go.Figure:
     rows = list(summary["unavailable"])[:MOST]
     names = [f"{row.topic}-{row.partition}" for row in rows]
     bars = go.Bar(
-        orientation="h", y=names, x=[row.seconds for row in rows], marker_color=_NOBODY, name="without a leader"
+        orientation="h", y=names, x=[row.seconds for row in rows], marker_color=_ALERT, name="without a leader"
     )
     return _figure(
         [bars] if rows else [],
@@ -272,7 +272,7 @@ def deletions(summary: Summary) -> go.Figure:
         )
         if gone > stopped:
             how = "removing znodes" if row.gone_at else "not deleted"
-            rows.append((row.topic, stopped, gone, how, _COLOURS[0] if row.gone_at else _NOBODY, f"{row.topic}: {how}"))
+            rows.append((row.topic, stopped, gone, how, _COLOURS[0] if row.gone_at else _ALERT, f"{row.topic}: {how}"))
     return _spans(rows)
 
 
@@ -283,7 +283,7 @@ def reassignments(summary: Summary) -> go.Figure:
     for row in list(summary["reassignments"])[:MOST]:
         name, how = f"{row.topic}-{row.partition}", "moved" if row.ended_at else "not finished"
         words = f"{name}: to {row.adding or 'none'}, from {row.removing or 'none'}"
-        rows.append((name, row.began_at, row.ended_at or end, how, _COLOURS[0] if row.ended_at else _NOBODY, words))
+        rows.append((name, row.began_at, row.ended_at or end, how, _COLOURS[0] if row.ended_at else _ALERT, words))
     return _spans(rows)
 
 

@@ -27,7 +27,7 @@ from spark.errors import Incomplete
 from spark.facts import Facts
 from spark.java import Java
 from spark.logs import LogFacts, read
-from spark.pack import Packing, Told, is_packed, tell, told
+from spark.pack import Manifest, Packing, is_packed, manifest, tell
 from spark.questions import chains, controller, failovers, handling, partitions, traffic
 from spark.session import fit, open_session
 from spark.source import SCHEMA, TraceSource
@@ -107,7 +107,7 @@ def summarise(
             if here and not is_packed(folder)
         }
         if packings:
-            say(f"reading {sum(len(each.told.runs) for each in packings.values())} runs, and starting Spark")
+            say(f"reading {sum(len(each.manifest.runs) for each in packings.values())} runs, and starting Spark")
         with ThreadPoolExecutor(1) as starter:
             starting = starter.submit(lambda: session or open_session(master, java))
             for packing in packings.values():
@@ -166,7 +166,7 @@ def ask(
 
 def _facts(session: SparkSession, folder: Path, partial: bool, before: Facts | None = None) -> Facts:
     if is_packed(folder):
-        beside = told(folder)
+        beside = manifest(folder)
         _demand(beside, partial)
         few = fit(session, sum(file.stat().st_size for file in folder.glob("*.parquet")))
         reader = session.read.schema(SCHEMA).options(pathGlobFilter="*.parquet", ignoreCorruptFiles=partial)
@@ -180,8 +180,8 @@ def _facts(session: SparkSession, folder: Path, partial: bool, before: Facts | N
     return Facts(session.read.format(TraceSource.name()).load(str(folder.resolve())), beside, before)
 
 
-def _demand(told: Told, partial: bool, malformed: int = 0) -> None:
-    missing = [*(fault for run in told.runs for fault in run.faults), *told.unreadable]
+def _demand(manifest: Manifest, partial: bool, malformed: int = 0) -> None:
+    missing = [*(fault for run in manifest.runs for fault in run.faults), *manifest.unreadable]
     if malformed:
         missing.append(f"{malformed} lines are no records")
     if missing and not partial:
@@ -201,9 +201,9 @@ def _summary(facts: Facts, say: Callable[[str], None], only: Collection[str], pa
             answers[name] = answer.result()
             say(f"{count} of {len(waiting)} questions answered: {name}")
     facts.close()
-    _demand(facts.told, partial, malformed.result())
-    damage = tuple(fault for run in facts.told.runs for fault in run.faults)
-    return Summary(answers, malformed.result(), facts.told.unreadable, damage)
+    _demand(facts.manifest, partial, malformed.result())
+    damage = tuple(fault for run in facts.manifest.runs for fault in run.faults)
+    return Summary(answers, malformed.result(), facts.manifest.unreadable, damage)
 
 
 def _collect(frame: DataFrame) -> Answer:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-HOUSE = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("house")
+settings.register_profile("kafka-actors", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kafka-actors")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,7 +32,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 @pytest.fixture(scope="session")
 def apache_jars() -> Path:
     """The folder with the jars of Apache Kafka 3.9: KAFKA_LIBS, or what `make apache` fetched; skips without."""
-    for place in (os.environ.get("KAFKA_LIBS"), HOUSE / ".cache" / "kafka-3.9.1"):
+    for place in (os.environ.get("KAFKA_LIBS"), ROOT / ".cache" / "kafka-3.9.1"):
         if place and any(Path(place).glob("kafka_2.13-3.9.*.jar")):
             return Path(place)
     pytest.skip("needs the jars of Apache Kafka 3.9: set KAFKA_LIBS or run `make apache`")

@@ -18,13 +18,13 @@ import psutil
 import pytest
 
 from spark.java import archive, prepare_once
-from tests.house import HOUSE
+from tests.layering import ROOT
 from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
 def installer() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("install", HOUSE / ".ci" / "install.py")
+    spec = importlib.util.spec_from_file_location("install", ROOT / ".ci" / "install.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -151,7 +151,7 @@ def test_java_is_looked_for_where_it_will_be_used(
     for tool in ("sed", "head", "id", "cat", "sh"):
         (tmp_path / "path" / "bin" / tool).symlink_to(shutil.which(tool) or tool)
     done = subprocess.run(
-        ["/bin/sh", HOUSE / ".ci" / "java"],
+        ["/bin/sh", ROOT / ".ci" / "java"],
         env={"PATH": str(tmp_path / "path" / "bin"), "JAVA_HOME": str(tmp_path / home) if home else ""},
         capture_output=True,
         text=True,
@@ -178,10 +178,10 @@ def test_an_installation_shows_that_it_goes_on(
 
 
 def test_make_run_installs_nothing_when_its_port_is_in_use(tmp_path: Path) -> None:
-    shutil.copytree(HOUSE / ".ci", tmp_path / "a clone" / ".ci")
+    shutil.copytree(ROOT / ".ci", tmp_path / "a clone" / ".ci")
     (tmp_path / "a clone" / "actors" / "node").mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml", "actors/node/free_ports.py"):
-        shutil.copy(HOUSE / name, tmp_path / "a clone" / name)
+        shutil.copy(ROOT / name, tmp_path / "a clone" / name)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -201,7 +201,7 @@ def test_make_run_installs_nothing_when_its_port_is_in_use(tmp_path: Path) -> No
 
 def test_make_run_does_not_prepare_spark() -> None:
     planned = subprocess.run(
-        ["make", "--dry-run", "--always-make", "run"], cwd=HOUSE, capture_output=True, text=True, check=True
+        ["make", "--dry-run", "--always-make", "run"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert ".ci/ports.py 9092 3" in planned
     assert planned.index(".ci/ports.py") < planned.index(".ci/install.py") < planned.index("kafka-actors up")

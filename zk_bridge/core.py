@@ -40,7 +40,7 @@ from messages.store import (
 )
 from zk_bridge.conversations import Arm, Conversation, Forget, Read, SessionIds, WhoAmI, Write
 from zk_bridge.questions import CONVERSATIONS
-from zk_bridge.watches import Told, WatchTable
+from zk_bridge.watches import Notification, WatchTable
 
 logger = logging.getLogger(__name__)
 
@@ -254,6 +254,6 @@ class BridgeCore:
             failure = Failure("AskFailed", f"{type(error).__name__}: {error}")
         self._send(talk.asker, Answer(talk.ask_id, failure, self.generation, talk.requests))
 
-    def _tell(self, events: Iterable[Told]) -> None:
+    def _tell(self, events: Iterable[Notification]) -> None:
         for watcher, event in events:
             self._send(watcher, event)

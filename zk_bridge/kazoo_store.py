@@ -81,7 +81,7 @@ class KazooStore:
         self._stopping = threading.Lock()
         self._started = self._stopped = False
         self._trouble = f"no answer within {connection_timeout:g} s"
-        self._client = Client(hosts, session_timeout, self._tell_of_connection)
+        self._client = Client(hosts, session_timeout, self._report_connection)
 
     @property
     def prefix(self) -> str:
@@ -132,7 +132,7 @@ class KazooStore:
         if sink is not None:
             sink(news)
 
-    def _tell_of_connection(self, news: Any) -> None:
+    def _report_connection(self, news: Any) -> None:
         """Hand on what the client has to say; the session is announced when its chroot is there."""
         if self._announced.is_set():
             self.tell(news)

@@ -363,7 +363,7 @@ class MemoryStore:
             return
         self._set_expiry(False)
         if self._expired:
-            self._tell_of_expiry()
+            self._report_expiry()
         if self.session_id == 0:
             self.session_id = self.server.new_session()
         self.connected = True
@@ -376,7 +376,7 @@ class MemoryStore:
         self.disconnect()
         self._set_expiry(False)
         self._end()
-        self._tell_of_expiry()
+        self._report_expiry()
         if reconnect:
             self.reconnect()
 
@@ -397,7 +397,7 @@ class MemoryStore:
         self._expired = True
         self.server.end_session(self.session_id)
 
-    def _tell_of_expiry(self) -> None:
+    def _report_expiry(self) -> None:
         self._expired, self.session_id = False, 0
         waiting, self._waiting = self._waiting, deque()
         for request in waiting:

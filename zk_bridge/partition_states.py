@@ -107,8 +107,8 @@ def create_partition_states(question: CreatePartitionStates) -> Conversation:
     encoded = _Encoded()
     present = {paths.partitions(topic) for topic in question.begun}  # parents known to exist
     results: list[WriteResult] = []
-    room, topics = WRITE_OPS - len(check), len({tp.topic for tp, _ in entries})
-    for batch in slices(range(len(entries)), max(room // 3, (room - topics) // 2)):
+    available, topics = WRITE_OPS - len(check), len({tp.topic for tp, _ in entries})
+    for batch in slices(range(len(entries)), max(available // 3, (available - topics) // 2)):
         settled: dict[int, WriteResult] = {}
         left = list(batch)
         while left:

@@ -70,8 +70,8 @@ def delete_topics(question: DeleteTopics) -> Conversation:
     """
     check = fence(question.epoch_zk_version)
     for usual in chain((True,), repeat(False)):
-        doomed = yield from _everything_of(question.topics, usual)
-        for batch in batches((WriteOp(DELETE, path),) for path in doomed):
+        existing = yield from _everything_of(question.topics, usual)
+        for batch in batches((WriteOp(DELETE, path),) for path in existing):
             reply = yield from transact((*check, *(op for (op,) in batch)), CONNECTION_LOSS, NO_NODE, NOT_EMPTY)
             if reply.code != OK:
                 break

@@ -79,7 +79,7 @@ class _Watch:
     `present` of a node that may come and go: was it there when last heard of? None: that has not been heard yet.
     """
 
-    __slots__ = ("arms", "key", "present", "row", "told", "watchers")
+    __slots__ = ("arms", "key", "present", "row", "notified", "watchers")
 
     def __init__(self, row: Row, key: tuple[Any, ...], arms: str) -> None:
         self.row = row
@@ -87,10 +87,10 @@ class _Watch:
         self.arms = arms  # the field of Arm by which it was armed: data, exists or children
         self.present: bool | None = None
         self.watchers: list[Any] = []
-        self.told: list[bool] = []
+        self.notified: list[bool] = []
 
 
-class Told(NamedTuple):
+class Notification(NamedTuple):
     """An event to be sent."""
 
     watcher: Any
@@ -120,11 +120,11 @@ class WatchTable:
                     watch.arms = arms
                 for index, known in enumerate(watch.watchers):
                     if known == watcher:
-                        watch.told[index] = False
+                        watch.notified[index] = False
                         break
                 else:
                     watch.watchers.append(watcher)
-                    watch.told.append(False)
+                    watch.notified.append(False)
 
     def looked(self, request: Arm, present: tuple[bool, ...]) -> None:
         """`request` has been carried out: which of the paths of `request.exists` are there."""
@@ -133,7 +133,7 @@ class WatchTable:
             if watch is not None:
                 watch.present = there
 
-    def fired(self, path: str, change: str, generation: int, again: bool = False) -> Iterator[Told]:
+    def fired(self, path: str, change: str, generation: int, again: bool = False) -> Iterator[Notification]:
         """The server says that `path` changed. Yields the events for watchers that were not notified yet.
 
         `again`: the server reports it while watches are armed again, after an interruption (rule 4).
@@ -167,7 +167,7 @@ class WatchTable:
         """What is to be looked for after an interruption, whatever has changed since (rule 3)."""
         return Arm(exists=tuple(path for (path, _), watch in self._watches.items() if not watch.row.of_term))
 
-    def interrupted(self, request: Arm, present: tuple[bool, ...], generation: int) -> Iterator[Told]:
+    def interrupted(self, request: Arm, present: tuple[bool, ...], generation: int) -> Iterator[Notification]:
         """`request`, of paths looked for, has been armed: yields each one's event as if it had fired."""
         for path, there in zip(request.exists, present, strict=True):
             watch = self._watches.get((path, NODE))
@@ -186,7 +186,7 @@ class WatchTable:
             watch = self._watches[place]
             for index in reversed(range(len(watch.watchers))):
                 if watch.watchers[index] == watcher:
-                    del watch.watchers[index], watch.told[index]
+                    del watch.watchers[index], watch.notified[index]
             if not watch.watchers:
                 del self._watches[place]
 
@@ -218,11 +218,11 @@ class WatchTable:
                 return row, key
         raise AskFailed(f"no event reports changes of {path} ({kind})")
 
-    def _tell(self, watch: _Watch, event: Any) -> Iterator[Told]:
+    def _tell(self, watch: _Watch, event: Any) -> Iterator[Notification]:
         for index, watcher in enumerate(watch.watchers):
-            if not watch.told[index]:
-                watch.told[index] = True
-                yield Told(watcher, event)
+            if not watch.notified[index]:
+                watch.notified[index] = True
+                yield Notification(watcher, event)
 
 
 def start_watching(question: StartWatching) -> Conversation:

@@ -19,10 +19,10 @@ from messages.cluster import Endpoint, TopicPartition
 from messages.metrics import Gauge, Gauges
 from messages.node import NodeSettings, StartFetcherManager
 from messages.partition import (
+    BackOff,
     Follow,
     FollowedPartition,
     FollowLeader,
-    HoldBack,
     StartFetcher,
     ThrottledBytes,
     ThrottleReplicas,
@@ -121,9 +121,9 @@ class ReplicaFetcherManagerActor(Dispatcher):
             ),
         )
         if self._quota.replicas:
-            self.send(fetcher, ThrottleReplicas(self._quota.replicas.told()))
+            self.send(fetcher, ThrottleReplicas(self._quota.replicas.throttled_topics()))
             if self._held_until > self.now:
-                self.send(fetcher, HoldBack(self._held_until))
+                self.send(fetcher, BackOff(self._held_until))
         return fetcher
 
     def receiveMsg_ThrottleReplicas(self, message: ThrottleReplicas, sender: ActorAddress) -> None:
@@ -134,12 +134,12 @@ class ReplicaFetcherManagerActor(Dispatcher):
     def receiveMsg_ThrottleReplication(self, message: ThrottleReplication, sender: ActorAddress) -> None:
         """How many bytes a second are too many of them."""
         self._quota.rate = message.rate
-        self._hold_back()
+        self._back_off()
 
     def receiveMsg_ThrottledBytes(self, message: ThrottledBytes, sender: ActorAddress) -> None:
         """A fetcher got records of them."""
         self._quota.count(message.size, self.now)
-        self._hold_back()
+        self._back_off()
         if not self._rate:
             self._tell_rate()
 
@@ -147,11 +147,11 @@ class ReplicaFetcherManagerActor(Dispatcher):
         """A second has passed since the last published counts."""
         self._tell_rate()
 
-    def _hold_back(self) -> None:
+    def _back_off(self) -> None:
         until = self._quota.free_at(self.now)
         if until > self.now or self._held_until > self.now:
             self._held_until = until
-            self._tell_all(HoldBack(until))
+            self._tell_all(BackOff(until))
 
     def _tell_all(self, message: Message) -> None:
         for fetcher, _ in self._fetchers.values():

@@ -20,8 +20,8 @@ from actors.core.broker.metadata_cache import (
     MetadataCache,
     asks_for_all,
     is_as_expected,
+    shares_metadata,
     timed_out,
-    told_alike,
 )
 from actors.core.broker.validation import check, view_disagreements
 from actors.runtime import Answerer, FlowActor
@@ -47,7 +47,7 @@ from messages.broker import (
 from messages.conversation import Done, Flow, in_turns
 from messages.network import ClientPart, ClientResponse, CloseClient
 from messages.node import StartMetadataCache
-from messages.partition import AreKnown, Known
+from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.parts import MetadataPart
 from messages.requests import MetadataResponse
 from messages.vocabulary import Message
@@ -76,7 +76,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         self._partition_requests: ActorAddress | None = None
         self._topic_creation: ActorAddress | None = None
         """The creator of missing topics; None if automatic creation is off."""
-        self._told = AliveBrokers(())
+        self._sent_alive = AliveBrokers(())
         self._prepared_of: ClusterView | None = None
         self._prepared: dict[tuple[str, int], Prepared] = {}
         """Answers about all topics of one view, by listener and version."""
@@ -130,15 +130,15 @@ class MetadataCacheActor(FlowActor, Answerer):
     def _tell_alive(self) -> None:
         """Send changes of the live brokers to the deciders on ISRs."""
         alive = self._alive()
-        if self._partition_requests is not None and alive != self._told:
-            self._told = alive
+        if self._partition_requests is not None and alive != self._sent_alive:
+            self._sent_alive = alive
             self.send(self._partition_requests, alive)
 
-    def receiveMsg_AreKnown(self, message: AreKnown, sender: ActorAddress) -> None:
+    def receiveMsg_CheckPartitionsExist(self, message: CheckPartitionsExist, sender: ActorAddress) -> None:
         """Partitions that are not hosted here: are they anywhere?"""
         topics = self._cache.view.topics
         known = tuple(partition in topics.get(topic, ()) for topic, partition in message.partitions)
-        self.send(sender, Known(message.request, message.partitions, known))
+        self.send(sender, PartitionsExist(message.request, message.partitions, known))
 
     def receiveMsg_AwaitTopics(self, message: AwaitTopics, sender: ActorAddress) -> None:
         """A client of the controller's waits (rule 3)."""
@@ -207,7 +207,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         view = self._cache.view
         if self._prepared_of is not view:
             self._prepared_of, self._prepared = view, {}
-        key = forwarded.request.listener, told_alike(forwarded.request.request.version)
+        key = forwarded.request.listener, shares_metadata(forwarded.request.request.version)
         if key not in self._prepared:
             self._prepared[key] = yield from self._prepare(forwarded, view)
         return self._prepared[key]

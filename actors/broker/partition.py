@@ -28,13 +28,13 @@ from actors.core.broker.partition import (
     FOLLOWER,
     STOPPED,
     Partition,
+    health_flags,
     is_superseded,
     make_follower,
     make_leader,
     make_stopped,
     role_verdict,
     stop_verdict,
-    troubles,
 )
 from actors.core.broker.produce import TAKEN, acks_verdict, epoch_verdict, produce_verdict
 from actors.core.broker.state_changes import changed_isr, changing_isr
@@ -47,7 +47,7 @@ from messages.broker import (
     BecomeLeader,
     LogFailed,
     LogPlace,
-    PartitionStands,
+    PartitionHealth,
     PartitionStopped,
     RoleTaken,
     StopPartition,
@@ -103,6 +103,7 @@ from messages.partition import (
     LogTrimmed,
     LookAtFollowers,
     OffsetFound,
+    QueryIdleFollowers,
     ReadLog,
     Reconcile,
     Replicate,
@@ -111,7 +112,6 @@ from messages.partition import (
     SearchOn,
     TrimLog,
     WatchFollowers,
-    WhoIsIdle,
 )
 from messages.requests import LeaderAndIsrPartitionState
 from messages.vocabulary import Message
@@ -132,7 +132,7 @@ NOT_AVAILABLE_SINCE = 5
 _role_taken = lru_cache(256)(RoleTaken)
 """Of a hundred thousand orders most end alike: equal results are one value."""
 
-_NOT_TOLD_YET = Partition(TopicPartition("", -1), -1)
+_NO_STATE = Partition(TopicPartition("", -1), -1)
 _DEFAULTS = LogSettings()
 
 
@@ -145,7 +145,7 @@ class PartitionActor(Answerer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._known = _NOT_TOLD_YET
+        self._known = _NO_STATE
         self._settings = _DEFAULTS
         self._manager: ActorAddress = None
         self._isr_keeper: ActorAddress = None
@@ -155,7 +155,7 @@ class PartitionActor(Answerer):
         self._latest_epoch = -1
         self._high_watermark = 0
         self._leader: Leader | None = None
-        self._troubles: tuple[str, ...] = ()
+        self._health_flags: tuple[str, ...] = ()
         """What the replica manager knows to be the matter."""
         self._read: tuple[ActorAddress, LogState, LogState] | None = None
         """The last reader of the log, its state at that read, and the changes sent since (rule 6)."""
@@ -181,7 +181,7 @@ class PartitionActor(Answerer):
         if self._leader is not None:
             self._leader.configured(self._settings.lag, self._settings.min_insync_replicas, self.now)
             self._carry_out(self._leader)
-            self._tell_troubles()
+            self._send_health_flags()
 
     # ------------------------------------------------------------------------------------------------ orders
 
@@ -217,12 +217,12 @@ class PartitionActor(Answerer):
         except OSError as error:
             error_code, storage_error = KAFKA_STORAGE_ERROR, self._disk_failure(error)
         known = self._known
-        self._troubles = self._find_troubles()
+        self._health_flags = self._find_health_flags()
         return _role_taken(
             error_code,
             changed,
             known.leads,
-            self._troubles,
+            self._health_flags,
             self._log_path != "",
             storage_error,
             self._log_end,
@@ -462,9 +462,9 @@ class PartitionActor(Answerer):
     def _tell_reader(self) -> None:
         """Rule 6."""
         if self._read is not None:
-            reader, read, told = self._read
+            reader, read, last_sent = self._read
             state = self._state()
-            if any(now != then and known == then for now, then, known in zip(state, read, told, strict=True)):
+            if any(now != then and known == then for now, then, known in zip(state, read, last_sent, strict=True)):
                 self._read = reader, read, state
                 self.send(reader, LogMoved(self._known.partition, state))
 
@@ -669,14 +669,14 @@ class PartitionActor(Answerer):
             leader.isr_written(message.number, message.zk_version if written else None, self.now)
             self._say(changed_isr(leader, written))
             self._carry_out(leader)
-            self._tell_troubles()
+            self._send_health_flags()
 
     def receiveMsg_LookAtFollowers(self, message: LookAtFollowers, sender: ActorAddress) -> None:
         """A timer for lagging followers is due."""
         self._look_at = None
         leader = self._leader
         if leader is not None and self._read is not None and leader.lagging(self.now):
-            self.send(self._read[0], WhoIsIdle(self._known.partition))
+            self.send(self._read[0], QueryIdleFollowers(self._known.partition))
         elif leader is not None:
             leader.tick(self.now)
             self._carry_out(leader)
@@ -755,16 +755,16 @@ class PartitionActor(Answerer):
                 done.append(BatchAppended(request, index, attrs.evolve(result, error_code=release.error_code)))
             self.send(sender, BatchesAppended(tuple(done)))
 
-    def _find_troubles(self) -> tuple[str, ...]:
+    def _find_health_flags(self) -> tuple[str, ...]:
         leader = self._leader
-        return () if leader is None else troubles(self._known, leader.isr, leader.min_isr)
+        return () if leader is None else health_flags(self._known, leader.isr, leader.min_isr)
 
-    def _tell_troubles(self) -> None:
+    def _send_health_flags(self) -> None:
         """Tell the replica manager what is the matter now, if that has changed."""
-        found = self._find_troubles()
-        if found != self._troubles:
-            self._troubles = found
-            self.send(self._manager, PartitionStands(self._known.partition, found))
+        found = self._find_health_flags()
+        if found != self._health_flags:
+            self._health_flags = found
+            self.send(self._manager, PartitionHealth(self._known.partition, found))
 
     def _say(self, words: str) -> None:
         log.info("[Partition %s broker=%d] %s", self._known.partition, self._known.broker_id, words)

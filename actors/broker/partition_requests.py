@@ -61,30 +61,30 @@ from messages.network import (
     ClientResponse,
     ClientResponses,
     CloseClient,
-    Rouse,
-    Roused,
+    FetchSessionWoken,
+    WakeFetchSession,
     client_response,
 )
 from messages.node import StartPartitionRequests
 from messages.partition import (
     AppendBatch,
     AppendBatches,
-    AreKnown,
     BatchesAppended,
     CaughtUp,
+    CheckPartitionsExist,
     EpochEndFound,
     FindEpochEnd,
     FindOffset,
-    Known,
     LogMoved,
     LogRead,
     LogTrimmed,
     OffsetFound,
+    PartitionsExist,
     PartitionsHosted,
+    QueryIdleFollowers,
     ThrottleReplicas,
     ThrottleReplication,
     TrimLog,
-    WhoIsIdle,
 )
 from messages.vocabulary import Message, maker
 
@@ -270,14 +270,14 @@ class PartitionRequestsActor(Dispatcher):
                 pending.lost.append(index)
                 nowhere.append(partition)
         if nowhere:
-            self.send(self._metadata_cache, AreKnown(number, tuple(nowhere)))
+            self.send(self._metadata_cache, CheckPartitionsExist(number, tuple(nowhere)))
         if not pending.outstanding:
             del self._pending[number]
             self._complete(pending)
 
     # ------------------------------------------------------------------------------------------------ answers
 
-    def receiveMsg_Known(self, message: Known, sender: ActorAddress) -> None:
+    def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
         """Whether partitions that are not hosted here exist (rule 2)."""
         pending = self._pending.get(message.request)
         if pending is None:
@@ -402,13 +402,13 @@ class PartitionRequestsActor(Dispatcher):
         self._fetches.moved(message.partition, message.state, self.now)
         self._carry_out()
 
-    def receiveMsg_WhoIsIdle(self, message: WhoIsIdle, sender: ActorAddress) -> None:
+    def receiveMsg_QueryIdleFollowers(self, message: QueryIdleFollowers, sender: ActorAddress) -> None:
         """A leader is about to find that a follower lags behind."""
         self.send(sender, CaughtUp(self._fetches.idle_until(message.partition, self.now)))
 
-    def receiveMsg_Roused(self, message: Roused, sender: ActorAddress) -> None:
+    def receiveMsg_FetchSessionWoken(self, message: FetchSessionWoken, sender: ActorAddress) -> None:
         """The listener leaves a session's polls to us again."""
-        self._fetches.roused(message.session_id, message.epoch, message.used_at)
+        self._fetches.woken(message.session_id, message.epoch, message.used_at)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Answer the fetches whose time is up, with what they have; or tell what was counted."""
@@ -457,7 +457,7 @@ class PartitionRequestsActor(Dispatcher):
                         self._tell_figures_later()
                     case WakeSession(session_id):
                         assert self._listener is not None
-                        self.send(self._listener, Rouse(session_id))
+                        self.send(self._listener, WakeFetchSession(session_id))
                     case Read(partition, question):
                         actor = self._hosted.get(partition)
                         if actor is not None:
@@ -467,7 +467,7 @@ class PartitionRequestsActor(Dispatcher):
                         else:
                             unknown.setdefault(question.request, []).append(partition)
             for number, partitions in unknown.items():
-                self.send(self._metadata_cache, AreKnown(number, tuple(partitions)))
+                self.send(self._metadata_cache, CheckPartitionsExist(number, tuple(partitions)))
         deadline = fetches.next_deadline
         if deadline is not None and (self._deadline is None or deadline < self._deadline):
             self._deadline = deadline

@@ -19,8 +19,8 @@ from messages.data_requests import FetchResponse, ListOffsetsResponse, OffsetFor
 from messages.metrics import Counts, DropMetric, Gauge, Gauges, TellFigures
 from messages.network import CloseConnection, Interrupt, Received, Transmit, TransmitFailed
 from messages.partition import (
+    BackOff,
     Follow,
-    HoldBack,
     Replicate,
     Replicated,
     StartFetcher,
@@ -126,9 +126,9 @@ class ReplicaFetcherActor(Dispatcher):
         """Which replicas may have to be left alone."""
         self._fetcher.throttled.update(message.topics)
 
-    def receiveMsg_HoldBack(self, message: HoldBack, sender: ActorAddress) -> None:
+    def receiveMsg_BackOff(self, message: BackOff, sender: ActorAddress) -> None:
         """They are to be left alone for a while."""
-        self._fetcher.hold_back(message.until)
+        self._fetcher.back_off(message.until)
         self._interrupt()
         self._go_on()
 

@@ -31,9 +31,9 @@ from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, Wa
 from actors.broker.partition import PartitionActor
 from actors.core.broker.log_dirs import FoundLog, described, wanted_logs
 from actors.core.broker.replica_manager import (
-    Census,
     ControllerResponse,
     Epochs,
+    PartitionCounts,
     RoleOrders,
     answer,
     name_verdict,
@@ -64,8 +64,8 @@ from messages.broker import (
     LogFileFailed,
     LogPlace,
     MergeMetadata,
+    PartitionHealth,
     PartitionsDeleted,
-    PartitionStands,
     RemoveDeletedLogs,
     RoleTaken,
     StageMetadata,
@@ -84,9 +84,9 @@ from messages.conversation import (
     ask,
     ask_all,
     chunks,
+    grow_tables,
     in_slices,
     in_turns,
-    make_room,
 )
 from messages.errors import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -175,7 +175,7 @@ class ReplicaManagerActor(FlowActor):
         self._hosted: dict[TopicPartition, ActorAddress | None] = {}
         """Online partitions with their actors, offline ones with None."""
         self._offline = 0
-        self._census = Census()
+        self._partition_counts = PartitionCounts()
         self._published: tuple[Gauge, ...] = ()
         self._isr_keeper: ActorAddress
         self._fetcher_manager: ActorAddress
@@ -194,7 +194,7 @@ class ReplicaManagerActor(FlowActor):
         """Changes of leaders of internal topics, to be sent (rule 5)."""
         self._housekeeping = False
         self._shutting_down = False
-        self._doomed: deque[tuple[float, str]] = deque()
+        self._async_deletions: deque[tuple[float, str]] = deque()
         """(when due, path) of deleted logs, soonest first."""
 
     # ------------------------------------------------------------------------------------------------ start, stop
@@ -234,7 +234,7 @@ class ReplicaManagerActor(FlowActor):
             len(leftovers),
         )
         for path in leftovers:
-            self._doom(path)
+            self._schedule_async_delete(path)
         self._publish()
         self.send(sender, ReplicaManagerStarted(offline))
         early, self._early = self._early, []
@@ -280,9 +280,9 @@ class ReplicaManagerActor(FlowActor):
             case BrokerConfigured(settings):
                 self._settings = settings
                 return self._reconfigure(tuple(self._topics))
-            case PartitionStands(partition, troubles):
-                if partition in self._census.leading:
-                    self._census.count(partition, True, troubles)
+            case PartitionHealth(partition, health_flags):
+                if partition in self._partition_counts.leading:
+                    self._partition_counts.count(partition, True, health_flags)
                     self._publish()
                 return None
             case LogFailed(partition, storage_error):
@@ -357,7 +357,7 @@ class ReplicaManagerActor(FlowActor):
         offline = [partition for partition, actor in self._hosted.items() if actor is None]
         online = self._hosted.keys() - offline
         check(
-            replica_disagreements(online, offline, self._offline, self._census)
+            replica_disagreements(online, offline, self._offline, self._partition_counts)
             + log_disagreements(offline, directories.homes, directories.live)
         )
 
@@ -404,8 +404,8 @@ class ReplicaManagerActor(FlowActor):
             ]
 
         found = yield from in_slices(measure, logs)
-        told = described(self._settings.log_dirs, directories.offline, itertools.chain.from_iterable(found))
-        self._respond(forwarded, told)
+        reported = described(self._settings.log_dirs, directories.offline, itertools.chain.from_iterable(found))
+        self._respond(forwarded, reported)
 
     def _is_open(self, partition: tuple[str, int]) -> bool:
         return self._hosted.get(TopicPartition(*partition)) is not None
@@ -470,7 +470,7 @@ class ReplicaManagerActor(FlowActor):
                 self._say(logging.INFO, stopped_fetchers(self._origin, following, leading=False))
             yield from in_slices(self._drop_figures, tuple(orders.following))
         orders.clear()
-        self._keep_house()
+        self._start_log_maintenance()
 
     def _note_leaderships(self, taken: Sequence[Taken]) -> None:
         """Remember which roles in internal topics are news (rule 5)."""
@@ -485,7 +485,7 @@ class ReplicaManagerActor(FlowActor):
 
     def _drop_figures(self, followed: Sequence[TopicPartition]) -> None:
         """Drop the producer counts of topics without a local leader."""
-        dropped = outdated((partition.topic for partition in followed), self._census.led)
+        dropped = outdated((partition.topic for partition in followed), self._partition_counts.led)
         if dropped is not None:
             self.send(self._metrics, dropped)
 
@@ -528,14 +528,14 @@ class ReplicaManagerActor(FlowActor):
     def _throttle(self, topics: Sequence[tuple[str, tuple[ConfigEntry, ...]]]) -> None:
         """Send changed throttles to leaders and fetchers."""
         for side, whom in ((LEADER, self._partition_requests), (FOLLOWER, self._fetcher_manager)):
-            known, told = self._throttled[side], []
+            known, reported = self._throttled[side], []
             for topic, overrides in topics:
                 throttled = throttled_topic(topic, overrides, side, self._settings.node_id)
                 if throttled.partitions != known.get(topic, ()):
                     known[topic] = throttled.partitions
-                    told.append(throttled)
-            if told:
-                self.send(whom, ThrottleReplicas(tuple(told)))
+                    reported.append(throttled)
+            if reported:
+                self.send(whom, ThrottleReplicas(tuple(reported)))
 
     def _reconfigure(self, topics: Sequence[str]) -> Flow[None]:
         """Apply changed configurations to the hosted partitions of these topics."""
@@ -604,7 +604,7 @@ class ReplicaManagerActor(FlowActor):
         taken: list[Taken] = []
         placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None, Host | None]] = []
         looks: dict[float, list[ActorAddress]] = {}
-        yield from make_room(len(orders), self._hosted, directories.homes, *self._census.tables)
+        yield from grow_tables(len(orders), self._hosted, directories.homes, *self._partition_counts.tables)
         for order in orders:
             partition, host, error_code = order.partition, None, KAFKA_STORAGE_ERROR
             if partition in self._hosted:
@@ -649,7 +649,7 @@ class ReplicaManagerActor(FlowActor):
                 else:
                     if result.error_code == NONE:
                         taken.append((actor, order, result))
-                    self._census.count(partition, result.leads, result.troubles)
+                    self._partition_counts.count(partition, result.leads, result.health_flags)
             for at, leaders in looks.items():
                 self.send(self._isr_keeper, WatchFollowers(at, tuple(leaders)))
             looks.clear()
@@ -786,7 +786,7 @@ class ReplicaManagerActor(FlowActor):
                     writing.append(partition)
                 if result.deleted:
                     directories.forget(partition)
-                    self._doom(result.deleted)
+                    self._schedule_async_delete(result.deleted)
                 elif storage_error := self._delete_stray(partition, directories):
                     error_code = KAFKA_STORAGE_ERROR
             if error_code == KAFKA_STORAGE_ERROR:
@@ -807,7 +807,7 @@ class ReplicaManagerActor(FlowActor):
             return error.strerror or str(error)
         directories.forget(partition)
         if renamed:
-            self._doom(deleted)
+            self._schedule_async_delete(deleted)
         return ""
 
     # ------------------------------------------------------------------------------------------------ lost directories
@@ -840,7 +840,7 @@ class ReplicaManagerActor(FlowActor):
     def _dismiss(self, partition: TopicPartition, gone: bool = False) -> None:
         """Let the partition's actor go."""
         self.send(self._hosted[partition], ActorExitRequest())
-        self._census.strike(partition)
+        self._partition_counts.remove(partition)
         self._news.append(Hosting(partition, None, gone))
         if partition.topic in INTERNAL_TOPICS:
             self._led.pop(partition, None)
@@ -860,7 +860,7 @@ class ReplicaManagerActor(FlowActor):
 
     # ------------------------------------------------------------------------------------------------ keeping logs
 
-    def _keep_house(self) -> None:
+    def _start_log_maintenance(self) -> None:
         """Begin with what is done from time to time, once the controller has said what is hosted (broker.md 1.2)."""
         if not self._housekeeping:
             self._housekeeping = True
@@ -923,31 +923,31 @@ class ReplicaManagerActor(FlowActor):
 
     # ------------------------------------------------------------------------------------------------ deleted logs
 
-    def _doom(self, path: str) -> None:
+    def _schedule_async_delete(self, path: str) -> None:
         """Remove a renamed log when its delay is over."""
         delay = self._settings.log_segment_delete_delay_ms / 1000
-        self._doomed.append((self.now + delay, path))
-        if len(self._doomed) == 1:
-            self.wake_at(self._doomed[0][0], RemoveDeletedLogs())
+        self._async_deletions.append((self.now + delay, path))
+        if len(self._async_deletions) == 1:
+            self.wake_at(self._async_deletions[0][0], RemoveDeletedLogs())
 
     def _remove_deleted_logs(self) -> None:
         for _ in range(REMOVALS_AT_ONCE):
-            if not self._doomed or self._doomed[0][0] > self.now:
+            if not self._async_deletions or self._async_deletions[0][0] > self.now:
                 break
-            path = self._doomed.popleft()[1]
+            path = self._async_deletions.popleft()[1]
             try:
                 self.port("disk").remove_tree(path)
             except OSError as error:
                 _log.error("[Broker id=%d] %s stays until the next start: %s", self._settings.node_id, path, error)
-        if self._doomed:
-            self.wake_at(self._doomed[0][0], RemoveDeletedLogs())
+        if self._async_deletions:
+            self.wake_at(self._async_deletions[0][0], RemoveDeletedLogs())
 
     # ------------------------------------------------------------------------------------------------ figures
 
     def _publish(self) -> None:
         """Tell the metrics what has changed."""
         lost = 0 if self._directories is None else len(self._directories.offline)
-        gauges = self._census.gauges(len(self._hosted), self._offline, lost)
+        gauges = self._partition_counts.gauges(len(self._hosted), self._offline, lost)
         changed = tuple(gauge for gauge in gauges if gauge not in self._published)
         if changed:
             self._published = gauges

@@ -1,4 +1,4 @@
-"""`python -P HOUSE/actors/cli/__main__.py` is `kafka-actors`, from any location. So is `python -m actors.cli`.
+"""`python -P ROOT/actors/cli/__main__.py` is `kafka-actors`, from any location. So is `python -m actors.cli`.
 
 The packages go in front of everything else, and what Python put there by itself, the current folder or a script's, is
 taken away: a `messages.py` or `click.py` that lies there is none of ours.

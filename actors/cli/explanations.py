@@ -100,20 +100,20 @@ def epoch(facts: Facts, partition: TopicPartition) -> Answer:
     if not history:
         return []
     words = "its state was last found" if history[-1].read else "the last to write its state"
-    told = [Line(f"{words}: {_wrote(history[-1])}", history[-1].place)]
+    answer = [Line(f"{words}: {_wrote(history[-1])}", history[-1].place)]
     grown = [
         now
         for before, now in zip([None, *history], history, strict=False)
         if before is None or before.epoch != now.epoch
     ]
     for state in grown[-LAST:]:
-        told.append(
+        answer.append(
             Line(
                 f"leader epoch {state.epoch}, leader {state.leader}, ISR {_ids(state.isr)}: {_wrote(state)}",
                 state.place,
             )
         )
-    return told
+    return answer
 
 
 def reassignment(facts: Facts, partition: TopicPartition) -> Answer:
@@ -279,13 +279,13 @@ def heard(facts: Facts, partition: TopicPartition) -> Answer:
     history, assigned = _history(facts, partition), _assigned(facts, partition)
     lines: list[Line] = []
     for broker in assigned.replicas if history and assigned is not None else ():
-        told = [each for each in facts.orders if each.broker == broker and each.partition == partition]
-        obeyed = [each for each in told if each.outcome == NONE]
+        answer = [each for each in facts.orders if each.broker == broker and each.partition == partition]
+        obeyed = [each for each in answer if each.outcome == NONE]
         now = history[-1]
         if obeyed and obeyed[-1].epoch >= now.epoch:
             continue
         knows = f"knows leader epoch {obeyed[-1].epoch} of {now.epoch}" if obeyed else "never received its leader"
-        last = told[-1] if told and told[-1].outcome != NONE else None
+        last = answer[-1] if answer and answer[-1].outcome != NONE else None
         if last is None:
             why = "nothing newer was sent"
         elif last.outcome is None:

@@ -27,7 +27,7 @@ from actors.node.free_ports import free_ports
 from actors.node.memory_cluster import ClusterError, MemoryCluster, UnknownPartition
 from actors.node.settings import SettingsError
 
-Deed: TypeAlias = Callable[..., Awaitable[object]]
+Action: TypeAlias = Callable[..., Awaitable[object]]
 
 LONGEST_LINE = 1 << 20
 
@@ -57,7 +57,7 @@ async def _serve(answer: Callable[[str], None]) -> None:
 
 
 class Stage:
-    """The cluster that runs, if one does, and what can be asked of it: the table DEEDS."""
+    """The cluster that runs, if one does, and what can be asked of it: the table ACTIONS."""
 
     def __init__(self) -> None:
         self._running: MemoryCluster | None = None
@@ -67,12 +67,12 @@ class Stage:
         """The answer to a line: {"done": result}, or {"failed": why}, with the error's "kind" where callers wait."""
         try:
             asked = json.loads(line)
-            deed, options = DEEDS[asked["do"]], asked.get("with", {})
+            action, options = ACTIONS[asked["do"]], asked.get("with", {})
         except (ValueError, TypeError, KeyError, AttributeError):
-            known = ", ".join(DEEDS)
+            known = ", ".join(ACTIONS)
             return {"failed": f'a line should be {{"do": NAME, "with": {{...}}}} with a name of {known}'}
         try:
-            return {"done": await deed(self, **options)}
+            return {"done": await action(self, **options)}
         except UnknownPartition as error:
             return {"failed": str(error), "kind": type(error).__name__}
         except ClusterError as error:
@@ -131,7 +131,7 @@ class Stage:
         }
 
 
-DEEDS: dict[str, Deed] = {
+ACTIONS: dict[str, Action] = {
     "start": Stage.start,
     "stop": Stage.stop,
     "sight": Stage.sight,

@@ -33,7 +33,7 @@ from messages.group_requests import (
 
 LIST_VERSION, DESCRIBE_VERSION, FETCH_VERSION, COMMIT_VERSION, DELETE_VERSION, OFFSETS_VERSION = 4, 5, 7, 7, 1, 5
 INACTIVE = ("Empty", "Dead")
-NOBODY = "-"
+NONE_TEXT = "-"
 
 Offsets = Mapping[TopicPartition, int]
 Target = Callable[["GroupAdmin", Offsets, Sequence[TopicPartition]], Offsets]
@@ -146,7 +146,7 @@ class GroupAdmin:
         rows = []
         for tp in partitions:
             at, end = committed.get(tp), ends.get(tp)
-            lag = NOBODY if at is None or end is None else str(end - at)
+            lag = NONE_TEXT if at is None or end is None else str(end - at)
             rows.append(Row(tp, _said(at), _said(end), lag, owners.get(tp)))
         return rows
 
@@ -167,9 +167,9 @@ class GroupAdmin:
             parts = assigned_partitions(member.member_assignment)
             row = [name, member.member_id, member.client_host, member.client_id, str(len(parts))]
             if static:
-                row.insert(2, member.group_instance_id or NOBODY)
+                row.insert(2, member.group_instance_id or NONE_TEXT)
             if verbose:
-                row.append(_by_topic(parts) or NOBODY)
+                row.append(_by_topic(parts) or NONE_TEXT)
             rows.append(tuple(row))
         self._table(columns, rows)
 
@@ -268,12 +268,12 @@ class GroupAdmin:
 
 
 def _said(offset: int | None) -> str:
-    return NOBODY if offset is None else str(offset)
+    return NONE_TEXT if offset is None else str(offset)
 
 
 def _who(row: Row) -> tuple[str, str, str]:
     member = row.member
-    return (NOBODY,) * 3 if member is None else (member.member_id, member.client_host, member.client_id)
+    return (NONE_TEXT,) * 3 if member is None else (member.member_id, member.client_host, member.client_id)
 
 
 def _by_topic(partitions: Sequence[TopicPartition]) -> str:

@@ -37,7 +37,7 @@ from messages.zookeeper import GetBrokers, GetController, GetNodes
 from zk_bridge import guardian
 from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed
 
-DOOR = Path(__file__).with_name("__main__.py")
+ENTRY_POINT = Path(__file__).with_name("__main__.py")
 """What a process of ours runs, from any location."""
 LOCK = "lock"
 SESSION_TIMEOUT_MS = 6000
@@ -97,7 +97,7 @@ class Node:
     def start(self) -> None:
         """Start the process; call it from a thread that lives as long as we do."""
         self.request.unlink(missing_ok=True)
-        node = [sys.executable, "-P", str(DOOR), "broker", str(self.directory / "server.properties")]
+        node = [sys.executable, "-P", str(ENTRY_POINT), "broker", str(self.directory / "server.properties")]
         node += ["--logs", str(self.directory)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

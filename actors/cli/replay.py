@@ -118,7 +118,7 @@ def show(report: ReplayReport) -> None:
     if rows:
         out.print(table(None, columns, rows))
     for run in report.runs:
-        for line in _told(run):
+        for line in _result_lines(run):
             out.print(f"node {run.node}, run {run.run}{line}")
     for unreadable in report.unreadable:
         out.print(f"not readable: {unreadable}")
@@ -127,7 +127,7 @@ def show(report: ReplayReport) -> None:
     out.print(f"{len(report.runs)} runs, {compared} messages and effects compared, {diverged} divergences")
 
 
-def _told(run: RunReplay) -> list[str]:
+def _result_lines(run: RunReplay) -> list[str]:
     """What there is to say about one run."""
     lines = [f": {warning}" for warning in run.warnings]
     if not run.complete and not run.problem:

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from actors.cli.app import FAILED, Failed
 from actors.cli.display import console
-from actors.simulation.deeds import ABSENT, ADMIN, FAULTS, GROUPS, NAMED, invent, unfit
+from actors.simulation.actions import ABSENT, ADMIN, FAULTS, GROUPS, NAMED, invent, unfit
 from actors.simulation.explore import explore
 from actors.simulation.run import Outcome, run
 from actors.simulation.schedule import BadSchedule, Schedule, parse
@@ -121,8 +121,8 @@ def _read(path: Path) -> Schedule:
     for name, _ in read.settings:
         if name not in inspect.signature(NodeSettings).parameters:
             raise Failed(f"{path}: set {name}: there is no such node setting")
-    for deed in read.deeds:
-        reason = unfit(deed, read.brokers)
+    for action in read.actions:
+        reason = unfit(action, read.brokers)
         if reason is not None:
             raise Failed(f"{path}: {reason}")
     return read
@@ -137,7 +137,8 @@ def _keep(broken: Outcome, shrinking: bool, folder: Path) -> None:
         with out.status(f"shrinking seed {broken.schedule.seed}"):
             smallest = shrinker.shrink()
         out.print(
-            f"shrunk from {len(broken.schedule.deeds)} to {len(smallest.schedule.deeds)} deeds in {shrinker.runs} runs"
+            f"shrunk from {len(broken.schedule.actions)} to {len(smallest.schedule.actions)} "
+            f"actions in {shrinker.runs} runs"
         )
     place = folder / f"seed-{broken.schedule.seed}"
     number = 0

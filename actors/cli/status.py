@@ -75,7 +75,7 @@ class Partitions(NamedTuple):
 
     online: int
     offline: tuple[TopicPartition, ...]
-    unborn: tuple[TopicPartition, ...]
+    new: tuple[TopicPartition, ...]
     under_replicated: tuple[TopicPartition, ...]
 
 
@@ -102,7 +102,7 @@ class Status(NamedTuple):
         found = [
             (self.controller < 0, "no controller"),
             (len(partitions.offline), f"offline partitions: {len(partitions.offline)}"),
-            (len(partitions.unborn), f"not yet led: {len(partitions.unborn)}"),
+            (len(partitions.new), f"not yet led: {len(partitions.new)}"),
             (len(partitions.under_replicated), f"under-replicated: {len(partitions.under_replicated)}"),
             (len(self.unreadable), f"cannot be read: {', '.join(self.unreadable)}"),
         ]
@@ -223,17 +223,17 @@ def _partitions(
         for number, assignment in partitions
     }
     online = 0
-    offline, unborn, under_replicated = [], [], []
+    offline, new, under_replicated = [], [], []
     for partition, state, _ in ask(GetPartitionStates(tuple(assigned))).states:
         if state is None:
-            unborn.append(partition)
+            new.append(partition)
         elif state.leader == NO_LEADER or state.leader not in alive:
             offline.append(partition)
         else:
             online += 1
             if len(state.isr) < len(assigned[partition]):
                 under_replicated.append(partition)
-    found = Partitions(online, tuple(offline), tuple(unborn), tuple(under_replicated))
+    found = Partitions(online, tuple(offline), tuple(new), tuple(under_replicated))
     return found, assignments.unreadable
 
 
@@ -302,10 +302,10 @@ def _show(status: Status) -> None:
     to_delete = f", {status.topics_to_delete} to delete" if status.topics_to_delete else ""
     out.print(f"Topics: {status.topics}{to_delete}")
     partitions = status.partitions
-    unborn = f", not yet led {len(partitions.unborn)}" if partitions.unborn else ""
+    new = f", not yet led {len(partitions.new)}" if partitions.new else ""
     out.print(
         f"Partitions: online {partitions.online}, offline {len(partitions.offline)},"
-        f" under-replicated {len(partitions.under_replicated)}{unborn}"
+        f" under-replicated {len(partitions.under_replicated)}{new}"
     )
     for word, named in (("Offline", partitions.offline), ("Under-replicated", partitions.under_replicated)):
         if named:

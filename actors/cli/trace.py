@@ -67,11 +67,11 @@ def packed(directory: Path, target: Path) -> int:
         raise Failed(str(error)) from error
     except OSError as error:
         raise Failed(f"{error.filename or target}: {error.strerror}") from error
-    told = packing.told
-    faults = [fault for run in told.runs for fault in run.faults]
-    for words in (*(f"damaged, and left out from there on: {fault}" for fault in faults), *told.unreadable):
+    manifest = packing.manifest
+    faults = [fault for run in manifest.runs for fault in run.faults]
+    for words in (*(f"damaged, and left out from there on: {fault}" for fault in faults), *manifest.unreadable):
         click.echo(words, err=True)
-    if not told.runs:
+    if not manifest.runs:
         raise Failed(f"{directory} contains no recorded run")
-    click.echo(f"{rows} rows written, of {len(told.runs)} runs, in {target}")
-    return FAILED if faults or told.unreadable else 0
+    click.echo(f"{rows} rows written, of {len(manifest.runs)} runs, in {target}")
+    return FAILED if faults or manifest.unreadable else 0

@@ -80,7 +80,7 @@ def command(about: str, name: str | None, directory: Path | None) -> int:
         if lines:
             click.echo(question)
             for line in lines:
-                click.echo(printable(f"  {_told(line)}"))
+                click.echo(printable(f"  {_line_text(line)}"))
     return 0
 
 
@@ -95,7 +95,7 @@ def _read(about: str, name: str | None) -> Any:
         raise wrong_use(f"'{name}' is no {about}: it should be {form}") from None
 
 
-def _told(line: Line) -> str:
+def _line_text(line: Line) -> str:
     if line.place is None:
         return line.text
     at, node, run, n = line.place

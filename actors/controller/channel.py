@@ -235,8 +235,8 @@ class BrokerChannelActor(FlowActor):
             case LeaderAndIsrRequest(), LeaderAndIsrResponse(error_code):
                 asked = entries_of(ahead, request) if self._unserved else ()
                 news = yield from in_turns(self._news, _errors(answered, response, asked))
-                told = LeaderAndIsrResponse(error_code, tuple(itertools.chain.from_iterable(news)))
-                self.send(self._controller, LeaderAndIsrResponseReceived(broker_id, told))
+                result = LeaderAndIsrResponse(error_code, tuple(itertools.chain.from_iterable(news)))
+                self.send(self._controller, LeaderAndIsrResponseReceived(broker_id, result))
             case UpdateMetadataRequest(), UpdateMetadataResponse():
                 self.send(self._controller, UpdateMetadataResponseReceived(broker_id, response))
             case StopReplicaRequest(), StopReplicaResponse(error_code):
@@ -246,7 +246,7 @@ class BrokerChannelActor(FlowActor):
                     _errors(answered, response, ()),
                 )
                 yield from in_turns(
-                    lambda states: self._tell_of_deletions(request.broker_epoch, states, error_code, codes),
+                    lambda states: self._report_deletions(request.broker_epoch, states, error_code, codes),
                     entries_of(ahead, request),
                 )
             case _:
@@ -257,17 +257,17 @@ class BrokerChannelActor(FlowActor):
 
     def _news(self, errors: Sequence[PartitionError]) -> list[PartitionError]:
         """Which partitions are not served, or are served again, for all the controller knows (rule 3)."""
-        told = []
+        result = []
         for error in errors:
             if error.error_code == KAFKA_STORAGE_ERROR:
                 self._unserved.add(error.partition)
-                told.append(error)
+                result.append(error)
             elif error.error_code == NONE and error.partition in self._unserved:
                 self._unserved.remove(error.partition)
-                told.append(error)
-        return told
+                result.append(error)
+        return result
 
-    def _tell_of_deletions(
+    def _report_deletions(
         self,
         broker_epoch: int,
         states: Sequence[StopReplicaPartitionState],

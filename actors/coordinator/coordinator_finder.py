@@ -58,7 +58,7 @@ class CoordinatorFinderActor(FlowActor):
     def event_failed(self, event: Message, error: Exception) -> None:
         """A client is answered whatever happened."""
         if isinstance(event, Forwarded):
-            self._respond(event, _nobody(COORDINATOR_NOT_AVAILABLE))
+            self._respond(event, _no_coordinator(COORDINATOR_NOT_AVAILABLE))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         response = yield from self._found(forwarded.request.request, forwarded.request.listener)
@@ -67,17 +67,17 @@ class CoordinatorFinderActor(FlowActor):
     def _found(self, request: FindCoordinatorRequest, listener: str) -> Flow[FindCoordinatorResponse]:
         """Who coordinates a group (rule 1)? The request handler refuses transactions."""
         if request.key_type != GROUP_KEY:
-            return _nobody(INVALID_REQUEST)
+            return _no_coordinator(INVALID_REQUEST)
         try:
             if not (yield from self._count()):
                 self.send(self._topic_creation, CreateMissingTopics((GROUP_METADATA,)))
-                return _nobody(COORDINATOR_NOT_AVAILABLE)
+                return _no_coordinator(COORDINATOR_NOT_AVAILABLE)
             partition = TopicPartition(GROUP_METADATA, slot(request.key) % self._partitions)
             broker = (yield from ask(FindLeader(partition, listener))).broker
         except AskFailed:
-            return _nobody(COORDINATOR_NOT_AVAILABLE)
+            return _no_coordinator(COORDINATOR_NOT_AVAILABLE)
         if broker is None:
-            return _nobody(COORDINATOR_NOT_AVAILABLE)
+            return _no_coordinator(COORDINATOR_NOT_AVAILABLE)
         return FindCoordinatorResponse(NONE, TEXTS[NONE], broker.id, broker.host, broker.port)
 
     def _count(self) -> Flow[int]:
@@ -100,6 +100,6 @@ class CoordinatorFinderActor(FlowActor):
         self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
 
-def _nobody(code: int) -> FindCoordinatorResponse:
+def _no_coordinator(code: int) -> FindCoordinatorResponse:
     """The response without a coordinator."""
     return FindCoordinatorResponse(code, TEXTS.get(code))

@@ -63,7 +63,7 @@ class GroupActor(Answerer):
         self._log: TopicPartition
         self._partition: ActorAddress
         self._coordinator: ActorAddress
-        self._told: tuple[str, str | None] | None = None
+        self._last_sent: tuple[str, str | None] | None = None
         """How the coordinator knows the group."""
 
     def receiveMsg_StartGroup(self, message: StartGroup, sender: ActorAddress) -> None:
@@ -159,8 +159,8 @@ class GroupActor(Answerer):
     def _carry_out(self) -> None:
         """Do what the group wants done (rules 1, 2)."""
         stands = self._group.state.value, self._group.protocol_type
-        if stands != self._told:
-            self._told = stands
+        if stands != self._last_sent:
+            self._last_sent = stands
             self.send(self._coordinator, GroupChanged(self._group.name, stands[0], stands[1] or ""))
         for step in self._group.take():
             match step:

@@ -59,7 +59,7 @@ from messages.groups import (
 )
 from messages.network import ClientResponse
 from messages.node import NodeSettings, StartCoordinatorFinder, StartGroupCoordinator
-from messages.partition import AreKnown, Known
+from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.protocol_version import release_of
 from messages.vocabulary import Message
 
@@ -141,11 +141,11 @@ class GroupCoordinatorActor(Dispatcher):
                 partitions = tuple([each.partition for each in request.partitions])
                 self._numbers += 1
                 self._asked[self._numbers] = message
-                self.send(self._metadata_cache, AreKnown(self._numbers, partitions))
+                self.send(self._metadata_cache, CheckPartitionsExist(self._numbers, partitions))
             case _:
                 self._route(message, message)
 
-    def receiveMsg_Known(self, message: Known, sender: ActorAddress) -> None:
+    def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
         """Which partitions of a commit there are."""
         forwarded = self._asked.pop(message.request)
         partitions = forwarded.request.request.partitions

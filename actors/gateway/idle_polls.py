@@ -22,7 +22,7 @@ from typing import Any
 
 from messages.data_requests import FetchRequest, FetchResponse, is_idle_poll, next_epoch
 from messages.errors import NONE
-from messages.network import ClientRequest, ClientResponse, Roused, Transmit
+from messages.network import ClientRequest, ClientResponse, FetchSessionWoken, Transmit
 from messages.vocabulary import Message, changed
 
 SILENCE = 10.0
@@ -96,7 +96,7 @@ class IdlePolls:
         if rest is None:
             return False
         if rest.held is not None or fetch.session_epoch != rest.epoch or not is_idle_poll(fetch):
-            self.rouse(fetch.session_id)
+            self.wake(fetch.session_id)
             return False
         rest.timer.cancel()
         rest.polls += 1
@@ -124,14 +124,14 @@ class IdlePolls:
         left = rest.used_at + rest.wait - self._now()
         rest.timer = self._call_later(left, partial(self._time_is_up, session_id, rest))
 
-    def rouse(self, session_id: int) -> None:
+    def wake(self, session_id: int) -> None:
         """End a session's rest, if it rests (rule 4)."""
         rest = self._resting.pop(session_id, None)
         if rest is None:
             return
         rest.timer.cancel()
         self._come_to_date(rest)
-        self._tell(Roused(session_id, rest.epoch, rest.used_at))
+        self._tell(FetchSessionWoken(session_id, rest.epoch, rest.used_at))
         if rest.held is not None:
             left = round(1000 * max(rest.used_at + rest.wait - self._now(), 0.0))
             self._tell(changed(rest.held, request=changed(rest.held.request, max_wait_ms=left)))
@@ -141,7 +141,7 @@ class IdlePolls:
         for session_id, rest in list(self._resting.items()):
             if rest.held is not None and rest.held.connection == connection:
                 rest.held, rest.epoch = None, next_epoch(rest.epoch)
-                self.rouse(session_id)
+                self.wake(session_id)
 
     def stop(self) -> None:
         """Stop answering."""
@@ -166,4 +166,4 @@ class IdlePolls:
 
     def _await(self, session_id: int, rest: _Rest) -> None:
         """Rule 3."""
-        rest.timer = self._call_later(SILENCE, partial(self.rouse, session_id))
+        rest.timer = self._call_later(SILENCE, partial(self.wake, session_id))

@@ -72,7 +72,7 @@ class ConnectionCount:
         self._total = 0
         self._by_address: Counter[str] = Counter()
 
-    def has_room(self, listener: str) -> bool:
+    def has_capacity(self, listener: str) -> bool:
         """Whether a listener may accept another connection (rule 1)."""
         return self._total < self._most or listener == self._protected
 

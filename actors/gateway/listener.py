@@ -44,7 +44,7 @@ from messages.network import (
     ClientResponse,
     ClientResponses,
     CloseClient,
-    Rouse,
+    WakeFetchSession,
 )
 from messages.node import NodeSettings, ServeClients
 from messages.vocabulary import Message
@@ -90,7 +90,7 @@ class ListenerGateway:
         self.figures: RequestFigures | None = None
         """Who counts requests, if anybody does."""
         self._idle = IdlePolls(_call_later, base.clock.now, self._respond, self._tell)
-        self.address: ActorAddress = base.outsider("listener", self.receive)
+        self.address: ActorAddress = base.external_endpoint("listener", self.receive)
 
     @property
     def ports(self) -> dict[str, int]:
@@ -144,8 +144,8 @@ class ListenerGateway:
             case ClientResponses(responses):
                 for connection, of_connection in groupby(responses, lambda response: response.connection):
                     self._respond_all(connection, tuple(of_connection))
-            case Rouse(session_id):
-                self._idle.rouse(session_id)
+            case WakeFetchSession(session_id):
+                self._idle.wake(session_id)
             case ClientPart(id, part):
                 if id in self._connections:
                     self._connections[id].take(part)
@@ -184,7 +184,7 @@ class ListenerGateway:
         """Take connections that wait, up to the limit."""
         loop = asyncio.get_running_loop()
         for _ in range(BACKLOG):
-            if not self._count.has_room(listener):
+            if not self._count.has_capacity(listener):
                 loop.remove_reader(bound)
                 self._full.add(listener)
                 return

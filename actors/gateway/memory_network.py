@@ -35,9 +35,9 @@ from messages.network import (
     CloseConnection,
     Interrupt,
     Received,
-    Rouse,
     Transmit,
     TransmitFailed,
+    WakeFetchSession,
 )
 from messages.node import NodeSettings, ServeClients
 from messages.parts import joined, tersely
@@ -128,7 +128,7 @@ class MemoryNetwork:
     def disturbed(self, one: str, other: str) -> None:
         """Something is otherwise on the wire between two hosts (rule 4)."""
         for exchange in list(self._standing.get(_pair(one, other), {}).values()):
-            exchange.rouse()
+            exchange.wake()
 
     def held(self, exchange: _Exchange, polls: IdlePolls) -> None:
         """An idle poll has arrived, and is held."""
@@ -193,7 +193,7 @@ class _Exchange:
         elif not self.over:
             self.wait()
 
-    def rouse(self) -> None:
+    def wake(self) -> None:
         """Be an ordinary poll."""
         if self._part is not None:
             self._part()
@@ -220,7 +220,7 @@ class _Exchange:
         self.over = True
         self._network.under_way.pop(self.connection, None)
         self._timer.cancel()
-        self.rouse()
+        self.wake()
 
     def _end(self, *outcome: Message) -> None:
         if not self.over:
@@ -241,7 +241,7 @@ class MemoryGateway:
         """What has come ahead of a channel's next request."""
         self._repeated: set[str] = set()
         """Channels whose idle polls are repeated."""
-        self.address: ActorAddress = base.outsider("network", self.receive)
+        self.address: ActorAddress = base.external_endpoint("network", self.receive)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Take mail from an actor."""
@@ -256,7 +256,7 @@ class MemoryGateway:
                 self._repeated.discard(channel)
                 if channel in self._under_way:
                     self._under_way[channel].again = False
-                    self._under_way[channel].rouse()
+                    self._under_way[channel].wake()
             case CloseConnection(channel):
                 self._forget(channel)
             case _:
@@ -270,7 +270,7 @@ class MemoryGateway:
         self._exchange(transmit, tell, parts)
 
     def _exchange(self, transmit: Transmit, tell: Callable[[Message], None], parts: tuple[Message, ...] = ()) -> None:
-        def told(outcome: Message) -> None:
+        def report(outcome: Message) -> None:
             following = None
             if isinstance(outcome, Received) and transmit.channel in self._repeated:
                 following = poll_again(transmit, outcome.response)
@@ -279,7 +279,7 @@ class MemoryGateway:
             else:
                 self._exchange(following, tell)
 
-        self._under_way[transmit.channel] = self._network.begin(self._host, transmit, told, parts)
+        self._under_way[transmit.channel] = self._network.begin(self._host, transmit, report, parts)
 
     def _forget(self, channel: str) -> None:
         self._repeated.discard(channel)
@@ -313,7 +313,7 @@ class MemoryListener:
         self._parts: dict[int, list[Message]] = {}
         """What has come ahead of an answer."""
         self._idle = IdlePolls(network.timers.call_later, base.clock.now, self._respond, self._tell)
-        self.address: ActorAddress = base.outsider("listener", self.receive)
+        self.address: ActorAddress = base.external_endpoint("listener", self.receive)
 
     def connection_counts(self) -> tuple[tuple[tuple[str, ...], tuple[float, ...]], ...]:
         """None: there are no sockets."""
@@ -351,8 +351,8 @@ class MemoryListener:
             case ClientResponses(responses):
                 for response in responses:
                     self._respond(response)
-            case Rouse(session_id):
-                self._idle.rouse(session_id)
+            case WakeFetchSession(session_id):
+                self._idle.wake(session_id)
             case CloseClient(id, reason):
                 self._parts.pop(id, None)
                 self._answer(id, lambda exchange: exchange.failed(f"connection closed: {reason}"))

@@ -130,7 +130,7 @@ class MetricsGateway:
         self._server: MetricsServer | None = None
         self.served_at = ("", 0)
         """Host and port of /metrics; port 0 where it is not served."""
-        self.address: ActorAddress = base.outsider("metrics", self.receive)
+        self.address: ActorAddress = base.external_endpoint("metrics", self.receive)
 
     def watch(self, name: str, documentation: str, read: Callable[[], float]) -> None:
         """A gauge whose value is read when it is asked for (from the server's thread)."""

@@ -110,7 +110,7 @@ class NetworkGateway:
         self._reachable = reachable
         self._channels: dict[str, Channel] = {}
         self._bench = Workbench(TURN_SECONDS)
-        self.address: ActorAddress = base.outsider("network", self.receive)
+        self.address: ActorAddress = base.external_endpoint("network", self.receive)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Take mail from an actor (on the loop's thread)."""

@@ -46,7 +46,7 @@ class RequestFigures:
             request, since = under_way.pop(each, (None, 0.0))
             if request is not None:
                 fetcher = request.replica_id if request.__class__ is FetchRequest else CONSUMER
-                count, labels = _told_of(request.__class__, request.version, fetcher == CONSUMER)
+                count, labels = _reported(request.__class__, request.version, fetcher == CONSUMER)
                 self._metrics.count(count)
                 for its in labels:
                     self._metrics.observe(Sample(TOTAL_TIME, 1000 * (now - since), its))
@@ -57,7 +57,7 @@ class RequestFigures:
 
 
 @functools.lru_cache(maxsize=256)
-def _told_of(request: type[Message], version: int, of_consumer: bool) -> tuple[Count, tuple[Labels, ...]]:
+def _reported(request: type[Message], version: int, of_consumer: bool) -> tuple[Count, tuple[Labels, ...]]:
     """The count of one request more, and the labels of its time: for fetches also by kind (rule 2)."""
     name = API_BY_REQUEST[request].name
     names = (name, f"{name}{'Consumer' if of_consumer else 'Follower'}") if request is FetchRequest else (name,)

@@ -21,7 +21,7 @@ class StoreGateway:
         self._base = base
         self._store = store
         self._failed = failed
-        self.address: ActorAddress = base.outsider("store", self.receive)
+        self.address: ActorAddress = base.external_endpoint("store", self.receive)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Take mail from an actor: OpenStore once, then the bridge's requests."""

@@ -140,7 +140,7 @@ class Node:
         self._scheduler = scheduler
         self._tell = tell
         self._system = local_system(base)
-        self._process = base.outsider("process", self._told)
+        self._process = base.external_endpoint("process", self._process_received)
         self._store_gateway = StoreGateway(base, store, self._process)
         self._actor: ActorAddress | None = None
         flusher = ThreadPoolExecutor(1, "fsync")
@@ -214,7 +214,7 @@ class Node:
         self.metrics.stop()
         self.recorder.abandon()
 
-    def _told(self, message: Message, sender: ActorAddress) -> None:
+    def _process_received(self, message: Message, sender: ActorAddress) -> None:
         """Messages of NodeActor and the store's gateway to the owner of this node."""
         if isinstance(message, NodeReady):
             self.ready = message

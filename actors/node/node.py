@@ -193,7 +193,7 @@ class NodeActor(FlowActor):
         start = self._start
         if "broker" in start.settings.roles:
             (own,) = (yield from ask(GetBrokerConfigs((str(start.settings.node_id),)))).brokers
-            self._heed(dict(own.entries).get(ADVERTISED_LISTENERS))
+            self._apply(dict(own.entries).get(ADVERTISED_LISTENERS))
         metadata_cache = self._metadata_cache = self.createActor(MetadataCacheActor)
         topic_creation: ActorAddress | None = None
         if "broker" in start.settings.roles:
@@ -349,7 +349,7 @@ class NodeActor(FlowActor):
         broker = Broker(settings.node_id, self._advertised, rack=settings.broker_rack)
         return broker, self.port("time").wall_ms(), settings.inter_broker_protocol_version
 
-    def _heed(self, said: str | None) -> None:
+    def _apply(self, said: str | None) -> None:
         """Where this broker is reached from now on; what it cannot mean changes nothing, as in Kafka."""
         settings = self._settings
         try:
@@ -360,7 +360,7 @@ class NodeActor(FlowActor):
     def _advertise(self, said: str | None) -> Flow[None]:
         """Apply changed advertised listeners: update the registration; the controller notifies all brokers."""
         before = self._advertised
-        self._heed(said)
+        self._apply(said)
         if self._serving and self._advertised != before:
             yield from ask(UpdateBroker(*self._registration()))
 

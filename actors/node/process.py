@@ -50,7 +50,9 @@ class NodeProcess:
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         settings, scheduler = self._settings, LoopScheduler(loop)
-        node = Node(settings, self._store, NetworkGateway, ListenerGateway, RealClock(), scheduler, tell=self._told)
+        node = Node(
+            settings, self._store, NetworkGateway, ListenerGateway, RealClock(), scheduler, tell=self._process_received
+        )
         try:
             node.metrics.serve(settings.metrics_host, settings.metrics_port)
             await node.start()
@@ -80,7 +82,7 @@ class NodeProcess:
         if not self._ended.done():
             self._ended.set_result(code)
 
-    def _told(self, message: Message) -> None:
+    def _process_received(self, message: Message) -> None:
         """What the node has to say to its process."""
         match message:
             case NodeReady(broker_epoch, cluster_id):

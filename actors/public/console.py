@@ -1,7 +1,7 @@
 """The command `kafka-actors`, and the path of the internal packages.
 
-In the wheel the house lies in `kafka_actors/house`, a folder that is on nobody's path but ours; in the repository it is
-the repository. What our processes run is its door, which puts it in front of everything else.
+In the wheel the internal packages are in `kafka_actors/_internal`, which is on no other import path; in the repository
+they are in the repository. Our processes run the entry point, which puts this path in front of everything else.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import sys
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
-HOUSE = _HERE / "house" if (_HERE / "house").is_dir() else _HERE.parents[1]
-DOOR = HOUSE / "actors" / "cli" / "__main__.py"
+ROOT = _HERE / "_internal" if (_HERE / "_internal").is_dir() else _HERE.parents[1]
+ENTRY_POINT = ROOT / "actors" / "cli" / "__main__.py"
 
 
 def command_line(*arguments: str) -> list[str]:
     """The command line by which this Python runs `kafka-actors ...` in a process of its own."""
-    return [sys.executable, "-P", str(DOOR), *arguments]
+    return [sys.executable, "-P", str(ENTRY_POINT), *arguments]
 
 
 def main() -> None:
     """Be `kafka-actors`: this process is ours alone."""
-    runpy.run_path(str(DOOR), run_name="__main__")
+    runpy.run_path(str(ENTRY_POINT), run_name="__main__")

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .console import HOUSE
+from .console import ROOT
 from .process import ClusterError, UnknownPartition
 
 _T = TypeVar("_T")
@@ -33,14 +33,14 @@ PATIENCE = 120.0
 """Seconds of virtual time that what is done may take."""
 
 
-def _enter_the_house() -> None:
+def _add_internal_path() -> None:
     """Append the internal packages to sys.path (rule 3). Raises ImportError."""
-    if str(HOUSE) not in sys.path:
-        sys.path.append(str(HOUSE))
+    if str(ROOT) not in sys.path:
+        sys.path.append(str(ROOT))
     for name in NAMES:
         found = importlib.util.find_spec(name)
         origin = Path(str(found.origin if found is not None else ""))
-        if not origin.is_relative_to(HOUSE):
+        if not origin.is_relative_to(ROOT):
             raise ImportError(
                 f"a SimulatedCluster runs in this process, and needs the name {name} for itself, which is {origin}"
                 " here; a KafkaCluster does not"
@@ -65,7 +65,7 @@ class SimulatedCluster:
     ) -> None:
         if brokers < 1:
             raise ClusterError("a cluster has one broker at least")
-        _enter_the_house()
+        _add_internal_path()
         from actors.node.settings import SettingsError, fields_of
 
         try:

@@ -52,7 +52,7 @@ from actors.runtime.reference import ActorRef
 from actors.runtime.register import Register
 from actors.runtime.sources import Sources
 from actors.runtime.status import actor_status
-from messages.runtime import Inhabitant, LetChildrenGo, SystemState
+from messages.runtime import ActorSnapshot, StopChildren, SystemState
 
 log = logging.getLogger(__name__)
 
@@ -199,7 +199,7 @@ class LocalBase(Kernel):
         """
         if self._global_names or self._source_hashes or self._dead_letter_handler is not None:
             raise ValueError("global names, loaded sources and handlers of dead letters are no part of a state")
-        actors = (Inhabitant(ref, ref.parent, class_name(type(ref.actor))) for ref in self.living())
+        actors = (ActorSnapshot(ref, ref.parent, class_name(type(ref.actor))) for ref in self.living())
         return SystemState(self.state(), self.register.created, tuple(actors))
 
     def settle(self, text: str, parent: str, actor_class: type[Actor]) -> ActorRef:
@@ -314,7 +314,7 @@ class LocalBase(Kernel):
         primaries) ends here."""
         if isinstance(message, ValidatedSource):
             self.sources.validated(message)
-        elif isinstance(message, LetChildrenGo):
+        elif isinstance(message, StopChildren):
             self._let_children_go(message.parent)
 
     def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
@@ -384,7 +384,7 @@ class LocalBase(Kernel):
         for child in children:
             self.send_as_system(child, ActorExitRequest())
         if len(children) == CHILDREN_AT_ONCE:
-            self.send_as_system(self.system_address, LetChildrenGo(parent))
+            self.send_as_system(self.system_address, StopChildren(parent))
 
     def _ask_all_to_go(self) -> None:
         for primary in self.register.children(self.system_address):

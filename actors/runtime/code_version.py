@@ -7,7 +7,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-_HOUSE = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("actors", "messages", "zk_bridge")
 
 
@@ -16,8 +16,8 @@ def code_version() -> str:
     """ "VERSION+DIGEST": the package's version and 12 hexadecimal digits over the sources of everything that acts."""
     digest = hashlib.sha256()
     for package in _PACKAGES:
-        for path in sorted((_HOUSE / package).rglob("*.py")):
-            digest.update(str(path.relative_to(_HOUSE)).encode())
+        for path in sorted((_ROOT / package).rglob("*.py")):
+            digest.update(str(path.relative_to(_ROOT)).encode())
             digest.update(path.read_bytes())
     try:
         version = metadata.version("kafka-actors")

@@ -54,7 +54,7 @@ class InlineDriver:
         """Another thread found the turn taken, and waits for the bell."""
         self._origin = shared or self
         self._origin._clones += 1
-        self.address = kernel.outsider(f"requester.{self._origin._clones}", self._received)
+        self.address = kernel.external_endpoint(f"requester.{self._origin._clones}", self._received)
 
     def clone(self) -> InlineDriver:
         """Another outside of the same kernel (Thespian's private context)."""

@@ -39,7 +39,7 @@ from thespian.actors import ActorAddress
 
 from actors.runtime.clock import Clock, RealClock, VirtualClock
 from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, Delivery, Effect, Envelope
-from actors.runtime.outsider import Outsider
+from actors.runtime.external_endpoint import ExternalEndpoint
 from actors.runtime.ports import Ports
 from actors.runtime.reference import ActorRef, System
 from actors.runtime.timers import Timer, Timers
@@ -91,13 +91,13 @@ class Kernel(ABC):
         self.timers = Timers()
         self.neighbours: set[System] = set()
         self._inbox: deque[tuple[ActorAddress, Any, ActorAddress, float]] = deque()
-        self._outsiders: dict[str, ActorRef] = {}
+        self._external_endpoints: dict[str, ActorRef] = {}
         self._running: int | None = None
         self._closed = False
         self._error: str | None = None
         self.unkept_error: str | None = None
         """The last error of a delivery without an observer."""
-        self.system_address = self._outsider(SYSTEM, self.receive_as_system)
+        self.system_address = self._external_endpoint(SYSTEM, self.receive_as_system)
         if isinstance(self.clock, VirtualClock):
             self.clock.watchers.append(self.wake)
 
@@ -196,24 +196,24 @@ class Kernel(ABC):
         self._inbox.append((to, message, self.system_address if sender is None else sender, self.clock.now()))
         self.wake()
 
-    def outsider(self, name: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
+    def external_endpoint(self, name: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
         """The address "outside:name" of something outside the actor system.
 
         `callback(message, sender)` is called on the driver's thread for what actors send to it. An external endpoint
         that is there already (made mute by `address_of`, or by an earlier call) gets the new callback.
         """
-        return self._outsider(f"outside:{name}", callback)
+        return self._external_endpoint(f"outside:{name}", callback)
 
-    def dismiss(self, outsider: ActorRef) -> None:
+    def dismiss(self, external_endpoint: ActorRef) -> None:
         """Remove an external endpoint: later messages to it are dead letters."""
-        outsider.actor = None
-        self._outsiders.pop(outsider.actorAddressString, None)
+        external_endpoint.actor = None
+        self._external_endpoints.pop(external_endpoint.actorAddressString, None)
 
     def address_of(self, text: str) -> ActorRef:
         """The address that prints as `text`; an unknown external endpoint is mute, an unknown actor is dead."""
-        ref = self._outsiders.get(text) or self.find(text)
+        ref = self._external_endpoints.get(text) or self.find(text)
         if ref is None:
-            ref = self._outsider(text, _ignore) if text.startswith("outside:") else self.reference(text, None)
+            ref = self._external_endpoint(text, _ignore) if text.startswith("outside:") else self.reference(text, None)
         return ref
 
     def instance_of(self, address: ActorAddress) -> Any:
@@ -434,11 +434,11 @@ class Kernel(ABC):
             self._look()
         return finished
 
-    def _outsider(self, text: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
-        ref = self._outsiders.get(text)
+    def _external_endpoint(self, text: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
+        ref = self._external_endpoints.get(text)
         if ref is None:
-            ref = self._outsiders[text] = self.reference(text, None)
-        ref.actor = Outsider(callback)
+            ref = self._external_endpoints[text] = self.reference(text, None)
+        ref.actor = ExternalEndpoint(callback)
         return ref
 
 

@@ -104,7 +104,7 @@ class LoopDriver:
             if not reply.done():
                 reply.set_result(answer)
 
-        sender = self._kernel.outsider(f"request.{self._requests}", received)
+        sender = self._kernel.external_endpoint(f"request.{self._requests}", received)
         self._kernel.inject(to, message, sender)
         try:
             return await asyncio.wait_for(reply, timeout)

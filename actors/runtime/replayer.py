@@ -159,7 +159,7 @@ class Replay:
         self._counts = dict.fromkeys(
             ("deliveries", "inputs", "timers", "messages", "effects", "errors", "snapshots", "began"), 0
         )
-        self._told: Record | None = None
+        self._last_record: Record | None = None
         """The record with the payload that it lacks."""
         self._first_at: float | None = None
         self._last_at = 0.0
@@ -327,8 +327,8 @@ class Replay:
         if self._first_at is None:
             self._first_at = record.taken_at
         if self._listener is not None:
-            self._listener.lived(self._told or record)
-            self._told = None
+            self._listener.lived(self._last_record or record)
+            self._last_record = None
 
     def _stop_before(self, record: Record) -> None:
         """Stop before this delivery."""
@@ -377,7 +377,7 @@ class Replay:
             raise self._other_effect(record, diverged) from None
         compare_outcome(record, delivery.effects, delivery.error, delivery.actor_class)
         if self._listener is not None and not self._content:
-            self._told = completed(record, *encoded(envelope.message))
+            self._last_record = completed(record, *encoded(envelope.message))
         self._counts["deliveries"] += 1
         self._counts["effects"] += len(delivery.effects)
         self._counts["errors"] += record.error is not None

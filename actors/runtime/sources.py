@@ -29,7 +29,7 @@ class Sources:
     def __init__(self, send: Callable[[ActorRef, Any], None]) -> None:
         self._send = send
         self._zips: dict[str, bytes] = {}
-        self._told: list[ActorRef] = []
+        self._subscribers: list[ActorRef] = []
         self.authority: ActorRef | None = None
 
     def actor_class(self, name: str, source_hash: str | None) -> type[Actor]:
@@ -59,13 +59,13 @@ class Sources:
             return
         log.info("source %s loaded, %d modules", verdict.sourceHash, len(names))
         self._zips[verdict.sourceHash] = verdict.sourceZip
-        for ref in self._told:
+        for ref in self._subscribers:
             self._send(ref, LoadedSource(verdict.sourceHash, ""))
 
     def unload(self, source_hash: str) -> None:
         """Forget a source and the modules imported from it."""
         if self._zips.pop(source_hash, None) is not None:
-            for ref in self._told:
+            for ref in self._subscribers:
                 self._send(ref, UnloadedSource(source_hash, ""))
         for finder in [finder for finder in sys.meta_path if getattr(finder, "srcHash", None) == source_hash]:
             for module in [name for name in sys.modules if name.startswith(finder.hashRoot())]:  # type: ignore[attr-defined]
@@ -79,10 +79,10 @@ class Sources:
 
     def notify(self, ref: ActorRef, enable: bool) -> None:
         """Tell `ref` of sources, those loaded already included; or no longer."""
-        if not enable and not self._told:
+        if not enable and not self._subscribers:
             return
-        self._told = [told for told in self._told if told is not ref]
+        self._subscribers = [subscriber for subscriber in self._subscribers if subscriber is not ref]
         if enable:
-            self._told.append(ref)
+            self._subscribers.append(ref)
             for source_hash in self._zips:
                 self._send(ref, LoadedSource(source_hash, ""))

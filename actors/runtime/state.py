@@ -110,7 +110,7 @@ class _Freezing:
         if isinstance(value, Enum):
             return StateName(f"{_name_of(cls)}.{value.name}")
         if isinstance(value, type | FunctionType | BuiltinFunctionType):
-            return StateName(_name_of(value, _told(where)))
+            return StateName(_name_of(value, _path_text(where)))
         if isinstance(value, MethodType) and value.__self__ is self._actor:
             return StateOwn(value.__name__)
         if cls is Port:
@@ -144,7 +144,7 @@ class _Freezing:
             bound = getattr(value, "maxlen", None)
             return StateItems(cls.__name__ if bound is None else f"{_BOUNDED}{bound}", number, items)
         if cls.__module__.partition(".")[0] not in _OURS:
-            raise NoForm(f"{_told(where)} is a {cls.__module__}.{cls.__qualname__}")
+            raise NoForm(f"{_path_text(where)} is a {cls.__module__}.{cls.__qualname__}")
         named = isinstance(value, tuple)
         number = 0 if named else self._number(value)
         fields = zip(value._fields, value, strict=True) if isinstance(value, tuple) else _attributes(value)  # type: ignore[attr-defined]
@@ -172,27 +172,27 @@ class _Showing:
     """One walk through a state, to show it."""
 
     def __init__(self) -> None:
-        self._told: dict[int, str] = {}
+        self._seen_at: dict[int, str] = {}
 
     def shown(self, form: Any, place: str) -> Any:
         """What one form looks like."""
         match form:
             case StateSeen(number):
-                return {"same as": self._told.get(number, "")}
+                return {"same as": self._seen_at.get(number, "")}
             case StateName(name) | StateOwn(name):
                 return name
             case StateSuspended(name):
                 return {"suspended in": name}
             case StateTable(_, number, entries):
-                self._told[number] = place
+                self._seen_at[number] = place
                 texts = [self._key(key, place) for key, _ in entries]
                 values = (value for _, value in entries)
                 return {text: self.shown(value, f"{place}[{text}]") for text, value in zip(texts, values, strict=True)}
             case StateItems(_, number, items):
-                self._told[number] = place
+                self._seen_at[number] = place
                 return [self.shown(each, f"{place}[{index}]") for index, each in enumerate(items)]
             case StateObject(number, name, parts):
-                self._told[number] = place
+                self._seen_at[number] = place
                 cls = name.partition(":")[2]
                 return {"class": cls} | {name: self.shown(value, f"{place}.{name}") for name, value in parts}
             case None | bool() | int() | float() | str():
@@ -283,14 +283,14 @@ def _sorted(values: Any) -> list[Any]:
         return sorted(values, key=repr)
 
 
-def _told(where: Where) -> str:
+def _path_text(where: Where) -> str:
     """The way to a thing, in words."""
     if isinstance(where, str):
         return where
     above, step, key = where
     if step == "key":
-        return f"key of {_told(above)}"
-    return f"{_told(above)}.{key}" if step == "." else f"{_told(above)}[{key!r}]"
+        return f"key of {_path_text(above)}"
+    return f"{_path_text(above)}.{key}" if step == "." else f"{_path_text(above)}[{key!r}]"
 
 
 @cache

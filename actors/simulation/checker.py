@@ -211,7 +211,7 @@ class Checker:
         self.epoch_session = 0
         self.epochs_of: dict[int, int] = {}
         """Controller epoch -> the id under which requests of it came."""
-        self.told: dict[str, dict[TopicPartition, tuple[int, int, int]]] = {}
+        self.sent_states: dict[str, dict[TopicPartition, tuple[int, int, int]]] = {}
         """The state last sent to each host for a partition: its controller epoch, the topic's generation (`born`),
         and which leader epoch."""
         self.written: dict[TopicPartition, dict[int, set[State]]] = {}

@@ -121,8 +121,8 @@ class Cluster:
             kept = Disks(there, disks, self.wall_ms, partial(self._hold_up, node_id))
             where = (endpoint_of(node_id),)
             options: dict[str, Any] = {"trace_dir": "/trace", "trace_max_bytes": -1, "trace_free_bytes": -1}
-            told = NodeSettings(node_id, where, where, kept.names, "memory", **{**options, **(settings or {})})
-            self.machines[node_id] = Machine(node_id, told, kept)
+            report = NodeSettings(node_id, where, where, kept.names, "memory", **{**options, **(settings or {})})
+            self.machines[node_id] = Machine(node_id, report, kept)
 
     # ---------------------------------------------------------------------------------------------- time
 
@@ -172,7 +172,7 @@ class Cluster:
             self.scheduler.clock,
             self.scheduler,
             ports=machine.disks.ports() | dict.fromkeys(("time", "random", "process"), _Chips(self, machine)),
-            tell=lambda message: self._told(machine, message),
+            tell=lambda message: self._node_received(machine, message),
             recorder=self._recorder(machine),
         )
         machine.node, machine.link, machine.state = node, link, UP
@@ -218,7 +218,7 @@ class Cluster:
             self.scheduler.add(machine.node.base)
             machine.link.resume()
 
-    def _told(self, machine: Machine, message: Message) -> None:
+    def _node_received(self, machine: Machine, message: Message) -> None:
         """A node has something to say to its process."""
         if isinstance(message, NodeStopped | NodeFailed):
             self.scheduler.call_later(0.0, partial(self._end, machine, machine.node))
@@ -321,13 +321,13 @@ class Cluster:
         transmit = Transmit(f"client-{self._clients}", endpoint_of(node_id), self._clients, CLIENT, request, timeout)
         parts: list[Message] = []
 
-        def told(outcome: Message) -> None:
+        def report(outcome: Message) -> None:
             if isinstance(outcome, ChannelPart):
                 parts.append(outcome.part)
             else:
                 tell(joined(parts, outcome.response) if isinstance(outcome, Received) else None)
 
-        self.network.begin(CLIENT, transmit, told)
+        self.network.begin(CLIENT, transmit, report)
 
     def ask_controller(self, request: Message) -> None:
         """The same to the controller of /controller, without waiting for the answer."""

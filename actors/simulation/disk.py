@@ -67,7 +67,7 @@ class Disks:
         """What a node calls what lies there."""
         return path.removeprefix(str(self._root))
 
-    def strike(self, method: str, name: str) -> None:
+    def fail_if_faulty(self, method: str, name: str) -> None:
         """A call is about to be made. Raises OSError where the disk cannot."""
         directory = f"/{name.split('/')[1]}"
         fault = self.faults.get(directory)
@@ -127,7 +127,7 @@ class _Port:
         def struck(*args: Any) -> Any:
             for arg in args:
                 if isinstance(arg, str) and arg.startswith("/") and method not in _MEMORY:
-                    disks.strike(method, arg)
+                    disks.fail_if_faulty(method, arg)
             inside = [disks.path(arg) if isinstance(arg, str) and arg.startswith("/") else arg for arg in args]
             return _outside(disks, call(*inside))
 

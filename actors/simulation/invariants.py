@@ -129,25 +129,25 @@ def _orders_as_written(law: Checker, change: Ordered) -> Iterator[str]:
     if not isinstance(change.request, LeaderAndIsrRequest):
         return
     for order in change.request.partition_states:
-        told = (order.leader, order.leader_epoch, order.isr)
+        sent_states = (order.leader, order.leader_epoch, order.isr)
         written = law.written.get(order.partition, {}).get(order.zk_version, ())
-        if not any(told == (state.leader, state.leader_epoch, state.isr) for state in written):
-            yield f"{change.target} received {order.partition} {told}, version {order.zk_version}; never written"
+        if not any(sent_states == (state.leader, state.leader_epoch, state.isr) for state in written):
+            yield f"{change.target} received {order.partition} {sent_states}, version {order.zk_version}; never written"
 
 
-def _what_is_told_never_goes_back(law: Checker, change: Ordered) -> Iterator[str]:
+def _sent_epochs_are_monotonic(law: Checker, change: Ordered) -> Iterator[str]:
     request = change.request
     if isinstance(request, StopReplicaRequest):
         return
-    told, born, epoch = law.told.setdefault(change.target, {}), law.born, request.controller_epoch
+    sent_states, born, epoch = law.sent_states.setdefault(change.target, {}), law.born, request.controller_epoch
     for state in request.partition_states:
         partition = state.partition
         news = epoch, born.get(partition.topic, 0), state.leader_epoch
-        known = told.get(partition)
+        known = sent_states.get(partition)
         if state.leader == LEADER_DURING_DELETE:
-            told.pop(partition, None)
+            sent_states.pop(partition, None)
         elif known is None or news >= known:
-            told[partition] = news
+            sent_states[partition] = news
         elif known[:2] == news[:2]:
             yield f"{change.target} received {partition} in epoch {news[2]}, after epoch {known[2]}"
 
@@ -155,7 +155,7 @@ def _what_is_told_never_goes_back(law: Checker, change: Ordered) -> Iterator[str
 # ---------------------------------------------------------------------------------------------------- each delivery
 
 
-def _nobody_deletes_anothers_controller(law: Checker, change: ControllerDeleted) -> Iterator[str]:
+def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDeleted) -> Iterator[str]:
     node = next((m.id for m in law.cluster.machines.values() if m.link and m.link.session_id == change.session), None)
     if node is not None and change.session != change.owner:
         yield f"node {node} deleted /controller, which session {change.owner:#x} had made"
@@ -165,9 +165,9 @@ def _who_lives_is_known(law: Checker, change: Handled) -> Iterator[str]:
     if isinstance(change.event, BrokerChange):
         brokers = change.controller.context.brokers
         for broker in brokers.values():
-            told = law.announced.get((change.node, broker.epoch))
-            if told is not None and told != tuple(brokers):
-                yield f"controller {change.node} last sent broker {broker.id} brokers {told}, not {tuple(brokers)}"
+            sent_states = law.announced.get((change.node, broker.epoch))
+            if sent_states is not None and sent_states != tuple(brokers):
+                yield f"controller {change.node} last sent {sent_states} to broker {broker.id}, not {tuple(brokers)}"
 
 
 def _the_preferred_lead(law: Checker, change: Handled) -> Iterator[str]:
@@ -180,9 +180,9 @@ def _the_preferred_lead(law: Checker, change: Handled) -> Iterator[str]:
             preferred.setdefault(assignment.replicas[0], []).append(partition)
     for broker, mine in preferred.items():
         led = {tp: context.leadership[tp] for tp in mine if tp in context.leadership}
-        astray = [tp for tp, state in led.items() if state.leader != broker]
-        if 100 * len(astray) > context.settings.leader_imbalance_per_broker_percentage * len(mine):
-            for partition in astray:
+        imbalanced = [tp for tp, state in led.items() if state.leader != broker]
+        if 100 * len(imbalanced) > context.settings.leader_imbalance_per_broker_percentage * len(mine):
+            for partition in imbalanced:
                 state = led[partition]
                 untouched = change.before.get(partition) is state
                 written = law.states.get(partition)  # its leader may have taken it out since: what is written counts
@@ -231,7 +231,7 @@ def _up(law: Checker) -> list[int]:
     return [machine.id for machine in law.cluster.machines.values() if machine.state == UP]
 
 
-def _everybody_is_there(law: Checker, change: Rested) -> Iterator[str]:
+def _all_members_are_present(law: Checker, change: Rested) -> Iterator[str]:
     up = _up(law)
     if sorted(law.registered) != up:
         yield f"registered are {sorted(law.registered)}, up are {up}"
@@ -260,7 +260,7 @@ def _what_can_be_led_is_led(law: Checker, change: Rested) -> Iterator[str]:
             yield f"{partition} is led by {state.leader}, though {sorted(set(state.isr) & up)} of ISR {state.isr} live"
 
 
-def _everybody_catches_up(law: Checker, change: Rested) -> Iterator[str]:
+def _all_replicas_catch_up(law: Checker, change: Rested) -> Iterator[str]:
     up = set(_up(law))
     for partition, state in _remaining(law).items():
         replicas = set(law.assigned.get(partition, Assigned(())).replicas)
@@ -334,7 +334,7 @@ def _metadata_is_zookeepers(law: Checker, change: Answered) -> Iterator[str]:
         if answer is None:
             yield f"node {node} does not answer"
             continue
-        told = {
+        sent_states = {
             TopicPartition(topic.name, each.partition): (each.leader, each.leader_epoch, each.isr, each.replicas)
             for topic in answer.topics
             for each in topic.partitions
@@ -342,8 +342,8 @@ def _metadata_is_zookeepers(law: Checker, change: Answered) -> Iterator[str]:
         if law.lapsed.get(node) is law.cluster.machines[node].node:
             # A broker that was disconnected receives what exists, and never what was deleted meanwhile: Kafka's
             # brokers keep a topic that was deleted then, too.
-            told = {tp: state for tp, state in told.items() if tp.topic in law.topics}
-        yield from _differences(f"node {node} has other leader, epoch, ISR and replicas", told, true)
+            sent_states = {tp: state for tp, state in sent_states.items() if tp.topic in law.topics}
+        yield from _differences(f"node {node} has other leader, epoch, ISR and replicas", sent_states, true)
         brokers = sorted(broker.id for broker in answer.brokers)
         if brokers != sorted(law.registered):
             yield f"node {node} has brokers {brokers}; registered are {sorted(law.registered)}"
@@ -467,12 +467,12 @@ INVARIANTS: tuple[Invariant, ...] = (
         "controllers delete only their own znode",
         "controller.md 7.1.3, KAFKA-6082",
         ControllerDeleted,
-        _nobody_deletes_anothers_controller,
+        _controllers_delete_only_their_own_znode,
     ),
     Invariant("legal moves only", "controller.md 3.1, 3.3", Moved, _legal_moves_only),
     Invariant("who lives is known", "controller.md 7.5, KAFKA-13225", Handled, _who_lives_is_known),
     Invariant("the preferred lead", "controller.md 7.6, KAFKA-10149", Handled, _the_preferred_lead),
-    Invariant("sent epochs are monotonic", "controller.md 5, KAFKA-9212", Ordered, _what_is_told_never_goes_back),
+    Invariant("sent epochs are monotonic", "controller.md 5, KAFKA-9212", Ordered, _sent_epochs_are_monotonic),
     Invariant(
         "no handler fails",
         "every actor's validate(), and what no rule foresees (controller.md 1.1.3)",
@@ -481,11 +481,11 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant("high watermarks only rise", "broker.md 3.5", Marked, _high_watermarks_only_rise),
     Invariant("one generation at a time", "broker.md 6.5", Dealt, _one_generation_at_a_time),
-    Invariant("all members are present", "controller.md 7.1, broker.md 7.2", Rested, _everybody_is_there),
+    Invariant("all members are present", "controller.md 7.1, broker.md 7.2", Rested, _all_members_are_present),
     Invariant("the deleted is gone", "controller.md 6.1", Rested, _the_deleted_is_gone),
     Invariant("what can be led is led", "controller.md 3.2, 7.5", Rested, _what_can_be_led_is_led),
     Invariant("roles are ZooKeeper's", "broker.md 2.1, KAFKA-14154", Rested, _roles_are_zookeepers),
-    Invariant("all replicas catch up", "broker.md 3.2", Rested, _everybody_catches_up),
+    Invariant("all replicas catch up", "broker.md 3.2", Rested, _all_replicas_catch_up),
     Invariant("nothing is left waiting", "controller.md 1.5, 7.6, 7.7", Rested, _nothing_is_left_waiting),
     Invariant("the controller knows", "controller.md 7.2, trap T12", Rested, _the_controller_knows),
     Invariant("metadata are ZooKeeper's", "broker.md 3.9", Answered, _metadata_is_zookeepers),

@@ -92,8 +92,8 @@ class Clients:
             value = f"record {self._count}".encode()
             batch = batch_of([(b"key", value)], law.cluster.wall_ms())
             request = ProduceRequest(8, None, -1, 3000, (ProducePartition(partition, batch),))
-            told = partial(self._produced, partition, law.born.get(partition.topic, 0), value)
-            law.cluster.ask(law.states[partition].leader, request, told, 10.0)
+            report = partial(self._produced, partition, law.born.get(partition.topic, 0), value)
+            law.cluster.ask(law.states[partition].leader, request, report, 10.0)
         self._later()
 
     def _produced(self, partition: TopicPartition, born: int, value: bytes, response: Message | None) -> None:

@@ -17,12 +17,12 @@ from pathlib import Path
 import attrs
 
 from actors.runtime.silence import silent
+from actors.simulation.actions import ACTIONS
 from actors.simulation.checker import Checker, Violation
 from actors.simulation.cluster import DOWN, UP, Cluster
-from actors.simulation.deeds import DEEDS
 from actors.simulation.invariants import INVARIANTS, Invariant
 from actors.simulation.records import Clients
-from actors.simulation.schedule import REST, Deed, Schedule
+from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.story import Story
 from messages.requests import MetadataRequest
 from messages.vocabulary import Message
@@ -126,12 +126,12 @@ class _Run:
             cluster.start(node)
         if self._clients is not None:
             self._clients.go()
-        for deed in self.schedule.deeds:
-            if not self._advance(deed.at):
+        for action in self.schedule.actions:
+            if not self._advance(action.at):
                 break
             if self.story is not None:
-                self.story.deed(deed)
-            self._do(deed)
+                self.story.action(action)
+            self._do(action)
         if self._advance(self.schedule.duration):
             self._rest()
         if self.story is not None:
@@ -169,17 +169,17 @@ class _Run:
         self.now = self.now + cluster.now - began if broken else max(moment, self.now)
         return not broken
 
-    def _do(self, deed: Deed) -> None:
-        if deed.name == REST:
+    def _do(self, action: Action) -> None:
+        if action.name == REST:
             self._rest()
             return
-        kind = DEEDS[deed.name]
-        self.checker.power_failed |= deed.name == "crash"
-        kind.do(self.cluster, *deed.args)
+        kind = ACTIONS[action.name]
+        self.checker.power_failed |= action.name == "crash"
+        kind.do(self.cluster, *action.args)
         if kind.undo is not None:
             self._undone += 1
-            undo = partial(kind.undo, self.cluster, *deed.args)
-            ends: float = self.now + (deed.seconds or 0.0)
+            undo = partial(kind.undo, self.cluster, *action.args)
+            ends: float = self.now + (action.seconds or 0.0)
             heappush(self._undo, (ends, self._undone, undo))
 
     def _rest(self) -> None:

@@ -20,7 +20,7 @@ class BadSchedule(ValueError):
 
 
 @attrs.frozen
-class Deed:
+class Action:
     """One thing done `at` a moment (seconds of the schedule), with its arguments; `seconds`: how long it lasts."""
 
     at: float
@@ -49,17 +49,17 @@ class Schedule:
     validated: bool = True
     steady: bool = False
     settings: tuple[tuple[str, int], ...] = ()
-    deeds: tuple[Deed, ...] = ()
+    actions: tuple[Action, ...] = ()
 
     def text(self) -> str:
         """The schedule as lines; `parse` reads them."""
         head = [
             f"{field.name} {_said(getattr(self, field.name))}"
             for field in attrs.fields(Schedule)
-            if field.name not in ("deeds", "settings")
+            if field.name not in ("actions", "settings")
         ]
         head += [f"set {name} {value}" for name, value in self.settings]
-        return "\n".join([*head, *map(str, self.deeds)]) + "\n"
+        return "\n".join([*head, *map(str, self.actions)]) + "\n"
 
 
 def _said(value: bool | float) -> str:
@@ -72,7 +72,7 @@ def parse(text: str) -> Schedule:
     """Read what `Schedule.text` wrote; empty lines and those that begin with # say nothing. Raises BadSchedule."""
     fields: dict[str, int | float | bool] = {}
     settings: list[tuple[str, int]] = []
-    deeds: list[Deed] = []
+    actions: list[Action] = []
     kinds: dict[str, Callable[[str], int | float | bool]]
     kinds = {"brokers": int, "seed": int, "duration": float, "records": _yes, "validated": _yes, "steady": _yes}
     for number, line in enumerate(text.splitlines(), 1):
@@ -85,24 +85,24 @@ def parse(text: str) -> Schedule:
             elif words[0] == "set":
                 settings.append((words[1], int(words[2])))
             else:
-                deeds.append(_deed(words))
+                actions.append(_action(words))
         except (KeyError, ValueError, IndexError):
             raise BadSchedule(
-                f"line {number}: {line.strip()!r} is neither a setting ({', '.join(kinds)}, set) nor a deed "
+                f"line {number}: {line.strip()!r} is neither a setting ({', '.join(kinds)}, set) nor an action "
                 "(seconds, name, arguments, and perhaps: for seconds)"
             ) from None
     if int(fields.get("brokers", 1)) < 1:
         raise BadSchedule("a cluster has at least 1 broker")
-    return Schedule(**fields, settings=tuple(settings), deeds=tuple(sorted(deeds, key=lambda deed: deed.at)))  # type: ignore[arg-type]
+    return Schedule(**fields, settings=tuple(settings), actions=tuple(sorted(actions, key=lambda action: action.at)))  # type: ignore[arg-type]
 
 
-def _deed(words: list[str]) -> Deed:
+def _action(words: list[str]) -> Action:
     seconds = None
     if len(words) > 3 and words[-2] == "for":
         seconds = float(words[-1])
         words = words[:-2]
     at, name, *args = words
-    return Deed(float(at), name, tuple(args), seconds)
+    return Action(float(at), name, tuple(args), seconds)
 
 
 def _yes(word: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from actors.simulation.run import Outcome
-from actors.simulation.schedule import REST, Deed, Schedule
+from actors.simulation.schedule import REST, Action, Schedule
 
 MOST_RUNS = 400
 
@@ -67,20 +67,20 @@ class Shrinker:
     def _end_early(self) -> None:
         """Nothing is done, and no time passes, after the violation."""
         best, at = self.best.schedule, self.best.broke_at or 0.0
-        deeds = tuple(deed for deed in best.deeds if deed.at <= at)
-        last = max((deed.at for deed in deeds), default=0.0)
+        actions = tuple(action for action in best.actions if action.at <= at)
+        last = max((action.at for action in actions), default=0.0)
         for duration in (last, round(at + 0.001, 3)):
-            if duration < best.duration and self._try(attrs.evolve(best, deeds=deeds, duration=duration)):
+            if duration < best.duration and self._try(attrs.evolve(best, actions=actions, duration=duration)):
                 return
 
     def _drop(self) -> None:
         """Remove actions, as many at a time as possible."""
-        size = max(len(self.best.schedule.deeds) // 2, 1)
+        size = max(len(self.best.schedule.actions) // 2, 1)
         while True:
             place = 0
-            while place < len(self.best.schedule.deeds):
-                deeds = self.best.schedule.deeds
-                if not self._try(attrs.evolve(self.best.schedule, deeds=deeds[:place] + deeds[place + size :])):
+            while place < len(self.best.schedule.actions):
+                actions = self.best.schedule.actions
+                if not self._try(attrs.evolve(self.best.schedule, actions=actions[:place] + actions[place + size :])):
                     place += size
             if size == 1:
                 return
@@ -88,41 +88,43 @@ class Shrinker:
 
     def _simplify(self) -> None:
         """Simplify each action."""
-        for place in range(len(self.best.schedule.deeds)):
+        for place in range(len(self.best.schedule.actions)):
             simpler = True
             while simpler:
-                deeds = self.best.schedule.deeds
+                actions = self.best.schedule.actions
                 simpler = any(
-                    self._try(attrs.evolve(self.best.schedule, deeds=(*deeds[:place], deed, *deeds[place + 1 :])))
-                    for deed in _simpler(deeds[place])
+                    self._try(
+                        attrs.evolve(self.best.schedule, actions=(*actions[:place], action, *actions[place + 1 :]))
+                    )
+                    for action in _simpler(actions[place])
                 )
 
     def _move_closer(self) -> None:
         """Shorten the time between one action and the next."""
-        for place in range(len(self.best.schedule.deeds)):
-            deeds = self.best.schedule.deeds
-            before = deeds[place - 1].at if place else 0.0
+        for place in range(len(self.best.schedule.actions)):
+            actions = self.best.schedule.actions
+            before = actions[place - 1].at if place else 0.0
             for gap in CLOSER:
-                shift = round(deeds[place].at - before - gap, 3)
+                shift = round(actions[place].at - before - gap, 3)
                 if shift <= 0:
                     break
-                moved = tuple(attrs.evolve(deed, at=round(deed.at - shift, 3)) for deed in deeds[place:])
+                moved = tuple(attrs.evolve(action, at=round(action.at - shift, 3)) for action in actions[place:])
                 duration = max(round(self.best.schedule.duration - shift, 3), 0.0)
-                if self._try(attrs.evolve(self.best.schedule, deeds=deeds[:place] + moved, duration=duration)):
+                if self._try(attrs.evolve(self.best.schedule, actions=actions[:place] + moved, duration=duration)):
                     break
 
 
-def _simpler(deed: Deed) -> Iterator[Deed]:
+def _simpler(action: Action) -> Iterator[Action]:
     """Simpler forms of an action."""
-    if deed.name == REST:
+    if action.name == REST:
         return
-    if deed.name.endswith(("create", "grow")) and len(deed.args) > 2:
-        yield attrs.evolve(deed, args=deed.args[:-1])
-        yield attrs.evolve(deed, args=(deed.args[0], *deed.args[2:]))
-    for place, arg in enumerate(deed.args):
+    if action.name.endswith(("create", "grow")) and len(action.args) > 2:
+        yield attrs.evolve(action, args=action.args[:-1])
+        yield attrs.evolve(action, args=(action.args[0], *action.args[2:]))
+    for place, arg in enumerate(action.args):
         if "," in arg:
-            yield attrs.evolve(deed, args=(*deed.args[:place], arg.rpartition(",")[0], *deed.args[place + 1 :]))
-    if deed.seconds is not None:
-        for seconds in (0.5, 1.0, 8.0, round(deed.seconds / 2, 3)):
-            if seconds < deed.seconds:
-                yield attrs.evolve(deed, seconds=seconds)
+            yield attrs.evolve(action, args=(*action.args[:place], arg.rpartition(",")[0], *action.args[place + 1 :]))
+    if action.seconds is not None:
+        for seconds in (0.5, 1.0, 8.0, round(action.seconds / 2, 3)):
+            if seconds < action.seconds:
+                yield attrs.evolve(action, seconds=seconds)

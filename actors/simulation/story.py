@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from actors.simulation.checker import Checker
-from actors.simulation.schedule import Deed
+from actors.simulation.schedule import Action
 from messages.requests import (
     ControlledShutdownRequest,
     LeaderAndIsrRequest,
@@ -33,10 +33,10 @@ class Story:
         self._law = law
         self._telling = False
 
-    def deed(self, deed: Deed) -> None:
+    def action(self, action: Action) -> None:
         """An action is run."""
         self._telling = True
-        self._say(f"{str(deed).partition(' ')[2]}:")
+        self._say(f"{str(action).partition(' ')[2]}:")
 
     def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
         """ZooKeeper has carried out a transaction."""
@@ -47,9 +47,9 @@ class Story:
 
     def heard(self, source: str, target: str, request: Message) -> None:
         """A request leaves a host."""
-        told = "; ".join(_told(request))
-        if told:
-            self._say(f"  {source} -> {target} {told}")
+        described = "; ".join(_described(request))
+        if described:
+            self._say(f"  {source} -> {target} {described}")
 
     def end(self) -> None:
         """How it stands at the end."""
@@ -89,7 +89,7 @@ def _list(numbers: Iterable[int]) -> str:
     return ",".join(map(str, numbers)) or "none"
 
 
-def _told(request: Any) -> Iterator[str]:
+def _described(request: Any) -> Iterator[str]:
     """A controller's request, in words."""
     match request:
         case LeaderAndIsrRequest():

@@ -158,9 +158,9 @@ def _attrs_form(cls: type) -> Form:
     fields = attrs.fields(cls)
     names = tuple(field.name for field in fields)
     forms = [form(hints[name]) for name in names]
-    special, stand_in = _field_plain(names, forms), _stand_in(cls, names)
+    special, substitute = _field_plain(names, forms), _substitute(cls, names)
     if cls in KEEP_ROWS:
-        return Form(cls, partial(_part_plain, stand_in))
+        return Form(cls, partial(_part_plain, substitute))
 
     def plain(value: Any, encoding: Encoding) -> Any:
         changed = {}
@@ -169,7 +169,7 @@ def _attrs_form(cls: type) -> Form:
             new = field_plain(old, encoding)
             if new is not old:
                 changed[name] = new
-        return stand_in(value, changed) if changed else value
+        return substitute(value, changed) if changed else value
 
     if all(each.build is None for each in forms):
         return Form(cls, plain if special else None)
@@ -196,14 +196,14 @@ def _attrs_form(cls: type) -> Form:
     return Form(shadow, plain, build)
 
 
-def _part_plain(stand_in: Callable[[Any, dict[str, Any]], Any], part: Any, encoding: Encoding) -> Any:
+def _part_plain(substitute: Callable[[Any, dict[str, Any]], Any], part: Any, encoding: Encoding) -> Any:
     """A part of a request: its entries are shared as the part's."""
     if len(part.entries) < LONG_TUPLE:
         return part
-    return stand_in(part, {"entries": encoding.share(part.entries, None, part)})
+    return substitute(part, {"entries": encoding.share(part.entries, None, part)})
 
 
-def _stand_in(cls: type, names: tuple[str, ...]) -> Callable[[Any, dict[str, Any]], Any]:
+def _substitute(cls: type, names: tuple[str, ...]) -> Callable[[Any, dict[str, Any]], Any]:
     """A function that makes what is encoded as a value of the class, some fields changed: a struct, keys sorted."""
     ordered = sorted(names)
     struct = msgspec.defstruct(cls.__name__, ordered)

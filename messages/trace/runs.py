@@ -133,8 +133,8 @@ def _find_run(folder: Path, named: _Named) -> Run:
         faults = (f"{folder / files.manifest_name(header.run)}: the manifest is missing",)
         return Run(header, folder, tuple(path for _, path in sorted(segments.items())), faults=faults)
     running = files.is_held(manifest)
-    told = _Manifest(manifest)
-    return told.run(segments, running)
+    recorded = _Manifest(manifest)
+    return recorded.run(segments, running)
 
 
 def read_header(path: Path) -> tuple[Header, bytes]:
@@ -417,10 +417,10 @@ class _Sequence:
 
     def _no_end(self, record: Record) -> str:
         """What is wrong with the last record."""
-        count, told = bytes(record.payload), self._run.ended
+        count, recorded = bytes(record.payload), self._run.ended
         if record.type not in REASONS or not count.isdigit() or record != _as_written(record, int(count)):
             return f"an end that is none: {record.type!r} after {count!r} records"
-        if told is not None and (told.reason, told.records) != (record.type, int(count)):
+        if recorded is not None and (recorded.reason, recorded.records) != (record.type, int(count)):
             return f"an end that the manifest knows otherwise: {record.type!r} after {int(count)} records"
         if not self._run.removed and int(count) != self.count:
             return f"an end after {int(count)} records, where there are {self.count}"

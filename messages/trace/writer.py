@@ -164,7 +164,7 @@ class RunWriter:
 
     def _open(self, digest: bytes) -> _Chain:
         """Begin the next segment, after the frame with that digest."""
-        self._make_room()
+        self._evict()
         number = self.segment + 1
         begun = _begun(self._path(number), msgspec.structs.replace(self._header, segment=number), digest)
         self._segment, self.segment = begun, number
@@ -191,7 +191,7 @@ class RunWriter:
         if free < self._free_bytes:
             raise OSError(errno.ENOSPC, f"{free} bytes are free, below the {self._free_bytes} that are kept free")
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         """Remove the oldest until another segment fits."""
         if self._max_bytes < 0:
             return

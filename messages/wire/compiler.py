@@ -35,7 +35,17 @@ from messages.parts import KEEP_ROWS, PARTED
 from messages.vocabulary import maker
 from messages.wire import primitives
 from messages.wire.layout import Field, Layout
-from messages.wire.rows import Rows, Span, keep_encoded, keep_read, keep_rows, keep_version, kept_rows, known_rows, told
+from messages.wire.rows import (
+    Rows,
+    Span,
+    keep_encoded,
+    keep_read,
+    keep_rows,
+    keep_version,
+    kept_rows,
+    known_rows,
+    rows_table,
+)
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -278,9 +288,9 @@ class _Reader(_Code):
         self.emit("left = SLICE", "done = 0", "if not left: yield")
         if kind in PARTED:
             self.parted = PARTED[kind].field
-            self.names["told"] = told(kind, self.version)
+            self.names["rows_table"] = rows_table(kind, self.version)
             self.names["new_spans"] = deque
-            self.emit("parts = []", f"part = {self.refer(PARTED[kind].part, 'Part')}", "may_know = bool(told)")
+            self.emit("parts = []", f"part = {self.refer(PARTED[kind].part, 'Part')}", "may_know = bool(rows_table)")
             self.emit("spans = new_spans()")
             self.keeps = PARTED[kind].part in KEEP_ROWS and KEEP_ROWS[PARTED[kind].part].message is kind
         self.guesses: list[str] = []
@@ -435,7 +445,7 @@ class _Reader(_Code):
 
     def take_known(self, items: str, topic: str, count: str) -> None:
         """Take the rows of a topic that are known (rule 6), from the first on."""
-        look = f"{self.refer(known_rows)}(told, {topic}, data, position, {count})"
+        look = f"{self.refer(known_rows)}(rows_table, {topic}, data, position, {count})"
         self.emit(f"while may_know and {count} and (known := {look}) is not None:")
         self.depth += 1
         self.emit(f"{items} += known.values", "position += len(known.data)")
@@ -577,7 +587,7 @@ class _Writer(_Code):
         if kind in PARTED:
             self.parted = PARTED[kind].field
             self.names["slices"] = slices
-            self.names["told"] = told(kind, self.version)
+            self.names["rows_table"] = rows_table(kind, self.version)
             self.emit(f"chunks = [part.entries for part in parts] + [*slices(message.{self.parted})]")
         self.emit("left = SLICE", "if not left: yield", "joined = 0", "out = []", "add = out.append", "new = False")
         self.struct(self.class_of(kind), self.layout.fields, "message")
@@ -702,7 +712,7 @@ class _Writer(_Code):
 
         What a part has kept is taken as it is (rule 5). The expressions of a topic's count, and of its bytes.
         """
-        table = "told" if named and _lacks(element, array) == {} else "None"
+        table = "rows_table" if named and _lacks(element, array) == {} else "None"
         self.names["make_rows"] = self.rows_maker(element, array, named)
         self.emit("all_groups, worked = {}, False", "for at, entries in enumerate(chunks):")
         self.depth += 1

@@ -13,7 +13,7 @@ from messages.wire.bindings import BINDINGS
 from messages.wire.codec import UNENCODABLE, UNREADABLE
 from messages.wire.compiler import RowsCode, compile_rows
 from messages.wire.layout import Schema
-from messages.wire.rows import keep_rows, kept_rows, kept_version, told
+from messages.wire.rows import keep_rows, kept_rows, kept_version, rows_table
 
 _MESSAGES: dict[str, type] = {kept.message.__name__: kept.message for kept in KEEP_ROWS.values()}
 _API_BY_RESPONSE = {api.response: api for api in APIS}
@@ -41,7 +41,7 @@ def rows_of(part: Part) -> PartRows | None:
             code = _code(message, version)
         elif usual is not None:
             code, version = _code(message, usual), usual
-            keep_rows(part, code.write(part.entries), version, None if code.lacks else told(message, version))
+            keep_rows(part, code.write(part.entries), version, None if code.lacks else rows_table(message, version))
         else:
             return None
     except UNENCODABLE:

@@ -23,7 +23,7 @@ class Rows:
         self.data = data
 
 
-Told = weakref.WeakValueDictionary[tuple[str, bytes], Rows]
+RowsTable = weakref.WeakValueDictionary[tuple[str, bytes], Rows]
 """Rows of living parts by their topic and first bytes."""
 
 _KEY_BYTES = 4
@@ -33,12 +33,12 @@ _FEW = 8
 
 
 @cache
-def told(kind: type, version: int) -> Told:
+def rows_table(kind: type, version: int) -> RowsTable:
     """Rows of that message's parts in that version that can be known again."""
     return weakref.WeakValueDictionary()
 
 
-def known_rows(table: Told, topic: str, data: bytes, position: int, most: int) -> Rows | None:
+def known_rows(table: RowsTable, topic: str, data: bytes, position: int, most: int) -> Rows | None:
     """The known rows, `most` of them at most, that stand there."""
     known = table.get((topic, data[position : position + _KEY_BYTES]))
     if known is not None and len(known.values) <= most and data.startswith(known.data, position):
@@ -77,7 +77,7 @@ def keep_read(part: Any, spans: deque[Span], version: int) -> None:
         keep_rows(part, rows, version, None)
 
 
-def keep_rows(part: Any, rows: dict[str, Rows], version: int, table: Told | None) -> None:
+def keep_rows(part: Any, rows: dict[str, Rows], version: int, table: RowsTable | None) -> None:
     """Keep them; what is in a table is known again."""
     keep_encoded(part, rows)
     keep_version(part, version)

@@ -44,10 +44,10 @@ def given(delivered: DataFrame) -> DataFrame:
     def next_event(column: str) -> Column:
         return f.first(f.when(f.col("event_ms").isNotNull(), f.col(column)), ignorenulls=True).over(after)
 
-    told = ours.withColumn("event", next_event("subject")).withColumn("event_n", next_event("n"))
+    attributed = ours.withColumn("event", next_event("subject")).withColumn("event_n", next_event("n"))
     given_at = (f.col("at") - f.col("waited")).alias("given_at")
     columns = ("run", "n", "cause", "receiver", "type", "states")
-    return told.where(f.col("actor") == CHANNEL).select(*columns, given_at, "event", "event_n")
+    return attributed.where(f.col("actor") == CHANNEL).select(*columns, given_at, "event", "event_n")
 
 
 def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:

@@ -41,9 +41,11 @@ def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
     # An event from a timer has no message; its metrics record it.
     over = f.col("event_ms").isNotNull()
     of = f.when(f.col("subject") == f"{CONTROLLED_SHUTDOWN}Request", CONTROLLED_SHUTDOWN).otherwise(f.col("subject"))
-    told = delivered.where(over | (f.col("actor") == CONTROLLER)).withColumn("type", f.when(over, of).otherwise(type_))
+    matching = delivered.where(over | (f.col("actor") == CONTROLLER)).withColumn(
+        "type", f.when(over, of).otherwise(type_)
+    )
     grouped = (
-        told.where(f.col("type").isin(*types, CONTROLLED_SHUTDOWN))
+        matching.where(f.col("type").isin(*types, CONTROLLED_SHUTDOWN))
         .groupBy("node", "type")
         .agg(
             f.count_if(~over).alias("came"),

@@ -41,7 +41,7 @@ def registered(runs: DataFrame, delivered: DataFrame) -> DataFrame:
     return found.select(*runs.columns)
 
 
-def told(delivered: DataFrame) -> DataFrame:
+def sent_states(delivered: DataFrame) -> DataFrame:
     """Each leadership when it was first sent to brokers: at, node, topic, partition, leader (-1: none, -2: being
     deleted), leader_epoch, controller_epoch, isr.
 
@@ -54,13 +54,13 @@ def told(delivered: DataFrame) -> DataFrame:
     return first.select("first.at", "first.node", *key, "first.isr")
 
 
-def changes(told: DataFrame) -> DataFrame:
-    """The real changes of leadership (rule 2): the columns of `told`, `before` (the leader before, null for the first),
-    `led_at`, from when on the partition had a leader again (null: never), and `deleted_at`, when brokers first heard
-    that it is being deleted (null: never)."""
+def changes(sent_states: DataFrame) -> DataFrame:
+    """The real changes of leadership (rule 2): the columns of `sent_states`, `before` (the leader before, null for the
+    first), `led_at`, from when on the partition had a leader again (null: never), and `deleted_at`, when brokers first
+    heard that it is being deleted (null: never)."""
     named = Window.partitionBy("topic", "partition").orderBy("at", "leader_epoch")
     deleted_before = f.count_if(f.col("leader") == BEING_DELETED).over(named.rowsBetween(Window.unboundedPreceding, -1))
-    incarnated = told.withColumn("incarnation", deleted_before)
+    incarnated = sent_states.withColumn("incarnation", deleted_before)
     partition = Window.partitionBy("topic", "partition", "incarnation").orderBy("at", "leader_epoch")
     onwards = partition.rowsBetween(Window.currentRow, Window.unboundedFollowing)
     compared = incarnated.withColumn("before", f.lag("leader").over(partition))
@@ -114,13 +114,13 @@ def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
     was_controller. `lives` are the brokers' runs: node, first_at, last_at (null: that is not known), ending."""
     controllers = delivered.where(f.col("actor") == CONTROLLER)
     marks = controllers.where((f.col("type") == "BrokerChange") | f.col("request").isin("Elected", "Brokers"))
-    mine, everybody = Window.partitionBy("run").orderBy("n"), Window.partitionBy(f.lit(0)).orderBy("at")
+    mine, all_rows = Window.partitionBy("run").orderBy("n"), Window.partitionBy(f.lit(0)).orderBy("at")
     cause = f.when(f.col("type") == "BrokerChange", f.col("type")).when(f.col("request") == "Elected", f.lit("Elected"))
     won = f.when(f.col("request") == "Elected", f.struct(f.col("at").alias("won_at"), f.col("node").alias("winner")))
-    reigns = f.collect_list(won).over(everybody)
+    reigns = f.collect_list(won).over(all_rows)
     caused = marks.withColumn("after", f.last(cause, ignorenulls=True).over(mine)).withColumn("reigns", reigns)
     lists = caused.where(f.col("brokers").isNotNull())
-    compared = lists.withColumn("before", f.lag("brokers").over(everybody))
+    compared = lists.withColumn("before", f.lag("brokers").over(all_rows))
     gone, back = f.array_except("before", "brokers"), f.array_except("brokers", "before")
     broker = f.explode(f.concat(gone, back)).alias("broker")
     turns = compared.select("at", "node", "after", "reigns", gone.alias("gone"), broker)
@@ -179,7 +179,7 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
         f.sum(without).alias("partition_seconds"),
     )
     joined = deaths.join(f.broadcast(sums), ["broker", "seen_at"], "left")  # one row per death at most
-    told = joined.fillna(0, ["partitions", "still_leaderless"]).select(
+    sent_states = joined.fillna(0, ["partitions", "still_leaderless"]).select(
         "broker",
         "died_at",
         "ending",
@@ -188,7 +188,7 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
         (f.col("last_led_at") - f.col("died_at")).alias("led_again_s"),
         *("still_leaderless", "p50_s", "p99_s", "partition_seconds"),
     )
-    return told.orderBy(f.col("died_at") + f.col("seen_s"), "broker")
+    return sent_states.orderBy(f.col("died_at") + f.col("seen_s"), "broker")
 
 
 def leadership(changes: DataFrame) -> DataFrame:

@@ -22,10 +22,10 @@ def who() -> Column:
     Each request() from outside has a numbered address; all are one endpoint.
     """
     actor = f.when(f.col("actor") == "", f.col("receiver")).otherwise(f.col("actor"))
-    return _one_outsider(actor)
+    return _without_number(actor)
 
 
-def _one_outsider(address: Column) -> Column:
+def _without_number(address: Column) -> Column:
     return f.regexp_replace(address, r"^(outside:request(er)?)\.\d+$", "$1")
 
 
@@ -46,7 +46,7 @@ def messages(delivered: DataFrame) -> DataFrame:
 
 def actors(delivered: DataFrame) -> DataFrame:
     """Messages between actors: sender and receiver (classes of actors), count; largest first."""
-    sender = _one_outsider(f.regexp_replace("sender", r"^(\w+)\.\d+$", "$1"))
+    sender = _without_number(f.regexp_replace("sender", r"^(\w+)\.\d+$", "$1"))
     counted = delivered.where(f.col("sender") != "").groupBy(sender.alias("sender"), who().alias("receiver"))
     return counted.agg(f.count("*").alias("count")).orderBy(f.desc("count"), "sender", "receiver")
 

@@ -101,12 +101,12 @@ def reassignments(delivered: DataFrame) -> DataFrame:
             f.min("leader_epoch").alias("first_epoch"),
         )
     )
-    still = each.where(~moving).select(*key, f.col("at").alias("told_at"), "leader_epoch")
+    still = each.where(~moving).select(*key, f.col("at").alias("notified_at"), "leader_epoch")
     after = began.join(still, list(key), "left").where(
-        f.col("told_at").isNull() | (f.col("told_at") > f.col("moving_at"))
+        f.col("notified_at").isNull() | (f.col("notified_at") > f.col("moving_at"))
     )
     ended = after.groupBy(*key).agg(
-        f.min("told_at").alias("ended_at"), f.min_by("leader_epoch", "told_at").alias("last_epoch")
+        f.min("notified_at").alias("ended_at"), f.min_by("leader_epoch", "notified_at").alias("last_epoch")
     )
     shown = began.join(ended, list(key), "left").select(
         *key,

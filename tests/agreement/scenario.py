@@ -3,7 +3,7 @@
 Rule 1: a scenario is a text. Above the line: the steps, those on one line (`;`) one right after the other; after each
         line the cluster comes to rest. Below it: each line again, with what it changed in ZooKeeper and in the logs,
         and what is otherwise in the end than at the beginning: as Apache Kafka 3.9.1 did it, alone.
-Rule 2: a step is a deed of the simulation (`actors.simulation.deeds`), or stands beside them in `STEPS`. It takes
+Rule 2: a step is a deed of the simulation (`actors.simulation.actions`), or stands beside them in `STEPS`. It takes
         words, and a stage (`tests.agreement.stage`) on which it is done: all kinds of clusters take the same steps.
         `@` stands for the scenario's name and a hyphen: no two have topics of the same name, for where 3.9.1 once had
         trouble in deleting a topic, it does not delete the next one of that name (trap T14).
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import attrs
 
-from actors.simulation.deeds import DEEDS, WORK
+from actors.simulation.actions import ACTIONS, WORK
 from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,
     ElectableTopic,
@@ -57,7 +57,7 @@ PATIENCE = 90.0
 QUIET = 40
 """Looks that find a cluster as it was, when it is at rest and nobody knows what it should come to."""
 
-NOBODY = 99
+NONE_TEXT = 99
 """Who holds the controller's office while no controller shall be elected."""
 
 MOST_BYTES = 1 << 20
@@ -110,7 +110,7 @@ def _fall(stage: Stage) -> None:
     fallen = office(stage)
     assert fallen in CONTROLLERS
     stage.pause(fallen)
-    held = json.dumps({"version": 1, "brokerid": NOBODY, "timestamp": "0"}).encode()
+    held = json.dumps({"version": 1, "brokerid": NONE_TEXT, "timestamp": "0"}).encode()
     stage.write(WriteOp(DELETE, paths.CONTROLLER), WriteOp(CREATE, paths.CONTROLLER, held))
     stage.kill(fallen)
 
@@ -152,12 +152,12 @@ def _ask_elect(stage: Stage, topic: str, number: str) -> None:
 
 
 STEPS: dict[str, Callable[..., None]] = {
-    **{name: deed.do for name, deed in DEEDS.items() if deed.part == WORK and deed.undo is None},
-    "kill": DEEDS["kill"].do,
-    "stop": DEEDS["roll"].do,
+    **{name: action.do for name, action in ACTIONS.items() if action.part == WORK and action.undo is None},
+    "kill": ACTIONS["kill"].do,
+    "stop": ACTIONS["roll"].do,
     "start": _start,
-    "pause": DEEDS["pause"].do,
-    "resume": DEEDS["pause"].undo or _start,
+    "pause": ACTIONS["pause"].do,
+    "resume": ACTIONS["pause"].undo or _start,
     "seat": seat,
     "fall": _fall,
     "see": _see,
@@ -186,7 +186,7 @@ class Scenario:
     lines: tuple[str, ...]
     outcome: str
 
-    def told(self, changes: list[tuple[str, ...]]) -> str:
+    def outcome_of(self, changes: list[tuple[str, ...]]) -> str:
         """What stands below the line: each line of steps, and what changed by it."""
         said = []
         for line, found in zip((*self.lines, END), changes, strict=True):
@@ -202,7 +202,7 @@ class Scenario:
             else:
                 found.append([])
         changes = [tuple(each) for each in found]
-        if len(changes) != len(self.lines) + 1 or self.told(changes) != self.outcome:
+        if len(changes) != len(self.lines) + 1 or self.outcome_of(changes) != self.outcome:
             raise ValueError(f"{self.name}: what stands below the line is of other steps: let Apache do these")
         return changes
 
@@ -290,7 +290,7 @@ class Play:
             wait(self.stage, at_rest, f"{line!r} comes to rest")
             changes.append(difference(self._before, seen[-1]))
             self._before = seen[-1]
-        return self.scenario.told([*changes, difference(self._began, self._before)])
+        return self.scenario.outcome_of([*changes, difference(self._began, self._before)])
 
     def look(self) -> dict[str, str]:
         """What is there: in ZooKeeper, by path, and the records of the partitions that were written to."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.agreement.paper import check_on_paper
 from tests.agreement.processes import Processes, Stages
 from tests.agreement.scenario import INTERRUPTED, SCENARIOS, STEPS, Play, Scenario, office, seat
+from tests.agreement.simulated import check_simulated
 from tests.agreement.stage import BROKERS
 from tests.agreement.tree import changed, difference, tree, without_queued, without_terms
 from tests.cluster.load import Load, records
@@ -51,13 +51,13 @@ def mixed_stages(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) ->
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name)
-def test_on_paper(scenario: Scenario, tmp_path: Path) -> None:
-    check_on_paper(scenario, tmp_path)
+def test_simulated(scenario: Scenario, tmp_path: Path) -> None:
+    check_simulated(scenario, tmp_path)
 
 
 @pytest.mark.parametrize("scenario", INTERRUPTED, ids=lambda each: each.name)
-def test_on_paper_with_a_controller_lost_in_the_middle(scenario: Scenario, tmp_path: Path) -> None:
-    check_on_paper(scenario, tmp_path, falling=0.02)
+def test_simulated_with_a_controller_lost_in_the_middle(scenario: Scenario, tmp_path: Path) -> None:
+    check_simulated(scenario, tmp_path, falling=0.02)
 
 
 @pytest.mark.parametrize("scenario", named(REAL), ids=lambda each: each.name)

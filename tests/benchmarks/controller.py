@@ -34,7 +34,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from tests.benchmarks.report import report
-from tests.cluster.processes import HOUSE, ApacheBroker, OurNode, Running, free_ports
+from tests.cluster.processes import ROOT, ApacheBroker, OurNode, Running, free_ports
 from tests.cluster.stub_broker import Arrival, StubBroker
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper, four_letter
@@ -146,8 +146,8 @@ class Scene:
     def requests(self) -> int:
         """Requests that ZooKeeper has had from the controllers."""
         own = {f"0x{stub.ask('session'):x}" for stub in self.stubs} | {f"0x{self.zk.client_id[0]:x}"}
-        told = four_letter("127.0.0.1", self.zookeeper.port, "cons", 5.0)
-        found = re.findall(r"recved=(\d+).*?sid=(0x[0-9a-f]+)", told)
+        reported = four_letter("127.0.0.1", self.zookeeper.port, "cons", 5.0)
+        found = re.findall(r"recved=(\d+).*?sid=(0x[0-9a-f]+)", reported)
         return sum(int(count) for count, session in found if session not in own)
 
     def settle(self, done: Callable[[list[Arrival]], bool] = lambda arrivals: True) -> list[Arrival]:
@@ -200,13 +200,13 @@ class Scene:
 
     def loss(self, figures: Figures) -> None:
         """A broker goes."""
-        told = at_least("LeaderAndIsrRequest", self.hosted * (REPLICAS - 1))
-        self.measure(figures, "loss", lambda: self.goes.ask("vanish"), told)  # type: ignore[arg-type,return-value]
+        reported = at_least("LeaderAndIsrRequest", self.hosted * (REPLICAS - 1))
+        self.measure(figures, "loss", lambda: self.goes.ask("vanish"), reported)  # type: ignore[arg-type,return-value]
 
     def back(self, figures: Figures) -> None:
         """It returns."""
-        told = at_least("LeaderAndIsrRequest", self.hosted)
-        self.measure(figures, "return", lambda: self.goes.ask("register"), told)  # type: ignore[arg-type,return-value]
+        reported = at_least("LeaderAndIsrRequest", self.hosted)
+        self.measure(figures, "return", lambda: self.goes.ask("register"), reported)  # type: ignore[arg-type,return-value]
         self.restore()
 
     def shutdown(self, figures: Figures) -> None:
@@ -235,8 +235,8 @@ class Scene:
         self.settle()
         self.goes.ask("forget")
         self.goes.ask("register")
-        told = at_least("LeaderAndIsrRequest", self.hosted)
-        self.settle(lambda _: told(self.goes.ask("arrivals")))  # type: ignore[arg-type]
+        reported = at_least("LeaderAndIsrRequest", self.hosted)
+        self.settle(lambda _: reported(self.goes.ask("arrivals")))  # type: ignore[arg-type]
         self.restore()
 
     def topic(self, figures: Figures) -> None:
@@ -366,7 +366,7 @@ def apache(place: Path, node: int, port: int, zookeeper: str, metrics_port: int)
 
 def apache_jars() -> Path | None:
     """Where Apache's jars are, if they are anywhere."""
-    place = Path(os.environ.get("KAFKA_LIBS") or HOUSE / ".cache" / "kafka-3.9.1")
+    place = Path(os.environ.get("KAFKA_LIBS") or ROOT / ".cache" / "kafka-3.9.1")
     return place if place.is_dir() else None
 
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from kazoo.client import KazooClient
 
 from tests.benchmarks.report import report
-from tests.cluster.processes import HOUSE, ApacheBroker, OurNode, Running, free_ports
+from tests.cluster.processes import ROOT, ApacheBroker, OurNode, Running, free_ports
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -235,7 +235,7 @@ def tell(name: str, rounds: list[dict[str, float]]) -> None:
 
 def apache_jars(bench: str) -> Path | None:
     """Where Apache's jars are; None, and a line that says so, where a benchmark beside them cannot be run."""
-    jars = Path(os.environ.get("KAFKA_LIBS", HOUSE / ".cache" / "kafka-3.9.1"))
+    jars = Path(os.environ.get("KAFKA_LIBS", ROOT / ".cache" / "kafka-3.9.1"))
     if jars.is_dir() and shutil.which("cc"):
         return jars
     print(f"{bench} needs Apache Kafka's jars ({jars}, `make apache`), cc and librdkafka-dev", file=sys.stderr)

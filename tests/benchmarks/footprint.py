@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tests.benchmarks.data_plane import APACHE, OURS, PRODUCE, Cluster, Load, apache_jars
 from tests.benchmarks.report import report
-from tests.cluster.processes import HOUSE
+from tests.cluster.processes import ROOT
 from tests.waiting import until
 
 SOURCES = ("actors", "messages", "zk_bridge")
@@ -40,7 +40,7 @@ class Footprint(NamedTuple):
 def measure(kind: str, place: Path, jars: Path, partitions: int) -> Footprint:
     """Start, load, leave alone."""
     for folder in SOURCES if kind == OURS else ():
-        compileall.compile_dir(HOUSE / folder, quiet=1)
+        compileall.compile_dir(ROOT / folder, quiet=1)
     cluster = Cluster(kind, place, NODES, jars)
     try:
         load = Load(place)

@@ -14,7 +14,7 @@ import argparse
 import sys
 import time
 
-from actors.simulation.deeds import FAULTS, invent
+from actors.simulation.actions import FAULTS, invent
 from actors.simulation.run import run
 from tests.benchmarks.report import report
 

@@ -40,7 +40,7 @@ from messages.trace.text import compress
 from messages.trace.writer import RunWriter
 from spark.choices import MASTER
 from spark.columns import planned
-from spark.pack import TOLD, pack_slice, tell
+from spark.pack import MANIFEST, pack_slice, tell
 from spark.session import fit, open_session
 from spark.source import SCHEMA
 from spark.summary import ask
@@ -200,7 +200,7 @@ def pack(traces: Path, packed: Path) -> tuple[int, float]:
     started = time.process_time()
     rows = sum(pack_slice(each, packed) for each in planned(found.runs))
     took = time.process_time() - started
-    (packed / TOLD).write_bytes(msgspec.json.encode(tell(found)))
+    (packed / MANIFEST).write_bytes(msgspec.json.encode(tell(found)))
     return rows, took
 
 

@@ -32,7 +32,7 @@ from actors.storage.logs import LogsPort
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.conversation import Answer, Ask, Failure
 from messages.metrics import Counts, DropMetrics, Gauge, Gauges
-from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, ClientResponses, Roused
+from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, ClientResponses, FetchSessionWoken
 from messages.node import (
     BrokerEpoch,
     NodeSettings,
@@ -207,9 +207,9 @@ class Broker:
         """What went ahead of the next answer."""
         self.raw: list[ClientResponse | ClientPart] = []
         """Answers and parts of answers, as they came."""
-        self._metrics = self.base.outsider("metrics", self._metered)
-        self._node = self.base.outsider("node", lambda message, sender: self.started.append(message))
-        self._client = self.base.outsider("client", self._answered)
+        self._metrics = self.base.external_endpoint("metrics", self._metered)
+        self._node = self.base.external_endpoint("node", lambda message, sender: self.started.append(message))
+        self._client = self.base.external_endpoint("client", self._answered)
         self.grants = False
         """Whether ZooKeeper writes ISRs; else nobody hears of it."""
         self.questions: list[Message] = []
@@ -218,13 +218,15 @@ class Broker:
         """What /controller_epoch holds, by default more than anybody says; None while ZooKeeper is away."""
         self.configs: dict[str, tuple[ConfigEntry, ...]] = {}
         """What ZooKeeper says of topics' configurations."""
-        self._bridge = self.base.outsider("bridge", self._asked)
+        self._bridge = self.base.external_endpoint("bridge", self._asked)
         self.transmitted: list[Message] = []
         """What fetchers sent to other brokers."""
-        self.network = self.base.outsider("network", lambda message, sender: self.transmitted.append(message))
+        self.network = self.base.external_endpoint("network", lambda message, sender: self.transmitted.append(message))
         self.coordinated: list[Message] = []
         """What the coordinator was told."""
-        self._coordinator = self.base.outsider("coordinator", lambda message, sender: self.coordinated.append(message))
+        self._coordinator = self.base.external_endpoint(
+            "coordinator", lambda message, sender: self.coordinated.append(message)
+        )
         self.cache = self.system.createActor(MetadataCacheActor)
         self.manager = self.system.createActor(ReplicaManagerActor)
         self.handler = self.system.createActor(RequestHandlerActor)
@@ -274,8 +276,8 @@ class Broker:
             self.parts.append(message.part)
         elif isinstance(message, ClientResponse) and message.response is not None:
             if message.rest:  # nobody here answers idle polls: this session is not to rest
-                roused = Roused(message.response.session_id, message.rest, self.clock.now())
-                self.base.inject(self.partition_requests, roused, self._client)
+                woken = FetchSessionWoken(message.response.session_id, message.rest, self.clock.now())
+                self.base.inject(self.partition_requests, woken, self._client)
             parts, self.parts = self.parts, []
             self.answers.append(attrs.evolve(message, response=joined(parts, message.response)))
 

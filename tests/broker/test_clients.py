@@ -62,7 +62,7 @@ def test_kafka_python(bootstrap: str) -> None:
         (topic,) = admin.describe_topics(["t"])
         partitions = {partition["partition_index"]: partition for partition in topic["partitions"]}
         assert (partitions[1]["leader_id"], partitions[1]["isr_nodes"]) == (9, [9, 0])
-        (told,) = admin.describe_log_dirs(brokers=[0])
-        assert [(each["error_code"], each["topics"]) for each in told["log_dirs"]] == [(0, [])]
+        (reported,) = admin.describe_log_dirs(brokers=[0])
+        assert [(each["error_code"], each["topics"]) for each in reported["log_dirs"]] == [(0, [])]
     finally:
         admin.close()

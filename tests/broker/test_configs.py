@@ -53,26 +53,28 @@ def test_every_override_that_a_topic_may_have_is_described_and_its_default_is_va
 
 def test_an_override_goes_before_the_server_and_that_before_kafkas_default() -> None:
     node = settings(0, log_segment_bytes=1000, log_retention_hours=1, unclean_leader_election_enable=True)
-    told = {each.name: each for each in describe_topic(node, (ConfigEntry("segment.bytes", "2000"),), synonyms=True)}
-    assert told["segment.bytes"].synonyms == (
+    reported = {
+        each.name: each for each in describe_topic(node, (ConfigEntry("segment.bytes", "2000"),), synonyms=True)
+    }
+    assert reported["segment.bytes"].synonyms == (
         ConfigSynonym("segment.bytes", "2000", DYNAMIC_TOPIC_CONFIG),
         ConfigSynonym("log.segment.bytes", "1000", STATIC_BROKER_CONFIG),
         ConfigSynonym("log.segment.bytes", "1073741824", DEFAULT_CONFIG),
     )
-    assert (told["segment.bytes"].value, told["segment.bytes"].config_source) == ("2000", DYNAMIC_TOPIC_CONFIG)
-    assert (told["retention.ms"].value, told["retention.ms"].config_source) == ("3600000", STATIC_BROKER_CONFIG)
-    assert told["unclean.leader.election.enable"].value == "true"
-    assert told["flush.ms"].synonyms == ()
+    assert (reported["segment.bytes"].value, reported["segment.bytes"].config_source) == ("2000", DYNAMIC_TOPIC_CONFIG)
+    assert (reported["retention.ms"].value, reported["retention.ms"].config_source) == ("3600000", STATIC_BROKER_CONFIG)
+    assert reported["unclean.leader.election.enable"].value == "true"
+    assert reported["flush.ms"].synonyms == ()
 
 
 def test_a_broker_is_described_by_the_names_of_its_server_properties() -> None:
-    told = {each.name: each for each in describe_broker(settings(3, num_partitions=7), (), ())}
-    assert (told["broker.id"].value, told["listeners"].value) == ("3", "PLAINTEXT://127.0.0.1:9003")
-    assert (told["num.partitions"].value, told["num.partitions"].config_source) == ("7", STATIC_BROKER_CONFIG)
-    assert told["min.insync.replicas"].config_source == DEFAULT_CONFIG
+    reported = {each.name: each for each in describe_broker(settings(3, num_partitions=7), (), ())}
+    assert (reported["broker.id"].value, reported["listeners"].value) == ("3", "PLAINTEXT://127.0.0.1:9003")
+    assert (reported["num.partitions"].value, reported["num.partitions"].config_source) == ("7", STATIC_BROKER_CONFIG)
+    assert reported["min.insync.replicas"].config_source == DEFAULT_CONFIG
     changeable = {"advertised.listeners", "unclean.leader.election.enable", "message.max.bytes", "log.retention.ms"}
-    assert changeable <= {each.name for each in told.values() if not each.read_only} < DYNAMIC.keys()
-    assert not [name for name in told if name.startswith("trace.")]
+    assert changeable <= {each.name for each in reported.values() if not each.read_only} < DYNAMIC.keys()
+    assert not [name for name in reported if name.startswith("trace.")]
 
 
 OLD = (ConfigEntry("cleanup.policy", "compact"), ConfigEntry("retention.ms", "5"))
@@ -142,8 +144,8 @@ def world() -> Iterator[World]:
 def ask(world: World, node: Node, request: Any) -> Any:
     """The answer of the node's ConfigsActor, which has heard all that its broker was told."""
     actor = world.base.instance_of(node.node)
-    for told in world.sent(node.id, UpdateMetadataRequest):
-        world.base.inject(actor._metadata_cache, Ask(1, MergeMetadata(told, begins=True)), world.client)
+    for reported in world.sent(node.id, UpdateMetadataRequest):
+        world.base.inject(actor._metadata_cache, Ask(1, MergeMetadata(reported, begins=True)), world.client)
     world.wire.clear()
     world.run(0.1)
     world.responses.clear()
@@ -183,7 +185,7 @@ def test_each_resource_is_described_for_itself(world: World) -> None:
     assert refused[3].error_message == "Unexpected broker id, expected 0 or empty string, but received 9"
 
 
-def test_overrides_are_replaced_or_changed_and_every_broker_is_told(world: World) -> None:
+def test_overrides_are_changed_and_every_broker_is_notified(world: World) -> None:
     node = world.node(0)
     world.topic("t", (0,), config=(("retention.ms", "5"), ("segment.ms", "6")))
     asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange("retention.ms", "7")))
@@ -223,11 +225,11 @@ def test_where_a_broker_is_reached_is_its_own_to_say(world: World) -> None:
     node = world.node(0)
     wanted = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", (ADVERTISED,)),), include_synonyms=True)
 
-    def told() -> tuple[Any, ...]:
+    def reported() -> tuple[Any, ...]:
         ((config,),) = (each.configs for each in ask(world, node, wanted).results)
         return config.value, config.config_source, config.read_only, config.config_type, config.synonyms
 
-    assert told() == (None, DEFAULT_CONFIG, False, 2, ())
+    assert reported() == (None, DEFAULT_CONFIG, False, 2, ())
     for name, value, code in (
         ("0", "PLAINTEXT://elsewhere:1", NONE),
         ("0", "OTHERS://elsewhere:2", INVALID_REQUEST),
@@ -236,7 +238,7 @@ def test_where_a_broker_is_reached_is_its_own_to_say(world: World) -> None:
         asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange(ADVERTISED, value), kind=BROKER, name=name))
         assert [each.error_code for each in ask(world, node, asked).responses] == [code]
     said = ConfigSynonym(ADVERTISED, "PLAINTEXT://elsewhere:1", DYNAMIC_BROKER_CONFIG)
-    assert told() == (said.value, DYNAMIC_BROKER_CONFIG, False, 2, (said,))
+    assert reported() == (said.value, DYNAMIC_BROKER_CONFIG, False, 2, (said,))
 
 
 def test_defaults_of_topics_are_described_with_every_place_that_says_them(world: World) -> None:
@@ -277,7 +279,7 @@ def test_what_would_have_no_effect_is_refused_by_name(world: World, name: str) -
     assert (refused.error_code, name in refused.error_message) == (INVALID_REQUEST, True)
 
 
-def test_what_another_server_acts_on_stays_and_is_not_told_as_ours(world: World) -> None:
+def test_settings_of_another_server_are_kept_and_not_described(world: World) -> None:
     """Apache's broker may have been here; whoever clears throttles, as the tool for reassignments does, leaves it."""
     node = world.node(0)
     world.admin.ask(SetBrokerConfig("0", (ConfigEntry("log.cleaner.threads", "4"), ConfigEntry(THROTTLE, "5"))))

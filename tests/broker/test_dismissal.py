@@ -66,7 +66,7 @@ def all_answered(broker: Broker, deliveries: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("is_known", "code"), [(True, NOT_LEADER_OR_FOLLOWER), (False, UNKNOWN_TOPIC_OR_PARTITION)])
-def test_who_asks_a_partition_that_is_deleted_is_told_so(tmp_path: Path, is_known: bool, code: int) -> None:
+def test_requests_to_a_deleted_partition_are_answered(tmp_path: Path, is_known: bool, code: int) -> None:
     seen: set[int] = set()
     for deliveries in range(MOST):
         broker = Broker(tmp_path / str(deliveries))
@@ -82,7 +82,7 @@ def test_who_asks_a_partition_that_is_deleted_is_told_so(tmp_path: Path, is_know
 
 
 @pytest.mark.parametrize("deliveries", range(MOST))
-def test_a_node_that_stops_has_its_logs_until_nobody_uses_them(tmp_path: Path, deliveries: int) -> None:
+def test_a_stopping_node_keeps_its_logs_while_in_use(tmp_path: Path, deliveries: int) -> None:
     """Requests that are on their way when the actors are asked to go, or come while they go, find open logs."""
     broker = Broker(tmp_path)
     broker.run()
@@ -99,7 +99,7 @@ def test_a_node_that_stops_has_its_logs_until_nobody_uses_them(tmp_path: Path, d
     assert (tmp_path / CLEAN_MARKER).exists()
 
 
-def test_who_asks_a_partition_whose_disk_fails_is_told_so(tmp_path: Path) -> None:
+def test_requests_to_a_partition_on_a_failed_disk_are_answered(tmp_path: Path) -> None:
     seen: set[int] = set()
     for deliveries in range(MOST):
         broker = Broker(tmp_path / f"{deliveries}a", tmp_path / f"{deliveries}b")
@@ -113,7 +113,7 @@ def test_who_asks_a_partition_whose_disk_fails_is_told_so(tmp_path: Path) -> Non
     assert seen == {KAFKA_STORAGE_ERROR}
 
 
-def test_it_is_told_at_once(broker: Broker) -> None:
+def test_it_is_notified_at_once(broker: Broker) -> None:
     """That nobody waits for his time to be up, is seen by the clock."""
     lead(broker, 1)
     broker.post(StopReplicaRequest(3, CONTROLLER, 1, -1, (StopReplicaPartitionState(T0, -2, True),)))

@@ -49,25 +49,23 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         ("", 11, NO_REPLICA),
     ],
 )
-def test_a_consumer_is_sent_to_its_rack_by_who_leads_elsewhere(
-    broker: Broker, rack: str, version: int, replica: int
-) -> None:
-    told = fetch(broker, 0, rack_id=rack, version=version)
-    assert (told.error_code, told.preferred_read_replica) == (NONE, replica)
-    assert told.body.size == 0, "nothing is committed yet"
+def test_a_leader_redirects_a_consumer_to_its_rack(broker: Broker, rack: str, version: int, replica: int) -> None:
+    reported = fetch(broker, 0, rack_id=rack, version=version)
+    assert (reported.error_code, reported.preferred_read_replica) == (NONE, replica)
+    assert reported.body.size == 0, "nothing is committed yet"
 
 
-def test_who_is_sent_elsewhere_is_told_so_at_once_and_reads_nothing(broker: Broker) -> None:
+def test_a_redirected_consumer_is_answered_at_once_without_records(broker: Broker) -> None:
     for replica in (2, 3):
         fetch(broker, 1, replica=replica)
     assert offsets_of(fetch(broker, 0, rack_id="here")) == [0]
     id = broker.post(fetch_request(FetchPartition(T0, 1, 1 << 20), max_wait_ms=30_000, rack_id="there"))
     broker.run()
-    [told] = answered(broker, id).partitions
-    assert (told.preferred_read_replica, told.high_watermark, told.body.size) == (2, 1, 0)
+    [reported] = answered(broker, id).partitions
+    assert (reported.preferred_read_replica, reported.high_watermark, reported.body.size) == (2, 1, 0)
 
 
-def test_nobody_is_sent_anywhere_unless_the_settings_say_so(tmp_path: Path) -> None:
+def test_no_consumer_is_redirected_by_default(tmp_path: Path) -> None:
     broker = broker_of(tmp_path)
     assert fetch(broker, 0, rack_id="there").preferred_read_replica == NO_REPLICA
     broker.end()

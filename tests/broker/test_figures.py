@@ -22,7 +22,7 @@ from tests.broker.test_records import U0, configure, fetch, lead, produce, skip
 from tests.storage.batches import batch
 
 
-def test_records_are_counted_and_told_once_a_second(tmp_path: Path) -> None:
+def test_records_are_counted_and_published_once_a_second(tmp_path: Path) -> None:
     broker = Broker(tmp_path, counted=True)
     broker.run()
     lead(broker)
@@ -68,7 +68,7 @@ def test_a_throttled_follower_that_is_behind_waits_one_in_sync_does_not_and_both
     broker.end()
 
 
-def test_bytes_of_a_replica_that_is_added_are_counted_by_who_sends_and_by_who_gets_them(tmp_path: Path) -> None:
+def test_reassignment_bytes_are_counted_on_both_sides(tmp_path: Path) -> None:
     """When it has been added its bytes are of replication alone."""
     broker = Broker(tmp_path, counted=True)
     broker.run()
@@ -119,16 +119,16 @@ def test_what_is_the_matter_with_partitions_is_counted_as_it_changes(broker: Bro
     broker.configs["t"] = (ConfigEntry("min.insync.replicas", "2"),)
     lead(broker, 1, 2, isr=(0, 1))
 
-    def troubles() -> tuple[float, ...]:
+    def health_flags() -> tuple[float, ...]:
         names = ("underreplicatedpartitions", "underminisrpartitioncount", "atminisrpartitioncount")
         return tuple(broker.gauges[name] for name in names)
 
-    assert troubles() == (1, 0, 1)
+    assert health_flags() == (1, 0, 1)
     configure(broker, min_insync_replicas=3)
-    assert troubles() == (1, 1, 0)
+    assert health_flags() == (1, 1, 0)
     configure(broker, min_insync_replicas=1)
-    assert troubles() == (1, 0, 0)
+    assert health_flags() == (1, 0, 0)
     broker.grants = True
     fetch(broker, 0, replica=2)
-    assert troubles() == (0, 0, 0)
+    assert health_flags() == (0, 0, 0)
     assert broker.counts[("isrexpands", "")] == 1

@@ -52,8 +52,8 @@ class Keeper:
         self.held: list[tuple[ActorAddress, int]] = []
         self.written: list[TopicPartition] = []
         self.base = LocalBase(clock=VirtualClock())
-        self.bridge = self.base.outsider("bridge", self._asked)
-        self.leader = self.base.outsider("leader", lambda message, sender: None)
+        self.bridge = self.base.external_endpoint("bridge", self._asked)
+        self.leader = self.base.external_endpoint("leader", lambda message, sender: None)
         self.notified: list[tuple[int, tuple[TopicPartition, ...]]] = []
         """(when, in ms, of which partitions)"""
         self.keeper = local_system(self.base).createActor(IsrKeeperActor)
@@ -174,7 +174,7 @@ def test_a_queued_isr_write_of_a_deleted_partition_is_dropped() -> None:
     for partition in range(3):
         keeper.change(0, partition)
     answers: list[Answer] = []
-    manager = keeper.base.outsider("manager", lambda message, sender: answers.append(message))
+    manager = keeper.base.external_endpoint("manager", lambda message, sender: answers.append(message))
     keeper.base.inject(keeper.keeper, Ask(7, DropIsrChanges((TopicPartition("t", 0), TopicPartition("t", 1)))), manager)
     keeper.base.run()
     assert not answers

@@ -125,18 +125,18 @@ def test_an_update_metadata_that_broke_off_leaves_nothing_behind() -> None:
     assert list(cache.view.topics) == ["t"]
 
 
-def test_all_topics_are_told_to_each_client_as_the_same_objects_until_something_changes(broker: Broker) -> None:
-    def told() -> list[Any]:
+def test_all_topics_responses_share_objects_until_a_change(broker: Broker) -> None:
+    def reported() -> list[Any]:
         broker.raw.clear()
         broker.metadata(everything=True)
         return [getattr(message, "part", None) or message.response for message in broker.raw]
 
     broker.update(*(known(f"t{number // 100}", number % 100) for number in range(LARGE)), live=(alive(0),))
-    first, second = told(), told()
+    first, second = reported(), reported()
     assert len(first) > 1
     assert all(map(operator.is_, first, second))
     broker.update(known("t0", epoch=1), live=(alive(0),))
-    assert not any(map(operator.is_, first, told()))
+    assert not any(map(operator.is_, first, reported()))
 
 
 def test_a_topic_is_never_cut_in_two() -> None:

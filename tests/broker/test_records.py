@@ -328,7 +328,7 @@ def test_a_fetch_waits_no_longer_than_its_connection_lives(broker: Broker) -> No
     assert answered(broker, parked) is None
 
 
-def test_who_reads_committed_records_is_told_that_no_transaction_was_aborted(broker: Broker) -> None:
+def test_a_read_committed_fetch_has_no_aborted_transactions(broker: Broker) -> None:
     lead(broker)
     produce(broker, batch(b"a"))
     assert [fetch(broker, 0, isolation_level=level).aborted_transactions for level in (0, 1)] == [None, ()]
@@ -419,13 +419,13 @@ def test_row_4_2_within_a_session_partitions_are_named_that_have_something_to_sa
     produce(broker, batch(b"a"), partition=U[1])
     assert offsets_of(reader.fetch()[1]) == [0]
     assert offsets_of(reader.fetch()[1]) == [0], "the reader did not move on"
-    told = reader.fetch(FetchPartition(U[1], 1, 1 << 20))
-    assert told == {}
-    told = reader.fetch(FetchPartition(U[0], 5, 1 << 20))
-    assert told[0].error_code == OFFSET_OUT_OF_RANGE
+    reported = reader.fetch(FetchPartition(U[1], 1, 1 << 20))
+    assert reported == {}
+    reported = reader.fetch(FetchPartition(U[0], 5, 1 << 20))
+    assert reported[0].error_code == OFFSET_OUT_OF_RANGE
     assert reader.fetch()[0].error_code == OFFSET_OUT_OF_RANGE
-    told = reader.fetch(FetchPartition(U[0], 0, 1 << 20))
-    assert told[0].error_code == NONE, "that the error is gone is news"
+    reported = reader.fetch(FetchPartition(U[0], 0, 1 << 20))
+    assert reported[0].error_code == NONE, "that the error is gone is news"
     assert reader.fetch(forgotten=(U[0], U[1])) == {}
     produce(broker, batch(b"a"), partition=U[0])
     assert reader.fetch() == {}, "forgotten"
@@ -500,24 +500,24 @@ def test_a_follower_learns_a_high_watermark_that_moved_while_it_waited(broker: B
     assert other.fetch()[0].high_watermark == 1
 
 
-def test_max_bytes_is_a_total_and_nobody_reads_more(broker: Broker) -> None:
+def test_max_bytes_is_a_total(broker: Broker) -> None:
     lead_three(broker)
     size = header_of(batch(b"a" * 100)).size
     for partition in U * 2:
         produce(broker, batch(b"a" * 100), partition=partition)
     reader, seen, offsets = Reader(broker), [], dict.fromkeys(range(3), 0)
-    told = reader.fetch(*at(0, 0, 0), max_bytes=2 * size)
-    read = sum(part.body.size for part in told.values())
+    reported = reader.fetch(*at(0, 0, 0), max_bytes=2 * size)
+    read = sum(part.body.size for part in reported.values())
     assert read == 2 * size
     while len(seen) < 6:
         moved = []
-        for number, part in told.items():
+        for number, part in reported.items():
             got = offsets_of(part)
             seen += [(number, offset) for offset in got]
             if got:
                 offsets[number] = got[-1] + 1
                 moved.append(FetchPartition(U[number], offsets[number], 1 << 20))
-        told = reader.fetch(*moved, max_bytes=2 * size)
+        reported = reader.fetch(*moved, max_bytes=2 * size)
     assert sorted(seen) == [(number, offset) for number in range(3) for offset in (0, 1)], "and nobody starves"
 
 
@@ -644,7 +644,7 @@ def test_the_broker_itself_reads_bytes_and_others_are_sent_files(broker: Broker)
     produce(broker, batch(b"a"))
     broker.logs._region_from = 1
     seen: list[LogRead] = []
-    reader = broker.base.outsider("reader", lambda message, sender: seen.append(message))
+    reader = broker.base.external_endpoint("reader", lambda message, sender: seen.append(message))
     [partition] = broker.base.actors(PartitionActor)
     for replica in (0, -1):
         question = ReadLog(0, FetchPartition(T0, 0, 1 << 20), replica, 11, 0, 1 << 20, at_least_one=True)
@@ -692,7 +692,7 @@ def configure(broker: Broker, topic: str = "t", **overrides: object) -> None:
     broker.run()
 
 
-def test_a_changed_configuration_is_heeded_by_open_logs(broker: Broker, tmp_path: Path) -> None:
+def test_open_logs_apply_a_changed_configuration(broker: Broker, tmp_path: Path) -> None:
     lead(broker)
     assert produce(broker, batch(bytes(2000))).error_code == NONE
     configure(broker, max_message_bytes=1000)
@@ -770,8 +770,8 @@ def test_only_partitions_that_have_something_to_drop_hear_of_it(tmp_path: Path) 
     broker.end()
     recorder.close()
     [run] = find_runs(tmp_path / "trace").runs
-    told = [record.payload for record in Records(run) if record.type == "ExpireLog"]
-    assert len(told) == 4, "two partitions, once to drop, once for the files"
+    reported = [record.payload for record in Records(run) if record.type == "ExpireLog"]
+    assert len(reported) == 4, "two partitions, once to drop, once for the files"
 
 
 def log_start(broker: Broker, partition: TopicPartition) -> int:

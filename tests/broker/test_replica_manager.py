@@ -128,7 +128,7 @@ def test_a_stale_registration_does_not_teach_a_controller_epoch(broker: Broker) 
     assert broker.lead(order("t"), epoch=1).error_code == NONE
 
 
-def test_an_epoch_that_nobody_was_elected_with_is_forgotten(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_epoch_without_election_is_ignored(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     broker.elected = 5
     assert broker.lead(order("t"), epoch=5).error_code == NONE
     assert broker.update(epoch=MAX_EPOCH).error_code == NONE, "believed until somebody is refused for it"
@@ -163,7 +163,7 @@ def test_row_17_a_follower_waits_until_its_leader_is_alive(broker: Broker, data:
 
 
 @pytest.mark.parametrize("shutting_down", [False, True])
-def test_row_18_who_is_shutting_down_fetches_from_nobody_new(broker: Broker, shutting_down: bool) -> None:
+def test_row_18_a_broker_in_shutdown_starts_no_fetchers(broker: Broker, shutting_down: bool) -> None:
     """Or its new leader would count it in sync again, just before it goes."""
     broker.update(live=(alive(0), alive(9)))
     assert codes(broker.lead(order("t"))) == {"t-0": NONE}
@@ -311,7 +311,7 @@ def test_row_29_the_name_is_free_at_once_and_the_files_go_after_the_delay(broker
     assert logs(data) == ["t-0"]
 
 
-def test_a_log_that_somebody_removed_is_deleted_without_harm(broker: Broker, data: Path) -> None:
+def test_a_log_removed_by_hand_is_deleted_without_error(broker: Broker, data: Path) -> None:
     """Better than Apache's broker, which takes the whole log directory offline, and with its last one stops."""
     broker.lead(order("t"), order("t", 1), order("u"))
     (data / "t-0").rmdir()
@@ -322,7 +322,7 @@ def test_a_log_that_somebody_removed_is_deleted_without_harm(broker: Broker, dat
     assert (data / "t-0").is_dir()
 
 
-def test_a_strangers_log_that_somebody_removed_is_deleted_without_harm(broker: Broker, data: Path) -> None:
+def test_an_unhosted_log_removed_by_hand_is_deleted_without_error(broker: Broker, data: Path) -> None:
     (data / "s-0").mkdir(parents=True)
     broker.run()
     (data / "s-0").rmdir()
@@ -546,9 +546,9 @@ def test_whatever_a_controller_says_is_answered_and_stays_in_the_log_directory(
 
 def coordinated(broker: Broker) -> tuple[list[tuple[str, int]], list[str]]:
     """What the coordinator has heard since it was last looked at: (led in which epoch, no longer led)."""
-    told, broker.coordinated[:] = list(broker.coordinated), []
-    led = [(str(each.partition), each.leader_epoch) for news in told for each in news.led]
-    return led, [str(each) for news in told for each in news.lost]
+    reported, broker.coordinated[:] = list(broker.coordinated), []
+    led = [(str(each.partition), each.leader_epoch) for news in reported for each in news.led]
+    return led, [str(each) for news in reported for each in news.lost]
 
 
 def test_row_19_the_coordinator_hears_which_internal_partitions_are_led_here(broker: Broker) -> None:
@@ -586,7 +586,7 @@ def test_the_coordinator_hears_of_a_failed_disk_and_of_deleted_topics(tmp_path: 
 # ------------------------------------------------------------------------------------------------ DescribeLogDirs
 
 
-def test_clients_are_told_where_logs_are_and_how_large(tmp_path: Path) -> None:
+def test_describe_log_dirs_has_places_and_sizes(tmp_path: Path) -> None:
     places = [tmp_path / "a", tmp_path / "b"]
     for name in ("t-0", "u-5", f"t-0.{'f' * 32}-future"):
         (places[0] / name).mkdir(parents=True)
@@ -595,7 +595,7 @@ def test_clients_are_told_where_logs_are_and_how_large(tmp_path: Path) -> None:
     broker.run()
     broker.lead(order("v"))  # goes to b, where fewer are
 
-    def told(*topics: DescribableLogDirTopic) -> list[tuple[int, str, list[tuple[str, DescribedLog]]]]:
+    def reported(*topics: DescribableLogDirTopic) -> list[tuple[int, str, list[tuple[str, DescribedLog]]]]:
         results = broker.ask(DescribeLogDirsRequest(1, topics or None)).results
         return [
             (each.error_code, each.log_dir, [(topic.name, log) for topic in each.topics for log in topic.partitions])
@@ -604,8 +604,8 @@ def test_clients_are_told_where_logs_are_and_how_large(tmp_path: Path) -> None:
 
     in_a = [("t", DescribedLog(0, 7)), ("t", DescribedLog(0, 7, is_future_key=True)), ("u", DescribedLog(5, 7))]
     in_b = [("v", DescribedLog(0, 0, offset_lag=0))]
-    assert told() == [(NONE, str(places[0]), in_a), (NONE, str(places[1]), in_b)]
-    assert told(DescribableLogDirTopic("u", (5, 6))) == [
+    assert reported() == [(NONE, str(places[0]), in_a), (NONE, str(places[1]), in_b)]
+    assert reported(DescribableLogDirTopic("u", (5, 6))) == [
         (NONE, str(places[0]), in_a[2:]),
         (NONE, str(places[1]), []),
     ]
@@ -613,7 +613,7 @@ def test_clients_are_told_where_logs_are_and_how_large(tmp_path: Path) -> None:
     assert any(path.name.endswith("-future") for path in places[0].iterdir()), "it is not ours to delete"
     broker.disk.faults[str(places[0])] = IO_ERROR
     broker.stop(("u", 5, -2, True))
-    assert told() == [(KAFKA_STORAGE_ERROR, str(places[0]), []), (NONE, str(places[1]), in_b)]
+    assert reported() == [(KAFKA_STORAGE_ERROR, str(places[0]), []), (NONE, str(places[1]), in_b)]
     broker.end()
 
 

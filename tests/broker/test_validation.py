@@ -8,7 +8,7 @@ import pytest
 
 from actors.core.broker.metadata_cache import ClusterView
 from actors.core.broker.partition import UNDER_REPLICATED
-from actors.core.broker.replica_manager import Census
+from actors.core.broker.replica_manager import PartitionCounts
 from actors.core.broker.validation import log_disagreements, replica_disagreements, view_disagreements
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 from messages.errors import NONE, UNKNOWN_SERVER_ERROR
@@ -20,10 +20,16 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 @pytest.mark.parametrize(
     ("found", "word"),
     [
-        (replica_disagreements([A], [B], 1, Census({A: None}, {UNDER_REPLICATED: {A: None}})), ""),
-        (replica_disagreements([A], [B], 0, Census()), "1 replicas are offline, 0 are counted"),
-        (replica_disagreements([A], [B], 1, Census({B: None}, {UNDER_REPLICATED: {}})), "leaders that are not hosted"),
-        (replica_disagreements([A], [], 0, Census({}, {UNDER_REPLICATED: {A: None}})), "under-replicated, yet not led"),
+        (replica_disagreements([A], [B], 1, PartitionCounts({A: None}, {UNDER_REPLICATED: {A: None}})), ""),
+        (replica_disagreements([A], [B], 0, PartitionCounts()), "1 replicas are offline, 0 are counted"),
+        (
+            replica_disagreements([A], [B], 1, PartitionCounts({B: None}, {UNDER_REPLICATED: {}})),
+            "leaders that are not hosted",
+        ),
+        (
+            replica_disagreements([A], [], 0, PartitionCounts({}, {UNDER_REPLICATED: {A: None}})),
+            "under-replicated, yet not led",
+        ),
         (log_disagreements([B], {A: "/d"}, ("/d",)), ""),
         (log_disagreements([], {A: "/lost"}, ("/d",)), "a-0 lies in /lost"),
         (log_disagreements([A], {A: "/d"}, ("/d",)), "a-0 is offline, and has a log"),

@@ -16,10 +16,10 @@ from actors.cli.topics import ACTIONS
 from messages.cluster import Broker
 from messages.zookeeper import NodeRegistration
 from spark.answers import Summary
-from tests.house import HOUSE
+from tests.layering import ROOT
 
-PAGE = (HOUSE / "docs" / "commands.md").read_text(encoding="utf-8")
-README = (HOUSE / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def quoted(key: str) -> bool:
@@ -34,8 +34,8 @@ def test_commands_and_their_options(name: str) -> None:
     options = {option for each in command.params if not getattr(each, "hidden", False) for option in each.opts}
     if name == "topics":
         options = {f"--{action}" for action in ACTIONS}
-    told = {option for option in options if re.search(rf"`[^`\n]*{option}\b", PAGE)}
-    assert {option for option in options if option.startswith("--")} <= told
+    described = {option for option in options if re.search(rf"`[^`\n]*{option}\b", PAGE)}
+    assert {option for option in options if option.startswith("--")} <= described
 
 
 def test_keys_of_the_json(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
     return made
 
 
-def test_a_topics_overrides_are_set_told_and_taken_away(shell: Shell) -> None:
+def test_a_topics_overrides_are_set_described_and_removed(shell: Shell) -> None:
     changed = "Completed updating config for topic foo.\n"
     assert shell.run("--alter --topic foo --add-config retention.ms=1000,cleanup.policy=[compact,delete]") == (
         0,
@@ -37,13 +37,13 @@ def test_a_topics_overrides_are_set_told_and_taken_away(shell: Shell) -> None:
         "cleanup.policy": "compact,delete",
         "retention.ms": "1000",
     }
-    told = (
+    reported = (
         "Dynamic configs for topic foo are:\n"
         "  cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, DEFAULT_CONFIG:log.cleanup.policy=delete}\n"
         "  retention.ms=1000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=1000}\n"
     )
-    assert shell.run("--describe --entity-type topics --entity-name foo") == (0, told)
-    assert shell.run("--describe --entity-type topics") == (0, "Dynamic configs for topic bar are:\n" + told)
+    assert shell.run("--describe --entity-type topics --entity-name foo") == (0, reported)
+    assert shell.run("--describe --entity-type topics") == (0, "Dynamic configs for topic bar are:\n" + reported)
     assert shell.run("--alter --topic foo --delete-config cleanup.policy --add-config flush.ms=5")[0] == 0
     assert json.loads(shell.data("/config/topics/foo") or b"")["config"] == {"flush.ms": "5", "retention.ms": "1000"}
     notified = shell.client.ask(GetConfigChanges(-1)).changes
@@ -67,8 +67,8 @@ def test_brokers_overrides_their_own_and_those_of_all(shell: Shell) -> None:
     )
     assert shell.run(f"--alter {own} --add-config {unclean}=false")[0] == 0
     places = f"DYNAMIC_BROKER_CONFIG:{unclean}=false, DYNAMIC_DEFAULT_BROKER_CONFIG:{unclean}=true, DEFAULT_CONFIG:{unclean}=false"
-    told = shell.run("--describe --broker 0")[1].splitlines()
-    assert told[2] == f"  {unclean}=false sensitive=false synonyms={{{places}}}"
+    reported = shell.run("--describe --broker 0")[1].splitlines()
+    assert reported[2] == f"  {unclean}=false sensitive=false synonyms={{{places}}}"
     assert shell.run(f"--alter {own} --delete-config {rate},{unclean}")[0] == 0
     assert shell.run("--describe --broker 0") == (0, "Dynamic configs for broker 0 are:\n")
     assert shell.run("--describe --entity-type brokers --entity-default")[1].startswith("Default configs for brokers")

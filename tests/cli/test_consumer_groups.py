@@ -46,7 +46,7 @@ def test_wrong_use(arguments: tuple[str, ...], words: str) -> None:
     assert (result.exit_code, words in result.output) == (2, True), result.output
 
 
-def test_where_nobody_is() -> None:
+def test_a_bootstrap_server_without_listener() -> None:
     result = run("--list", "--timeout", "100")
     assert (result.exit_code, "no bootstrap server responds: 127.0.0.1:1" in result.output) == (1, True), result.output
 

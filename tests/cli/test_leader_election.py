@@ -20,7 +20,7 @@ NAMES = {value: name for name, value in vars(errors).items() if name.isupper()}
 A, B, C, D = (TopicPartition("t", number) for number in range(4))
 
 
-def test_outcomes_are_told_as_kafkas_tool_tells_them() -> None:
+def test_outcomes_are_printed_as_by_kafkas_tool() -> None:
     outcomes = {
         A: Outcome(errors.NONE),
         B: Outcome(errors.PREFERRED_LEADER_NOT_AVAILABLE, "Failed to elect leader"),

@@ -280,7 +280,7 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
     assert said["partitions"] == {
         "online": 2,
         "offline": ["t-2", "t-3"],
-        "unborn": ["t-4"],
+        "new": ["t-4"],
         "under_replicated": ["t-1"],
     }
     node_0, node_1 = said["nodes"]
@@ -350,7 +350,7 @@ def test_metrics_are_fetched_only_where_a_broker_is_registered(host: str, broker
         assert "is not asked" in status.scrape(node, (broker,)).missing
 
 
-def test_metrics_follow_nobody_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_are_read_from_registered_addresses_only(capsys: pytest.CaptureFixture[str]) -> None:
     class Elsewhere(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(302)

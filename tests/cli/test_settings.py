@@ -178,7 +178,7 @@ def test_two_listeners_need_two_ports() -> None:
     assert any("different port" in message for message in found)
 
 
-def test_all_errors_are_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     assert len(errors(without=("zookeeper.connect", "broker.id"), num__partitions="x")) == 3
 
 
@@ -247,7 +247,7 @@ def test_security_settings_that_ask_for_nothing_are_like_any_other() -> None:
     assert all(SECURITY.fullmatch(name) for name in (*SECURE, *SECURITY_NOT_ASKED))
 
 
-def test_no_error_is_told_twice() -> None:
+def test_each_error_is_reported_once() -> None:
     found = errors(listener__security__protocol__map="PLAINTEXT", advertised__listeners="PLAINTEXT://h:1")
     assert len(found) == len(set(found))
     assert sum(message.startswith("listener.security.protocol.map=PLAINTEXT") for message in found) == 1

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.processes import HOUSE, start_up
+from tests.cluster.processes import ROOT, start_up
 
 
 @pytest.mark.java
 def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path, kcat: str) -> None:
     """Nothing is replaced but the port, the folder, and what is to be read off the screen."""
-    (script,) = re.findall(r"(?ms)^```sh\n(.*?)^```$", (HOUSE / "README.md").read_text(encoding="utf-8"))
+    (script,) = re.findall(r"(?ms)^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"))
     place = tmp_path / "cluster"
     running, line = start_up(place, tmp_path / "up.log", "--port", "0")
     try:

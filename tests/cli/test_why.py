@@ -46,7 +46,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Facts:
     return gather(find_runs(folder).runs)
 
 
-def told(facts: Facts, about: str, subject: object, question: str) -> list[str]:
+def reported(facts: Facts, about: str, subject: object, question: str) -> list[str]:
     """What is told about it in answer to a question, without numbers of deliveries."""
     return without_numbers(answers(facts, about, subject).get(question, []))
 
@@ -62,16 +62,16 @@ def without_numbers(lines: list[str]) -> list[str]:
 
 
 def test_a_partition_that_lost_its_leader_and_never_got_the_preferred_one_back(facts: Facts) -> None:
-    told = {question: without_numbers(lines) for question, lines in answers(facts, "partition", ORDERS).items()}
-    assert told["Who leads it, and why?"] == ["broker 4 leads it, since controller 1 wrote it during BrokerChange"]
-    assert told["Why not the preferred replica?"] == [
+    reported = {question: without_numbers(lines) for question, lines in answers(facts, "partition", ORDERS).items()}
+    assert reported["Who leads it, and why?"] == ["broker 4 leads it, since controller 1 wrote it during BrokerChange"]
+    assert reported["Why not the preferred replica?"] == [
         "the preferred leader is broker 2, of the replicas [2, 3, 4]",
         "it is not in the ISR, and cannot be elected",
     ]
-    assert told["Who is not in the ISR, and why?"][0] == (
+    assert reported["Who is not in the ISR, and why?"][0] == (
         "broker 2 is not in the ISR since controller 0 wrote it during BrokerChange; it was [2, 3, 4] before"
     )
-    assert told["Why did its epoch grow?"] == [
+    assert reported["Why did its epoch grow?"] == [
         "the last to write its state: controller 1 wrote it during BrokerChange",
         "leader epoch 0, leader 2, ISR [2, 3, 4]: controller 0 wrote it during TopicChange",
         "leader epoch 1, leader 3, ISR [3, 4]: controller 0 wrote it during BrokerChange",
@@ -80,8 +80,8 @@ def test_a_partition_that_lost_its_leader_and_never_got_the_preferred_one_back(f
 
 
 def test_brokers_come_and_go(facts: Facts) -> None:
-    told = without_numbers(answers(facts, "broker", 2)["Why does it count as dead, or alive?"])
-    assert [re.sub(r"broker epoch \d+", "broker epoch E", line) for line in told[:3]] == [
+    reported = without_numbers(answers(facts, "broker", 2)["Why does it count as dead, or alive?"])
+    assert [re.sub(r"broker epoch \d+", "broker epoch E", line) for line in reported[:3]] == [
         "alive for controller 0, with broker epoch E: BrokerChange",
         "gone for controller 0: BrokerChange",
         "alive for controller 0, with broker epoch E: BrokerChange",
@@ -93,7 +93,7 @@ def test_brokers_come_and_go(facts: Facts) -> None:
     assert refused[1:] == ["it has answered requests since then"]
 
 
-def test_a_deletion_is_told_from_its_request_to_its_end(facts: Facts) -> None:
+def test_a_deletion_is_explained_from_its_request_to_its_end(facts: Facts) -> None:
     (lines,) = answers(facts, "topic", "payments").values()
     assert [line.partition(",")[0] for line in lines] == ["queued for deletion", "its znodes were removed"]
     assert answers(facts, "topic", "orders") == {"Why is it not deleted?": ["no deletion of it is recorded"]}
@@ -101,10 +101,10 @@ def test_a_deletion_is_told_from_its_request_to_its_end(facts: Facts) -> None:
 
 
 def test_terms_and_slow_events(facts: Facts) -> None:
-    told = answers(facts, "controller", None)
-    assert told["Who was controller when, and why did it change?"][0] == "broker 0 was elected, epoch 1"
-    assert "broker 1 was elected, epoch 2" in told["Who was controller when, and why did it change?"]
-    assert len(told["Which events were slowest?"]) == 5
+    reported = answers(facts, "controller", None)
+    assert reported["Who was controller when, and why did it change?"][0] == "broker 0 was elected, epoch 1"
+    assert "broker 1 was elected, epoch 2" in reported["Who was controller when, and why did it change?"]
+    assert len(reported["Which events were slowest?"]) == 5
 
 
 # ------------------------------------------------------------------------------------------------ three whole nodes
@@ -113,7 +113,7 @@ PAIR, MOVED, UNCLEAN = (TopicPartition(name, 0) for name in ("pair", "moved", "u
 
 
 def test_4_each_part_of_an_outage_has_its_share(cluster: Facts) -> None:
-    _, last = told(cluster, "partition", PAIR, "When was it without a leader, and what took so long?")
+    _, last = reported(cluster, "partition", PAIR, "When was it without a leader, and what took so long?")
     found = re.fullmatch(r"([\d.]+) s without leader, from the last record of broker 1 to broker 0: (.*)", last)
     assert found is not None
     shares = [share.split(" s ", 1) for share in found[2].split(", ")]
@@ -125,18 +125,18 @@ def test_4_each_part_of_an_outage_has_its_share(cluster: Facts) -> None:
     ], "it was never told"
     assert 6.0 <= float(shares[0][0]) < 6.1, "its session"
     assert sum(float(took) for took, _ in shares) == pytest.approx(float(found[1]), abs=0.003)
-    (other,) = told(cluster, "partition", UNCLEAN, "When was it without a leader, and what took so long?")
+    (other,) = reported(cluster, "partition", UNCLEAN, "When was it without a leader, and what took so long?")
     assert other.endswith("until it led and had said so")
 
 
 def test_5_who_has_not_heard_is_named_with_the_order_that_did_not_reach_it(cluster: Facts) -> None:
-    lines = told(cluster, "partition", PAIR, "Who has not heard what ZooKeeper says of it?")
+    lines = reported(cluster, "partition", PAIR, "Who has not heard what ZooKeeper says of it?")
     assert lines == [
         "broker 0 knows leader epoch 2 of 3: epoch 3 waits in the channel's queue: TimeoutError",
         "broker 1 knows leader epoch 2 of 3: nothing newer was sent",
         "broker 1 is gone for controller 2, since BrokerChange",
     ]
-    assert told(cluster, "partition", UNCLEAN, "Who has not heard what ZooKeeper says of it?") == []
+    assert reported(cluster, "partition", UNCLEAN, "Who has not heard what ZooKeeper says of it?") == []
 
 
 def test_5_orders_are_found_in_parts_too(tmp_path: Path) -> None:
@@ -164,19 +164,19 @@ def test_5_an_order_may_wait_get_lost_or_be_refused(order: dict[str, Any], why: 
         orders=[Order(place, 1, PAIR, 1, 2, 1.0, 1.1, NONE), Order(place, 1, PAIR, 1, 3, **order)],
     )
     question = "Who has not heard what ZooKeeper says of it?"
-    assert told(facts, "partition", PAIR, question) == [f"broker 1 knows leader epoch 2 of 3: {why}"]
+    assert reported(facts, "partition", PAIR, question) == [f"broker 1 knows leader epoch 2 of 3: {why}"]
 
 
 def test_7_records_that_were_cut_off_and_the_election_that_cost_them(cluster: Facts) -> None:
-    assert told(cluster, "partition", UNCLEAN, "Why are records missing?") == [
+    assert reported(cluster, "partition", UNCLEAN, "Why are records missing?") == [
         "broker 2 was elected uncleanly, out of the ISR [0]: controller 2 wrote it during BrokerChange",
         "broker 0 cut offsets 1 to 2 off, which its leader did not have",
     ]
-    assert told(cluster, "partition", PAIR, "Why are records missing?") == []
+    assert reported(cluster, "partition", PAIR, "Why are records missing?") == []
 
 
 def test_9_a_refused_creation_has_its_reason(cluster: Facts) -> None:
-    assert told(cluster, "topic", "large", "Why was it not made, or not as large?") == [
+    assert reported(cluster, "topic", "large", "Why was it not made, or not as large?") == [
         "CreateTopics was refused: NOT_CONTROLLER",
         "CreateTopics was refused: Replication factor: 5 larger than available brokers: 3."
         " (INVALID_REPLICATION_FACTOR)",
@@ -184,7 +184,7 @@ def test_9_a_refused_creation_has_its_reason(cluster: Facts) -> None:
 
 
 def test_11_a_reassignment_that_was_refused_and_one_that_was_taken_back(cluster: Facts) -> None:
-    assert told(cluster, "partition", MOVED, "Why was a reassignment not begun, or taken back?") == [
+    assert reported(cluster, "partition", MOVED, "Why was a reassignment not begun, or taken back?") == [
         "an admin's request was refused: Replica assignment has brokers that are not alive. Replica list: [7],"
         " live broker list: [0, 1, 2] (INVALID_REPLICA_ASSIGNMENT)",
         "the request for [2, 2] was taken out of /admin/reassign_partitions during ZkPartitionReassignment",
@@ -193,14 +193,14 @@ def test_11_a_reassignment_that_was_refused_and_one_that_was_taken_back(cluster:
 
 
 def test_13_what_a_broker_that_was_not_let_go_still_leads(cluster: Facts) -> None:
-    assert told(cluster, "broker", 1, "Why was it not let go?") == [
+    assert reported(cluster, "broker", 1, "Why was it not let go?") == [
         "1 of its partitions could not be led elsewhere",
         "pair-0 stays: its ISR is [1]",
     ]
 
 
 def test_15_who_lost_its_session_ended_its_term(cluster: Facts) -> None:
-    assert told(cluster, "controller", None, "Who was controller when, and why did it change?") == [
+    assert reported(cluster, "controller", None, "Who was controller when, and why did it change?") == [
         "broker 0 was elected, epoch 1",
         "broker 2 was elected, epoch 2",
         "broker 0 ended its term: its ZooKeeper session expired",
@@ -212,14 +212,14 @@ def test_16_what_is_at_work_when_the_record_ends_and_for_how_long() -> None:
     at = [Place(float(n), 0, "r", n) for n in (1, 2)]
     change, request = Event(at[0], "BrokerChange"), Event(at[1], "CreateTopicsRequest")
     facts = Facts(waiting=[Waiting(at[0], change, 3.0, "GetBrokers"), Waiting(at[1], request, 2.0, "")])
-    assert told(facts, "controller", None, "What is it doing, and what waits?") == [
+    assert reported(facts, "controller", None, "What is it doing, and what waits?") == [
         "at the end of the record at work, waiting for GetBrokers, 3.000 s old: BrokerChange",
         "at the end of the record in the queue, 2.000 s old: CreateTopicsRequest",
     ]
 
 
 def test_18_what_did_nothing_and_why(cluster: Facts) -> None:
-    lines = told(cluster, "controller", None, "Which events did nothing, and why?")
+    lines = reported(cluster, "controller", None, "Which events did nothing, and why?")
     assert "1 because it was not the controller; the last: CreateTopicsRequest" in lines
     assert any(re.fullmatch(r"\d+ because there was nothing to be done; the last: \w+", line) for line in lines)
     assert cluster.waiting == [], "all controllers had done what they were sent"

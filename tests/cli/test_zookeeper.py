@@ -19,7 +19,7 @@ from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 
 
-def test_a_port_where_nothing_listens_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_closed_port_is_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     (port,) = free_ports(1)
     assert run(["status", "--zookeeper", f"127.0.0.1:{port}/kafka"]) == 1
     address = f"127.0.0.1:{port}"
@@ -36,7 +36,7 @@ def test_a_port_where_nothing_listens_is_told_at_once(capsys: pytest.CaptureFixt
         (OSError(101, "Network is unreachable"), "a:1: Network is unreachable; b:2181: Network is unreachable"),
     ],
 )
-def test_what_keeps_from_a_server_is_told_apart(error: OSError, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_errors_are_distinguished(error: OSError, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> socket.socket:
         raise error
 
@@ -55,7 +55,7 @@ def tree(monkeypatch: pytest.MonkeyPatch) -> MemoryZooKeeper:
     return tree
 
 
-def test_a_place_without_a_cluster_is_told(tree: MemoryZooKeeper) -> None:
+def test_a_chroot_without_a_cluster_is_an_error(tree: MemoryZooKeeper) -> None:
     for address, hint in (("h:1/kafka", "is the chroot right?"), ("h:1", "host:port/chroot")):
         with pytest.raises(Failed, match=f"no cluster in ZooKeeper at {address}: .*") as caught, zookeeper(address):
             pass

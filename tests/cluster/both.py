@@ -14,9 +14,9 @@ from messages.admin_requests import CreateTopicsResponse, ElectLeadersResponse
 from messages.config_requests import DescribeConfigsResponse
 from messages.requests import MetadataRequest
 from tests.cluster.processes import ApacheBroker, OurNode, free_ports
-from tests.outsider import Outsider
 from tests.waiting import until
 from tests.wire_client import WireClient
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 SERVER = "{server}"
@@ -100,7 +100,7 @@ def both_running(place: Path, apache_jars: Path, **settings: object) -> Iterator
     ]
     try:
         for connect in (theirs, ours):
-            zk = Outsider(connect)
+            zk = PatientZooKeeperClient(connect)
             zk.start(20)
             until(lambda zk=zk: zk.exists("/brokers/ids/0") and zk.exists("/controller"), what="up", timeout=90)
             zk.stop()
@@ -109,7 +109,7 @@ def both_running(place: Path, apache_jars: Path, **settings: object) -> Iterator
         known = MetadataRequest(8, ())  # what is asked before a controller has told its broker is refused at either
         until(
             lambda: [(answer.controller_id, len(answer.brokers)) for answer in made.answers(known)],
-            lambda told: told == [(0, 1)] * 2,
+            lambda reported: reported == [(0, 1)] * 2,
             what="both know their cluster",
             timeout=60,
             ignore=(OSError,),

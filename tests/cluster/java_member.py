@@ -84,7 +84,7 @@ class JavaMember(Running):
         return found
 
     @property
-    def told(self) -> dict[int, int]:
+    def reported(self) -> dict[int, int]:
         """By partition, the offset that it was told is committed."""
         found: dict[int, int] = {}
         for event in self.events("offsets_committed"):

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports
-from tests.outsider import Outsider
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient
 
 OURS, APACHE = 0, 1
 QUICK = {"replica__lag__time__max__ms": 3000}
@@ -36,7 +36,7 @@ class Mixed:
 
     def connect(self) -> None:
         """Begin to look into ZooKeeper."""
-        self.zk = Outsider(self.zookeeper)
+        self.zk = PatientZooKeeperClient(self.zookeeper)
         self.zk.start(20)
 
     @property

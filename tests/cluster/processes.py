@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from actors.cli.local_cluster import DOOR
+from actors.cli.local_cluster import ENTRY_POINT
 from actors.node.free_ports import free_ports  # noqa: F401  (whoever needs processes needs ports)
 from tests.waiting import until
 
-OURS = [sys.executable, "-P", str(DOOR)]
-HOUSE = Path(__file__).resolve().parents[2]
+OURS = [sys.executable, "-P", str(ENTRY_POINT)]
+ROOT = Path(__file__).resolve().parents[2]
 _PR_SET_PDEATHSIG = 1
 
 
@@ -29,7 +29,7 @@ class Running:
     """A child process in its own group, with its output in a file."""
 
     def __init__(
-        self, command: list[str], log: Path, environment: dict[str, str] | None = None, cwd: Path = HOUSE
+        self, command: list[str], log: Path, environment: dict[str, str] | None = None, cwd: Path = ROOT
     ) -> None:
         self.log = log
         with log.open("ab") as out:
@@ -65,7 +65,7 @@ class Running:
         return self.process.wait(timeout)
 
 
-def run_ours(*arguments: str, timeout: float = 120, cwd: Path = HOUSE) -> subprocess.CompletedProcess[str]:
+def run_ours(*arguments: str, timeout: float = 120, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Run one of our commands to its end."""
     return subprocess.run(
         [*OURS, *arguments],

@@ -29,8 +29,8 @@ from kazoo.exceptions import NoNodeError
 
 from actors.cli.app import commands
 from tests.cluster.processes import OurNode, free_ports
-from tests.outsider import Outsider
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 NODES = (0, 1, 2)
@@ -41,7 +41,7 @@ class Cluster:
     """Three nodes, and their ZooKeeper."""
 
     ports: list[int]
-    zk: Outsider
+    zk: PatientZooKeeperClient
     connect: str
 
     @property
@@ -85,7 +85,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     server = EmbeddedZooKeeper(place / "zookeeper", force_sync=False)
     server.start()
     connect = f"127.0.0.1:{server.port}"
-    zk = Outsider(connect)
+    zk = PatientZooKeeperClient(connect)
     zk.start(20)
     ports = free_ports(len(NODES))
     nodes: list[OurNode] = []
@@ -98,7 +98,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
             until(
                 lambda client=client: client.list_topics(timeout=20),
-                lambda told: told.controller_id in NODES and len(told.brokers) == len(NODES),
+                lambda reported: reported.controller_id in NODES and len(reported.brokers) == len(NODES),
                 what=f"the node at {port} knows the cluster",
                 timeout=30,
             )
@@ -213,8 +213,8 @@ def test_kafka_python_describes_grows_configures_and_deletes_records(cluster: Cl
             wanted = PythonResource(ConfigResourceType.TOPIC, "pym", configs=changes)
             assert admin.alter_configs([wanted], incremental=incremental) == {"topic": {"pym": "OK"}}
         assert cluster.config("pym") == {"flush.ms": "5", "retention.ms": "777"}
-        told = admin.describe_configs([PythonResource(ConfigResourceType.TOPIC, "pym")])["topic"]["pym"]
-        assert {name: each["value"] for name, each in told.items()} == cluster.config("pym")
+        reported = admin.describe_configs([PythonResource(ConfigResourceType.TOPIC, "pym")])["topic"]["pym"]
+        assert {name: each["value"] for name, each in reported.items()} == cluster.config("pym")
         admin.reset_configs([PythonResource(ConfigResourceType.TOPIC, "pym", configs=["flush.ms"])])
         assert cluster.config("pym") == {"retention.ms": "777"}
         unclean = PythonResource(ConfigResourceType.BROKER, "1", configs={"unclean.leader.election.enable": "false"})
@@ -250,7 +250,7 @@ def test_kafka_python_moves_replicas_and_elects_their_preferred_leaders(cluster:
         admin.close()
 
 
-def test_a_broker_is_told_where_it_is_reached(cluster: Cluster) -> None:
+def test_a_broker_receives_its_address(cluster: Cluster) -> None:
     """Clients of the others hear of it, and go there."""
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.ports[0]}"})
 

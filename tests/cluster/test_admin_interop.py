@@ -39,8 +39,8 @@ from messages.config_requests import (
     IncrementalAlterConfigsRequest,
 )
 from tests.cluster.both import Both, both_running
-from tests.outsider import Outsider
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -319,9 +319,9 @@ def test_our_commands_say_what_kafkas_tools_say(both: Both, tmp_path: Path) -> N
         for zookeeper in both.zookeepers:
             wanted = [command, "--zookeeper", zookeeper, *(each.replace("TOPIC", "kafiot") for each in arguments)]
             result = CliRunner().invoke(commands, wanted, standalone_mode=False)
-            assert _told(result.return_value, result.stdout) == _told(said[0], said[1].replace("kafkas", "kafiot")), (
-                wanted
-            )
+            assert _reported_output(result.return_value, result.stdout) == _reported_output(
+                said[0], said[1].replace("kafkas", "kafiot")
+            ), wanted
 
 
 def test_t4_who_is_deposed_in_mid_deletion_and_elected_again_finishes_it_here_and_not_there(both: Both) -> None:
@@ -329,7 +329,7 @@ def test_t4_who_is_deposed_in_mid_deletion_and_elected_again_finishes_it_here_an
 
     An epoch that somebody raised makes the controller's next write fail; then it loses /controller, and gets it again.
     """
-    theirs, ours = (Outsider(connect) for connect in both.zookeepers)
+    theirs, ours = (PatientZooKeeperClient(connect) for connect in both.zookeepers)
     for zk in (theirs, ours):
         zk.start(20)
         until(lambda zk=zk: zk.exists("/controller"), what="a controller", timeout=20)
@@ -353,7 +353,7 @@ def test_t4_who_is_deposed_in_mid_deletion_and_elected_again_finishes_it_here_an
             zk.close()
 
 
-def _told(code: int, output: str) -> tuple[int, list[str]]:
+def _reported_output(code: int, output: str) -> tuple[int, list[str]]:
     """What a tool tells, without the stack of what went wrong, which ours does not show."""
     lines = [line for line in output.splitlines() if not line.startswith(("\t", "org.apache."))]
     return code, [line for line in lines if "could not be elected" not in line]

@@ -10,8 +10,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
-from tests.outsider import Outsider
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 TOPIC = "payments"
@@ -78,7 +78,7 @@ def test_two_apache_brokers_are_led_by_our_controller(
     connect = f"127.0.0.1:{zookeeper.port}"
     ports = free_ports(3)
     children: list[Running] = []
-    zk = Outsider(connect)
+    zk = PatientZooKeeperClient(connect)
     zk.start(20)
 
     def state(partition: int) -> dict[str, object]:

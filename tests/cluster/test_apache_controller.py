@@ -14,8 +14,8 @@ import pytest
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import ApacheBroker, OurNode, free_ports, run_ours
-from tests.outsider import Outsider
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 APACHE = 100
@@ -29,7 +29,7 @@ class Cluster:
 
     directory: Path
     connect: str
-    zk: Outsider
+    zk: PatientZooKeeperClient
     ports: dict[int, int]
     nodes: dict[int, OurNode] = attrs.field(factory=dict)
 
@@ -58,7 +58,7 @@ class Cluster:
             for number, state in self.states(topic).items()
         }
 
-    def leaders_told_by(self, node: int, topic: str) -> dict[str, int]:
+    def leaders_sent_by(self, node: int, topic: str) -> dict[str, int]:
         """Each partition's leader as one of our brokers tells its clients."""
         listing = ["kcat", "-L", "-J", "-b", f"127.0.0.1:{self.ports[node]}"]
         said = json.loads(subprocess.run(listing, capture_output=True, text=True, timeout=20, check=True).stdout)
@@ -75,7 +75,7 @@ class Cluster:
 def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path, kcat: str) -> Iterator[Cluster]:
     connect = f"127.0.0.1:{zookeeper.port}"
     *ours, apache_port = free_ports(len(OURS) + 1)
-    zk = Outsider(connect)
+    zk = PatientZooKeeperClient(connect)
     seen = Cluster(tmp_path, connect, zk, dict(zip(OURS, ours, strict=True)))
     place = tmp_path / "apache"
     place.mkdir()
@@ -105,7 +105,7 @@ def test_our_brokers_obey_apaches_controller(cluster: Cluster) -> None:
         held = {f"led-{number}" for number, replicas in ASSIGNMENT.items() if node in replicas}
         until(lambda node=node: cluster.directories(node), lambda seen, held=held: seen == held, f"the logs of {node}")
         until(
-            lambda node=node: cluster.leaders_told_by(node, "led"),
+            lambda node=node: cluster.leaders_sent_by(node, "led"),
             lambda seen: seen == preferred,
             f"node {node} tells its clients what Apache's controller told it",
             ignore=(ValueError,),
@@ -114,7 +114,7 @@ def test_our_brokers_obey_apaches_controller(cluster: Cluster) -> None:
     cluster.nodes[0].send(signal.SIGKILL)
     moved = {"0": 1, "1": 1, "2": 2, "3": -1}
     until(lambda: cluster.leaders("led"), lambda seen: seen == moved, "led by who is left")
-    until(lambda: cluster.leaders_told_by(1, "led"), lambda seen: seen == moved, "the others are told")
+    until(lambda: cluster.leaders_sent_by(1, "led"), lambda seen: seen == moved, "the others are told")
     assert [state["leader_epoch"] for state in cluster.states("led").values()] == [1, 1, 1, 1]
     cluster.start(0)
     until(lambda: cluster.leaders("led")["3"], lambda leader: leader == 0, "who came back leads what only it holds")

@@ -83,13 +83,13 @@ def committed(cluster: Mixed) -> int:
     """How far the group has come, as somebody else is told."""
     asking = consumer(cluster)
 
-    def told() -> int | None:
+    def reported() -> int | None:
         with contextlib.suppress(KafkaException):
             [place] = asking.committed([TopicPartition(TOPIC, 0)], timeout=5)
             return int(place.offset)
         return None
 
-    found = until(told, lambda seen: seen is not None, what="what is committed", timeout=60)
+    found = until(reported, lambda seen: seen is not None, what="what is committed", timeout=60)
     asking.close()
     assert found is not None
     return found

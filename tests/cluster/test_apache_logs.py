@@ -11,8 +11,8 @@ import pytest
 from spark.session import open_session
 from spark.summary import summarise_logs
 from tests.cluster.processes import ApacheBroker, free_ports, run_ours
-from tests.outsider import Outsider
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 APPENDERS = {"S": "server.log", "C": "controller.log", "X": "state-change.log"}
@@ -39,7 +39,7 @@ def test_a_killed_broker_and_what_followed_are_in_the_logs(
     tmp_path: Path, apache_jars: Path, zookeeper: EmbeddedZooKeeper, states: str
 ) -> None:
     connect = zookeeper.connect_string
-    zk = Outsider(connect)
+    zk = PatientZooKeeperClient(connect)
     zk.start()
     brokers: dict[int, ApacheBroker] = {}
 
@@ -84,10 +84,10 @@ def test_a_killed_broker_and_what_followed_are_in_the_logs(
     assert gone.partitions == list(before.values()).count(1) + 1 == 2 and gone.still_leaderless == 1
     assert [(row.topic, row.still_leaderless) for row in summary["unavailable"]] == [("one", True), ("t", False)]
     last = {(row.topic, row.partition): row for row in summary["leadership"]}
-    for partition, told in after.items():
+    for partition, reported in after.items():
         row = last[partition]
-        assert (row.leader, row.controller_epoch) == (told["leader"], epoch)
-        assert row.leader_epoch == told["leader_epoch"] or row.before is None, "who still leads has no new line"
+        assert (row.leader, row.controller_epoch) == (reported["leader"], epoch)
+        assert row.leader_epoch == reported["leader_epoch"] or row.before is None, "who still leads has no new line"
     assert [(row.clean, row.unclean) for row in summary["leader_elections"]] == [(1, 0)]
     assert [row.topic for row in summary["deletions"]] == ["gone"]
     assert all(row.seconds > 0 for row in summary["deletions"])

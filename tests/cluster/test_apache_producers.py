@@ -17,10 +17,10 @@ from messages.data_requests import ProducePartition, ProduceRequest
 from messages.errors import NONE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 from messages.wire.record_batch import read_records
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
-from tests.outsider import Outsider
 from tests.storage.batches import batch
 from tests.waiting import until
 from tests.wire_client import WireClient
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 PLACE = TopicPartition("t", 0)
@@ -46,7 +46,7 @@ class Life:
             if make is OurNode
             else ApacheBroker(self._jars, self._place / "apache", 0, port, connect, log__dirs=logs)
         )
-        zk = Outsider(connect)
+        zk = PatientZooKeeperClient(connect)
         zk.start()
         try:
             until(lambda: zk.exists("/brokers/ids/0"), what="registered", timeout=90)
@@ -86,7 +86,7 @@ KNOWN, LAST_ONLY = [NONE] * KEPT, [OUT_OF_ORDER_SEQUENCE] * (KEPT - 1) + [NONE]
 
 
 @pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL])
-def test_a_producers_batches_are_known_again_by_who_comes_next(
+def test_the_next_leader_recognises_a_producers_batches(
     tmp_path: Path, apache_jars: Path, zookeeper: EmbeddedZooKeeper, ends: signal.Signals
 ) -> None:
     """Apache's broker knows the last alone, stopped or killed; ours all; and each reads what the other has left."""

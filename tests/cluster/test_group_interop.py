@@ -67,13 +67,13 @@ class Talk:
             return self._names.setdefault(found[0], f"member-{len(self._names)}")
 
         # addresses differ by port; the order of a hash map is nobody's promise
-        told = response
-        if hasattr(told, "port"):
-            told = attrs.evolve(told, port=0, host="")
+        reported = response
+        if hasattr(reported, "port"):
+            reported = attrs.evolve(reported, port=0, host="")
         for field in ("partitions", "groups", "members", "results"):
-            if hasattr(told, field):
-                told = attrs.evolve(told, **{field: tuple(sorted(getattr(told, field), key=repr))})
-        return re.sub(r"[\w.]+-[0-9a-f]{8}-[0-9a-f-]{27}", name, repr(told))
+            if hasattr(reported, field):
+                reported = attrs.evolve(reported, **{field: tuple(sorted(getattr(reported, field), key=repr))})
+        return re.sub(r"[\w.]+-[0-9a-f]{8}-[0-9a-f-]{27}", name, repr(reported))
 
     def join(self, group: str, member: str = "", version: int = 7, **fields: Any) -> Any:
         defaults: dict[str, Any] = {

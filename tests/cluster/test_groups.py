@@ -58,7 +58,7 @@ def committed(cluster: Three, group: str) -> int:
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("make", MAKES)
-def test_members_share_the_partitions_and_take_over_of_who_leaves(cluster: Three, make: str, strategy: str) -> None:
+def test_members_share_partitions_and_take_over_after_a_leave(cluster: Three, make: str, strategy: str) -> None:
     share_and_take_over(cluster, make, TOPIC, 3, strategy)
 
 
@@ -134,15 +134,15 @@ def ours(cluster: Three, *arguments: str) -> str:
 
 
 def test_our_command_lists_describes_resets_and_deletes(cluster: Three) -> None:
-    left(cluster, "told", RECORDS)
-    assert "told" in ours(cluster, "--list").splitlines()
-    assert ["told", "Empty"] in [line.split() for line in ours(cluster, "--list", "--state", "empty").splitlines()]
-    rows = [line.split() for line in ours(cluster, "--describe", "--group", "told").splitlines()]
-    assert ["told", TOPIC, "0", "100", "100", "0", "-", "-", "-"] in rows
-    every = ("--reset-offsets", "--group", "told", "--topic", TOPIC)
+    left(cluster, "reported", RECORDS)
+    assert "reported" in ours(cluster, "--list").splitlines()
+    assert ["reported", "Empty"] in [line.split() for line in ours(cluster, "--list", "--state", "empty").splitlines()]
+    rows = [line.split() for line in ours(cluster, "--describe", "--group", "reported").splitlines()]
+    assert ["reported", TOPIC, "0", "100", "100", "0", "-", "-", "-"] in rows
+    every = ("--reset-offsets", "--group", "reported", "--topic", TOPIC)
     looked = ours(cluster, *every, "--to-earliest")
-    assert ["told", TOPIC, "2", "0"] in [line.split() for line in looked.splitlines()]
-    assert committed(cluster, "told") == RECORDS, "it was only looked at"
+    assert ["reported", TOPIC, "2", "0"] in [line.split() for line in looked.splitlines()]
+    assert committed(cluster, "reported") == RECORDS, "it was only looked at"
     for scenario, total in (
         (("--to-offset", "7"), 21),
         (("--shift-by", "-100"), 0),
@@ -153,11 +153,11 @@ def test_our_command_lists_describes_resets_and_deletes(cluster: Three) -> None:
         (("--to-datetime", "2099-01-01T00:00:00.000"), RECORDS),
     ):
         ours(cluster, *every, *scenario, "--execute")
-        assert committed(cluster, "told") == total, scenario
-    part = ours(cluster, "--reset-offsets", "--group", "told", "--topic", f"{TOPIC}:1", "--to-earliest", "--export")
+        assert committed(cluster, "reported") == total, scenario
+    part = ours(cluster, "--reset-offsets", "--group", "reported", "--topic", f"{TOPIC}:1", "--to-earliest", "--export")
     assert part.splitlines() == [f"{TOPIC},1,0"]
-    assert "('told') was successful" in ours(cluster, "--delete", "--group", "told")
-    gone = run_ours("consumer-groups", "--bootstrap-server", cluster.bootstrap, "--describe", "--group", "told")
+    assert "('told') was successful" in ours(cluster, "--delete", "--group", "reported")
+    gone = run_ours("consumer-groups", "--bootstrap-server", cluster.bootstrap, "--describe", "--group", "reported")
     assert (gone.returncode, gone.stderr) == (1, "Error: Consumer group 'told' does not exist.\n")
 
 

@@ -12,8 +12,8 @@ import pytest
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import OurNode, free_ports
-from tests.outsider import Outsider
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 PARTITIONS = 4
@@ -24,7 +24,7 @@ class Cluster:
     """Two nodes, each with the log directories a and b."""
 
     directory: Path
-    zk: Outsider
+    zk: PatientZooKeeperClient
 
     def logs(self, node: int, name: str) -> set[str]:
         return {path.name for path in (self.directory / f"{node}" / name).iterdir() if path.is_dir()}
@@ -50,7 +50,7 @@ class Cluster:
 def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Cluster]:
     connect = f"127.0.0.1:{zookeeper.port}"
     nodes: list[OurNode] = []
-    zk = Outsider(connect)
+    zk = PatientZooKeeperClient(connect)
     try:
         zk.start(20)
         for node, port in enumerate(free_ports(2)):

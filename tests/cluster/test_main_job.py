@@ -20,9 +20,9 @@ from kafka import KafkaConsumer
 from messages.trace.runs import find_runs
 from messages.trace.schema import OUTSIDE
 from tests.cluster.processes import OURS, Running, free_ports, run_ours, start_up
-from tests.outsider import Outsider
 from tests.trace.altering import rows_of, write
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient
 
 MADE = {f"made-{n}": None for n in range(6)}
 ADMIN_ASSIGNMENT = {0: [2, 0, 1], 1: [0, 1], 2: [1]}
@@ -50,7 +50,7 @@ class Job:
     processes_left: list[int] = attrs.field(factory=list)
 
 
-def states(zk: Outsider) -> dict[str, bytes]:
+def states(zk: PatientZooKeeperClient) -> dict[str, bytes]:
     """Every partition's state znode, by "topic-partition"."""
     found = {}
     for topic in zk.get_children("/brokers/topics"):
@@ -59,11 +59,11 @@ def states(zk: Outsider) -> dict[str, bytes]:
     return found
 
 
-def controller(zk: Outsider) -> int:
+def controller(zk: PatientZooKeeperClient) -> int:
     return int(json.loads(zk.get("/controller")[0])["brokerid"])
 
 
-def live_has_leader(zk: Outsider, dead: int) -> dict[str, bytes] | None:
+def live_has_leader(zk: PatientZooKeeperClient, dead: int) -> dict[str, bytes] | None:
     """The states once every partition with a live replica in its ISR is led by a live one; None before."""
     seen = states(zk)
     for raw in seen.values():
@@ -81,7 +81,7 @@ def job(tmp_path_factory: pytest.TempPathFactory, kcat: str) -> Iterator[Job]:
     port = free_ports(3)[0]
     cluster, line = start_up(seen.directory, place / "up.log", "--brokers", "3", "--port", str(port))
     children = [cluster]
-    zk = Outsider(line["zookeeper"])
+    zk = PatientZooKeeperClient(line["zookeeper"])
     try:
         zk.start(20)
         _work(seen, place, line, zk, children)
@@ -95,7 +95,7 @@ def job(tmp_path_factory: pytest.TempPathFactory, kcat: str) -> Iterator[Job]:
     yield seen
 
 
-def _work(seen: Job, place: Path, line: dict[str, Any], zk: Outsider, children: list[Running]) -> None:
+def _work(seen: Job, place: Path, line: dict[str, Any], zk: PatientZooKeeperClient, children: list[Running]) -> None:
     connect, bootstrap = line["zookeeper"], ",".join(f"{b['host']}:{b['port']}" for b in line["brokers"])
     seen.created = run_ours(
         *("topics", "--zookeeper", connect, "--create", "--topic", "made", "--partitions", "6"),
@@ -105,7 +105,7 @@ def _work(seen: Job, place: Path, line: dict[str, Any], zk: Outsider, children: 
     zk.create("/config/topics/admin", b'{"version":1,"config":{}}')
     zk.create("/brokers/topics/admin", json.dumps(assignment).encode())
     seen.before = until(lambda: states(zk), lambda s: len(s) == 9, "leaders of both topics", ignore=(Exception,))
-    told = time.time()
+    reported = time.time()
 
     listing = ["kcat", "-L", "-b", bootstrap]
     seen.kcat = until(
@@ -124,7 +124,7 @@ def _work(seen: Job, place: Path, line: dict[str, Any], zk: Outsider, children: 
     seen.killed, epoch = controller(zk), int(zk.get("/controller_epoch")[0])
     segments = seen.directory / f"node-{seen.killed}" / "data.trace"
     until(
-        lambda: max(file.stat().st_mtime for file in segments.rglob("*.trace.zst")) > told + FLUSHED,
+        lambda: max(file.stat().st_mtime for file in segments.rglob("*.trace.zst")) > reported + FLUSHED,
         what="the record of what it told stands on the disk: a kill takes what was not written yet",
     )
     os.kill(next(b["pid"] for b in line["brokers"] if b["id"] == seen.killed), signal.SIGKILL)
@@ -192,7 +192,7 @@ def test_the_killed_node_comes_back_and_is_sent_its_partitions(job: Job) -> None
     assert all(json.loads(raw)["leader"] >= 0 for raw in job.at_the_end.values())
 
 
-def test_a_deleted_topic_leaves_no_znode_and_only_doomed_directories(job: Job) -> None:
+def test_a_deleted_topic_leaves_only_directories_queued_for_deletion(job: Job) -> None:
     assert job.left_in_zookeeper == []
     assert not [name for name in job.directories if name.startswith("made-") and not name.endswith("-delete")]
     assert len([name for name in job.directories if name.startswith("made-")]) == 6

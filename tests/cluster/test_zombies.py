@@ -25,9 +25,9 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from tests.cluster.processes import OurNode, free_ports
-from tests.outsider import Outsider
 from tests.waiting import until
 from tests.wire_client import WireClient
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 
@@ -37,7 +37,7 @@ class Pair:
 
     place: Path
     connect: str
-    zk: Outsider
+    zk: PatientZooKeeperClient
     ports: list[int]
     nodes: list[OurNode]
 
@@ -72,7 +72,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     server = EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False)
     server.start()
     connect = f"127.0.0.1:{server.port}"
-    zk = Outsider(connect)
+    zk = PatientZooKeeperClient(connect)
     zk.start(20)
     made = Pair(tmp_path, connect, zk, free_ports(3), [])
     try:
@@ -89,7 +89,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         server.stop()
 
 
-def test_a_paused_controller_wakes_as_nobody_and_its_late_requests_are_refused(pair: Pair) -> None:
+def test_a_paused_controller_wakes_inactive_and_its_late_requests_are_refused(pair: Pair) -> None:
     paused, other = pair.controller, 1 - pair.controller
     old_epoch, old_registration = pair.epoch, pair.broker_epoch(paused)
     pair.create("old", other, paused)

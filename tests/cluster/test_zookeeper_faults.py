@@ -15,9 +15,9 @@ import pytest
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import Running, free_ports, properties, run_ours, start_up
-from tests.outsider import Outsider
 from tests.waiting import until
 from tests.zk_bridge.proxy import Proxy
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 
@@ -27,7 +27,7 @@ class Cluster:
 
     directory: Path
     server: EmbeddedZooKeeper
-    zk: Outsider
+    zk: PatientZooKeeperClient
     nodes: dict[int, int]
     """Node id -> process id."""
 
@@ -57,7 +57,7 @@ def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Cluster]:
     up, line = start_up(
         tmp_path / "cluster", tmp_path / "up.log", "--brokers", "2", "--port", "0", "--zookeeper", connect
     )
-    zk = Outsider(connect)
+    zk = PatientZooKeeperClient(connect)
     try:
         zk.start(20)
         yield Cluster(tmp_path / "cluster", zookeeper, zk, {node["id"]: node["pid"] for node in line["brokers"]})

@@ -15,8 +15,8 @@ from typing import Any
 import attrs
 
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
-from tests.outsider import Outsider
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 NODES = (0, 1, 2)
@@ -29,7 +29,7 @@ class Three:
     place: Path
     connect: str
     ports: list[int]
-    zk: Outsider
+    zk: PatientZooKeeperClient
     apache: Mapping[int, Path]
     settings: dict[str, object]
     nodes: dict[int, Running] = attrs.field(factory=dict)
@@ -41,7 +41,7 @@ class Three:
         server = EmbeddedZooKeeper(place / "zookeeper", force_sync=False)
         server.start()
         connect = f"127.0.0.1:{server.port}"
-        zk = Outsider(connect)
+        zk = PatientZooKeeperClient(connect)
         zk.start(20)
         made = cls(place, connect, free_ports(3), zk, apache or {}, settings)
         try:

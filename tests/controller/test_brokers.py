@@ -65,7 +65,7 @@ def test_the_death_of_a_leader_costs_one_epoch(world: World) -> None:
     assert world.led(followed) == (1, 1, (1,))
 
 
-def test_a_broker_that_bounced_is_told_everything_anew(world: World) -> None:
+def test_a_restarted_broker_receives_all_state_again(world: World) -> None:
     node = world.node(1)
     world.broker(2)
     (partition,) = world.topic("t", (2, 1))
@@ -112,7 +112,7 @@ def test_a_broker_without_the_inter_broker_listener_stops_the_whole_event(world:
     assert set(node.context.brokers) == {1} and node.context.active
 
 
-def test_a_lost_follower_is_told_of_once(world: World) -> None:
+def test_a_lost_follower_is_reported_once(world: World) -> None:
     """Where an ISR shrinks, its UpdateMetadata tells who is alive; only a loss that changes nothing needs its own."""
     world.node(1)
     world.broker(2)
@@ -266,7 +266,7 @@ def test_ci20_controlled_shutdown(world: World) -> None:
     assert world.led(partition)[0] == 0
 
 
-def test_a_leader_that_shuts_down_is_replaced_and_both_are_told(world: World) -> None:
+def test_a_shutting_down_leader_is_replaced_and_both_are_notified(world: World) -> None:
     node = world.node(0)
     world.broker(1)
     (partition, alone) = world.topic("t", (1, 0), (1,))
@@ -302,7 +302,7 @@ def test_controlled_shutdown_is_refused(world: World) -> None:
     assert not first.context.shutting_down
 
 
-def test_who_waits_while_the_session_expires_is_told_that_we_are_no_controller(world: World) -> None:
+def test_waiting_requests_get_not_controller_when_the_session_expires(world: World) -> None:
     node = world.node(0)
     world.broker(1)
     world.topic("t", (1, 0))

@@ -56,9 +56,9 @@ class Line:
         self.network_mail: list[Any] = []
         self.events: list[Any] = []
         self.figures: list[Any] = []
-        self.network = self.base.outsider("network", lambda message, sender: self.network_mail.append(message))
-        self.controller = self.base.outsider("controller", lambda message, sender: self.events.append(message))
-        self.metrics = self.base.outsider("metrics", lambda message, sender: self.figures.append(message))
+        self.network = self.base.external_endpoint("network", lambda message, sender: self.network_mail.append(message))
+        self.controller = self.base.external_endpoint("controller", lambda message, sender: self.events.append(message))
+        self.metrics = self.base.external_endpoint("metrics", lambda message, sender: self.figures.append(message))
         self.channel = self.system.createActor(BrokerChannelActor)
         self.send(StartChannel(2, 1, ENDPOINT, NAME, 10.0, 30.0, self.network, self.metrics), self.controller)
 

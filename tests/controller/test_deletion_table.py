@@ -17,7 +17,7 @@ from messages.store import CREATE, DELETE, NO_NODE, WriteOp
 from messages.zookeeper import RequestedReassignment
 from tests.controller.test_topics import grow, holding
 from tests.controller.world import World, good_answer
-from tests.house import HOUSE
+from tests.layering import ROOT
 from zk_bridge import paths, znodes
 
 TABLE: dict[str, str] = {
@@ -137,13 +137,13 @@ class Deletion:
             world.broker(broker_id)
         (self.partition,) = world.topic("t", (1, 2, 3))
 
-    def do(self, deed: str) -> None:
+    def do(self, action: str) -> None:
         """One line of the table."""
-        words = deed.split()
+        words = action.split()
         if words[-1].isdigit():
             VERBS[" ".join(words[:-1])](self, int(words[-1]))
         else:
-            VERBS[deed](self)
+            VERBS[action](self)
 
     def seen(self) -> str:
         """How it stands."""
@@ -176,7 +176,7 @@ class Deletion:
         (context,) = (node.context for node in self.world.nodes.values() if node.context.active)
         return context.queued
 
-    def told_of_leaders(self, wanted: bool = True) -> None:
+    def sent_leaders(self, wanted: bool = True) -> None:
         """Were brokers told of the partition's leader since `forget`?"""
         assert any(self.world.sent(kind=LeaderAndIsrRequest)) is wanted
 
@@ -237,8 +237,8 @@ VERBS: dict[str, Callable[..., object]] = {
     "catch up": lambda it: it.world.write_isr(it.partition, 1, 2, 3, 4),
     "elect": Deletion.elect,
     "forget": lambda it: it.world.wire.clear(),
-    "told of leaders": Deletion.told_of_leaders,
-    "told of no leaders": lambda it: it.told_of_leaders(False),
+    "told of leaders": Deletion.sent_leaders,
+    "told of no leaders": lambda it: it.sent_leaders(False),
     "no request": Deletion.requests_are_gone,
 }
 """A line's words, but for the broker at its end -> what is done, or looked at."""
@@ -250,12 +250,12 @@ def test_a_row(world: World, situation: str) -> None:
     enabled = lines[0] != "not here"
     it = Deletion(world, delete_topic_enable=enabled)
     for line in lines if enabled else lines[1:]:
-        deed, _, expected = line.partition(" -> ")
-        it.do(deed)
+        action, _, expected = line.partition(" -> ")
+        it.do(action)
         assert not expected or it.seen() == expected, line
 
 
 def test_the_table_is_that_of_the_notes() -> None:
-    notes = (HOUSE / "docs" / "protocol" / "controller.md").read_text(encoding="utf-8")
+    notes = (ROOT / "docs" / "protocol" / "controller.md").read_text(encoding="utf-8")
     table = notes.partition("### 6.2 Situations")[2].partition("\n### ")[0]
     assert list(TABLE) == [row.split("|")[1].strip() for row in table.splitlines() if row.startswith("| ")][1:]

@@ -54,7 +54,7 @@ def test_a_client_hears_of_the_preferred_leader_when_the_metadata_show_it(world:
     assert codes(world) == {partition: ELECTION_NOT_NEEDED}
 
 
-def test_who_waits_in_vain_is_told_so_of_what_was_elected_only(world: World) -> None:
+def test_a_timed_out_election_names_the_pending_partitions(world: World) -> None:
     node = controller(world)
     partition = led_by_second(world)
     ask(world, node, elect(("t", (0, 7))))
@@ -75,7 +75,7 @@ def test_of_all_partitions_only_those_are_named_that_needed_a_leader(world: Worl
     assert codes(world) == {}
 
 
-def test_what_nobody_in_sync_can_lead_is_led_uncleanly_if_asked_for(world: World) -> None:
+def test_an_unclean_election_without_in_sync_replicas(world: World) -> None:
     """Whatever the topic's configuration says: who asks knows what is lost."""
     node = controller(world)
     world.broker(8)
@@ -115,7 +115,7 @@ def test_t8_each_partition_is_answered_for_itself(world: World, kind: int, code:
     }
 
 
-def test_a_type_of_election_that_nobody_knows_costs_no_term(world: World) -> None:
+def test_an_unknown_election_type_keeps_the_term(world: World) -> None:
     node = controller(world)
     ask(world, node, elect(("t", (0,)), kind=7))
     (response,) = heard(world)

@@ -179,7 +179,7 @@ def test_se1_an_expired_session_resigns_and_the_next_one_elects(world: World) ->
     assert world.led(partition)[0] == 1
 
 
-def test_t13_whoever_waits_in_the_queue_of_an_expired_session_is_answered(world: World) -> None:
+def test_t13_queued_requests_of_an_expired_session_are_answered(world: World) -> None:
     """Kafka answers elections and shutdowns, and forgets who asked for reassignments."""
     node = world.node(0)
     world.topic("t", (0,))
@@ -231,7 +231,7 @@ def test_mail_of_a_dead_session_is_not_looked_at(world: World, event: type) -> N
     assert world.led(partition) == (0, 0, (0,))
 
 
-def test_somebody_deletes_controller_and_it_is_elected_anew(world: World) -> None:
+def test_a_deleted_controller_znode_causes_an_election(world: World) -> None:
     node = world.node(0)
     world.topic("t", (0,))
     world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)

@@ -50,7 +50,7 @@ def test_every_failure_of_an_answer_has_its_consequence() -> None:
     assert consequence(KeyError("x")) is Consequence.RELOADED
 
 
-def test_the_same_event_is_known_by_whom_it_is_about() -> None:
+def test_the_same_event_is_known_by_its_subject() -> None:
     assert name_of(TopicChange(3)) == "TopicChange"
     assert name_of(PartitionModifications("t", 1)) == name_of(PartitionModifications("t", 2))
     assert name_of(PartitionModifications("t")) != name_of(PartitionModifications("u"))
@@ -59,9 +59,7 @@ def test_the_same_event_is_known_by_whom_it_is_about() -> None:
     assert name_of(ControlledShutdownRequest(3, 1)) == "ControlledShutdownRequest"
 
 
-def test_what_nobody_foresees_ends_the_term_and_loads_everything_anew(
-    world: World, poison: Callable[[str], None]
-) -> None:
+def test_an_unexpected_error_ends_the_term_and_reloads_all_state(world: World, poison: Callable[[str], None]) -> None:
     node, other = world.node(0), world.node(1)
     poison("poison")
     world.expected_failures = 1

@@ -42,7 +42,7 @@ def test_ci14_asked_for_the_preferred_leader_leads_again_and_again(world: World)
         world.write_isr(partition, 8, 9)
 
 
-def test_what_is_asked_for_while_nobody_is_the_controller_is_done_by_the_next(world: World) -> None:
+def test_requests_without_a_controller_wait_for_the_next(world: World) -> None:
     node = world.node(1, auto_leader_rebalance_enable=False)
     partition = led_by_second(world)
     node.kill()

@@ -119,7 +119,7 @@ def test_ev5_an_event_that_fails_is_timed_and_the_queue_goes_on(world: World) ->
     assert node.gauge("controllerstate") == ControllerState.IDLE
 
 
-def test_ev3_what_waited_in_the_queue_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_ev3_queue_time_is_measured(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """ZooKeeper is away for a while in the middle of an event; another waits behind it. Both are named in the log."""
     node = world.node(1)
     node.samples.clear()

@@ -248,7 +248,7 @@ def test_the_latest_request_counts_whichever_way_it_came(world: World) -> None:
 
 
 @pytest.mark.parametrize("replicas", [(), (9, 9), (-1,), (77,)])
-def test_what_is_no_list_of_live_brokers_is_refused(world: World, replicas: tuple[int, ...]) -> None:
+def test_an_assignment_to_dead_brokers_is_refused(world: World, replicas: tuple[int, ...]) -> None:
     node = world.node(1)
     (partition,) = world.topic("t", (1,))
     assert alter(world, node, partition, replicas) == INVALID_REPLICA_ASSIGNMENT

@@ -139,7 +139,7 @@ def test_a_torn_notification_stops_its_event_only(world: World) -> None:
     assert world.led(partition) == (0, 0, (0,))
 
 
-def test_figures_are_zero_where_nobody_is_active(world: World) -> None:
+def test_gauges_are_zero_on_an_inactive_controller(world: World) -> None:
     node = world.node(0)
     world.topic("t", (0,))
     assert node.gauge("globaltopiccount") == node.gauge("globalpartitioncount") == 1
@@ -149,7 +149,7 @@ def test_figures_are_zero_where_nobody_is_active(world: World) -> None:
     assert not any("channelmanager" in name for name, _ in node.gauges)
 
 
-def test_the_state_is_told_while_an_event_runs(world: World) -> None:
+def test_the_state_is_published_while_an_event_runs(world: World) -> None:
     node = world.node(0)
     node.store.disconnect()
     node.send(IsrChangeNotification())
@@ -193,7 +193,7 @@ def story() -> str:
 
 def test_the_same_mail_makes_the_same_sends_whatever_the_hash_seed() -> None:
     command = [sys.executable, "-c", "from tests.controller.test_shell import story; print(story())"]
-    told = [
+    last_sent = [
         subprocess.run(
             command,
             cwd=ROOT,
@@ -205,10 +205,10 @@ def test_the_same_mail_makes_the_same_sends_whatever_the_hash_seed() -> None:
         ).stdout
         for seed in ("1", "2", "77")
     ]
-    assert told[0] and told[0] == told[1] == told[2]
+    assert last_sent[0] and last_sent[0] == last_sent[1] == last_sent[2]
 
 
-def test_mail_that_nobody_knows_is_an_error(world: World) -> None:
+def test_an_unknown_message_is_an_error(world: World) -> None:
     node = world.node(0)
     node.send(UpdateMetadataResponse(0))
     assert len(world.errors) == 1 and "UpdateMetadataResponse" in world.errors[0]

@@ -120,7 +120,7 @@ def test_new_topics_begin_at_brokers_in_turn(world: World) -> None:
     assert sorted(world.replicas(name)[0] for name in "abc") == [(0,), (1,), (2,)]
 
 
-def test_replicas_stand_in_different_racks(world: World) -> None:
+def test_replicas_are_in_different_racks(world: World) -> None:
     node = world.node(0, broker_rack="a")
     for broker_id, rack in ((1, "a"), (2, "b"), (3, "b")):
         world.broker(broker_id, rack)
@@ -146,7 +146,7 @@ def test_sizes_are_the_settings_where_nothing_is_said(world: World) -> None:
     assert [len(replicas) for replicas in world.replicas("t").values()] == [2, 2, 2, 2]
 
 
-def test_a_topic_that_nobody_leads_in_time_is_named_so(world: World) -> None:
+def test_a_topic_without_leaders_in_time_times_out(world: World) -> None:
     node = cluster(world)
     ask(world, node, create(CreatableTopic("t", 1, 1), CreatableTopic("bad name", 1, 1)))
     world.run(TIMEOUT_MS / 1000 + 1)
@@ -154,7 +154,7 @@ def test_a_topic_that_nobody_leads_in_time_is_named_so(world: World) -> None:
     assert world.topics() == ("t",)
 
 
-def test_who_does_not_wait_is_told_at_once_that_it_is_not_done(world: World) -> None:
+def test_a_request_without_timeout_is_answered_at_once(world: World) -> None:
     ask(world, cluster(world), create(CreatableTopic("t", 1, 1), timeout_ms=0))
     assert codes(world) == {"t": REQUEST_TIMED_OUT}
     assert world.topics() == ("t",)
@@ -254,7 +254,7 @@ def test_a_topic_named_twice_is_made_by_neither(world: World) -> None:
     assert world.topics() == ()
 
 
-def test_brokers_that_nobody_has_heard_of_are_taken_as_kafka_takes_them(world: World) -> None:
+def test_unknown_brokers_are_accepted_as_kafka_does(world: World) -> None:
     ask(world, cluster(world), create(CreatableTopic("t", assignments=given((77, 1)))))
     assert world.replicas("t") == {0: (77, 1)}
 

@@ -42,7 +42,7 @@ def test_ci7_and_ci9_a_topic_is_created_and_grows(world: World) -> None:
     assert (node.gauge("globaltopiccount"), node.gauge("globalpartitioncount")) == (1, 2)
 
 
-def test_ch2_who_is_told_what_of_a_new_topic(world: World) -> None:
+def test_ch2_requests_for_a_new_topic(world: World) -> None:
     node = world.node(1)
     for broker_id in (2, 8, 9):
         world.broker(broker_id)
@@ -60,7 +60,7 @@ def test_ch2_who_is_told_what_of_a_new_topic(world: World) -> None:
     assert world.sent(8, LeaderAndIsrRequest) == [] and len(world.sent(8, UpdateMetadataRequest)) == 1
 
 
-def test_a_topic_is_led_by_who_is_alive(world: World) -> None:
+def test_live_brokers_lead_a_topic(world: World) -> None:
     world.node(1)
     led, waiting = world.topic("t", (9, 1), (9,))
     assert world.led(led) == (1, 0, (1,))
@@ -104,7 +104,7 @@ def test_t12_a_topic_removed_by_hand_while_brokers_serve_it_comes_again_and_is_d
     assert world.led(partition) == (1, 0, (1, 2))
 
 
-def test_ch5_isr_changes_are_read_told_and_removed(world: World) -> None:
+def test_ch5_isr_changes_are_read_sent_and_removed(world: World) -> None:
     node = world.node(1)
     world.broker(2)
     hurt, _ = world.topic("t", (1, 2), (1, 2))
@@ -123,7 +123,7 @@ def test_ch5_isr_changes_are_read_told_and_removed(world: World) -> None:
     assert node.context.leadership[hurt].isr == (1,)
 
 
-def test_isr_changes_of_unknown_partitions_only_are_told_as_nothing(world: World) -> None:
+def test_isr_changes_of_unknown_partitions_send_nothing(world: World) -> None:
     """As by Kafka: a metadata request without partitions, which does no harm."""
     node = world.node(1)
     world.wire.clear()
@@ -290,7 +290,7 @@ def test_dt12_a_cluster_that_does_not_delete(world: World) -> None:
     first.store.reconnect()
 
 
-def test_a_topic_being_deleted_that_somebody_removes_is_finished(world: World) -> None:
+def test_a_deletion_completes_when_the_znode_is_removed(world: World) -> None:
     world.node(1)
     world.broker(2)
     world.topic("t", (1, 2))

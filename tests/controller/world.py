@@ -157,10 +157,10 @@ class Node:
         self.settings = settings(node_id, **options)
         self.samples: list[Sample] = []
         self.gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
-        self.process = base.outsider(f"process-{node_id}", self._told)
-        store = base.outsider(f"store-{node_id}", self._stored)
-        listener = base.outsider(f"listener-{node_id}", lambda message, sender: None)
-        metrics = base.outsider(f"metrics-{node_id}", self._published)
+        self.process = base.external_endpoint(f"process-{node_id}", self._node_received)
+        store = base.external_endpoint(f"store-{node_id}", self._stored)
+        listener = base.external_endpoint(f"listener-{node_id}", lambda message, sender: None)
+        metrics = base.external_endpoint(f"metrics-{node_id}", self._published)
         self.node = world.system.createActor(NodeActor)
         base.inject(self.node, StartNode(self.settings, store, world.network, listener, metrics, self.process))
 
@@ -170,7 +170,7 @@ class Node:
         else:
             self.store.submit(message)
 
-    def _told(self, message: Any, sender: ActorAddress) -> None:
+    def _node_received(self, message: Any, sender: ActorAddress) -> None:
         if not isinstance(message, NodeReady):
             self.world.errors.append(f"node {self.id}: {message}")
 
@@ -230,8 +230,8 @@ class World:
         self.errors: list[str] = []
         self.base = LocalBase(VirtualClock(), observer=self, ports=PORTS)
         self.system = local_system(self.base)
-        self.network = self.base.outsider("network", self._transmitted)
-        self.client = self.base.outsider("client", lambda message, sender: self.responses.append(message))
+        self.network = self.base.external_endpoint("network", self._transmitted)
+        self.client = self.base.external_endpoint("client", lambda message, sender: self.responses.append(message))
         self.nodes: dict[int, Node] = {}
         self.brokers: dict[int, Client] = {}
         self.wire: list[Wire] = []

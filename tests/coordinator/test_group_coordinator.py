@@ -70,7 +70,7 @@ def test_the_first_who_asks_has_the_topic_made(world: World) -> None:
     assert len(world.made()) == 1
 
 
-def test_while_zookeeper_is_away_nobody_is_known(world: World) -> None:
+def test_without_zookeeper_no_coordinator_is_known(world: World) -> None:
     world.topic_exists = None
     assert world.find("g").error_code == COORDINATOR_NOT_AVAILABLE
     assert world.made() == []
@@ -132,7 +132,7 @@ def test_the_log_is_appended_with_acks_of_all(world: World) -> None:
 # ------------------------------------------------------------------------------------------------ loading, unloading
 
 
-def test_groups_are_loaded_by_who_leads_next(world: World) -> None:
+def test_the_next_leader_loads_groups(world: World) -> None:
     world.coordinate(*range(4))
     member = world.member()
     world.commit(offset=5, member=member, generation=1)
@@ -206,9 +206,9 @@ def test_groups_are_listed_and_described(world: World) -> None:
         ("nobody", "Dead"),
         ("alone", "Empty"),
     ]
-    [told] = described[0].members
-    assert (told.member_id, told.client_id, told.client_host) == (member, "test", "/127.0.0.1")
-    assert (told.member_assignment, described[0].protocol_data) == (b"all", "range")
+    [reported] = described[0].members
+    assert (reported.member_id, reported.client_id, reported.client_host) == (member, "test", "/127.0.0.1")
+    assert (reported.member_assignment, described[0].protocol_data) == (b"all", "range")
     assert described[0].authorized_operations == 328
     assert world.ask(DescribeGroupsRequest(5, ())).groups == ()
 

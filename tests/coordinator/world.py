@@ -43,7 +43,9 @@ class World(Broker):
         self.partitions = partitions
         self.created: list[Message] = []
         super().__init__(place, start=False, **fields)
-        topic_creation = self.base.outsider("topic creation", lambda message, sender: self.created.append(message))
+        topic_creation = self.base.external_endpoint(
+            "topic creation", lambda message, sender: self.created.append(message)
+        )
         self._coordinator = self.coordinator = self.system.createActor(GroupCoordinatorActor)
         self.base.inject(
             self.coordinator, StartGroupCoordinator(self.settings, self._bridge, self.cache, topic_creation)
@@ -71,9 +73,11 @@ class World(Broker):
     def coordinate(self, *partitions: int, leader: int = 0) -> None:
         """These partitions of the groups' topic are led by a broker now."""
         self.epoch += 1
-        told = {"leader": leader, "epoch": self.epoch, "isr": (leader,), "replicas": (leader, 1 - leader)}
-        self.update(*(known(GROUP_METADATA, number, **told) for number in partitions), live=(alive(0), alive(1, 9093)))
-        self.lead(*(order(GROUP_METADATA, number, **told, is_new=self.epoch == 1) for number in partitions))
+        reported = {"leader": leader, "epoch": self.epoch, "isr": (leader,), "replicas": (leader, 1 - leader)}
+        self.update(
+            *(known(GROUP_METADATA, number, **reported) for number in partitions), live=(alive(0), alive(1, 9093))
+        )
+        self.lead(*(order(GROUP_METADATA, number, **reported, is_new=self.epoch == 1) for number in partitions))
 
     def partition_of(self, group: str) -> int:
         return slot(group) % self.partitions

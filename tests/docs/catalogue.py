@@ -12,8 +12,8 @@ from messages.apis import APIS
 from messages.events import EVENTS
 from messages.vocabulary import VOCABULARY
 
-HOUSE = Path(__file__).resolve().parents[2]
-FILE = HOUSE / "docs" / "catalogue.md"
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "docs" / "catalogue.md"
 
 MODULES = tuple(module.__name__ for module in (channel, topic_deletion, zookeeper))
 
@@ -37,8 +37,8 @@ def _events() -> Iterator[str]:
     for event in EVENTS:
         handler = HANDLERS.get(event)
         by = "the shell, active or not" if handler is None else _function(handler)
-        told = "" if event.watch is None else f"`{event.watch.path}`: {', '.join(event.watch.changes)}"
-        yield f"| {event.__name__} | {told} | {event.state.kafka_name} ({event.state.value}) | {by} |"
+        sources = "" if event.watch is None else f"`{event.watch.path}`: {', '.join(event.watch.changes)}"
+        yield f"| {event.__name__} | {sources} | {event.state.kafka_name} ({event.state.value}) | {by} |"
     yield ""
 
 
@@ -49,8 +49,8 @@ def _apis() -> Iterator[str]:
     for api in sorted(APIS, key=lambda api: api.key):
         if api.request in REQUESTS:
             state, flow = REQUESTS[api.request].state, REQUESTS[api.request].flow
-            versions, told = f"{api.min_version}-{api.max_version}", "yes" if api.advertised else "no"
-            yield f"| {api.key} | {api.name} | {versions} | {told} | {state.kafka_name} | {_function(flow)} |"
+            versions, sources = f"{api.min_version}-{api.max_version}", "yes" if api.advertised else "no"
+            yield f"| {api.key} | {api.name} | {versions} | {sources} | {state.kafka_name} | {_function(flow)} |"
     yield ""
 
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from actors.public.simulated import SimulatedCluster
 from messages.trace.runs import Records, find_runs
 from messages.trace.schema import DELIVERIES, Record
-from tests.house import HOUSE
+from tests.layering import ROOT
 
-FILE = HOUSE / "docs" / "journey.md"
+FILE = ROOT / "docs" / "journey.md"
 TOPIC = "orders"
 WIDTH = 72
 """Characters of a payload; longer ones are cut."""

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/simulation.md from the deeds and invariants of the code; `make docs` runs it."""
+"""Writes the tables of docs/simulation.md from the actions and invariants of the code; `make docs` runs it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from actors.simulation.deeds import KINDS
+from actors.simulation.actions import KINDS
 from actors.simulation.invariants import INVARIANTS
-from tests.simulation.museum import INCIDENTS
+from tests.simulation.known_bugs import INCIDENTS
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "simulation.md"
 
@@ -31,17 +31,17 @@ def document() -> str:
     """The whole file, with the tables as the code has them now."""
     text = FILE.read_text(encoding="utf-8")
     for title, rows in (
-        ("The deeds", _deeds()),
+        ("Actions", _actions()),
         ("The invariants", _invariants()),
-        ("The museum", _museum()),
+        ("Known bugs", _known_bugs()),
     ):
         table = "\n".join(rows)
         text = re.sub(rf"(?ms)^## {title}\n.*?(?=^## )", lambda _, t=title, b=table: f"## {t}\n\n{b}\n\n", text)  # type: ignore[misc]
     return text
 
 
-def _deeds() -> Iterator[str]:
-    yield "| deed | part | weight | lasts (s) | what is done |"
+def _actions() -> Iterator[str]:
+    yield "| action | part | weight | lasts (s) | what is done |"
     yield "| --- | --- | --- | --- | --- |"
     for kind in KINDS:
         lasts = "" if kind.undo is None else f"{kind.seconds[0]:g} to {kind.seconds[1]:g}"
@@ -56,7 +56,7 @@ def _invariants() -> Iterator[str]:
         yield f"| {row.name} | {row.rule} | {WHEN[row.on.__name__]} |"
 
 
-def _museum() -> Iterator[str]:
+def _known_bugs() -> Iterator[str]:
     yield "| incident | told in | the bug, as it is put in | what breaks | met after seeds |"
     yield "| --- | --- | --- | --- | --- |"
     for incident in INCIDENTS:
@@ -64,7 +64,7 @@ def _museum() -> Iterator[str]:
         yield f"| {incident.name} | {incident.jira} | {bug} | {incident.breaks} | {incident.seeds} |"
     yield ""
     yield "`what breaks` is seen in the incident's scenario; how many seeds it takes is counted by `python -m"
-    yield "tests.simulation.museum`, and changes with whatever changes a run."
+    yield "tests.simulation.known_bugs`, and changes with whatever changes a run."
 
 
 if __name__ == "__main__":

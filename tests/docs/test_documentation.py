@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from actors.simulation.deeds import KINDS
+from actors.simulation.actions import KINDS
 from tests.docs import catalogue, journey, simulation, state_machines
 from tests.docs.citations import Citation, citations, resolves
-from tests.house import HOUSE, sources
+from tests.layering import ROOT, sources
 
-PAGES = [HOUSE / "README.md", HOUSE / "CHANGELOG.md", *sorted((HOUSE / "docs").rglob("*.md"))]
-PROTOCOL = sorted((HOUSE / "docs" / "protocol").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROTOCOL = sorted((ROOT / "docs" / "protocol").glob("*.md"))
 TEXTS = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
-WRITTEN = [*PAGES, *sources(), *sorted((HOUSE / "tests").rglob("*.py"))]
+WRITTEN = [*PAGES, *sources(), *sorted((ROOT / "tests").rglob("*.py"))]
 
 NOT_BUILT = re.compile(r"(?i)not built yet|for comparison only")
 
 
 def name(file: Path) -> str:
-    return str(file.relative_to(HOUSE))
+    return str(file.relative_to(ROOT))
 
 
 def test_the_state_machines_are_those_of_the_code() -> None:
@@ -47,7 +47,7 @@ def drawn(text: str) -> set[str]:
     return {name for line in re.findall(r"(?m)^    .*$", drawings) for name in re.findall(r"\b[A-Z][A-Za-z]+\b", line)}
 
 
-def test_the_drawings_of_who_sends_what_name_what_there_is() -> None:
+def test_drawings_name_existing_actors_and_messages() -> None:
     """Actors and messages by their classes, clients' requests as their APIs are called."""
     classes = {name for file in sources() for name in re.findall(r"(?m)^class (\w+)", file.read_text(encoding="utf-8"))}
     names = drawn(TEXTS["actors.md"])
@@ -76,7 +76,7 @@ def test_files_that_pages_name_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"`((?:actors|messages|zk_bridge|spark|tests|docs|\.ci)/[\w/.-]*)`", text)
     linked = [name((page.parent / link).resolve()) for link in re.findall(r"\]\(([\w/.-]+)(?:#[\w-]+)?\)", text)]
-    missing = [each for each in [*named, *linked] if not (HOUSE / each).exists()]
+    missing = [each for each in [*named, *linked] if not (ROOT / each).exists()]
     assert not missing
 
 
@@ -88,7 +88,7 @@ def test_what_is_cited_is_there(file: Path) -> None:
     assert not re.search(r"(?i)\bdesign \d", file.read_text(encoding="utf-8")), "cite a page that stands in docs/"
 
 
-@pytest.mark.parametrize("file", sorted((HOUSE / "tests").rglob("test_*.py")), ids=name)
+@pytest.mark.parametrize("file", sorted((ROOT / "tests").rglob("test_*.py")), ids=name)
 def test_the_ids_of_conformance_rows_are_in_the_notes(file: Path) -> None:
     """A test named for a row of the tables of 2.6's own tests (PS4, RS1, ...) finds it in controller.md."""
     named = re.findall(r"\bdef test_((?:(?:cm|cc|ev|ps|rs|td)\d+_(?:and_)?)+)", file.read_text(encoding="utf-8"))
@@ -99,7 +99,7 @@ def test_the_ids_of_conformance_rows_are_in_the_notes(file: Path) -> None:
 
 def test_every_row_of_the_conformance_tables_is_named_by_a_test() -> None:
     """Rows of broker.md 9 by number, those of controller.md 9 by id: in a test's name, a case's id or a docstring."""
-    tests = "\n".join(file.read_text(encoding="utf-8") for file in sorted((HOUSE / "tests").rglob("test_*.py")))
+    tests = "\n".join(file.read_text(encoding="utf-8") for file in sorted((ROOT / "tests").rglob("test_*.py")))
     named: set[int] = set()
     for rows in re.findall(r"\bdef test_rows?_((?:\d+_(?:and_|to_)?)+)", tests):
         numbers = [int(number) for number in re.findall(r"\d+", rows)]
@@ -144,7 +144,7 @@ def test_every_trap_is_decided_and_its_test_is_there() -> None:
             named = re.findall(r"\(\.\./(tests/[^)]*)\): `(test_\w+)`", line)
             assert named, line
             for file, test in named:
-                assert f"def {test}(" in (HOUSE / file).read_text(encoding="utf-8"), (file, test)
+                assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), (file, test)
 
 
 @pytest.mark.parametrize(

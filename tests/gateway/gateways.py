@@ -20,7 +20,7 @@ def run_with_gateway(scenario: object, **fields: object) -> None:
         def take(message: object, sender: object) -> None:
             seen.extend(message.requests if isinstance(message, ClientRequests) else (message,))
 
-        handler = base.outsider("handler", take)
+        handler = base.external_endpoint("handler", take)
         gateway = ListenerGateway(base, settings("/nowhere", **fields))
         base.attach(asyncio.get_running_loop())
         await gateway.bind()

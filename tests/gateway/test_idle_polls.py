@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.gateway.idle_polls import SILENCE, TRUSTED, IdlePolls
 from actors.runtime import VirtualScheduler
 from messages.data_requests import FetchRequest, FetchResponse
-from messages.network import ClientRequest, ClientResponse, Roused
+from messages.network import ClientRequest, ClientResponse, FetchSessionWoken
 from messages.vocabulary import Message
 
 SESSION, CONNECTION = 5, 3
@@ -22,9 +22,9 @@ class World:
     def __init__(self) -> None:
         self.time = VirtualScheduler()
         self.answers: list[ClientResponse] = []
-        self.told: list[Message] = []
+        self.reported: list[Message] = []
         clock = self.time.clock
-        self.polls = IdlePolls(self.time.call_later, clock.now, self.answers.append, self.told.append)
+        self.polls = IdlePolls(self.time.call_later, clock.now, self.answers.append, self.reported.append)
         self.polls.rest(ClientResponse(CONNECTION, 1, FetchResponse((), 0, SESSION), rest=2))
 
 
@@ -33,11 +33,11 @@ def test_a_poll_whose_connection_is_gone_is_not_given_back() -> None:
     assert world.polls.takes(poll(2))
     world.time.run(0.2)
     world.polls.gone(CONNECTION + 1)
-    assert world.told == []
+    assert world.reported == []
     world.polls.gone(CONNECTION)
-    assert world.told == [Roused(SESSION, 3, 0.0)], "its epoch has been used"
+    assert world.reported == [FetchSessionWoken(SESSION, 3, 0.0)], "its epoch has been used"
     world.time.run(60.0)
-    assert world.answers == [] and len(world.told) == 1
+    assert world.answers == [] and len(world.reported) == 1
 
 
 def test_a_poll_that_would_not_wait_is_answered_at_once() -> None:
@@ -53,10 +53,10 @@ def test_a_poll_beside_one_that_is_held_ends_the_rest() -> None:
     assert world.polls.takes(poll(2))
     world.time.run(0.1)
     assert not world.polls.takes(poll(3))
-    assert world.told == [Roused(SESSION, 2, 0.0), poll(2, wait_ms=400)]
+    assert world.reported == [FetchSessionWoken(SESSION, 2, 0.0), poll(2, wait_ms=400)]
 
 
-def test_a_poll_that_stands_for_others_counts_as_those_until_something_happens() -> None:
+def test_a_poll_counts_for_others_until_an_event() -> None:
     world = World()
     stood: list[float] = []
     for epoch in range(2, 2 + TRUSTED):
@@ -67,11 +67,11 @@ def test_a_poll_that_stands_for_others_counts_as_those_until_something_happens()
             world.time.run(0.5)
     answers, now = len(world.answers), world.time.clock.now()
     world.time.run(100.2)
-    assert len(world.answers) == answers and world.told == [] and stood == []
-    world.polls.rouse(SESSION)
+    assert len(world.answers) == answers and world.reported == [] and stood == []
+    world.polls.wake(SESSION)
     assert stood == [now + 100.2]
-    last = Roused(SESSION, 1 + TRUSTED, now + 100.0)
-    assert world.told == [last, poll(1 + TRUSTED, wait_ms=300)], "its reader was there a moment ago"
+    last = FetchSessionWoken(SESSION, 1 + TRUSTED, now + 100.0)
+    assert world.reported == [last, poll(1 + TRUSTED, wait_ms=300)], "its reader was there a moment ago"
 
 
 def test_a_poll_that_stands_no_longer_ends_with_its_time() -> None:
@@ -88,4 +88,4 @@ def test_a_poll_that_stands_no_longer_ends_with_its_time() -> None:
     world.time.run(0.02)
     assert len(world.answers) == answers + 1, "as the poll that would have been made last"
     world.time.run(SILENCE)
-    assert [type(each) for each in world.told] == [Roused], "nobody polls after it"
+    assert [type(each) for each in world.reported] == [FetchSessionWoken], "nobody polls after it"

@@ -96,7 +96,7 @@ def serve(gateway: ListenerGateway, base: LocalBase, seen: Seen) -> None:
         seen.append(message.request)
         base.inject(gateway.address, ClientResponse(message.connection, message.correlation_id, ANSWER))
 
-    base.inject(gateway.address, ServeClients(base.outsider("answering", answer)))
+    base.inject(gateway.address, ServeClients(base.external_endpoint("answering", answer)))
 
 
 ANSWER = ApiVersionsResponse(0, ())
@@ -145,7 +145,7 @@ def test_an_address_may_have_a_number_of_its_own(caplog: pytest.LogCaptureFixtur
     assert "it has 2 already" in caplog.text
 
 
-def test_a_host_with_a_number_of_its_own_that_nobody_knows_is_named() -> None:
+def test_an_unknown_host_with_its_own_limit_is_named() -> None:
     async def scenario(*_: object) -> None:
         raise AssertionError("it was bound")
 
@@ -153,7 +153,7 @@ def test_a_host_with_a_number_of_its_own_that_nobody_knows_is_named() -> None:
         run_with_gateway(scenario, max_connections_per_ip_overrides=(("no host.", 1),))
 
 
-def test_another_broker_makes_room_for_itself() -> None:
+def test_another_broker_gets_its_own_capacity() -> None:
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
         serve(gateway, base, seen)
         quiet, busy = [await Client.of(gateway, "CLIENTS") for _ in range(2)]
@@ -179,7 +179,7 @@ def test_files_are_kept_in_reserve() -> None:
         taken = 0
         while not (refusal := count.begin("A", "h")):
             taken += 1
-        assert taken == protected and count.has_room("A")
+        assert taken == protected and count.has_capacity("A")
         assert refusal == f"{protected} connections are open, and the limit is 4 open files (ulimit -n)"
 
 
@@ -517,7 +517,7 @@ def test_a_flood_of_orders_is_refused_one_after_the_other() -> None:
     run_with_gateway(scenario, listeners=TWO, inter_broker_listener_name="INTERNAL")
 
 
-def test_a_node_with_one_listener_takes_orders_from_whoever_reaches_it() -> None:
+def test_a_node_with_one_listener_accepts_every_controller() -> None:
     request, _ = ORDERS["StopReplica"]
 
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:

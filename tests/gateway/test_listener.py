@@ -96,7 +96,7 @@ def test_api_versions_is_answered_in_every_version(broker: ServedBroker) -> None
         assert connection.call(ApiVersionsRequest(0)).error_code == NONE
 
 
-def test_a_client_without_a_decent_name_is_told_so(broker: ServedBroker) -> None:
+def test_an_invalid_client_name_is_refused(broker: ServedBroker) -> None:
     with client(broker) as connection:
         assert connection.call(ApiVersionsRequest(3, "-", "1.0")).error_code == INVALID_REQUEST
 
@@ -241,7 +241,7 @@ def test_a_client_that_does_not_read_has_no_further_requests_taken() -> None:
             seen.append(message)
             base.inject(gateway.address, ClientResponse(message.connection, message.correlation_id, big))
 
-        base.inject(gateway.address, ServeClients(base.outsider("answering", answer)))
+        base.inject(gateway.address, ServeClients(base.external_endpoint("answering", answer)))
         deaf = socket.create_connection(("127.0.0.1", gateway.ports["PLAINTEXT"]))
         deaf.setblocking(False)
         reader, writer = await asyncio.open_connection(sock=deaf, limit=4096)
@@ -281,7 +281,7 @@ def test_a_connection_is_closed_on_request() -> None:
     run_with_gateway(scenario)
 
 
-def test_it_is_told_that_nobody_waits_for_a_fetch_any_more() -> None:
+def test_it_is_notified_when_a_fetch_has_no_client() -> None:
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
         base.inject(gateway.address, ServeClients(handler))
         for id, request in enumerate((FetchRequest(11, -1, 60_000, 1, ()), MetadataRequest(8, (), False)), 1):
@@ -405,9 +405,9 @@ class Pieces(socket.socket):
     def recv(self, size: int, flags: int = 0) -> bytes:
         return self._data[: min(size, self._most)]
 
-    def recv_into(self, room: Any, size: int = 0, flags: int = 0) -> int:
-        piece = self.recv(len(room))
-        room[: len(piece)] = piece
+    def recv_into(self, free_buffer: Any, size: int = 0, flags: int = 0) -> int:
+        piece = self.recv(len(free_buffer))
+        free_buffer[: len(piece)] = piece
         return len(piece)
 
 

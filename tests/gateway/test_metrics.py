@@ -88,7 +88,7 @@ def test_timers_are_counted_and_summed_and_totals_span_labels(base: LocalBase, g
     assert not [sample for sample in scrape(port) if sample.startswith('waited_count{broker_id="1"')]
 
 
-def test_who_connects_and_does_not_ask_holds_up_nobody(gateway: MetricsGateway) -> None:
+def test_a_silent_connection_does_not_block_others(gateway: MetricsGateway) -> None:
     """A thread for each connection that anybody opens would be a way to bring a node down."""
     port = gateway.serve(HOST, 0)
     before = threading.active_count()

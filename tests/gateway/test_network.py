@@ -96,7 +96,7 @@ class Desk:
         self.base = LocalBase()
         self.gateway = NetworkGateway(self.base)
         self.mail: asyncio.Queue[Any] = asyncio.Queue()
-        self.address = self.base.outsider("desk", lambda message, _: self.mail.put_nowait(message))
+        self.address = self.base.external_endpoint("desk", lambda message, _: self.mail.put_nowait(message))
 
     def send(self, message: Any) -> None:
         self.gateway.receive(message, self.address)
@@ -199,7 +199,7 @@ def test_what_is_no_answer_fails_and_the_next_transmit_connects_anew(serve: Serv
     run(scenario)
 
 
-def test_nobody_listening_fails_with_the_reason() -> None:
+def test_a_closed_port_fails_with_the_reason() -> None:
     async def scenario() -> None:
         async with desk_and(obedient) as (desk, peer):
             peer.close()

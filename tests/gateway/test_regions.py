@@ -144,10 +144,11 @@ def test_a_region_that_shrinks_while_it_is_sent_closes_the_connection(path: str)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(errno.EIO, True), (errno.EUCLEAN, True), (errno.ECONNRESET, False), (errno.ETIMEDOUT, False)]
+    ("error", "reported"),
+    [(errno.EIO, True), (errno.EUCLEAN, True), (errno.ECONNRESET, False), (errno.ETIMEDOUT, False)],
 )
-def test_a_disk_that_fails_under_what_is_sent_is_told_of(
-    path: str, monkeypatch: pytest.MonkeyPatch, error: int, told: bool
+def test_a_disk_failure_during_a_send_is_reported(
+    path: str, monkeypatch: pytest.MonkeyPatch, error: int, reported: bool
 ) -> None:
     """The peer's own errors are not; either way the connection ends."""
     _, body = opened(path, 1).read(path, 0, 1 << 30, BATCHES, True)
@@ -157,13 +158,13 @@ def test_a_disk_that_fails_under_what_is_sent_is_told_of(
 
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: Any, seen: list[Any]) -> None:
         heard: list[Any] = []
-        logs = base.outsider("logs", lambda message, sender: heard.append(message))
+        logs = base.external_endpoint("logs", lambda message, sender: heard.append(message))
         client = await asked(gateway, base, handler, seen, logs)
         monkeypatch.setattr(os, "sendfile", fail)
         base.inject(gateway.address, ClientResponse(seen[0].connection, 1, response(body)))
         assert len(await client.reader.read()) < body.size
         await eventually(lambda: not gateway._connections)
-        await eventually(lambda: len(heard) == told)
-        assert heard == [LogFileFailed(f"{path}/{0:020d}.log", os.strerror(error))] * told
+        await eventually(lambda: len(heard) == reported)
+        assert heard == [LogFileFailed(f"{path}/{0:020d}.log", os.strerror(error))] * reported
 
     run_with_gateway(scenario)

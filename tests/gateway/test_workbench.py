@@ -81,7 +81,7 @@ def test_results_and_errors_reach_who_waits() -> None:
     run(scenario())
 
 
-def test_what_nobody_wants_any_more_ends() -> None:
+def test_abandoned_work_ends() -> None:
     async def scenario() -> None:
         bench = Bench()
         log: list[Any] = []

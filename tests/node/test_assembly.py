@@ -113,13 +113,13 @@ def test_three_nodes_in_one_process_elect_a_controller_and_lead_a_topic(tmp_path
         create_topic(zookeeper)
         await until(lambda: leaders(zookeeper) == {n: replicas[0] for n, replicas in ASSIGNMENT.items()})
 
-        def told(response: MetadataResponse) -> dict[int, tuple[int, tuple[int, ...]]]:
+        def reported(response: MetadataResponse) -> dict[int, tuple[int, tuple[int, ...]]]:
             return {p.partition: (p.leader, p.isr) for topic in response.topics for p in topic.partitions}
 
         expected = {n: (replicas[0], replicas) for n, replicas in ASSIGNMENT.items()}
         for node, port in zip(nodes, ports, strict=True):
             async with asyncio.timeout(DEADLINE):
-                while told(await metadata(node, port)) != expected:
+                while reported(await metadata(node, port)) != expected:
                     await asyncio.sleep(0.001)
         for node in nodes:
             node.leave()
@@ -275,7 +275,7 @@ def ask(world: World, node_id: int, request: Message) -> Any:
     where = Endpoint("PLAINTEXT", "127.0.0.1", 9092 + node_id)
     transmit = Transmit(f"client of {node_id}", where, 1, "client", request, DEADLINE)
     outcomes: list[Any] = []
-    asker = client.base.outsider("a client", lambda message, sender: outcomes.append(message))
+    asker = client.base.external_endpoint("a client", lambda message, sender: outcomes.append(message))
     client.base.inject(client.network.address, transmit, asker)
     world.until(lambda: outcomes)
     assert isinstance(outcomes[0], Received), outcomes
@@ -293,15 +293,15 @@ def test_topics_are_made_by_their_first_use_on_any_broker(tmp_path: Path) -> Non
     world.scheduler.run(5.0)
     other = next(node for node in range(3) if node != controller(world.zookeeper))
     names = ("new", "__consumer_offsets", "no name")
-    told = topics_of(ask(world, other, MetadataRequest(8, names, allow_auto_topic_creation=True)))
-    assert told == {
+    reported = topics_of(ask(world, other, MetadataRequest(8, names, allow_auto_topic_creation=True)))
+    assert reported == {
         "new": (LEADER_NOT_AVAILABLE, 0),
         "__consumer_offsets": (LEADER_NOT_AVAILABLE, 0),
         "no name": (INVALID_TOPIC, 0),
     }
     world.scheduler.run(5.0)
-    told = topics_of(ask(world, other, MetadataRequest(8, (*names, "never"), allow_auto_topic_creation=False)))
-    assert told == {
+    reported = topics_of(ask(world, other, MetadataRequest(8, (*names, "never"), allow_auto_topic_creation=False)))
+    assert reported == {
         "new": (NONE, 2),
         "__consumer_offsets": (NONE, 3),
         "no name": (INVALID_TOPIC, 0),
@@ -323,6 +323,6 @@ def test_no_topic_is_made_where_the_settings_forbid_it_or_brokers_are_too_few(tm
     world = World.of(tmp_path / "two", 1)
     world.until(lambda: world.nodes[0].ready and controller(world.zookeeper) >= 0)
     world.scheduler.run(5.0)
-    told = topics_of(ask(world, 0, MetadataRequest(8, ("__consumer_offsets",))))
-    assert told == {"__consumer_offsets": (INVALID_REPLICATION_FACTOR, 0)}
+    reported = topics_of(ask(world, 0, MetadataRequest(8, ("__consumer_offsets",))))
+    assert reported == {"__consumer_offsets": (INVALID_REPLICATION_FACTOR, 0)}
     world.stop(0)

@@ -47,7 +47,7 @@ def notes(world: World) -> list[str]:
     return [path for path, _ in world.zookeeper.walk() if path.startswith("/config/changes/")]
 
 
-def test_every_node_heeds_a_changed_configuration_also_after_its_session(tmp_path: Path) -> None:
+def test_every_node_applies_a_changed_configuration_also_after_its_session(tmp_path: Path) -> None:
     world = started(tmp_path)
     for size in (1000, 2000):
         change(world, max_message_bytes=size)
@@ -102,7 +102,7 @@ def test_a_broker_starts_with_its_dynamic_settings(tmp_path: Path) -> None:
     world.stop(0, 1, 2)
 
 
-def test_notifications_are_deleted_when_everybody_has_had_the_time_to_read_them(tmp_path: Path) -> None:
+def test_notifications_are_deleted_after_their_lifetime(tmp_path: Path) -> None:
     world = started(tmp_path)
     change(world, max_message_bytes=1000)
     change(world, max_message_bytes=2000)
@@ -115,7 +115,7 @@ def test_notifications_are_deleted_when_everybody_has_had_the_time_to_read_them(
     world.stop(0, 1, 2)
 
 
-def test_a_torn_notification_names_nobody(tmp_path: Path) -> None:
+def test_a_torn_notification_names_no_entity(tmp_path: Path) -> None:
     world = started(tmp_path)
     world.zookeeper.write((WriteOp(CREATE_SEQUENTIAL, "/config/changes/config_change_", b"{torn"),), 0)
     change(world, max_message_bytes=1000)

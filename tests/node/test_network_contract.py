@@ -27,12 +27,12 @@ from messages.network import (
     ClientResponse,
     CloseClient,
     CloseConnection,
+    FetchSessionWoken,
     Interrupt,
     Received,
-    Rouse,
-    Roused,
     Transmit,
     TransmitFailed,
+    WakeFetchSession,
 )
 from messages.node import NodeSettings, ServeClients
 from messages.parts import NoErrorsPart, cut
@@ -60,8 +60,8 @@ class World(abc.ABC):
         self.outcomes: list[Any] = []
         self.requests: list[ClientRequest] = []
         self.stopped = False
-        self.me = self.caller.outsider("me", lambda message, sender: self.outcomes.append(message))
-        self.handler = self.called.outsider("handler", lambda message, sender: self.requests.append(message))
+        self.me = self.caller.external_endpoint("me", lambda message, sender: self.outcomes.append(message))
+        self.handler = self.called.external_endpoint("handler", lambda message, sender: self.requests.append(message))
 
     @abc.abstractmethod
     def finish(self, coroutine: Any) -> None:
@@ -205,11 +205,11 @@ def test_a_large_answer_without_errors_says_no_more_than_that(open_world: World,
     for part in parts:
         open_world.answer(ClientPart(arrived.connection, part))
     open_world.answer(ClientResponse(arrived.connection, 7, last))
-    told = [open_world.outcome() for _ in range(2)]
+    reported = [open_world.outcome() for _ in range(2)]
     if code == NONE:
-        assert told == [ChannelPart("c", NoErrorsPart(2 * SLICE)), Received("c", 7, LeaderAndIsrResponse(0))]
+        assert reported == [ChannelPart("c", NoErrorsPart(2 * SLICE)), Received("c", 7, LeaderAndIsrResponse(0))]
     else:
-        assert told == [ChannelPart("c", parts[0]), Received("c", 7, last)]
+        assert reported == [ChannelPart("c", parts[0]), Received("c", 7, last)]
 
 
 def test_a_question_is_answered_with_an_answer(open_world: World) -> None:
@@ -227,7 +227,7 @@ def test_connections_wait_until_clients_are_served(world: World) -> None:
     assert world.request().correlation_id == 1
 
 
-def test_nobody_there(world: World) -> None:
+def test_a_closed_port(world: World) -> None:
     world.call()
     assert isinstance(world.outcome(), TransmitFailed)
 
@@ -346,7 +346,7 @@ def test_the_idle_polls_of_a_session_that_rests_are_answered_without_its_actor(o
     assert not open_world.requests
 
 
-def test_a_session_that_is_roused_gives_back_the_poll_that_waits(open_world: World) -> None:
+def test_a_woken_session_returns_the_waiting_poll(open_world: World) -> None:
     ask(open_world, poll(1), 1)
     answer(open_world, open_world.request(), NOTHING, rest=2)
     open_world.outcome()
@@ -355,14 +355,14 @@ def test_a_session_that_is_roused_gives_back_the_poll_that_waits(open_world: Wor
     before = open_world.called.clock.now()
     ask(open_world, poll(3, wait_ms=20_000), 3)
     open_world.barrier()
-    open_world.answer(Rouse(SESSION))
-    roused: Any = open_world.request()
-    assert (roused.session_id, roused.epoch) == (SESSION, 3) and roused.used_at >= before
+    open_world.answer(WakeFetchSession(SESSION))
+    woken: Any = open_world.request()
+    assert (woken.session_id, woken.epoch) == (SESSION, 3) and woken.used_at >= before
     arrived = open_world.request()
     assert arrived.request.session_epoch == 3 and 0 < arrived.request.max_wait_ms <= 20_000
     answer(open_world, arrived, SOMETHING)
     assert open_world.outcome() == Received("c", 3, SOMETHING)
-    open_world.answer(Rouse(SESSION))
+    open_world.answer(WakeFetchSession(SESSION))
     open_world.barrier()
 
 
@@ -372,8 +372,8 @@ def test_what_is_no_idle_poll_of_a_session_ends_its_rest(open_world: World, requ
     answer(open_world, open_world.request(), NOTHING, rest=2)
     open_world.outcome()
     ask(open_world, request_, 2)
-    roused: Any = open_world.request()
-    assert (type(roused), roused.session_id, roused.epoch) == (Roused, SESSION, 2)
+    woken: Any = open_world.request()
+    assert (type(woken), woken.session_id, woken.epoch) == (FetchSessionWoken, SESSION, 2)
     assert open_world.request().request == request_
 
 
@@ -383,6 +383,6 @@ def test_a_reader_that_polls_no_more_does_not_rest(open_world: World, monkeypatc
     answer(open_world, open_world.request(), NOTHING, rest=2)
     open_world.outcome()
     answered = open_world.called.clock.now()
-    roused: Any = open_world.request()
-    assert (type(roused), roused.session_id, roused.epoch) == (Roused, SESSION, 2)
-    assert roused.used_at <= answered
+    woken: Any = open_world.request()
+    assert (type(woken), woken.session_id, woken.epoch) == (FetchSessionWoken, SESSION, 2)
+    assert woken.used_at <= answered

@@ -64,14 +64,16 @@ class Node:
         }
         self.zookeeper = zookeeper
         self.store = MemoryStore(zookeeper)
-        self.told: list[Any] = []
+        self.reported: list[Any] = []
         self.transmitted: list[Transmit] = []
         self.shutdown_answer: Any = ControlledShutdownResponse(0)
-        self.outside: ActorAddress = self.base.outsider("process", lambda message, _: self.told.append(message))
-        self.network = self.base.outsider("network", self._transmit)
-        gateway = self.base.outsider("store", self._store)
-        listener = self.base.outsider("listener", lambda message, _: self.told.append(message))
-        metrics = self.base.outsider("metrics", lambda *_: None)
+        self.outside: ActorAddress = self.base.external_endpoint(
+            "process", lambda message, _: self.reported.append(message)
+        )
+        self.network = self.base.external_endpoint("network", self._transmit)
+        gateway = self.base.external_endpoint("store", self._store)
+        listener = self.base.external_endpoint("listener", lambda message, _: self.reported.append(message))
+        metrics = self.base.external_endpoint("metrics", lambda *_: None)
         settings = NodeSettings(node_id, (where,), (where,), (str(log_dir),), "memory", **options)
         self.address = local_system(self.base).createActor(NodeActor)
         start = StartNode(settings, gateway, self.network, listener, metrics, self.outside)
@@ -108,10 +110,10 @@ class Node:
 
     def run(self, seconds: float = 0.0) -> list[Any]:
         """Let so much time pass; what the outside was told meanwhile."""
-        before = len(self.told)
+        before = len(self.reported)
         self.time.advance(seconds)
         self.base.run()
-        return self.told[before:]
+        return self.reported[before:]
 
     def stop(self) -> list[Any]:
         """Tell the node to stop, and let no time pass."""
@@ -146,8 +148,8 @@ def registration(zookeeper: MemoryZooKeeper) -> Any:
 
 def test_a_node_registers_before_it_serves(node: Node, zookeeper: MemoryZooKeeper) -> None:
     data, znode = registration(zookeeper)
-    assert [type(message) for message in node.told] == [ServeClients, NodeReady]
-    ready = node.told[1]
+    assert [type(message) for message in node.reported] == [ServeClients, NodeReady]
+    ready = node.reported[1]
     assert ready.broker_epoch == znode.czxid
     assert len(ready.cluster_id) == 22
     assert (data["host"], data["port"], data["endpoints"]) == ("127.0.0.1", 9092, ["PLAINTEXT://127.0.0.1:9092"])
@@ -159,7 +161,7 @@ def test_a_node_registers_before_it_serves(node: Node, zookeeper: MemoryZooKeepe
 def test_a_controller_alone_registers_no_broker(frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper) -> None:
     node = Node(frozen, tmp_path / "data", zookeeper, roles=("controller",))
     assert [type(message) for message in node.run()] == [ServeClients, NodeReady]
-    assert node.told[1].broker_epoch == -1
+    assert node.reported[1].broker_epoch == -1
     assert registration(zookeeper)[0] is None
     assert zookeeper.read("/controller").data
     assert not (tmp_path / "data").exists()
@@ -230,32 +232,32 @@ def test_where_a_broker_is_reached_may_be_said_while_it_runs(
 ) -> None:
     """The registration stays what it is, and says so; in later sessions and lives, too. Nonsense changes nothing."""
 
-    def told() -> Any:
+    def reported() -> Any:
         return registration(zookeeper)[0]["endpoints"]
 
     epoch = registration(zookeeper)[1].czxid
     advertise(node, "PLAINTEXT://elsewhere:1")
-    assert told() == ["PLAINTEXT://elsewhere:1"]
-    advertise(node, "NOBODY://elsewhere:2")
-    assert told() == ["PLAINTEXT://elsewhere:1"]
-    assert "advertised.listeners=NOBODY://elsewhere:2 is ignored: Error creating broker listeners" in caplog.text
+    assert reported() == ["PLAINTEXT://elsewhere:1"]
+    advertise(node, "NONE_TEXT://elsewhere:2")
+    assert reported() == ["PLAINTEXT://elsewhere:1"]
+    assert "advertised.listeners=NONE_TEXT://elsewhere:2 is ignored: Error creating broker listeners" in caplog.text
     assert registration(zookeeper)[1].czxid == epoch and registration(zookeeper)[1].version == 2
     advertise(node, "PLAINTEXT://elsewhere:3")
     node.store.expire()
     node.run()
-    assert told() == ["PLAINTEXT://elsewhere:3"] and registration(zookeeper)[1].version == 1
+    assert reported() == ["PLAINTEXT://elsewhere:3"] and registration(zookeeper)[1].version == 1
     node.store.expire(reconnect=False)
     advertise(node, "PLAINTEXT://elsewhere:4")
     node.store.reconnect()
     node.run()
-    assert told() == ["PLAINTEXT://elsewhere:4"]
+    assert reported() == ["PLAINTEXT://elsewhere:4"]
     node.stop()
     node.store.stop()
     second = Node(frozen, tmp_path / "second", zookeeper)
     second.run()
-    assert told() == ["PLAINTEXT://elsewhere:4"]
+    assert reported() == ["PLAINTEXT://elsewhere:4"]
     advertise(second, None)
-    assert told() == ["PLAINTEXT://127.0.0.1:9092"]
+    assert reported() == ["PLAINTEXT://127.0.0.1:9092"]
     assert second.errors == []
 
 
@@ -266,12 +268,12 @@ def test_a_session_may_expire_at_any_moment_of_the_start(frozen: FrozenTime, tmp
         zookeeper = MemoryZooKeeper()
         node = Node(frozen, tmp_path / str(deliveries), zookeeper)
         node.base.run(deliveries)
-        beyond += NodeReady in map(type, node.told)
+        beyond += NodeReady in map(type, node.reported)
         if node.store.session_id:
             tried += 1
             node.store.expire()
             node.run()
-            assert [type(message) for message in node.told] == [ServeClients, NodeReady], deliveries
+            assert [type(message) for message in node.reported] == [ServeClients, NodeReady], deliveries
             assert registration(zookeeper)[1].owner == node.store.session_id, deliveries
             assert json.loads(zookeeper.read("/controller").data)["brokerid"] == 0, deliveries
             assert zookeeper.read("/controller").owner == node.store.session_id, deliveries
@@ -284,7 +286,7 @@ def test_a_session_may_expire_at_any_moment_of_the_start(frozen: FrozenTime, tmp
 def test_a_stop_asks_the_controller_first(node: Node) -> None:
     assert node.stop() == [NodeStopped()]
     (request,) = (t.request for t in node.transmitted if isinstance(t.request, ControlledShutdownRequest))
-    assert (request.version, request.broker_id, request.broker_epoch) == (3, 0, node.told[1].broker_epoch)
+    assert (request.version, request.broker_id, request.broker_epoch) == (3, 0, node.reported[1].broker_epoch)
 
 
 @pytest.mark.parametrize(
@@ -323,13 +325,13 @@ def test_a_stop_does_not_wait_for_a_start_that_waits_for_zookeeper(frozen: Froze
     for deliveries in itertools.count(1):
         node = Node(frozen, tmp_path / str(deliveries), MemoryZooKeeper())
         node.base.run(deliveries)
-        if ServeClients in map(type, node.told):
+        if ServeClients in map(type, node.reported):
             break
         if node.store.session_id:
             tried += 1
             node.store.disconnect()
             node.run(600.0)
-            serving = ServeClients in map(type, node.told)
+            serving = ServeClients in map(type, node.reported)
             assert NodeStopped() in node.stop() + (node.run(SESSION) if serving else []), deliveries
             assert node.errors == [], deliveries
     assert tried > 10

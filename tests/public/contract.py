@@ -63,9 +63,9 @@ class ClusterContract:
         cluster.create_topic("found", partitions=3)
         seen = AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).list_topics("found", SECONDS)
         assert sorted(f"{b.host}:{b.port}" for b in seen.brokers.values()) == cluster.bootstrap_servers.split(",")
-        told = {p.id: (p.leader, sorted(p.isrs)) for p in seen.topics["found"].partitions.values()}
-        assert told == {n: (cluster.leader_of("found", n), sorted(cluster.isr_of("found", n))) for n in range(3)}
-        assert {leader for leader, _ in told.values()} == {0, 1, 2}
+        reported = {p.id: (p.leader, sorted(p.isrs)) for p in seen.topics["found"].partitions.values()}
+        assert reported == {n: (cluster.leader_of("found", n), sorted(cluster.isr_of("found", n))) for n in range(3)}
+        assert {leader for leader, _ in reported.values()} == {0, 1, 2}
 
     def test_what_was_acknowledged_survives_the_death_of_its_leader(self, cluster: Cluster) -> None:
         cluster.create_topic("survives")

@@ -15,7 +15,7 @@ from actors.public.simulated import SimulatedCluster
 from actors.runtime.replayer import replay_directory
 from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
 from messages.requests import MetadataRequest
-from tests.house import HOUSE
+from tests.layering import ROOT
 
 
 def topics(cluster: SimulatedCluster, broker_id: int) -> dict[str, int]:
@@ -97,10 +97,10 @@ def test_what_cannot_be_is_said() -> None:
     assert not directory.exists()
 
 
-def test_a_program_with_names_of_ours_is_told(tmp_path: Path) -> None:
+def test_a_program_with_conflicting_modules_is_refused(tmp_path: Path) -> None:
     (tmp_path / "messages.py").touch()
     (tmp_path / "program.py").write_text(
-        f"import sys\nsys.path.append({str(HOUSE)!r})\n"
+        f"import sys\nsys.path.append({str(ROOT)!r})\n"
         "from actors.public.simulated import SimulatedCluster\nSimulatedCluster()\n"
     )
     done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)

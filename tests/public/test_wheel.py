@@ -18,9 +18,9 @@ from shutil import copytree, ignore_patterns
 import attrs
 import pytest
 
-from tests.house import HOUSE, PACKAGES
+from tests.layering import PACKAGES, ROOT
 
-EXAMPLES = HOUSE / "docs" / "examples"
+EXAMPLES = ROOT / "docs" / "examples"
 REMAINS = ignore_patterns("__pycache__", "*.pyc", "*.so", ".*_cache")
 
 
@@ -60,9 +60,9 @@ def built(place: Path, **environment: str) -> Path:
     source = place / "source"
     source.mkdir()
     for name in PACKAGES:
-        copytree(HOUSE / name, source / name, ignore=REMAINS)
+        copytree(ROOT / name, source / name, ignore=REMAINS)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        (source / name).write_bytes((HOUSE / name).read_bytes())
+        (source / name).write_bytes((ROOT / name).read_bytes())
     command = [*PIP, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)]
     subprocess.run(command, check=True, timeout=300, env={**os.environ, **environment})
     (wheel,) = place.glob("*.whl")
@@ -91,13 +91,15 @@ def test_the_wheel_installs_one_name(installed: Installed) -> None:
     names = zipfile.ZipFile(installed.wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"kafka_actors"}
-    house = {name.split("/")[2] for name in names if name.startswith("kafka_actors/house/")}
-    assert house == set(PACKAGES)
-    assert {"kafka_actors/py.typed", "kafka_actors/house/spark/log4j2.properties"} <= set(names)
+    internal = {name.split("/")[2] for name in names if name.startswith("kafka_actors/_internal/")}
+    assert internal == set(PACKAGES)
+    assert {"kafka_actors/py.typed", "kafka_actors/_internal/spark/log4j2.properties"} <= set(names)
     assert not [name for name in names if "/public/" in name or "__pycache__" in name]
-    sources = {str(file.relative_to(HOUSE)) for package in PACKAGES for file in (HOUSE / package).rglob("*.py")}
+    sources = {str(file.relative_to(ROOT)) for package in PACKAGES for file in (ROOT / package).rglob("*.py")}
     packed = {
-        name.removeprefix("kafka_actors/house/") if "/house/" in name else name.replace("kafka_actors", "actors/public")
+        name.removeprefix("kafka_actors/_internal/")
+        if "/_internal/" in name
+        else name.replace("kafka_actors", "actors/public")
         for name in names
         if name.endswith(".py")
     }
@@ -134,10 +136,10 @@ def test_the_snippets_of_a_page_run_and_pass_a_strict_type_checker(
     installed: Installed, project: Path, tmp_path: Path, page: str, tests: int
 ) -> None:
     """Those of tests together, in the example project; a program alone, in an empty folder."""
-    text = (HOUSE / page).read_text(encoding="utf-8")
+    text = (ROOT / page).read_text(encoding="utf-8")
     assert not re.search(r"(?m)^ +(async )?def |^ {4}from kafka_actors", re.sub(r"(?ms)^```python.*?^```$", "", text))
-    programs = [each for each in snippets(HOUSE / page) if "kafka_actors.simulated" in each]
-    module = "".join(each for each in snippets(HOUSE / page) if each not in programs)
+    programs = [each for each in snippets(ROOT / page) if "kafka_actors.simulated" in each]
+    module = "".join(each for each in snippets(ROOT / page) if each not in programs)
     for old in (project / "tests").iterdir():
         old.unlink()
     (project / "tests" / "test_page.py").write_text(module)
@@ -155,12 +157,12 @@ def test_the_snippets_of_a_page_run_and_pass_a_strict_type_checker(
 
 
 def test_no_page_installs_the_package_from_an_index() -> None:
-    for page in [HOUSE / "README.md", *(HOUSE / "docs").rglob("*.md")]:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         commands = re.findall(r"\b(?:pip|pipx|uv) [^#\n]*(?:install|add) [^#\n]*", page.read_text(encoding="utf-8"))
         assert not [each for each in commands if re.search(r" kafka[-_]actors(?![-_\w])", each)], page
 
 
-def test_the_house_is_on_no_path_but_ours(installed: Installed, project: Path) -> None:
+def test_internal_packages_are_not_importable(installed: Installed, project: Path) -> None:
     for name in ("messages", "zk_bridge"):
         done = installed.run("python", "-c", f"import {name}", cwd=project / "tests")
         assert f"No module named '{name}'" in done.stderr
@@ -174,7 +176,9 @@ def test_the_house_is_on_no_path_but_ours(installed: Installed, project: Path) -
     assert not [name for name in ("'actors'", "'messages'", "'thespian'", "'kafka'") if name in modules]
 
 
-def test_a_simulated_cluster_wants_the_names_of_the_house(installed: Installed, project: Path, tmp_path: Path) -> None:
+def test_a_simulated_cluster_needs_the_internal_module_names(
+    installed: Installed, project: Path, tmp_path: Path
+) -> None:
     program = (
         "from kafka_actors.simulated import SimulatedCluster\n"
         "with SimulatedCluster(1) as cluster: print(cluster.controller_id)"

@@ -48,7 +48,7 @@ class World:
         self.base = LocalBase(clock=self.clock, observer=self.journal, **options)
         self.system = local_system(self.base)
         self.heard: list[Any] = []
-        self.outside = self.base.outsider("test", lambda message, sender: self.heard.append(message))
+        self.outside = self.base.external_endpoint("test", lambda message, sender: self.heard.append(message))
 
     def actor(self, actor_class: type[Actor] = Scripted) -> ActorAddress:
         return self.system.createActor(actor_class)

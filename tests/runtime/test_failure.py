@@ -23,7 +23,7 @@ class Unprintable:
     __repr__ = __str__
 
 
-def test_a_failure_happens_once_and_stands_in_the_journal_and_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_recorded_once_in_journal_and_log(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     one = world.actor()
     world.tell(one, fail, "next")
@@ -105,14 +105,14 @@ def test_system_exit_ends_the_actor_alone() -> None:
     assert world.journal.deliveries[1].error == "SystemExit: 3"
 
 
-def test_an_outsider_that_raises_harms_nobody() -> None:
+def test_an_external_endpoint_may_raise() -> None:
     world = World()
     one = world.actor()
 
     def refuse(message: Any, sender: Any) -> None:
         raise OSError(9, "closed")
 
-    gateway = world.base.outsider("gateway", refuse)
+    gateway = world.base.external_endpoint("gateway", refuse)
     world.tell(one, lambda actor, _: actor.send(gateway, "hello"), "next")
     assert world.got(one) == ["next"]
     assert world.journal.deliveries[-1].error == "OSError: [Errno 9] closed"

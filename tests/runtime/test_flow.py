@@ -224,7 +224,7 @@ def test_the_sender_of_the_event_is_known_also_after_an_answer() -> None:
         clerk.send(clerk.sender, answer)
 
     desk.events(event)
-    desk.base.inject(desk.clerk_address, noting("other"), desk.base.outsider("other", lambda *_: None))
+    desk.base.inject(desk.clerk_address, noting("other"), desk.base.external_endpoint("other", lambda *_: None))
     desk.answer()
     assert desk.heard == ["A"]
 
@@ -307,7 +307,7 @@ def test_what_perform_raises_is_thrown_into_the_flow() -> None:
     assert desk.clerk.log == ["notes only"]
 
 
-def test_a_question_to_nobody_is_thrown_into_the_flow() -> None:
+def test_a_question_to_a_missing_actor_raises_in_the_flow() -> None:
     desk = Desk()
     desk.clerk.peers.clear()
     desk.events(asking("a"), noting("next"))

@@ -41,7 +41,7 @@ class Mortal(Scripted):
         super().receiveMessage(message, sender)
 
 
-def test_the_parent_is_told_of_its_childs_exit() -> None:
+def test_the_parent_is_notified_of_its_childs_exit() -> None:
     world = World()
     parent = world.actor()
     child = child_of(world, parent)
@@ -50,7 +50,7 @@ def test_the_parent_is_told_of_its_childs_exit() -> None:
     assert world.base.instance_of(child) is None
 
 
-def test_children_exit_with_their_parent_unless_told_otherwise() -> None:
+def test_children_exit_with_their_parent_by_default() -> None:
     world = World()
     for recursive in (True, False):
         parent = world.actor()
@@ -165,7 +165,7 @@ def test_timers_of_the_dead_are_dropped() -> None:
     assert world.base.pending_timers == world.base.dead_letters == 0
 
 
-def test_shutdown_asks_everybody_to_exit_parents_first() -> None:
+def test_shutdown_sends_exit_requests_parents_first() -> None:
     world = World()
     Mortal.exits = []
     parent = world.actor(Mortal)

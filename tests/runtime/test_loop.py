@@ -76,7 +76,7 @@ class Cpu:
 
 
 @pytest.mark.parametrize("cost", [0.00001, 0.0001, 0.003])
-def test_a_turn_ends_by_its_cpu_and_leaves_room_for_the_loops_other_work(cost: float) -> None:
+def test_a_turn_ends_by_its_cpu_time(cost: float) -> None:
     async def story(base: LocalBase, system: Any) -> None:
         base.loop.cpu = cpu = Cpu()
         one = system.createActor(Scripted)

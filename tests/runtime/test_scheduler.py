@@ -124,7 +124,7 @@ def test_bases_send_each_other_mail_on_one_loop() -> None:
     assert not any(base.loop.attached for base in ring.bases)
 
 
-def test_nobody_waits_in_virtual_time() -> None:
+def test_virtual_time_does_not_wait() -> None:
     scheduler = VirtualScheduler()
 
     async def at_once() -> int:

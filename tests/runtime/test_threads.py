@@ -46,7 +46,7 @@ def test_mail_of_many_threads_arrives_once_each_threads_in_its_order() -> None:
         assert [count for sender, count in got if sender == number] == list(range(1000))
 
 
-def test_handlers_never_overlap_whoever_drives() -> None:
+def test_handlers_never_overlap() -> None:
     base, system, _ = echo_system()
 
     class Careful(Scripted):
@@ -142,7 +142,7 @@ def test_private_contexts_have_mailboxes_of_their_own() -> None:
     assert answers == {number: [(number, count) for count in range(50)] for number in range(8)}
 
 
-def test_a_handler_that_drives_or_waits_for_its_own_system_is_told_so() -> None:
+def test_a_handler_may_not_drive_its_own_system() -> None:
     base, system, _ = echo_system()
     one = system.createActor(Scripted)
     system.tell(one, lambda actor, _: system.tell(one, "queued, not nested"))

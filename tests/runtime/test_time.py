@@ -47,7 +47,7 @@ def test_simulation_stops_at_its_end_and_goes_on_from_there() -> None:
     assert world.base.instance_of(heart).beats == [1.0, 2.0, 3.0]
 
 
-def test_now_stands_still_during_a_delivery() -> None:
+def test_now_is_constant_during_a_delivery() -> None:
     class Ticking:
         time = 0.0
 

@@ -15,8 +15,8 @@ import pytest
 from actors.core.controller.states import State, Table
 from actors.node.node import NodeActor
 from actors.runtime.replayer import replay_directory
+from actors.simulation.actions import FAULTS, NAMED, invent
 from actors.simulation.checker import Acknowledged, Answered, Checker
-from actors.simulation.deeds import FAULTS, NAMED, invent
 from actors.simulation.invariants import INVARIANTS, Invariant
 from actors.simulation.members import Dealt, Group
 from actors.simulation.run import run
@@ -41,7 +41,7 @@ def test_what_a_run_recorded_replays(tmp_path: Path) -> None:
 _DIGEST = """
 import hashlib, pathlib, sys, time
 time.time = lambda: float(sys.argv[2])
-from actors.simulation.deeds import invent
+from actors.simulation.actions import invent
 from actors.simulation.run import run
 root = pathlib.Path(sys.argv[1])
 run(invent(3, duration=40.0), root)
@@ -186,7 +186,7 @@ def test_what_was_found_once_stays_mended(name: str) -> None:
     assert outcome.violation is None, outcome.violation
 
 
-def test_what_was_acknowledged_and_is_not_there_is_told() -> None:
+def test_a_lost_acknowledged_record_is_a_violation() -> None:
     def forge(law: Checker, change: Answered) -> Iterator[str]:
         for acknowledged in law.acknowledged.values():
             acknowledged[1 << 40] = Acknowledged(b"nobody wrote this", 0, 0.0)
@@ -220,7 +220,7 @@ def seen_groups(forge: Callable[[Group], None]) -> str | None:
     return None if outcome.violation is None else outcome.violation.invariant
 
 
-def test_groups_live_through_a_coordinators_death_and_what_is_wrong_with_one_is_told() -> None:
+def test_groups_survive_a_coordinator_failure_and_violations_are_reported() -> None:
     def lose_a_commit(group: Group) -> None:
         assert sorted(group.committed) == [0, 1, 2, 3] and group.last > 5
         group.committed[0] += 1000
@@ -233,7 +233,7 @@ def test_groups_live_through_a_coordinators_death_and_what_is_wrong_with_one_is_
     assert seen_groups(lose_a_member) == "groups hold who lives"
 
 
-def test_a_part_that_two_members_have_and_a_generation_that_is_dealt_out_twice_are_told() -> None:
+def test_double_assignments_and_repeated_generations_are_violations() -> None:
     [row] = [row for row in INVARIANTS if row.on is Dealt]
     law, group = Checker(INVARIANTS), Group("g")
     assert not [*row.check(law, Dealt(group, 2, "a", "a", (0, 1))), *row.check(law, Dealt(group, 2, "a", "b", (2,)))]
@@ -253,7 +253,7 @@ def test_every_fault_has_a_run_of_its_own() -> None:
         assert outcome.violation is None, f"{outcome.violation}\n{outcome.schedule.text()}"
 
 
-def test_an_illegal_move_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_illegal_move_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     """What no row of a table moves is moved all the same: so what was deleted goes online when a disk fails."""
     right = Table.sort
 

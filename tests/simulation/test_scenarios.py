@@ -14,11 +14,11 @@ import pytest
 
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
-from tests.house import HOUSE
+from tests.layering import ROOT
 
-FILES = sorted((HOUSE / "tests" / "scenarios").glob("*.txt"))
+FILES = sorted((ROOT / "tests" / "scenarios").glob("*.txt"))
 LINE = "----\n"
-NOTES = (HOUSE / "docs" / "protocol" / "controller.md").read_text(encoding="utf-8")
+NOTES = (ROOT / "docs" / "protocol" / "controller.md").read_text(encoding="utf-8")
 
 
 def situations() -> list[str]:
@@ -41,16 +41,16 @@ def test_what_happens_is_what_the_transcript_says(file: Path, pytestconfig: pyte
 
 def test_the_reassignment_of_one_replica_costs_three_epochs_and_its_request_one_event() -> None:
     """controller.md 7.7: the arithmetic at its end; what we write into the znodes ourselves leads to nothing more."""
-    told = (
-        (HOUSE / "tests/scenarios/7.7-reassignment-of-one-replica.txt").read_text(encoding="utf-8").partition(LINE)[2]
+    story = (
+        (ROOT / "tests/scenarios/7.7-reassignment-of-one-replica.txt").read_text(encoding="utf-8").partition(LINE)[2]
     )
-    assert re.findall(r"node-\d set .*\"leader\":(\d),.*\"leader_epoch\":(\d),\"isr\":\[(.*?)\]", told) == [
+    assert re.findall(r"node-\d set .*\"leader\":(\d),.*\"leader_epoch\":(\d),\"isr\":\[(.*?)\]", story) == [
         ("1", "1", "1"),
         ("1", "1", "1,2"),
         ("2", "2", "1,2"),
         ("2", "3", "2"),
     ]
-    assert re.findall(r"node-\d (set|delete) (/brokers/topics/a|/admin/reassign_partitions)\b(?!/)", told) == [
+    assert re.findall(r"node-\d (set|delete) (/brokers/topics/a|/admin/reassign_partitions)\b(?!/)", story) == [
         ("set", "/brokers/topics/a"),
         ("set", "/brokers/topics/a"),
         ("delete", "/admin/reassign_partitions"),

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from actors.simulation.deeds import DEEDS, FAULTS, WORK, Known, invent
-from actors.simulation.schedule import REST, BadSchedule, Deed, Schedule, parse
+from actors.simulation.actions import ACTIONS, FAULTS, WORK, Known, invent
+from actors.simulation.schedule import REST, Action, BadSchedule, Schedule, parse
 
 
 @pytest.mark.parametrize("seed", [*range(5), 20261121, 2**64])
@@ -19,26 +19,33 @@ def test_a_schedule_is_the_text_that_it_is_kept_as(seed: int) -> None:
 
 def test_a_seed_is_a_schedule_and_another_seed_another() -> None:
     assert invent(7) == invent(7)
-    assert invent(7).deeds != invent(8).deeds
+    assert invent(7).actions != invent(8).actions
 
 
 def test_only_the_faults_asked_for_happen_and_the_work_goes_on() -> None:
-    parts = {DEEDS[deed.name].part for deed in invent(1, duration=900.0, faults=("kill",)).deeds if deed.name != REST}
+    parts = {
+        ACTIONS[action.name].part
+        for action in invent(1, duration=900.0, faults=("kill",)).actions
+        if action.name != REST
+    }
     assert parts == {WORK, "kill"}
-    assert {DEEDS[deed.name].part for deed in invent(1, duration=3000.0).deeds if deed.name != REST} == {WORK, *FAULTS}
+    assert {ACTIONS[action.name].part for action in invent(1, duration=3000.0).actions if action.name != REST} == {
+        WORK,
+        *FAULTS,
+    }
 
 
 def test_every_minute_the_cluster_is_left_alone() -> None:
-    assert [deed.at for deed in invent(1, duration=200.0).deeds if deed.name == REST] == [60.0, 120.0, 180.0]
+    assert [action.at for action in invent(1, duration=200.0).actions if action.name == REST] == [60.0, 120.0, 180.0]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in DEEDS.values() if kind.weight], ids=lambda kind: kind.name)
-def test_every_kind_of_deed_can_be_written_and_read(kind: object) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in ACTIONS.values() if kind.weight], ids=lambda kind: kind.name)
+def test_every_kind_of_action_can_be_written_and_read(kind: object) -> None:
     known = Known(3, 4, 3, 4, {"t0": [(0, 1, 2)]})
-    args = DEEDS[kind.name].choose(random.Random(0), known)  # type: ignore[attr-defined]
+    args = ACTIONS[kind.name].choose(random.Random(0), known)  # type: ignore[attr-defined]
     assert args is not None
-    deed = Deed(1.5, kind.name, args, 2.25 if kind.undo else None)  # type: ignore[attr-defined]
-    assert parse(Schedule(deeds=(deed,)).text()).deeds == (deed,)
+    action = Action(1.5, kind.name, args, 2.25 if kind.undo else None)  # type: ignore[attr-defined]
+    assert parse(Schedule(actions=(action,)).text()).actions == (action,)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.core.controller import elections
-from actors.simulation.deeds import invent
+from actors.simulation.actions import invent
 from actors.simulation.run import Outcome, run
 from actors.simulation.schedule import Schedule
 from actors.simulation.shrink import Shrinker
@@ -34,7 +34,7 @@ def test_a_broken_election_rule_is_found_and_shrunk(monkeypatch: pytest.MonkeyPa
     assert broken.violation is not None and broken.violation.invariant == "clean elections"
     smallest = Shrinker(broken, run).shrink()
     assert smallest.violation is not None and smallest.violation.invariant == "clean elections"
-    assert len(smallest.schedule.deeds) <= 10, smallest.schedule.text()
+    assert len(smallest.schedule.actions) <= 10, smallest.schedule.text()
     again = run(smallest.schedule)
     assert again.violation == smallest.violation
 

@@ -15,10 +15,10 @@ from kazoo.exceptions import KazooException, NoNodeError
 
 from actors.core.topic_name import GROUP_METADATA
 from tests.cluster.processes import OurNode, free_ports
-from tests.outsider import Outsider
 from tests.soak import load
 from tests.soak.sight import Sight, complaints, look
 from tests.waiting import until
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 NODES = 4
@@ -36,7 +36,7 @@ class Soak:
     directory: Path
     chance: random.Random
     server: EmbeddedZooKeeper
-    zk: Outsider
+    zk: PatientZooKeeperClient
     ports: dict[int, int] = attrs.field(factory=lambda: dict(enumerate(free_ports(NODES))))
     nodes: dict[int, OurNode] = attrs.field(factory=dict)
     """The nodes that were started and not yet killed or stopped."""
@@ -257,7 +257,7 @@ def delete(soak: Soak) -> None:
         soak.zk.create(f"/admin/delete_topics/{topic}")
 
 
-DEEDS: dict[Callable[[Soak], None], int] = {
+ACTIONS: dict[Callable[[Soak], None], int] = {
     create: 6,
     grow: 3,
     delete: 3,
@@ -272,11 +272,11 @@ DEEDS: dict[Callable[[Soak], None], int] = {
 def wear(soak: Soak) -> None:
     """A handful of deeds close upon another; then rest, with who is left."""
     for _ in range(soak.chance.randint(3, 6)):
-        (deed,) = soak.chance.choices(list(DEEDS), list(DEEDS.values()))
+        (action,) = soak.chance.choices(list(ACTIONS), list(ACTIONS.values()))
         try:
-            deed(soak)
+            action(soak)
         except NoNodeError as error:
-            soak.say(f"{deed.__name__}: its topic went meanwhile ({error})")
+            soak.say(f"{action.__name__}: its topic went meanwhile ({error})")
         time.sleep(soak.chance.uniform(0, 0.7))
     if soak.frozen:
         time.sleep(soak.chance.choice((0, SESSION_SECONDS + 1.5)))

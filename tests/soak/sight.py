@@ -17,8 +17,8 @@ import attrs
 from kazoo.exceptions import NoNodeError
 
 from messages.requests import MetadataRequest, MetadataResponse
-from tests.outsider import Outsider
 from tests.wire_client import WireClient
+from tests.zookeeper_client import PatientZooKeeperClient
 
 NOTIFICATIONS = ("/isr_change_notification", "/log_dir_event_notification")
 NO_LEADER = -1
@@ -111,16 +111,16 @@ def _of_the_nodes(now: Sight) -> Iterator[str]:
     isr = {name: state.isr for name, state in now.states.items()}
     assigned = {name: replicas for name, replicas in now.assigned.items() if name in now.states}
     for node in sorted(now.up):
-        told = now.metadata.get(node)
-        if told is None:
+        reported = now.metadata.get(node)
+        if reported is None:
             yield f"node {node} does not answer"
             continue
-        if told.controller != now.controller:
-            yield f"node {node} says that {told.controller} is controller; it is {now.controller}"
+        if reported.controller != now.controller:
+            yield f"node {node} says that {reported.controller} is controller; it is {now.controller}"
         for what, said, true in (
-            ("leaders", told.leaders, leaders),
-            ("replicas", told.replicas, assigned),
-            ("ISR", told.isr, isr),
+            ("leaders", reported.leaders, leaders),
+            ("replicas", reported.replicas, assigned),
+            ("ISR", reported.isr, isr),
         ):
             if said != true:
                 yield f"node {node} tells of {what} otherwise than ZooKeeper: {_difference(said, true)}"
@@ -150,7 +150,11 @@ def _difference(said: Mapping[Name, Any], true: Mapping[Name, Any]) -> dict[Name
 
 
 def look(
-    zk: Outsider, up: Mapping[int, tuple[int, Path]], gone: Collection[str], whole: bool, forgetful: Collection[int]
+    zk: PatientZooKeeperClient,
+    up: Mapping[int, tuple[int, Path]],
+    gone: Collection[str],
+    whole: bool,
+    forgetful: Collection[int],
 ) -> Sight:
     """See the cluster: `up` is port and log directory of each node that runs, `gone` are the topics deleted.
 
@@ -192,14 +196,14 @@ def look(
     )
 
 
-def _children(zk: Outsider, path: str) -> list[str]:
+def _children(zk: PatientZooKeeperClient, path: str) -> list[str]:
     try:
         return sorted(zk.get_children(path))
     except NoNodeError:
         return []
 
 
-def _state(zk: Outsider, path: str) -> State:
+def _state(zk: PatientZooKeeperClient, path: str) -> State:
     data, stat = zk.get(path)
     read = json.loads(data)
     return State(

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.agreement.paper import check_on_paper
 from tests.agreement.processes import KINDS, Stages
 from tests.agreement.scenario import INTERRUPTED, SCENARIOS, Disagreement, Play, Scenario, write
+from tests.agreement.simulated import check_simulated
 
 LONG = 600
 """Seconds of a soak in which there is time for it."""
@@ -31,7 +31,7 @@ def test_whenever_a_controller_is_lost_the_next_one_goes_on(
     if pytestconfig.getoption("soak_seconds") < LONG:
         pytest.skip("a short soak")
     for moment in MOMENTS:
-        check_on_paper(scenario, tmp_path / f"{moment}", moment)
+        check_simulated(scenario, tmp_path / f"{moment}", moment)
 
 
 @pytest.mark.soak

@@ -46,7 +46,7 @@ class Reader(Protocol):
         """What it has read."""
 
     @property
-    def told(self) -> Offsets:
+    def reported(self) -> Offsets:
         """What it was told is committed."""
 
     def go_on(self, count: int) -> None:
@@ -64,7 +64,7 @@ class Librdkafka:
     def __init__(self, bootstrap: str) -> None:
         self.group = "librdkafka"
         self.read_to: Offsets = {}
-        self.told: Offsets = {}
+        self.reported: Offsets = {}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -91,7 +91,7 @@ class Librdkafka:
             with contextlib.suppress(KafkaException):
                 for place in self._consumer.commit(asynchronous=False):
                     if place.error is None and place.offset >= 0:
-                        self.told[place.partition] = place.offset
+                        self.reported[place.partition] = place.offset
                 return True
             more()
             return False
@@ -107,7 +107,7 @@ class KafkaPython:
     def __init__(self, bootstrap: str) -> None:
         self.group = "kafka-python"
         self.read_to: Offsets = {}
-        self.told: Offsets = {}
+        self.reported: Offsets = {}
         self._consumer = KafkaConsumer(
             TOPIC,
             bootstrap_servers=bootstrap.split(","),
@@ -131,7 +131,7 @@ class KafkaPython:
             with contextlib.suppress(KafkaError):
                 places = {place: self._consumer.position(place) for place in self._consumer.assignment()}
                 self._consumer.commit()
-                self.told.update((place.partition, offset) for place, offset in places.items())
+                self.reported.update((place.partition, offset) for place, offset in places.items())
                 return True
             more()
             return False
@@ -168,8 +168,8 @@ class Java:
         return _furthest([member.read_to for member in self.members])
 
     @property
-    def told(self) -> Offsets:
-        return _furthest([member.told for member in self.members])
+    def reported(self) -> Offsets:
+        return _furthest([member.reported for member in self.members])
 
     def go_on(self, count: int) -> None:
         self._goal += count
@@ -194,13 +194,13 @@ def committed(cluster: Three, group: str) -> Offsets:
     places = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
     found: Offsets = {}
 
-    def told() -> bool:
+    def reported() -> bool:
         with contextlib.suppress(KafkaException):
             found.update((place.partition, max(place.offset, 0)) for place in asking.committed(places, timeout=5))
             return True
         return False
 
-    until(told, what=f"what {group} has committed", timeout=60)
+    until(reported, what=f"what {group} has committed", timeout=60)
     asking.close()
     return found
 
@@ -246,10 +246,10 @@ def wear(cluster: Three, readers: list[Reader], seconds: float) -> None:
         victim = coordinator(cluster, readers[rounds % len(readers)].group)
         cluster.nodes[victim].kill()
         for reader in readers:
-            told = dict(reader.told)
+            reported = dict(reader.reported)
             found = committed(cluster, reader.group)
             for number in range(PARTITIONS):
-                least = max(told.get(number, 0), before[reader.group].get(number, 0))
+                least = max(reported.get(number, 0), before[reader.group].get(number, 0))
                 most = reader.read_to.get(number, 0)
                 assert least <= found[number] <= most, f"round {rounds}, {reader.group}, partition {number}"
             before[reader.group] = found

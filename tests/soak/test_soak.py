@@ -13,10 +13,10 @@ import attrs
 import pytest
 
 from tests.cluster.processes import run_ours
-from tests.outsider import Outsider
 from tests.soak import load
 from tests.soak.cluster import NODES, Soak, end, wear
 from tests.soak.sight import Metadata, Sight, State, complaints
+from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 
@@ -26,7 +26,7 @@ def soak(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Soak]:
     print(f"--soak-seed {seed}", flush=True)
     faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
     with EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False) as server:
-        zk = Outsider(server.connect_string)
+        zk = PatientZooKeeperClient(server.connect_string)
         zk.start(20)
         made = Soak(tmp_path / "cluster", random.Random(seed), server, zk)
         for node in range(NODES):
@@ -79,7 +79,7 @@ def unwanted(said: str) -> list[str]:
 
 def good() -> Sight:
     """Two of three nodes are up; node 2 is down, and with it the only replica of u-0."""
-    told = Metadata(
+    reported = Metadata(
         0, {("t", 0): 0, ("u", 0): -1}, {("t", 0): (2, 0, 1), ("u", 0): (2,)}, {("t", 0): (0, 1), ("u", 0): (2,)}
     )
     return Sight(
@@ -90,7 +90,7 @@ def good() -> Sight:
         epoch_version=2,
         assigned={("t", 0): (2, 0, 1), ("u", 0): (2,), ("v", 0): (2,)},
         states={("t", 0): State(0, 1, (0, 1), 3, 1), ("u", 0): State(-1, 1, (2,), 3, 1)},
-        metadata={0: told, 1: told},
+        metadata={0: reported, 1: reported},
         directories={0: frozenset({("t", 0)}), 1: frozenset({("t", 0)})},
         logs={("t", 0): {0: "abc", 1: "abc"}, ("u", 0): {}},
     )
@@ -106,7 +106,7 @@ def with_state(**changed: object) -> Sight:
     return attrs.evolve(good(), states=states)
 
 
-def told(**changed: object) -> Sight:
+def reported(**changed: object) -> Sight:
     return attrs.evolve(good(), metadata={**good().metadata, 1: attrs.evolve(good().metadata[1], **changed)})
 
 
@@ -129,11 +129,11 @@ def told(**changed: object) -> Sight:
         (with_state(isr=(0,)), "ISR (0,) of replicas (2, 0, 1), up are [0, 1]"),
         (attrs.evolve(good(), logs={("t", 0): {0: "abc", 1: "abd"}}), "('t', 0): the logs of its ISR differ"),
         (attrs.evolve(good(), metadata={0: good().metadata[0]}), "node 1 does not answer"),
-        (told(controller=1), "node 1 says that 1 is controller"),
-        (told(leaders={("t", 0): 1, ("u", 0): -1}), "node 1 tells of leaders"),
-        (told(leaders={("t", 0): 0}), "node 1 tells of leaders"),
-        (told(replicas={("t", 0): (0, 1), ("u", 0): (2,)}), "node 1 tells of replicas"),
-        (told(isr={**good().metadata[1].isr, ("gone", 0): (0,)}), "node 1 tells of ISR"),
+        (reported(controller=1), "node 1 says that 1 is controller"),
+        (reported(leaders={("t", 0): 1, ("u", 0): -1}), "node 1 tells of leaders"),
+        (reported(leaders={("t", 0): 0}), "node 1 tells of leaders"),
+        (reported(replicas={("t", 0): (0, 1), ("u", 0): (2,)}), "node 1 tells of replicas"),
+        (reported(isr={**good().metadata[1].isr, ("gone", 0): (0,)}), "node 1 tells of ISR"),
         (attrs.evolve(good(), directories={**good().directories, 1: frozenset()}), "node 1: directories"),
         (attrs.evolve(good(), directories={**good().directories, 0: frozenset({("t", 0), ("x", 1)})}), "('x', 1)"),
     ],

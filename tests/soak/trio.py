@@ -20,10 +20,10 @@ from confluent_kafka import KafkaException
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports
-from tests.outsider import Outsider
 from tests.soak.load import TOPIC, Load, complaints
 from tests.waiting import until
 from tests.zk_bridge.proxy import Proxy
+from tests.zookeeper_client import PatientZooKeeperClient
 
 OURS, APACHE = "ours", "apache"
 NODES = (0, 1, 2)
@@ -48,7 +48,7 @@ class Trio:
     jars: Path | None
     chance: random.Random
     ports: list[int]
-    zk: Outsider
+    zk: PatientZooKeeperClient
     load: Load
     nodes: dict[int, Running] = attrs.field(factory=dict)
     links: dict[int, Proxy] = attrs.field(factory=dict)
@@ -62,7 +62,7 @@ class Trio:
         """Three nodes that run, the topic that they share, and load on it, as long as the context."""
         ports = free_ports(6)
         load = Load(",".join(f"127.0.0.1:{port}" for port in ports[:3]), len(ASSIGNMENT))
-        made = cls(place, zookeeper, kinds, jars, chance, ports, Outsider(zookeeper), load)
+        made = cls(place, zookeeper, kinds, jars, chance, ports, PatientZooKeeperClient(zookeeper), load)
         try:
             made.begin()
             yield made
@@ -212,16 +212,16 @@ def restart(trio: Trio, node: int) -> None:
     trio.start(node)
 
 
-DEEDS: tuple[Callable[[Trio, int], None], ...] = (kill, cut, freeze, restart)
+ACTIONS: tuple[Callable[[Trio, int], None], ...] = (kill, cut, freeze, restart)
 
 
 def wear(trio: Trio, rounds: int) -> None:
     """So many blows, each kind once before any comes again, on any node: the controller and leaders are among them."""
     for number in range(rounds):
-        if number % len(DEEDS) == 0:
-            deeds = trio.chance.sample(DEEDS, len(DEEDS))
-        deed, node = deeds[number % len(DEEDS)], trio.chance.choice(NODES)
-        trio.say(f"{deed.__name__} {node} ({trio.kinds[node]})")
-        deed(trio, node)
+        if number % len(ACTIONS) == 0:
+            actions = trio.chance.sample(ACTIONS, len(ACTIONS))
+        action, node = actions[number % len(ACTIONS)], trio.chance.choice(NODES)
+        trio.say(f"{action.__name__} {node} ({trio.kinds[node]})")
+        action(trio, node)
         trio.come_together()
         trio.more_records()

@@ -19,7 +19,7 @@ from messages.trace.endings import KILLED, RUNNING
 from messages.trace.errors import NotATrace
 from messages.trace.files import SUFFIX
 from spark.errors import Incomplete
-from spark.pack import TOLD, Packing
+from spark.pack import MANIFEST, Packing
 from spark.summary import summarise
 from tests.spark import failover
 
@@ -130,7 +130,7 @@ def test_a_packed_folder_that_is_being_written_to_is_what_it_was(session: SparkS
     Packing(tmp_path / "traces", tmp_path / "packed").finish()
     (tmp_path / "packed" / "node1-000000-0.part").write_bytes(b"PAR1, and no more yet")
     assert sum(row.count for row in summarise(tmp_path / "packed", session, only=("messages",))["messages"]) == 37
-    (tmp_path / "packed" / TOLD).write_text("{}")
+    (tmp_path / "packed" / MANIFEST).write_text("{}")
     with pytest.raises(NotATrace, match="pack again"):
         summarise(tmp_path / "packed", session)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spark.bundle import LIBRARIES
-from tests.house import ROOMS
+from tests.layering import LAYERS
 
 
 def test_a_bundle_has_what_the_messages_in_it_import() -> None:
     """Told by the rooms' rules, which the house's own test holds: a submitted job is tried in long tests alone."""
-    imported = frozenset().union(*(room.others for name, room in ROOMS.items() if name.startswith("messages")))
+    imported = frozenset().union(*(layer.others for name, layer in LAYERS.items() if name.startswith("messages")))
     assert imported <= set(LIBRARIES)

@@ -13,7 +13,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from tests.cluster.processes import DOOR, OURS, Running
+from tests.cluster.processes import ENTRY_POINT, OURS, Running
 from tests.spark import failover
 from tests.waiting import until
 
@@ -95,7 +95,7 @@ def test_submitted_with_a_bundle_for_workers_whose_python_has_nothing(
     sent = ["--archives", f"{tmp_path / 'bundle.tar.gz'}#kafka-actors"]
     found = ["--conf", "spark.executorEnv.PYTHONPATH=./kafka-actors"]
     said = _asked(
-        [*submit, *sent, *found, str(DOOR), "summary"],
+        [*submit, *sent, *found, str(ENTRY_POINT), "summary"],
         traces,
         tmp_path,
         *("--only", "episodes", "--only", "requests"),

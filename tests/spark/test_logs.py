@@ -136,22 +136,22 @@ def test_lines_of_kafka_2(session: SparkSession, tmp_path: Path) -> None:
     assert {row.node for row in rows} == {7} and rows[0].at == 1530453600, "ten in the morning is 14 o'clock UTC"
     assert [row.type for row in rows][:2] == ["Started", "Serving"]
 
-    def told(place: int, *columns: str) -> tuple[Any, ...]:
+    def reported(place: int, *columns: str) -> tuple[Any, ...]:
         return tuple(rows[place][column] for column in columns)
 
-    assert told(2, "request", "epoch") == ("Elected", None)
-    assert told(3, "request", "brokers") == ("Brokers", [7, 8])
+    assert reported(2, "request", "epoch") == ("Elected", None)
+    assert reported(3, "request", "brokers") == ("Brokers", [7, 8])
     [state] = rows[4].states
     assert state[:6] == ("a-b", 1, 8, 0, 3, [8, 7])
-    [state], broker = told(5, "states", "broker")
+    [state], broker = reported(5, "states", "broker")
     assert state[:6] == ("a-b", 1, 8, 0, 3, [8, 7]) and broker == 8
-    assert told(6, "type", "brokers") == ("BrokerChange", [7])
+    assert reported(6, "type", "brokers") == ("BrokerChange", [7])
     assert [(row.type, row["items"], row.states[0][:2]) for row in rows[8:10]] == [
         ("ChangeIsr", -1, ("c", 0)),
         ("ChangeIsr", 1, ("c", 0)),
     ]
-    assert told(10, "actor", "type")[0] == "kafka.server.ReplicaManager" and "making broker" in rows[10].error
-    assert told(11, "type") == ("ReplicaLeaderElection",) and len(rows) == 12
+    assert reported(10, "actor", "type")[0] == "kafka.server.ReplicaManager" and "making broker" in rows[10].error
+    assert reported(11, "type") == ("ReplicaLeaderElection",) and len(rows) == 12
 
 
 REFUSED = """

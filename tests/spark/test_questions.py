@@ -113,7 +113,7 @@ def test_queues(day: Summary) -> None:
     assert {round(row.waited_ms) for row in day["queue"]} == {500}
 
 
-def test_who_writes_to_whom(day: Summary) -> None:
+def test_messages_between_actors(day: Summary) -> None:
     counts = {(row.sender, row.receiver): row.count for row in day["actors"]}
     assert counts["ControllerActor", "outside:metrics"] == 4
     assert counts["ZkBridgeActor", "outside:store"] == 4

@@ -96,13 +96,13 @@ def test_every_question_with_rows_has_a_section_and_large_ones_are_cut() -> None
     assert len({line for bar in drawn.data for line in bar.y}) == MOST
 
 
-def test_it_says_that_nobody_was_gone_only_where_that_was_asked() -> None:
+def test_the_headline_without_failures_needs_their_question() -> None:
     runs = _summary(3).answers["runs"]
     won = Answer(("at", "node", "epoch"), ((0.0, 0, 1),))
     asked = {"runs": runs, "episodes": Answer(), "unavailable": Answer(), "elections": won}
     elected = "Node 0 was elected controller at 1970-01-01 00:00:00.000, with epoch 1."
-    nobody = "No broker was gone, and every partition kept a leader."
-    assert headline(Summary(asked, 0, ()), UTC) == [elected, nobody]
+    no_failures = "No broker was gone, and every partition kept a leader."
+    assert headline(Summary(asked, 0, ()), UTC) == [elected, no_failures]
     assert headline(Summary({"runs": runs, "elections": won}, 0, ()), UTC) == [elected]
 
 

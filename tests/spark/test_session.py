@@ -52,9 +52,7 @@ def test_a_summary_without_java_says_so(
     assert capsys.readouterr().err == "Error: no Java: Spark needs Java 17 or newer on the PATH or in JAVA_HOME\n"
 
 
-def test_java_that_ends_before_spark_begins_is_told_with_what_it_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_early_exit_of_java_is_reported_with_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     submit = tmp_path / "bin" / "spark-submit"
     submit.parent.mkdir()

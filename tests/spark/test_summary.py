@@ -22,7 +22,7 @@ from messages.trace.text import compress
 from messages.trace.writer import RunWriter
 from spark.answers import Summary
 from spark.choices import BRIEF
-from spark.pack import Packing, is_packed, told
+from spark.pack import Packing, is_packed, manifest
 from spark.source import TraceSource
 from spark.summary import summarise
 from tests.spark import failover
@@ -57,7 +57,7 @@ def test_runs(summary: Summary) -> None:
     assert [round(run.last_at - run.first_at) for run in summary["runs"]] == [25, 10]
 
 
-def test_what_cannot_be_read_is_told_and_nothing_else(summary: Summary) -> None:
+def test_only_unreadable_runs_are_reported(summary: Summary) -> None:
     assert summary.malformed == 1
     [damage] = summary.damage
     assert "node1-damaged" in damage and "byte" in damage and "checksum" in damage
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_told_and_nothing_else(summary: Summary) -> None:
     assert sum(row.count for row in summary["messages"]) == 37
 
 
-def test_a_run_that_is_there_twice_is_told_and_counted_once(session: SparkSession, tmp_path: Path) -> None:
+def test_a_duplicate_run_is_reported_and_counted_once(session: SparkSession, tmp_path: Path) -> None:
     failover.record(tmp_path)
     shutil.copytree(tmp_path / "b", tmp_path / "b-again")
     twice = summarise(tmp_path, session, partial=True)
@@ -214,7 +214,7 @@ def test_packing_again_writes_what_has_grown(tmp_path: Path) -> None:
     failover.second(traces / "late").recorder.close()
     assert Packing(traces, packed).finish() == 28 + 12
     assert len(list(packed.glob("*.parquet"))) == 2
-    assert [(run.node, run.ending) for run in told(packed).runs] == [(0, STOPPED), (1, STOPPED)]
+    assert [(run.node, run.ending) for run in manifest(packed).runs] == [(0, STOPPED), (1, STOPPED)]
 
 
 def test_one_question_alone(session: SparkSession, summary: Summary, folder: Path) -> None:

@@ -112,9 +112,7 @@ def test_a_clean_stop_is_marked_and_the_mark_is_taken_away_at_the_start(port: Lo
     assert not (tmp_path / CLEAN_MARKER).exists()
 
 
-def test_a_directory_of_new_logs_alone_is_as_it_was_closed_until_somebody_appends(
-    port: LogsPort, tmp_path: Path
-) -> None:
+def test_a_directory_of_new_logs_is_unchanged_until_an_append(port: LogsPort, tmp_path: Path) -> None:
     homes = {name: tmp_path / name for name in ("kept", "lost", "written")}
     for home in homes.values():
         home.mkdir()
@@ -138,7 +136,7 @@ def test_row_100_a_clean_stop_leaves_every_recovery_point_at_the_logs_end(port: 
 
 
 @pytest.mark.parametrize("was_clean", [True, False])
-def test_a_log_that_nobody_opened_is_as_sound_as_it_was(port: LogsPort, tmp_path: Path, was_clean: bool) -> None:
+def test_an_unopened_log_is_as_sound_as_before(port: LogsPort, tmp_path: Path, was_clean: bool) -> None:
     """After a kill, a short life that opens one log of two must not vouch for the other."""
     for name in ("t-0", "t-1", f"gone-0.{'0' * 32}-delete"):
         filled(port, f"{tmp_path}/{name}")
@@ -237,9 +235,7 @@ def test_a_follower_takes_no_message_of_an_old_format(port: LogsPort, tmp_path: 
     assert port.replicate(path, body_of(batch(b"a", leader_epoch=0) + message(1, 1, b"x" * 60))) == (2, 1)
 
 
-def test_a_log_that_holds_nothing_is_its_configuration_until_somebody_appends_or_asks(
-    port: LogsPort, tmp_path: Path
-) -> None:
+def test_an_empty_log_is_opened_by_the_first_append_or_read(port: LogsPort, tmp_path: Path) -> None:
     """Rule 1: a broker may host a hundred thousand of them; each answers as an open one would."""
     path, other = f"{tmp_path}/t-0", f"{tmp_path}/t-1"
     assert port.open(path, True, SMALL) == port.open(other, True, SMALL) == (0, 0, -1, 0)
@@ -261,9 +257,7 @@ def test_a_log_that_holds_nothing_is_its_configuration_until_somebody_appends_or
     assert other not in again._logs
 
 
-def test_row_100_every_log_stands_in_the_checkpoint_and_a_truncation_in_the_next(
-    port: LogsPort, tmp_path: Path
-) -> None:
+def test_row_100_every_log_is_in_the_checkpoint_and_a_truncation_in_the_next(port: LogsPort, tmp_path: Path) -> None:
     for number in range(3):
         filled(port, f"{tmp_path}/t-{number}")
 

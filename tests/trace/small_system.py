@@ -133,7 +133,7 @@ class Store:
 
     def __init__(self, base: LocalBase) -> None:
         self.base = base
-        self.address = base.outsider("store", self.received)
+        self.address = base.external_endpoint("store", self.received)
         self.brokers = tuple(Broker(number, ()) for number in range(4))
         self.topics: tuple[str, ...] = ("a", "b")
 
@@ -154,7 +154,7 @@ class Small:
         self.system = local_system(self.base)
         self.store = Store(self.base)
         self.heard: list[Any] = []
-        self.out = self.base.outsider("process", lambda message, sender: self.heard.append(message))
+        self.out = self.base.external_endpoint("process", lambda message, sender: self.heard.append(message))
         self.boss = self.system.createActor(Boss)
         self.base.inject(self.boss, StartBridge(self.store.address, self.out), self.out)
         self.base.run()

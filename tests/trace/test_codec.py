@@ -103,7 +103,7 @@ def test_the_form_of_a_payload() -> None:
     assert json.loads(encode(b"\x00\xff")[1]) == base64.b64encode(b"\x00\xff").decode()
 
 
-def test_addresses_are_made_by_whoever_decodes() -> None:
+def test_the_decoder_creates_addresses() -> None:
     made: list[str] = []
 
     def address(text: str) -> ActorAddress:

@@ -12,7 +12,7 @@ import pytest
 from actors.runtime.replayer import replay_directory
 from tests.trace import controller_life
 
-HOUSE = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_they_replay_under_another_hash_seed(lived: Path, seed: str) -> None:
         [sys.executable, "-m", controller_life.__name__, "replay", str(lived)],
         check=False,
         env={**os.environ, "PYTHONHASHSEED": seed},
-        cwd=HOUSE,
+        cwd=ROOT,
         capture_output=True,
         text=True,
     )

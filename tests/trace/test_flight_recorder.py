@@ -37,7 +37,7 @@ class Flying(Small):
         self.system = local_system(self.base)
         self.store = Store(self.base)
         self.heard = []
-        self.out = self.base.outsider("process", lambda message, sender: self.heard.append(message))
+        self.out = self.base.external_endpoint("process", lambda message, sender: self.heard.append(message))
         self.boss = self.system.createActor(Boss)
         self.base.inject(self.boss, StartBridge(self.store.address, self.out), self.out)
         self.base.run()
@@ -92,8 +92,8 @@ def test_the_first_dump_begins_where_the_node_did(tmp_path: Path) -> None:
 
 
 def delivery(n: int, message: Any, took: float = 0.0, error: str | None = None) -> tuple[Any, ...]:
-    nobody = ActorAddress("Nobody.1")
-    return (n, SENT, n - 1, nobody, nobody, "Nobody", message, 1.0, 1.0, 1.0 + took, (), error)
+    unknown_actor = ActorAddress("Nobody.1")
+    return (n, SENT, n - 1, unknown_actor, unknown_actor, "Nobody", message, 1.0, 1.0, 1.0 + took, (), error)
 
 
 def epoch(number: int) -> UpdateMetadataRequest:
@@ -138,7 +138,7 @@ def test_an_actor_that_takes_long_is_dumped_once_in_a_while(tmp_path: Path) -> N
     assert flying.recorder.dumps == 2  # type: ignore[attr-defined]
 
 
-def test_a_dump_that_cannot_be_written_is_told_and_harms_nobody(tmp_path: Path) -> None:
+def test_an_unwritable_dump_is_logged_and_harmless(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     flying = Flying(tmp_path / "file")
     flying.live()
@@ -150,7 +150,7 @@ def test_a_dump_that_cannot_be_written_is_told_and_harms_nobody(tmp_path: Path) 
 
 def test_who_never_rests_does_not_cost_memory_for_ever(tmp_path: Path) -> None:
     flying = Flying(tmp_path)
-    flying.base.outsider("store", lambda message, sender: None)
+    flying.base.external_endpoint("store", lambda message, sender: None)
     flying.inject(BrokerChange())
     assert not flying.base.resting
     for _ in range(8 * KEPT):
@@ -163,11 +163,11 @@ def test_who_never_rests_does_not_cost_memory_for_ever(tmp_path: Path) -> None:
     assert run.ended is not None and run.ended.records < 5 * KEPT
 
 
-def test_a_snapshot_that_is_recent_enough_stays_where_nobody_rests_any_more(tmp_path: Path) -> None:
+def test_a_recent_snapshot_is_kept_without_idle_sessions(tmp_path: Path) -> None:
     flying = Flying(tmp_path)
     while flying.base.n < KEPT + 10:
         flying.live()
-    flying.base.outsider("store", lambda message, sender: None)
+    flying.base.external_endpoint("store", lambda message, sender: None)
     while flying.base.n <= 4 * KEPT + 5:
         flying.base.clock.advance(0.5)
         flying.inject(BrokerChange())
@@ -203,7 +203,7 @@ def test_beside_a_loop_children_do_the_work(tmp_path: Path) -> None:
         loop = asyncio.get_running_loop()
         recorder = FlightRecorder(tmp_path, node=0, deliveries=4 * KEPT)
         base = LocalBase(clock=RealClock(), observer=recorder, ports={"disk": Disk(), "time": Clock()})
-        store, out = Store(base), base.outsider("process", lambda message, sender: None)
+        store, out = Store(base), base.external_endpoint("process", lambda message, sender: None)
         boss = local_system(base).createActor(Boss)
         base.attach(loop)
         recorder.attach(loop)

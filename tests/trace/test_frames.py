@@ -86,7 +86,7 @@ def test_a_frame_missing_doubled_or_swapped_is_damage(order: tuple[int, ...]) ->
         read(content)
 
 
-def test_there_is_room_for_snapshots() -> None:
+def test_snapshots_fit_into_frames() -> None:
     data, digest = frame(SNAPSHOT, compress([b"{}"]), START)
     more, _ = frame(RECORDS, compress([b"[]"]), digest)
     assert [each.kind for each in read(data + more)] == [SNAPSHOT, RECORDS]

@@ -166,7 +166,7 @@ def test_a_full_run_that_calls_itself_one_of_inputs_says_no_less(tmp_path: Path)
     assert only(posing).result not in (SAME, SAME_EARLY)
 
 
-def test_a_detail_that_nobody_knows_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_unknown_detail_is_refused_by_name(tmp_path: Path) -> None:
     full = lived(tmp_path / "full", FULL)
     write(tmp_path / "odd", msgspec.structs.replace(full.header, detail="headlines"), rows_of(full))
     [refusal] = find_runs(tmp_path / "odd").unreadable
@@ -184,10 +184,23 @@ def test_a_segment_alone_gives_every_delivery_a_row(run: Run) -> None:
 
 
 def test_inputs_and_what_was_sent_keep_their_order() -> None:
-    nobody, text = ActorAddress("Nobody.1"), FrameText(inputs=True)
+    unknown_actor, text = ActorAddress("Nobody.1"), FrameText(inputs=True)
     kinds = [OUTSIDE, SENT, SENT, OUTSIDE, OUTSIDE, SENT]
     waiting: deque[Any] = deque(
-        (n, kind, n - 1, nobody, nobody, "Nobody", Gauges(()), 1.0, 1.0, 2.0, (), "bad" if n == 3 else None)
+        (
+            n,
+            kind,
+            n - 1,
+            unknown_actor,
+            unknown_actor,
+            "Nobody",
+            Gauges(()),
+            1.0,
+            1.0,
+            2.0,
+            (),
+            "bad" if n == 3 else None,
+        )
         for n, kind in enumerate(kinds, 1)
     )
     text.take(waiting)

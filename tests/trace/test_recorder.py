@@ -100,7 +100,7 @@ def test_the_header_tells_the_node(tmp_path: Path, time: Time) -> None:
     assert header.clock_offset + 100.0 == pytest.approx(header.started_ms / 1000, abs=0.01)
 
 
-def test_a_clean_end_is_told_and_a_kill_is_not(recorder: Recorder, tmp_path: Path, time: Time) -> None:
+def test_a_clean_end_is_recorded_and_a_kill_is_not(recorder: Recorder, tmp_path: Path, time: Time) -> None:
     recorder.delivered(delivery(1, None))
     recorder.flush()
     assert [record.kind for record in read(tmp_path)] == ["sent"]
@@ -281,7 +281,7 @@ def test_a_message_without_form_is_recorded_as_such(recorder: Recorder, tmp_path
         (RuntimeError("a fault of ours"), GIVEN_UP, "set trace.dir"),
     ],
 )
-def test_what_ends_the_recording_is_told_loudly_once_and_in_the_trace(
+def test_the_end_of_a_recording_is_logged_once_and_traced(
     recorder: Recorder,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -302,8 +302,8 @@ def test_what_ends_the_recording_is_told_loudly_once_and_in_the_trace(
             recorder.delivered(delivery(n, None))
         recorder.close()
     assert recorder.failed and recorder.recorded == 1
-    [told] = caplog.records
-    assert told.levelno == logging.CRITICAL and told.message == recorder.reason
+    [reported] = caplog.records
+    assert reported.levelno == logging.CRITICAL and reported.message == recorder.reason
     assert str(error) in recorder.reason and str(tmp_path) in recorder.reason and todo in recorder.reason
     first, end = read(tmp_path)
     assert (first.n, end.kind, end.n, end.type) == (1, "ended", 1, reason)
@@ -339,7 +339,7 @@ def test_a_folder_that_cannot_be_made_leaves_the_node_unrecorded(
     recorder.close()
 
 
-def test_a_disk_with_too_little_room_is_not_recorded_on(tmp_path: Path) -> None:
+def test_a_full_disk_ends_the_recording(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, node=0, free_bytes=1 << 62)
     recorder.delivered(delivery(1, None))
     recorder.close()

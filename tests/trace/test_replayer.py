@@ -77,7 +77,7 @@ def test_threads_that_inject_replay_exactly(tmp_path: Path) -> None:
     base = LocalBase(observer=(recorder := Recorder(tmp_path, node=0)), ports={"disk": Disk(), "time": _Wall()})
     worker = local_system(base).createActor(Worker)
     heard: list[Any] = []
-    out = base.outsider("process", lambda message, sender: heard.append(message))
+    out = base.external_endpoint("process", lambda message, sender: heard.append(message))
 
     def inject(number: int) -> None:
         for n in range(200):
@@ -347,7 +347,7 @@ def test_timers_and_mail_of_the_dead_replay(tmp_path: Path) -> None:
 
 def test_a_late_reply_to_a_request_replays(tmp_path: Path) -> None:
     base = LocalBase(observer=(recorder := Recorder(tmp_path, node=0)), ports={"time": _Wall()})
-    asker = base.outsider("request.1", lambda message, sender: None)
+    asker = base.external_endpoint("request.1", lambda message, sender: None)
     base.inject(local_system(base).createActor(Worker), StopReplicaRequest(3, 1, 1, 1, ()), asker)
     base.dismiss(asker)
     base.run()

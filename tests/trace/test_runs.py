@@ -89,7 +89,7 @@ def test_a_folder_that_is_there_is_closed_unless_others_use_it(tmp_path: Path) -
     assert [mode(tmp_path / name) for name in ("earlier", "shared", "sticky")] == [0o700, 0o755, 0o1777]
 
 
-def test_how_a_run_ended_is_told_apart(tmp_path: Path) -> None:
+def test_endings_of_runs_are_distinguished(tmp_path: Path) -> None:
     write(tmp_path / "a", [2], header(run="a"))
     write(tmp_path / "b", [2], header(run="b"), end=None)
     write(tmp_path / "c", [2], header(run="c"), end=DISK_FULL)
@@ -138,9 +138,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         find_runs(tmp_path / "file")
 
 
-def test_what_may_not_be_read_is_named_and_costs_nobody_else_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_run_does_not_affect_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for run in ("fine", "secret", "half"):
         write(tmp_path / run, [1], header(run=run))
     denied = {tmp_path / "secret" / manifest_name("secret"), tmp_path / "half" / segment_name("half", 0)}

@@ -137,7 +137,7 @@ def test_no_snapshot_is_taken_in_the_middle_of_a_conversation(tmp_path: Path) ->
     small = Small(tmp_path, segment_bytes=1, snapshot_segments=1)
     answers, small.base = deque[Any](), small.base
     small.store.received = lambda message, sender: answers.append((message, sender))  # type: ignore[method-assign]
-    small.base.outsider("store", small.store.received)
+    small.base.external_endpoint("store", small.store.received)
     small.inject(BrokerChange())
     assert answers and not small.base.resting
     before = len(snapshots(only_run(tmp_path)))
@@ -155,7 +155,7 @@ def test_no_snapshot_is_taken_in_the_middle_of_a_conversation(tmp_path: Path) ->
 # ------------------------------------------------------------------------------------------------ differences
 
 
-def test_a_replay_that_holds_something_else_is_told_what(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_with_different_state_names_the_difference(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def counted_twice(actor: Any, message: Any, sender: Any) -> None:
         actor.rounds += 1
         actor.send(actor.out, message)
@@ -263,7 +263,7 @@ def test_a_piece_that_does_not_belong_there_is_damage(run: Run, tmp_path: Path) 
 # ------------------------------------------------------------------------------------------------ stopping, looking
 
 
-def test_a_replay_stops_where_it_is_told(run: Run) -> None:
+def test_a_replay_stops_at_the_given_delivery(run: Run) -> None:
     n = rows_of(run)[40]["n"]
     replay = Replay(run, ACTORS, until=n)
     assert replay.result().ok
@@ -284,7 +284,7 @@ def test_beside_a_loop_a_child_reads_the_system_out_while_the_node_goes_on(tmp_p
         loop = asyncio.get_running_loop()
         recorder = Recorder(tmp_path, node=0, segment_bytes=1)
         base = LocalBase(clock=RealClock(), observer=recorder, ports={"disk": _Disk(), "time": _Wall()})
-        store, out = Store(base), base.outsider("process", lambda message, sender: None)
+        store, out = Store(base), base.external_endpoint("process", lambda message, sender: None)
         boss = local_system(base).createActor(Boss)
         base.attach(loop)
         recorder.attach(loop)
@@ -351,7 +351,7 @@ def test_where_no_process_can_be_had_the_record_goes_on_without_a_snapshot(
     assert only(tmp_path).result == SAME
 
 
-def test_a_child_is_heard_to_its_end_where_nobody_may_wait_for_it() -> None:
+def test_messages_of_a_child_are_recorded_without_a_waiting_parent() -> None:
     """As under a parent that ignores SIGCHLD: the system itself takes dead children away."""
     heard: list[Piece] = []
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -26,7 +26,7 @@ from messages.trace.text import FrameText, batches, compress, decompress, record
 SENDER, RECEIVER = ActorAddress("A.1"), ActorAddress("B.2")
 
 
-def told(n: int, message: Any) -> tuple[Any, ...]:
+def reported(n: int, message: Any) -> tuple[Any, ...]:
     """A delivery as the recorder is told of it."""
     return n, "sent", n - 1, SENDER, RECEIVER, "B", message, 1.0, 2.0, 3.0, (), None
 
@@ -38,7 +38,7 @@ def states(count: int, topic: str = "t") -> tuple[UpdateMetadataPartitionState, 
 def written(*messages: Any) -> tuple[list[list[Any]], bytes]:
     """The records, as columns, and the text that holds them."""
     text = FrameText()
-    waiting = deque(told(n, message) for n, message in enumerate(messages, 1))
+    waiting = deque(reported(n, message) for n, message in enumerate(messages, 1))
     while text.step() or waiting:
         if not text.step() and waiting:
             text.take(waiting)
@@ -52,7 +52,7 @@ def payloads(rows: list[list[Any]]) -> list[Any]:
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, text_module.ENTRIES, text_module.ENTRIES + 1, 3 * text_module.ENTRIES])
-def test_a_long_tuple_is_written_once_per_frame_and_read_by_everybody(count: int) -> None:
+def test_a_long_tuple_is_written_once_per_frame(count: int) -> None:
     entries = states(count)
     requests = [UpdateMetadataRequest(6, 1, 1, broker, entries, ()) for broker in range(3)]
     rows, content = written(*requests)
@@ -85,7 +85,7 @@ def test_rows_that_are_none_are_refused() -> None:
         list(record_lines(content.replace(b'"UpdateMetadataRequest",6', b'"UpdateMetadataRequest",66')))
 
 
-def test_equal_entries_are_shared_by_identity_whoever_holds_them() -> None:
+def test_equal_entries_are_shared_by_identity() -> None:
     entries = states(100)
     one, other = UpdateMetadataRequest(6, 1, 1, 1, entries, ()), UpdateMetadataRequest(6, 1, 1, 2, (*entries,), ())
     different = UpdateMetadataRequest(6, 1, 1, 3, (*entries[:50], *states(1, "u"), *entries[51:]), ())
@@ -124,7 +124,7 @@ def test_what_has_no_form_costs_its_own_payload_and_nothing_else() -> None:
 def test_the_work_is_done_in_small_steps() -> None:
     big = UpdateMetadataRequest(6, 1, 1, 1, states(20 * text_module.ENTRIES), ())
     text, steps, longest, size = FrameText(), 0, 0, 0
-    text.take(deque([told(1, big)]))
+    text.take(deque([reported(1, big)]))
     while text.step():
         steps += 1
         longest, size = max(longest, text.size - size), text.size
@@ -134,7 +134,7 @@ def test_the_work_is_done_in_small_steps() -> None:
 
 def test_records_that_are_ready_stand_among_deliveries() -> None:
     text = FrameText()
-    text.take(deque([created(0, "A.1", "A", "m:A", 1.0), told(1, None)]))
+    text.take(deque([created(0, "A.1", "A", "m:A", 1.0), reported(1, None)]))
     lines = list(record_lines(decompress(text.finish())))
     assert [json.loads(line)[1] for line in lines] == ["created", "sent"]
 
@@ -153,7 +153,7 @@ def test_many_records_at_once_are_those_of_the_lines(read: int, monkeypatch: pyt
     plain = written(*(Answer(n, None) for n in range(9)))[1]
     shared = written(Answer(1, None), UpdateMetadataRequest(6, 1, 1, 1, states(100), ()))[1]
     odd = FrameText(inputs=True)
-    odd.take(deque(told(n, Answer(n, None)) for n in range(1, 4)))
+    odd.take(deque(reported(n, Answer(n, None)) for n in range(1, 4)))
     sent = decompress(odd.finish())
     assert b'{"shared":' in shared and b'{"sent":' in sent
     for content in (plain, plain + shared, plain + sent + plain + shared, sent, b""):

@@ -51,7 +51,7 @@ def test_a_large_answer_is_known_where_it_says_of_no_partition_that_it_has_an_er
     assert (found[0][:1] == (NoErrorsPart(len(partitions)),)) == known
 
 
-def test_nobody_gets_it_who_does_not_ask() -> None:
+def test_only_the_caller_receives_it() -> None:
     response = LeaderAndIsrResponse(0, tuple(PartitionError(TopicPartition("t", n), 0) for n in range(2 * SLICE)))
     assert read(LEADER_AND_ISR, 4, response)[0] == (NoErrorsPart(2 * SLICE),)
     assert read(LEADER_AND_ISR, 4, response, terse=False) == cut(response)

@@ -30,7 +30,7 @@ def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(frames: list[
     assert found == frames
 
 
-def test_feeding_counts_even_if_nobody_looks_at_the_frames() -> None:
+def test_feeding_counts_without_a_reader() -> None:
     reader = FrameReader()
     reader.feed(b"\0\0\0\2")
     reader.feed(b"a")

@@ -49,7 +49,7 @@ def test_rows_say_what_is_in_a_part_or_there_are_none(key: int, data: Any) -> No
 
 @pytest.mark.parametrize("name", GROUPED)
 @pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "topics in turns"])
-def test_rows_are_the_wires_whoever_makes_them_first(name: str, shuffled: bool) -> None:
+def test_rows_are_shared_in_either_order(name: str, shuffled: bool) -> None:
     """Before the request is written, afterwards, and where it is read."""
     request = LARGE_REQUESTS[name]
     states = list(request.partition_states)

@@ -84,7 +84,7 @@ def in_slices(steps: Any) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("request_", LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
-def test_a_large_request_takes_a_slice_for_every_so_many_entries(request_: Any) -> None:
+def test_a_large_request_takes_one_slice_per_thousand_entries(request_: Any) -> None:
     slices, frame = in_slices(encoding_request(request_, 1, "me"))
     assert slices == 3
     slices, (header, parts, last) = in_slices(decoding_request(frame[4:]))
@@ -101,7 +101,7 @@ def test_a_large_request_takes_a_slice_for_every_so_many_entries(request_: Any) 
 
 
 @pytest.mark.parametrize(("key", "version", "response"), LARGE_RESPONSES.values(), ids=LARGE_RESPONSES)
-def test_a_large_response_takes_a_slice_for_every_so_many_entries(key: int, version: int, response: Any) -> None:
+def test_a_large_response_takes_one_slice_per_thousand_entries(key: int, version: int, response: Any) -> None:
     slices, frame = in_slices(encoding_response(RequestHeader(key, version, 1, ""), response))
     assert slices == in_slices(decoding_response(key, version, frame[4:]))[0] >= 3
     assert decode_response(key, version, frame[4:]) == (1, response)
@@ -131,7 +131,7 @@ def test_states_that_were_encoded_before_are_encoded_the_same(key: int, data: An
         assert encode_request(again, 1, "") == encode_request(fresh, 1, "") == encode_request(again, 1, "")
 
 
-def test_what_a_state_keeps_is_no_part_of_it() -> None:
+def test_kept_rows_are_not_part_of_a_state() -> None:
     fresh, encoded = (LeaderAndIsrPartitionState(TopicPartition("t", 0), 1, 1, 1, (1,), 1, (1,)) for _ in range(2))
     encode_request(LeaderAndIsrRequest(4, 1, 1, 1, (encoded,), ()), 1, "")
     assert hasattr(encoded, "_encoded") and not hasattr(fresh, "_encoded")
@@ -164,11 +164,11 @@ def test_rows_of_living_parts_are_known_where_they_are_read(order: Any) -> None:
     place = frame.index(state.partition.partition.to_bytes(4, "big") + b"\0\0\0\1\0\0\0\1" + row)
     torn = bytearray(frame[4:])
     torn[place + 4] ^= 1  # the first byte of the leader; the frame's size is left out
-    told = decode_request(bytes(torn))[1].partition_states
-    differ = [one for one, other in zip(told, before.partition_states, strict=True) if one != other]
+    reported = decode_request(bytes(torn))[1].partition_states
+    differ = [one for one, other in zip(reported, before.partition_states, strict=True) if one != other]
     assert [one.partition for one in differ] == [state.partition] and differ[0].leader_epoch == state.leader_epoch
     assert differ[0].leader != state.leader
-    del parts, read_parts, read, told, differ
+    del parts, read_parts, read, reported, differ
     fresh = decode_request(frame[4:])[1]
     assert fresh == before and not own.intersection(map(id, fresh.partition_states)), "what nobody holds is forgotten"
 

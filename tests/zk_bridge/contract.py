@@ -282,9 +282,7 @@ class StoreContract:
         other.write(WriteOp(SET, "/a", b"x"), WriteOp(DELETE, "/b"), create("/a/d"))
         listener.until(lambda news: len(listener.events()) == 3)
 
-    def test_watches_set_again_tell_of_what_changed_since(
-        self, world: World, listener: Listener, other: Listener
-    ) -> None:
+    def test_rearmed_watches_fire_for_changes(self, world: World, listener: Listener, other: Listener) -> None:
         still, moved = ("/still", "/there", "/parent"), ("/moved", "/gone", "/went", "/came", "/mother")
         listener.write(*map(create, (*still, "/moved", "/gone", "/went", "/mother")))
         seen = listener.read("/still").zxid
@@ -302,8 +300,8 @@ class StoreContract:
             ("/parent", "/mother", "/went"),
         )
         assert listener.arm(data, exists, children, seen).present == ()
-        told = [NODE_CHANGED, NODE_DELETED, NODE_DELETED, NODE_CREATED, CHILDREN_CHANGED]
-        assert sorted(listener.events()) == sorted(zip(moved, told, strict=True))
+        notified = [NODE_CHANGED, NODE_DELETED, NODE_DELETED, NODE_CREATED, CHILDREN_CHANGED]
+        assert sorted(listener.events()) == sorted(zip(moved, notified, strict=True))
         before = len(listener.events())
         other.write(WriteOp(SET, "/still", b"x"), create("/never"), create("/parent/child"))
         listener.until(lambda news: len(listener.events()) == before + 3)
@@ -359,7 +357,7 @@ class StoreContract:
         assert cut_off.read("/never").nodes[0].code == NO_NODE
         cut_off.store.stop()
 
-    def test_what_waits_while_the_session_expires_is_told(self, world: World, listener: Listener) -> None:
+    def test_pending_operations_fail_when_the_session_expires(self, world: World, listener: Listener) -> None:
         world.cut(listener.store)
         listener.state(CONNECTED, SUSPENDED)
         number = listener.submit_write(create("/never"))

@@ -380,7 +380,7 @@ def test_a_changed_configuration_leaves_a_notification(bridge: Bridged) -> None:
     assert znodes.decode_config_change("", data) == "topics/t"
 
 
-def test_a_request_for_preferred_leaders_is_read_told_and_forgotten(bridge: Bridged, admin: Bridged) -> None:
+def test_a_request_for_preferred_leaders_is_read_sent_and_removed(bridge: Bridged, admin: Bridged) -> None:
     fence = controlled(bridge)
     first, second = TopicPartition("t", 1), TopicPartition("t", 0)
     assert bridge.ask(GetPreferredElections()) == PreferredElections(False)
@@ -479,9 +479,7 @@ def test_states_are_made_with_their_parents_in_few_transactions(bridge: Bridged)
 
 
 @pytest.mark.parametrize(("first", "expected"), [(500, (0, 1)), (0, (2, 2))], ids=["as it is", "which is wrong"])
-def test_whoever_asks_may_say_which_topics_have_partitions_already(
-    bridge: Bridged, first: int, expected: tuple[int, int]
-) -> None:
+def test_a_question_may_name_topics_with_partitions(bridge: Bridged, first: int, expected: tuple[int, int]) -> None:
     fence = controlled(bridge)
     partitions = with_topic(bridge, "t", 1000)
     bridge.ask(CreatePartitionStates(led(partitions[:first], 1, 0), fence))
@@ -546,7 +544,7 @@ def test_a_created_state_whose_answer_was_lost_is_created(bridge: Bridged, nth: 
     assert bridge.answers[number].result.results == tuple(WriteResult(tp, OK, 0) for tp in partitions)
 
 
-def test_torn_and_absent_states_are_told_apart(bridge: Bridged) -> None:
+def test_torn_and_absent_states_differ(bridge: Bridged) -> None:
     fence = controlled(bridge)
     partitions = with_topic(bridge, "t", 3)
     bridge.ask(CreatePartitionStates(led(partitions[:2], 1, 0), fence))
@@ -703,7 +701,7 @@ def test_a_reconnect_costs_what_changed(watching: Bridged, admin: Bridged) -> No
     assert watching.events() == [], "told once"
 
 
-def test_what_changed_is_told_though_the_connection_is_lost_again_before_all_watches_are_armed(
+def test_changes_are_reported_after_a_second_disconnect(
     watching: Bridged, admin: Bridged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer of the connection between has seen the change; the watch that should tell of it was never armed."""
@@ -728,7 +726,7 @@ def test_what_changed_is_told_though_the_connection_is_lost_again_before_all_wat
     assert watching.events() == [TopicChange(1)]
 
 
-def test_a_node_that_may_come_and_go_is_told_as_it_was_last_heard_of(watching: Bridged, admin: Bridged) -> None:
+def test_the_last_known_state_of_a_node_is_reported(watching: Bridged, admin: Bridged) -> None:
     requested = WriteOp(CREATE, "/admin/preferred_replica_election", b"")
     gone = WriteOp(DELETE, "/admin/preferred_replica_election")
     admin.server.write((requested,), 0)
@@ -751,7 +749,7 @@ def test_a_node_that_may_come_and_go_is_told_as_it_was_last_heard_of(watching: B
         (GetPreferredElections(), "/admin/preferred_replica_election", PreferredReplicaLeaderElection(1)),
     ],
 )
-def test_a_request_that_takes_anothers_place_while_cut_off_is_told(
+def test_a_replaced_request_is_reported_after_a_disconnect(
     watching: Bridged, admin: Bridged, question: object, path: str, event: object
 ) -> None:
     """The server says that its data changed, which is nobody's event otherwise."""
@@ -767,7 +765,7 @@ def test_a_request_that_takes_anothers_place_while_cut_off_is_told(
     assert watching.events() == []
 
 
-def test_every_watcher_is_told(watching: Bridged) -> None:
+def test_every_watcher_is_notified(watching: Bridged) -> None:
     watching.ask(GetTopics(), "one")
     watching.ask(GetTopics(), "two")
     with_topic(watching, "new", 1)
@@ -838,8 +836,8 @@ def test_an_expired_session_ends_everything_begun_in_it(watching: Bridged) -> No
     for number in lost:
         answer = watching.answers[number]
         assert (answer.result.name, answer.generation) == ("SessionLost", 1)
-    told = [to for to, message in watching.mail if isinstance(message, SessionExpired)]
-    assert told == [SUBSCRIBER, "watcher"]
+    notified = [to for to, message in watching.mail if isinstance(message, SessionExpired)]
+    assert notified == [SUBSCRIBER, "watcher"]
     assert watching.mail[0] == (SUBSCRIBER, SessionExpired(1))
     assert watching.events("watcher") == [SessionExpired(1)]
     waiting = watching.put(GetBrokers())
@@ -927,7 +925,7 @@ def test_transactions_are_made_as_they_are_sent(bridge: Bridged, monkeypatch: py
     assert len(written) == 4
 
 
-def test_who_asks_to_watch_what_no_event_tells_of_is_told(bridge: Bridged, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watching_an_unknown_path_is_refused(bridge: Bridged, monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(question: EnsurePaths) -> Conversation:
         yield Arm(exists=("/brokers/seqid",))
 

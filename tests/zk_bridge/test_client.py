@@ -60,6 +60,6 @@ def test_on_a_real_server(server: EmbeddedZooKeeper) -> None:
         assert zk.ask(GetBrokers(watch=False)) == Brokers(())
 
 
-def test_nobody_there() -> None:
+def test_a_closed_port() -> None:
     with pytest.raises(ZooKeeperUnavailable, match=r"ZooKeeper at 127\.0\.0\.1:1 cannot be reached"):
         connect("127.0.0.1:1", timeout=0.2)

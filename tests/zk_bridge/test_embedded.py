@@ -19,7 +19,7 @@ from zk_bridge import embedded
 from zk_bridge.client import connect
 from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed, four_letter, serves
 
-HOUSE = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 java = pytest.mark.java
 
 PARENT = """
@@ -70,7 +70,7 @@ def test_its_directory_may_have_any_name(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("guard", ["signal", "pipe"])
 def test_it_ends_when_we_are_killed(tmp_path: Path, guard: str) -> None:
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(tmp_path / "zk"), guard], stdout=subprocess.PIPE, text=True, cwd=HOUSE
+        [sys.executable, "-c", PARENT, str(tmp_path / "zk"), guard], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     assert parent.stdout is not None
     pid, port = map(int, parent.stdout.readline().split())

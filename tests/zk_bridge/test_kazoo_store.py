@@ -143,7 +143,7 @@ def test_the_chroot_is_made_once_and_hidden(server: EmbeddedZooKeeper, chroot: s
     outside.store.stop()
 
 
-def test_nobody_there() -> None:
+def test_a_closed_port() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         hosts = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -181,7 +181,7 @@ def test_a_server_that_stays_away_does_not_fill_the_log(
         store.stop()
 
 
-def test_somebody_else_there() -> None:
+def test_another_server_at_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(ZooKeeperUnavailable):
         KazooStore(f"127.0.0.1:{silent.getsockname()[1]}", 5, 0.3).start(print)
 
@@ -247,7 +247,7 @@ def test_a_watch_event_that_makes_no_sense_too(world: KazooWorld, change: Callab
     listener.store.stop()
 
 
-def test_a_code_that_nobody_knows_is_passed_on(world: KazooWorld) -> None:
+def test_an_unknown_code_is_passed_on(world: KazooWorld) -> None:
     listener = Listener(world.store())
     world.link(listener.store).alter_next(lambda frame: framed(frame[4:16] + struct.pack("!i", -4711)))
     assert listener.read("/a").code == -4711

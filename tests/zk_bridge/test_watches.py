@@ -8,12 +8,12 @@ from messages.conversation import AskFailed
 from messages.events import ControllerChange, Event, Reelect, Watch
 from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
 from zk_bridge.conversations import Arm
-from zk_bridge.watches import CHILD, NODE, WATCHES, Told, WatchTable, rows
+from zk_bridge.watches import CHILD, NODE, WATCHES, Notification, WatchTable, rows
 
 
 def test_the_table_is_that_of_the_notes() -> None:
-    told = [(r.path, r.kind, {change: event.__name__ for change, event in r.events.items()}) for r in WATCHES]
-    assert told == [
+    notified = [(r.path, r.kind, {change: event.__name__ for change, event in r.events.items()}) for r in WATCHES]
+    assert notified == [
         (
             "/controller",
             NODE,
@@ -42,7 +42,7 @@ class StateChange(Event):
     partition: int
 
     def __init__(self, topic: str, partition: int, generation: int) -> None:
-        self.told = (topic, partition, generation)
+        self.notified = (topic, partition, generation)
 
 
 class Requested(Event):
@@ -52,7 +52,7 @@ class Requested(Event):
     __match_args__ = ("generation",)
 
     def __init__(self, generation: int) -> None:
-        self.told = (generation,)
+        self.notified = (generation,)
 
 
 STATES = tuple(f"/brokers/topics/{topic}/partitions/{n}/state" for topic in ("t", "1") for n in (0, 1))
@@ -64,12 +64,12 @@ def table() -> WatchTable:
     return made
 
 
-def told(news: list[Told]) -> list[tuple[object, ...]]:
-    return [each.event.told for each in news]
+def notified(news: list[Notification]) -> list[tuple[object, ...]]:
+    return [each.event.notified for each in news]
 
 
 def test_a_path_with_two_keys_tells_both() -> None:
-    assert told(list(table().fired(STATES[1], NODE_CHANGED, 3))) == [("t", 1, 3)]
+    assert notified(list(table().fired(STATES[1], NODE_CHANGED, 3))) == [("t", 1, 3)]
 
 
 def test_only_the_keys_named_are_forgotten() -> None:
@@ -97,15 +97,15 @@ def test_only_what_belongs_to_no_term_is_looked_for_after_an_interruption() -> N
     assert kept.armed() == Arm(exists=("/admin/reassign_partitions",), children=("/brokers/topics",))
     for there, event in ((True, ControllerChange(1)), (False, Reelect(1))):
         kept.arm("me", Arm(exists=("/controller",)))
-        assert list(kept.interrupted(kept.looked_for(), (there,), 1)) == [Told("me", event)]
+        assert list(kept.interrupted(kept.looked_for(), (there,), 1)) == [Notification("me", event)]
 
 
-def test_a_node_of_which_nothing_was_heard_is_left_to_who_asked() -> None:
+def test_an_unread_node_is_left_to_its_reader() -> None:
     made = table()
     request = Arm(exists=("/admin/made_up",))
     made.arm("me", request)
     assert made.armed() == Arm(data=STATES)
     made.looked(request, (False,))
     assert made.armed() == Arm(data=STATES, exists=request.exists)
-    assert told(list(made.fired("/admin/made_up", NODE_CREATED, 2))) == [(2,)]
+    assert notified(list(made.fired("/admin/made_up", NODE_CREATED, 2))) == [(2,)]
     assert made.armed().data == (*STATES, "/admin/made_up"), "it is there now"

@@ -56,11 +56,11 @@ class Place:
 
     def must_tell(self, fetched: FetchedPartition) -> bool:
         """Rule 4; and record the offsets as sent."""
-        told = self.high_watermark, self.log_start
+        last_sent = self.high_watermark, self.log_start
         self.high_watermark, self.log_start = fetched.high_watermark, fetched.log_start_offset
         if fetched.body.size or fetched.error_code != NONE or fetched.preferred_read_replica != NO_REPLICA:
             return True
-        return told != (self.high_watermark, self.log_start)
+        return last_sent != (self.high_watermark, self.log_start)
 
 
 @attrs.define
@@ -149,7 +149,7 @@ class FetchSessions:
             session = Session(
                 NO_SESSION, number, request.replica_id, now, places, used_at=now, unread=dict.fromkeys(places)
             )
-            if request.session_epoch == INITIAL_EPOCH and places and self._make_room(session, now):
+            if request.session_epoch == INITIAL_EPOCH and places and self._evict(session, now):
                 session.id = self._next_id
                 self._next_id = 1 if self._next_id >= _LAST_ID else self._next_id + 1
                 self._sessions[session.id] = session
@@ -185,7 +185,7 @@ class FetchSessions:
         del self._sessions[session.id]
         self._ended.append(session)
 
-    def _make_room(self, new: Session, now: float) -> bool:
+    def _evict(self, new: Session, now: float) -> bool:
         """Rule 3."""
         if len(self._sessions) < self._slots:
             return True

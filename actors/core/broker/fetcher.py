@@ -83,7 +83,7 @@ class Followed:
     """The leader epoch whose end the leader is asked for, -1 where the log has none."""
     phase: Phase = Phase.TRUNCATING
     not_before: float = 0.0
-    told: tuple[int, int] = (-1, -1)
+    last_sent: tuple[int, int] = (-1, -1)
     """High watermark and log start that the partition last heard of."""
     busy: bool = False
     adding: bool = False
@@ -165,7 +165,7 @@ class Fetcher:
                 self._is_not_due(partition)
                 self._busy -= self.partitions.pop(partition).busy
 
-    def hold_back(self, until: float) -> None:
+    def back_off(self, until: float) -> None:
         """Ask for throttled replicas no more until then (rule 7); what is under way counts."""
         self._held_until = until
 
@@ -255,7 +255,7 @@ class Fetcher:
 
     def _part(self, partition: TopicPartition) -> FetchPartition:
         followed = self.partitions[partition]
-        start = max(followed.told[1], 0)
+        start = max(followed.last_sent[1], 0)
         most = self._settings.partition_max_bytes
         return FetchPartition(partition, followed.log_end, most, followed.leader_epoch, start)
 
@@ -292,8 +292,8 @@ class Fetcher:
                 if result.body.size:
                     self.partitions[partition] = self.partitions.pop(partition)
                     self._throttled_bytes += result.body.size if partition in self.throttled else 0
-                if result.body.size or news != followed.told:
-                    followed.told = news
+                if result.body.size or news != followed.last_sent:
+                    followed.last_sent = news
                     message = Replicate(followed.leader_epoch, followed.log_end, result.body, *news)
                     orders.append(self._order(partition, message))
             elif result.error_code == OFFSET_OUT_OF_RANGE:
@@ -354,7 +354,7 @@ class Fetcher:
         self._busy -= followed.busy
         followed.busy = False
         followed.log_end = done.log_end
-        lag = followed.told[0] - done.log_end
+        lag = followed.last_sent[0] - done.log_end
         if lag > 0:
             self._behind[done.partition] = lag
         else:
@@ -362,7 +362,7 @@ class Fetcher:
         if done.error_code in (FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR):
             self._fail(done.partition, done.error_code)
         elif done.error_code != NONE:
-            followed.told = (-1, -1)
+            followed.last_sent = (-1, -1)
             self._delay(done.partition, now)
         elif done.ask_epoch != UNKNOWN_EPOCH:
             followed.ask_epoch = done.ask_epoch
@@ -404,7 +404,7 @@ class Fetcher:
     def _throttle(self, partition: TopicPartition) -> None:
         """Rule 7. In sync is who has all that is committed, as far as it knows."""
         followed = self.partitions[partition]
-        known, _ = followed.told
+        known, _ = followed.last_sent
         if partition in self.throttled and not 0 <= known <= followed.log_end:
             self._wait(partition, followed, self._held_until)
 

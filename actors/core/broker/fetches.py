@@ -68,7 +68,7 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """To do: have a session's polls come here again; call `Fetches.roused` with the time of its last poll."""
+    """To do: have a session's polls come here again; call `Fetches.woken` with the time of its last poll."""
 
     session_id: int
 
@@ -119,7 +119,7 @@ class Fetches:
         """A request has come."""
         session = self.sessions.find(request, number, now)
         for ended in self.sessions.take_ended():
-            self._rouse(ended, now)
+            self._wake_session(ended, now)
             if ended.fetch is None:
                 self._leave(ended, ended.partitions)
         if isinstance(session, int):
@@ -187,7 +187,7 @@ class Fetches:
                 session.fetch.reading.pop(partition, None)
             self._look_again(session, partition, now)
 
-    def roused(self, session_id: int, epoch: int, used_at: float) -> None:
+    def woken(self, session_id: int, epoch: int, used_at: float) -> None:
         """A session rests no longer: what its next request is, and when it polled last."""
         session = self.sessions.get(session_id)
         if session is not None:
@@ -231,12 +231,12 @@ class Fetches:
         known = self._logs.get(partition)
         if known is None or session.is_follower:
             return False
-        (read, told), part = known, session.partitions[partition].part
-        if not told.leads or read[:-1] != told[:-1]:
+        (read, last_sent), part = known, session.partitions[partition].part
+        if not last_sent.leads or read[:-1] != last_sent[:-1]:
             return False
-        if epoch_verdict(part.current_leader_epoch, told.leader_epoch) != NONE:
+        if epoch_verdict(part.current_leader_epoch, last_sent.leader_epoch) != NONE:
             return False
-        return told.start <= part.fetch_offset <= told.end and part.fetch_offset >= told.high_watermark
+        return last_sent.start <= part.fetch_offset <= last_sent.end and part.fetch_offset >= last_sent.high_watermark
 
     def _go_on(self, session: Session, fetch: Fetch, now: float) -> None:
         """Read the next wave (rule 4); when all is read, answer or wait."""
@@ -290,7 +290,7 @@ class Fetches:
     ) -> None:
         """A log has moved: tell those who read it, but for the one whose reading has brought it to light."""
         for session in list(self._readers.get(partition, {}).values()):
-            self._rouse(session, now)
+            self._wake_session(session, now)
             session.moved[partition] = None
             if session is reader:
                 continue
@@ -304,7 +304,7 @@ class Fetches:
 
     def _look_again(self, session: Session, partition: TopicPartition, now: float) -> None:
         """There may be something for the reader; of a follower it is said until when it was caught up (rule 5)."""
-        self._rouse(session, now)
+        self._wake_session(session, now)
         fetch = session.fetch
         if partition not in session.unread:
             session.unread[partition] = None
@@ -313,7 +313,7 @@ class Fetches:
             fetch.queue[partition] = None
             self._go_on(session, fetch, now)
 
-    def _rouse(self, session: Session, now: float) -> None:
+    def _wake_session(self, session: Session, now: float) -> None:
         """Rule 7."""
         if session.resting:
             session.resting, session.used_at = False, now
@@ -334,14 +334,14 @@ class Fetches:
         del self._under_way[fetch.number]
         request, moved, session.moved = fetch.request, session.moved, {}
         within = session.id and request.session_epoch > INITIAL_EPOCH
-        told = []
+        results = []
         for partition in {**fetch.results, **moved} if within else session.partitions:
             place = session.partitions.get(partition)
             result = fetch.results.get(partition) or self._offsets_of(partition, request)
             if place is None or result is None:
                 continue
             if place.must_tell(result) or not within:
-                told.append(result)
+                results.append(result)
             known = self._logs.get(partition)
             if result.error_code != NONE or known is None:
                 continue
@@ -352,12 +352,12 @@ class Fetches:
         if not self.sessions.holds(session):
             self._leave(session, session.partitions)
         elif within:
-            session.resting = not (told or session.unread or session.moved)
+            session.resting = not (results or session.unread or session.moved)
         if session.is_follower and self.quota.replicas:
-            size = sum(result.body.size for result in told if result.partition in self.quota.replicas)
+            size = sum(result.body.size for result in results if result.partition in self.quota.replicas)
             if size:
                 self.quota.count(size, now)
-        response = FetchResponse(tuple(told), NONE, session.id)
+        response = FetchResponse(tuple(results), NONE, session.id)
         self._to_do.append(Respond(fetch.number, response, session.epoch if session.resting else 0))
 
     def _offsets_of(self, partition: TopicPartition, request: FetchRequest) -> FetchedPartition | None:

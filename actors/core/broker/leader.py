@@ -177,13 +177,13 @@ class Leader:
         Who counts was caught up when this leadership began, or later: until it is as old as the lag nothing changes.
         """
         if self._followers is None:
-            somebody = self._is_followed
+            is_any_behind = self._is_followed
         else:
-            somebody = any(
+            is_any_behind = any(
                 follower.end != self.log_end and (replica in self.isr or now - follower.caught_up_at <= self.lag)
                 for replica, follower in self._followers.items()
             )
-        return max(now, self._since + self.lag) if somebody else None
+        return max(now, self._since + self.lag) if is_any_behind else None
 
     def lagging(self, now: float) -> list[int]:
         """Who is in the ISR and does not belong there (rule 2)."""

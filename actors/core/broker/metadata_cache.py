@@ -88,16 +88,16 @@ class ClusterView:
 
     def answer(self, topics: tuple[MetadataTopic, ...], cluster_id: str, listener: str) -> MetadataResponse:
         """The response that tells a client on `listener` of these topics, and of the cluster."""
-        brokers = tuple(self._told(id, endpoint) for id, endpoint in self.endpoints(listener).items())
+        brokers = tuple(self._metadata_broker(id, endpoint) for id, endpoint in self.endpoints(listener).items())
         return MetadataResponse(brokers, cluster_id, self.controller_id, topics)
 
     def leader(self, partition: TopicPartition, listener: str) -> MetadataBroker | None:
         """Who leads a partition, if it is alive and has this listener."""
         state = self.topics.get(partition.topic, {}).get(partition.partition)
         endpoint = None if state is None else self.endpoints(listener).get(state.leader)
-        return None if state is None or endpoint is None else self._told(state.leader, endpoint)
+        return None if state is None or endpoint is None else self._metadata_broker(state.leader, endpoint)
 
-    def _told(self, id: int, endpoint: Endpoint) -> MetadataBroker:
+    def _metadata_broker(self, id: int, endpoint: Endpoint) -> MetadataBroker:
         """A broker as clients hear of it."""
         return MetadataBroker(id, endpoint.host, endpoint.port, self.brokers[id].rack)
 
@@ -244,7 +244,7 @@ def asks_for_all(request: MetadataRequest) -> bool:
     return request.topics is None or (request.version == 0 and not request.topics)
 
 
-def told_alike(version: int) -> int:
+def shares_metadata(version: int) -> int:
     """The least version of the request whose answer says the same as that to `version` (rules 3 and 4)."""
     return max(least for least in (0, 1, LISTENERS_SINCE) if least <= version)
 

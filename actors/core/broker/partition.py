@@ -69,7 +69,7 @@ class Partition(NamedTuple):
         return self.leads and len(self.isr) < len(self.replicas) - len(self.adding_replicas)
 
 
-def troubles(known: Partition, isr: Collection[int], min_isr: int) -> tuple[str, ...]:
+def health_flags(known: Partition, isr: Collection[int], min_isr: int) -> tuple[str, ...]:
     """What is the matter with a partition that is led here: names of TROUBLES. `isr` is the newest confirmed one."""
     if not known.leads:
         return ()

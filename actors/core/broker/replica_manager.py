@@ -123,7 +123,7 @@ SUMMED = {
 
 
 @attrs.define
-class Census:
+class PartitionCounts:
     """How many replicas this broker hosts, and how they fare: what its gauges show (conventions.md 7)."""
 
     leading: dict[TopicPartition, None] = attrs.field(factory=dict)
@@ -136,7 +136,7 @@ class Census:
         """What may have an entry for each partition."""
         return (self.leading, *self.troubled.values())
 
-    def count(self, partition: TopicPartition, leads: bool, troubles: Collection[str]) -> None:
+    def count(self, partition: TopicPartition, leads: bool, health_flags: Collection[str]) -> None:
         """Take down how one partition stands now."""
         leading, led, topic = self.leading, self.led, partition.topic
         if leads:
@@ -149,14 +149,14 @@ class Census:
             if not led[topic]:
                 del led[topic]
         for trouble, partitions in self.troubled.items():
-            if trouble in troubles:
+            if trouble in health_flags:
                 partitions[partition] = None
             elif partitions:
                 partitions.pop(partition, None)
 
-    def strike(self, partition: TopicPartition) -> None:
+    def remove(self, partition: TopicPartition) -> None:
         """Forget a partition that is no longer led here, nor hosted perhaps."""
-        self.count(partition, leads=False, troubles=())
+        self.count(partition, leads=False, health_flags=())
 
     def gauges(self, hosted: int, offline: int, lost_directories: int) -> tuple[Gauge, ...]:
         """The figures, of `hosted` partitions of which `offline` have lost their log directory.

@@ -81,7 +81,7 @@ class ThrottledReplicas:
             else:
                 self._topics[topic] = None if partitions is None else frozenset(partitions)
 
-    def told(self) -> tuple[ThrottledTopic, ...]:
+    def throttled_topics(self) -> tuple[ThrottledTopic, ...]:
         """The full state, for a new receiver."""
         return tuple(
             ThrottledTopic(topic, None if partitions is None else tuple(sorted(partitions)))

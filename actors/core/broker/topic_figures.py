@@ -120,12 +120,12 @@ class TopicFigures:
         """What has been added since it was last asked (rule 1)."""
         counts, self._counts = self._counts, {}
         totals: dict[str, int] = {}
-        told = []
+        per_topic = []
         for (figure, topic), by in counts.items():
             totals[figure] = totals.get(figure, 0) + by
             if figure not in OF_ALL_TOPICS_ONLY:
-                told.append(Count(metric(figure), by, (("topic", topic),)))
-        return (*(Count(metric(figure), by) for figure, by in totals.items()), *told)
+                per_topic.append(Count(metric(figure), by, (("topic", topic),)))
+        return (*(Count(metric(figure), by) for figure, by in totals.items()), *per_topic)
 
 
 def outdated(followed: Iterable[str], led: Collection[str]) -> DropMetrics | None:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 from actors.core.broker.metadata_cache import ClusterView
 from actors.core.broker.partition import UNDER_REPLICATED
-from actors.core.broker.replica_manager import Census
+from actors.core.broker.replica_manager import PartitionCounts
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 
 
@@ -24,13 +24,16 @@ def check(found: list[str]) -> None:
 
 
 def replica_disagreements(
-    online: Collection[TopicPartition], offline: Collection[TopicPartition], counted_offline: int, census: Census
+    online: Collection[TopicPartition],
+    offline: Collection[TopicPartition],
+    counted_offline: int,
+    counts: PartitionCounts,
 ) -> list[str]:
     """How the hosted partitions and what is counted of them differ; empty if they agree."""
     found = []
     if len(offline) != counted_offline:
         found.append(f"{len(offline)} replicas are offline, {counted_offline} are counted")
-    leading, under_replicated = census.leading.keys(), census.troubled[UNDER_REPLICATED].keys()
+    leading, under_replicated = counts.leading.keys(), counts.troubled[UNDER_REPLICATED].keys()
     if not leading <= set(online):
         found.append(f"leaders that are not hosted: {sorted(leading - set(online))}")
     if not under_replicated <= leading:

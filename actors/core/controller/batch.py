@@ -7,8 +7,8 @@ Rule 2: brokers get all LeaderAndIsr first, then all UpdateMetadata, then all St
 Rule 3: for one replica the last state wins, but `is_new` and `delete_partition` stick once they are set.
 Rule 4: for each LeaderAndIsr of a partition all brokers get its UpdateMetadata.
 Rule 5: the state sent for a partition is one object, for all brokers and batches, until its leadership or its
-        assignment is another (`ControllerContext.told`): it is made, encoded and recorded once. Large requests go in
-        parts (`messages.parts`), which brokers with the same content share.
+        assignment is another (`ControllerContext.last_sent`): it is made, encoded and recorded once. Large requests go
+        in parts (`messages.parts`), which brokers with the same content share.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
 from actors.core.controller import log_text
-from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, Told
+from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, LastSent
 from actors.core.controller.instructions import SendRequest
 from messages.cluster import (
     EPOCH_DURING_DELETE,
@@ -31,7 +31,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import SLICE, Flow, Pause, chunks, in_turns, make_room
+from messages.conversation import SLICE, Flow, Pause, chunks, grow_tables, in_turns
 from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
 from messages.protocol_version import at_least
 from messages.requests import (
@@ -72,7 +72,7 @@ def request_versions(ibp: str) -> tuple[int, int, int]:
 
 
 _LED_BY = operator.attrgetter("leader")
-_ROLE_TOLD, _METADATA_TOLD = operator.attrgetter("role"), operator.attrgetter("metadata")
+_LAST_ROLE, _LAST_METADATA = operator.attrgetter("role"), operator.attrgetter("metadata")
 _IS_NEW, _OFFLINE_REPLICAS = operator.attrgetter("is_new"), operator.attrgetter("offline_replicas")
 
 _role, _metadata = maker(LeaderAndIsrPartitionState), maker(UpdateMetadataPartitionState)
@@ -144,13 +144,13 @@ class RequestBatch:
     ) -> None:
         """Tell these brokers who leads the partition, and all brokers' metadata caches with them."""
         self._some_new = self._some_new or is_new
-        state, told = self._role(partition, leadership, assignment, is_new), self._leader_and_isr
+        state, last_sent = self._role(partition, leadership, assignment, is_new), self._leader_and_isr
         for broker_id in broker_ids:
             if broker_id < 0:
                 continue
-            states = told.get(broker_id)
+            states = last_sent.get(broker_id)
             if states is None:
-                states = told[broker_id] = {}
+                states = last_sent[broker_id] = {}
             last = states.setdefault(partition, state)
             if last is not state:
                 sticks = last.is_new and not is_new
@@ -161,14 +161,14 @@ class RequestBatch:
     def add_roles(self, broker_id: int, partitions: Sequence[TopicPartition]) -> None:
         """Tell one broker its roles in those of these partitions whose leadership is known, and all brokers with it."""
         context, states = self._context, self._leader_and_isr.get(broker_id, {})
-        known = list(map(context.told.get, partitions))
+        known = list(map(context.last_sent.get, partitions))
         if not all(known):  # never sent, or without a leader
             partitions = [partition for partition in partitions if partition in context.leadership]
-            known = list(map(context.told.get, partitions))
+            known = list(map(context.last_sent.get, partitions))
         if not partitions:
             return
         self._leader_and_isr[broker_id] = states
-        roles = list(map(_ROLE_TOLD, known)) if all(known) and not self._some_new else []
+        roles = list(map(_LAST_ROLE, known)) if all(known) and not self._some_new else []
         if not roles or not all(roles) or any(map(_IS_NEW, roles)):
             roles = list(map(self._role_again, partitions, known, map(states.get, partitions)))
         states.update(zip(partitions, roles, strict=True))
@@ -176,19 +176,19 @@ class RequestBatch:
         self._metadata_partitions.update(dict.fromkeys(partitions))
 
     def _role_again(
-        self, partition: TopicPartition, told: Told | None, last: LeaderAndIsrPartitionState | None
+        self, partition: TopicPartition, last_sent: LastSent | None, last: LeaderAndIsrPartitionState | None
     ) -> LeaderAndIsrPartitionState:
         """The role last sent, which this batch may have as a new one."""
-        role = None if told is None else told.role
+        role = None if last_sent is None else last_sent.role
         if role is None or role.is_new or last is not None:
             leadership, assignment = self._context.leadership[partition], self._context.assignments[partition]
             role = self._role(partition, leadership, assignment, last is not None and last.is_new)
         return role
 
-    def make_room(self, broker_id: int, count: int) -> Flow[None]:
+    def grow_tables(self, broker_id: int, count: int) -> Flow[None]:
         """Grow the tables for `count` more roles of the broker, one at a time."""
-        told = self._leader_and_isr.get(broker_id, {})
-        yield from make_room(count, told, self._context.told, self._metadata_partitions)
+        last_sent = self._leader_and_isr.get(broker_id, {})
+        yield from grow_tables(count, last_sent, self._context.last_sent, self._metadata_partitions)
 
     def _tell_all(self) -> None:
         """Every broker's metadata cache."""
@@ -238,10 +238,10 @@ class RequestBatch:
         is_new: bool,
     ) -> LeaderAndIsrPartitionState:
         """The partition's state for LeaderAndIsr (rule 5)."""
-        told = self._context.telling(partition, assignment)
-        role = told.role
+        last_sent = self._context.last_sent_for(partition, assignment)
+        role = last_sent.role
         if role is None or role.is_new is not is_new:
-            role = told.role = _role(
+            role = last_sent.role = _role(
                 partition,
                 leadership.controller_epoch,
                 leadership.leader,
@@ -256,14 +256,14 @@ class RequestBatch:
         return role
 
     def _send_leader_and_isr(self, version: int) -> Flow[None]:
-        context, told = self._context, list[_RolesPart]()
+        context, shared_parts = self._context, list[_RolesPart]()
         for broker_id, states in self._leader_and_isr.items():
             broker = context.brokers.get(broker_id)
             if broker is None:
                 continue
-            told = yield from self._roles_parts(states.values(), told)
+            shared_parts = yield from self._roles_parts(states.values(), shared_parts)
             led: Counter[int] = Counter()
-            for each in told:
+            for each in shared_parts:
                 led.update(each.leaders)
             live_leaders = self._live_leaders(led)
             log.info(
@@ -273,7 +273,7 @@ class RequestBatch:
                 led[broker_id],
                 len(states) - led[broker_id],
             )
-            *parts, last = (each.part for each in told)
+            *parts, last = (each.part for each in shared_parts)
             rest = last.entries
             yield SendRequest(
                 broker_id,
@@ -285,18 +285,18 @@ class RequestBatch:
         self, states: Iterable[LeaderAndIsrPartitionState], before: Sequence[_RolesPart]
     ) -> Flow[list[_RolesPart]]:
         """The states in parts: shared with the broker `before` if equal."""
-        remaining, told = iter(states), list[_RolesPart]()
+        remaining, shared_parts = iter(states), list[_RolesPart]()
         for shared in chain(before, repeat(None)):
             entries = tuple(islice(remaining, SLICE))
             if not entries:
                 break
-            if told:
+            if shared_parts:
                 yield Pause()
             if shared is not None and shared.part.entries == entries:
-                told.append(shared)
+                shared_parts.append(shared)
             else:
-                told.append(_RolesPart.of(entries))
-        return told
+                shared_parts.append(_RolesPart.of(entries))
+        return shared_parts
 
     def _live_leaders(self, leaders: Iterable[int]) -> tuple[LiveLeader, ...]:
         """Where these leaders are reached. One that has lost its listener for brokers costs the others nothing."""
@@ -323,7 +323,7 @@ class RequestBatch:
             if rest:
                 parts.append(self._metadata_part(len(parts), rest))
                 yield Pause()
-            yield from make_room(len(chunk), context.told)
+            yield from grow_tables(len(chunk), context.last_sent)
             rest = self._metadata_states(chunk, all_online)
             count += len(rest)
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
@@ -355,26 +355,26 @@ class RequestBatch:
     ) -> tuple[UpdateMetadataPartitionState, ...]:
         """The states of these partitions (rule 5); those without known leadership are left out."""
         context, queued = self._context, self._context.queued
-        known = list(map(context.told.get, partitions))
+        known = list(map(context.last_sent.get, partitions))
         if all_online and not queued and all(known):
-            last = tuple(map(_METADATA_TOLD, known))
+            last = tuple(map(_LAST_METADATA, known))
             if all(last) and not any(map(_OFFLINE_REPLICAS, last)):
                 return last
         states: list[UpdateMetadataPartitionState] = []
-        for partition, told in zip(partitions, known, strict=True):
-            if told is None:
+        for partition, last_sent in zip(partitions, known, strict=True):
+            if last_sent is None:
                 if partition not in context.leadership:
                     continue
-                told = context.telling(partition, context.assignment(partition))
-            offline = () if all_online else self._offline(partition, told.assignment.replicas)
+                last_sent = context.last_sent_for(partition, context.assignment(partition))
+            offline = () if all_online else self._offline(partition, last_sent.assignment.replicas)
             dying = bool(queued) and partition.topic in queued
-            state = None if dying else told.metadata
+            state = None if dying else last_sent.metadata
             if state is None or state.offline_replicas != offline:
                 known_as = context.leadership[partition] if state is None else state
                 leader = LEADER_DURING_DELETE if dying else None
-                state = _metadata_of(partition, known_as, told.assignment.replicas, offline, leader)
+                state = _metadata_of(partition, known_as, last_sent.assignment.replicas, offline, leader)
                 if not dying:
-                    told.metadata = state
+                    last_sent.metadata = state
             states.append(state)
         return tuple(states)
 

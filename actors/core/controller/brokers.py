@@ -84,7 +84,7 @@ def modified(context: ControllerContext, event: BrokerModifications) -> Flow[Non
 def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroker) -> Flow[None]:
     """Elect leaders for what lost its own, then take the replicas offline; those being deleted have failed instead."""
     leaderless = yield from chosen(
-        lambda tp: not context.is_online(context.leadership[tp].leader, tp) and not context.is_dying(tp),
+        lambda tp: not context.is_online(context.leadership[tp].leader, tp) and not context.is_queued_for_deletion(tp),
         context.leadership,
     )
     yield from move_partitions(context, leaderless, PartitionState.OFFLINE)
@@ -94,8 +94,11 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
     kept, queued = lost, {}
     if context.queued:
         for broker_id, partitions in lost.items():
-            kept = {**kept, broker_id: (yield from chosen(lambda tp: not context.is_dying(tp), partitions))}
-            queued[broker_id] = yield from chosen(context.is_dying, partitions)
+            kept = {
+                **kept,
+                broker_id: (yield from chosen(lambda tp: not context.is_queued_for_deletion(tp), partitions)),
+            }
+            queued[broker_id] = yield from chosen(context.is_queued_for_deletion, partitions)
     moved = yield from move_replicas(context, kept, ReplicaState.OFFLINE, elected)
     yield from deletion_plan.fail(context, queued)
     if not (moved or elected):  # nothing sent so far contains the live brokers

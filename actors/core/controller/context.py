@@ -77,7 +77,7 @@ def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> Replic
     )
 
 
-def is_astray(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEpoch) -> bool:
+def is_imbalanced(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEpoch) -> bool:
     """Does another than the preferred replica lead? One that is only being added has to be in the ISR to be missed."""
     replicas = assignment.replicas
     if not replicas or state.leader == replicas[0]:
@@ -85,7 +85,7 @@ def is_astray(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEpoch)
     return replicas[0] not in assignment.adding or replicas[0] in state.isr
 
 
-class Told:
+class LastSent:
     """The state last sent to brokers for a partition, by leadership and assignment; None before the first."""
 
     __slots__ = ("assignment", "metadata", "role")
@@ -126,9 +126,9 @@ class ControllerContext:
         self.reassigning: dict[TopicPartition, None] = {}
         self.hosted: dict[int, dict[TopicPartition, None]] = {}
         self.leadership: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
-        self.astray: dict[TopicPartition, None] = {}
-        self.astray_of: dict[str, int] = {}
-        self.told: dict[TopicPartition, Told] = {}
+        self.imbalanced: dict[TopicPartition, None] = {}
+        self.imbalanced_of_topic: dict[str, int] = {}
+        self.last_sent: dict[TopicPartition, LastSent] = {}
         self.last_metadata_parts: dict[int, UpdateMetadataPart] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
         self.replica_states: dict[int, dict[TopicPartition, ReplicaState]] = {}
@@ -139,8 +139,8 @@ class ControllerContext:
 
     def tables(self) -> tuple[dict[Any, Any], ...]:
         """What has an entry for each partition or replica."""
-        tables: list[dict[Any, Any]] = [self.leadership, self.astray, self.assignments, self.partition_states]
-        tables += [self.leaderless, self.told, self.last_metadata_parts]
+        tables: list[dict[Any, Any]] = [self.leadership, self.imbalanced, self.assignments, self.partition_states]
+        tables += [self.leaderless, self.last_sent, self.last_metadata_parts]
         for grouped in (self.hosted, self.replica_states, self.offline_dirs, self.topics):
             tables += grouped.values()
         return tuple(tables)
@@ -278,7 +278,7 @@ class ControllerContext:
         old = self.assignments.get(partition)
         self.topics.setdefault(partition.topic, {})[partition.partition] = partition
         self.assignments[partition] = assignment
-        self.told.pop(partition, None)
+        self.last_sent.pop(partition, None)
         if assignment.adding or assignment.removing:
             self.reassigning[partition] = None
         else:
@@ -308,11 +308,11 @@ class ControllerContext:
                 self.set_assignment(partition, rest)
                 continue
             self.assignments[partition] = rest
-            self.told.pop(partition, None)
+            self.last_sent.pop(partition, None)
             hosted.pop(partition, None)
             leadership = self.leadership.get(partition)
             if leadership is not None:
-                self._stray(partition, is_astray(rest, leadership))
+                self._set_imbalanced(partition, is_imbalanced(rest, leadership))
 
     def remove_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions are gone: forget all about them (rule 3)."""
@@ -326,8 +326,8 @@ class ControllerContext:
             for offline in self.offline_dirs.values():
                 offline.pop(partition, None)
             self.leadership.pop(partition, None)
-            self.told.pop(partition, None)
-            self._stray(partition, False)
+            self.last_sent.pop(partition, None)
+            self._set_imbalanced(partition, False)
             self.leaderless.pop(partition, None)
             self.reassigning.pop(partition, None)
             state = self.partition_states.pop(partition, None)
@@ -375,37 +375,37 @@ class ControllerContext:
     def lead(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
         """Take over a partition's leadership."""
         self.leadership[partition] = state
-        self.told.pop(partition, None)
+        self.last_sent.pop(partition, None)
         self._compare(partition, state)
 
-    def telling(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Told:
+    def last_sent_for(self, partition: TopicPartition, assignment: ReplicaAssignment) -> LastSent:
         """What is kept of a partition whose leadership is known (rule 6)."""
-        told = self.told.get(partition)
-        if told is None or told.assignment is not assignment:
-            told = self.told[partition] = Told(assignment)
-        return told
+        last_sent = self.last_sent.get(partition)
+        if last_sent is None or last_sent.assignment is not assignment:
+            last_sent = self.last_sent[partition] = LastSent(assignment)
+        return last_sent
 
     def _compare(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
         """Keep rule 5."""
         assignment = self.assignments.get(partition, NO_ASSIGNMENT)
-        self._stray(partition, is_astray(assignment, state))
+        self._set_imbalanced(partition, is_imbalanced(assignment, state))
 
-    def _stray(self, partition: TopicPartition, astray: bool) -> None:
-        if astray is (partition in self.astray):
+    def _set_imbalanced(self, partition: TopicPartition, imbalanced: bool) -> None:
+        if imbalanced is (partition in self.imbalanced):
             return
         topic = partition.topic
-        if astray:
-            self.astray[partition] = None
-            self.astray_of[topic] = self.astray_of.get(topic, 0) + 1
+        if imbalanced:
+            self.imbalanced[partition] = None
+            self.imbalanced_of_topic[topic] = self.imbalanced_of_topic.get(topic, 0) + 1
         else:
-            del self.astray[partition]
-            self.astray_of[topic] -= 1
-            if not self.astray_of[topic]:
-                del self.astray_of[topic]
+            del self.imbalanced[partition]
+            self.imbalanced_of_topic[topic] -= 1
+            if not self.imbalanced_of_topic[topic]:
+                del self.imbalanced_of_topic[topic]
 
     def imbalance(self) -> int:
         """How many partitions are led by another than their preferred replica; topics that are queued do not count."""
-        return len(self.astray) - sum(self.astray_of.get(topic, 0) for topic in self.deletions.queued)
+        return len(self.imbalanced) - sum(self.imbalanced_of_topic.get(topic, 0) for topic in self.deletions.queued)
 
     # ------------------------------------------------------------------------------------------------------- deletions
 
@@ -415,7 +415,7 @@ class ControllerContext:
         self.queued = frozenset(sets.queued)
         self.started = frozenset(sets.started)
 
-    def is_dying(self, partition: TopicPartition) -> bool:
+    def is_queued_for_deletion(self, partition: TopicPartition) -> bool:
         """Is the partition's topic queued for deletion? No leader is elected for it, and no replica comes online."""
         return partition.topic in self.queued
 

@@ -81,7 +81,7 @@ def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
         mine = concerned[broker_id] = yield from chosen(lambda tp: tp.topic in context.queued, partitions)
         yield from in_slices(lambda part: topics.update(dict.fromkeys(tp.topic for tp in part)), mine)
         states = context.replica_states.get(broker_id, {})
-        moving[broker_id] = yield from chosen(partial(_stands_in, states, legal), mine)
+        moving[broker_id] = yield from chosen(partial(_is_in_state, states, legal), mine)
     if topics:
         replicas = yield from flat(moving)
         offline = yield from _offline(context, context.queued)
@@ -107,7 +107,7 @@ def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
         context.take_deletions(plan.steps[-1])
 
 
-def _stands_in(
+def _is_in_state(
     states: Mapping[TopicPartition, ReplicaState], wanted: Collection[State], partition: TopicPartition
 ) -> bool:
     return states.get(partition, ReplicaState.NON_EXISTENT) in wanted
@@ -140,10 +140,10 @@ def _offline(context: ControllerContext, topics: frozenset[str]) -> Flow[tuple[P
 def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flow[None]:
     """Ask, and make the steps of the plan (rule 1)."""
     plan = yield from ask(question)
-    astray: dict[str, None] = {}
+    imbalanced: dict[str, None] = {}
     try:
         for step in plan.steps:
-            yield from _STEPS[type(step)](context, step, astray)
+            yield from _STEPS[type(step)](context, step, imbalanced)
     except AskFailed as error:
         passing(error)
         log.error("%s a topic deletion could not go on: %s", context.tag, error)
@@ -152,22 +152,22 @@ def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flo
         plan = yield from ask(ResetDeletions(standing, sets.started, sets.ineligible))
         context.take_deletions(plan.steps[-1])
         raise
-    yield from correct(context, astray)
+    yield from correct(context, imbalanced)
 
 
-def _take_sets(context: ControllerContext, step: DeletionSets, astray: dict[str, None]) -> Flow[None]:
+def _take_sets(context: ControllerContext, step: DeletionSets, imbalanced: dict[str, None]) -> Flow[None]:
     if step.ineligible != context.deletions.ineligible:
         log.info("%s List of topics ineligible for deletion: %s", context.tag, ",".join(step.ineligible))
     context.take_deletions(step)
     yield from ()
 
 
-def _move_partitions(context: ControllerContext, step: MovePartitions, astray: dict[str, None]) -> Flow[None]:
+def _move_partitions(context: ControllerContext, step: MovePartitions, imbalanced: dict[str, None]) -> Flow[None]:
     partitions = [tp for topic in step.topics for tp in context.topics.get(topic, {}).values()]
     yield from move_partitions(context, partitions, PartitionState(step.state))
 
 
-def _move_replicas(context: ControllerContext, step: MoveReplicas, astray: dict[str, None]) -> Flow[None]:
+def _move_replicas(context: ControllerContext, step: MoveReplicas, imbalanced: dict[str, None]) -> Flow[None]:
     target = ReplicaState(step.state)
     moving: ReplicasByBroker = {}
     yield from in_slices(lambda part: by_broker(part, moving), step.replicas)
@@ -177,10 +177,10 @@ def _move_replicas(context: ControllerContext, step: MoveReplicas, astray: dict[
         return
     for broker_id, partitions in moving.items():
         states = context.replica_states[broker_id]
-        there = partial(_stands_in, states, (target,))
+        there = partial(_is_in_state, states, (target,))
         in_place = yield from chosen(there, partitions)
         if len(in_place) < len(partitions):
-            astray.update(dict.fromkeys(tp.topic for tp in partitions if not there(tp)))
+            imbalanced.update(dict.fromkeys(tp.topic for tp in partitions if not there(tp)))
 
 
 def _take_new_offline(context: ControllerContext, moving: ReplicasByBroker) -> Flow[None]:
@@ -191,21 +191,21 @@ def _take_new_offline(context: ControllerContext, moving: ReplicasByBroker) -> F
     new: ReplicasByBroker = {}
     for broker_id, partitions in moving.items():
         states = context.replica_states.get(broker_id, {})
-        found = yield from chosen(partial(_stands_in, states, (ReplicaState.NEW,)), partitions)
+        found = yield from chosen(partial(_is_in_state, states, (ReplicaState.NEW,)), partitions)
         if found:
             new[broker_id] = found
     if new:
         yield from move_replicas(context, new, ReplicaState.OFFLINE)
 
 
-def _announce(context: ControllerContext, step: AnnounceDeletion, astray: dict[str, None]) -> Flow[None]:
+def _announce(context: ControllerContext, step: AnnounceDeletion, imbalanced: dict[str, None]) -> Flow[None]:
     partitions: list[TopicPartition] = []
     for topic in step.topics:
         partitions += context.topics.get(topic, {}).values()
     yield from announce(context, partitions=partitions)
 
 
-def _finish(context: ControllerContext, step: FinishDeletions, astray: dict[str, None]) -> Flow[None]:
+def _finish(context: ControllerContext, step: FinishDeletions, imbalanced: dict[str, None]) -> Flow[None]:
     """Stop watching first, so that a topic created anew at once is seen by TopicChange; then the znodes go."""
     yield from ask(StopWatching((PartitionModifications.__name__,), step.topics))
     gone: ReplicasByBroker = {}

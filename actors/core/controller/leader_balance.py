@@ -60,7 +60,7 @@ class ElectionType(NamedTuple):
 
     strategy: Strategy
     unclean: bool
-    nobody: int
+    no_leader_code: int
 
 
 ELECTION_TYPES = {
@@ -116,7 +116,7 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
         for partition in part:
             topic, number = partition
             if partition in failures:
-                results[partition] = ElectedPartition(number, wanted.nobody, failures[partition])
+                results[partition] = ElectedPartition(number, wanted.no_leader_code, failures[partition])
             else:
                 results[partition] = ElectedPartition(number, NONE)
                 expected.setdefault((topic, context.leadership[partition].leader), []).append(number)
@@ -140,7 +140,7 @@ def _check(context: ControllerContext, partition: TopicPartition, wanted: Electi
         raise Refused("The topic is being deleted", INVALID_TOPIC)
     leadership = context.leadership.get(partition)
     if leadership is None:
-        raise Refused(f"{partition} has never had a leader", wanted.nobody)
+        raise Refused(f"{partition} has never had a leader", wanted.no_leader_code)
     led = leadership.leader in context.online_brokers if wanted.unclean else _led_by_preferred(context, partition)
     if led:
         raise Refused("Leader election not needed for topic partition.", ELECTION_NOT_NEEDED)
@@ -162,13 +162,13 @@ def check(context: ControllerContext, event: AutoPreferredReplicaLeaderElection)
     yield from in_slices(sort, tuple(context.assignments))
     for broker_id in sorted(preferred):
         mine = preferred[broker_id]
-        astray = yield from chosen(lambda tp: not _led_by_preferred(context, tp), mine)
-        if 100 * len(astray) > settings.leader_imbalance_per_broker_percentage * len(mine):
+        imbalanced = yield from chosen(lambda tp: not _led_by_preferred(context, tp), mine)
+        if 100 * len(imbalanced) > settings.leader_imbalance_per_broker_percentage * len(mine):
             log.info(
                 "%s Leader imbalance ratio for broker %d is %s",
-                *(context.tag, broker_id, len(astray) / len(mine)),
+                *(context.tag, broker_id, len(imbalanced) / len(mine)),
             )
-            wanted = yield from chosen(lambda tp: _may_go_back(context, tp), astray)
+            wanted = yield from chosen(lambda tp: _may_go_back(context, tp), imbalanced)
             yield from _elect(context, wanted, "AutoTriggered")
 
 
@@ -184,8 +184,8 @@ def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], tri
         unfit = yield from chosen(lambda tp: tp not in context.leadership or tp.topic in context.queued, partitions)
         names = ", ".join(map(str, unfit))
         log.error("%s No preferred leaders for what is unknown, never led or being deleted: %s", context.tag, names)
-    astray = yield from chosen(lambda tp: not _led_by_preferred(context, tp), fit)
-    yield from move_partitions(context, astray, PartitionState.ONLINE, elections.preferred)
+    imbalanced = yield from chosen(lambda tp: not _led_by_preferred(context, tp), fit)
+    yield from move_partitions(context, imbalanced, PartitionState.ONLINE, elections.preferred)
 
 
 def _led_by_preferred(context: ControllerContext, partition: TopicPartition) -> bool:

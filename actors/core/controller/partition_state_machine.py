@@ -22,7 +22,7 @@ from actors.core.controller.leadership import Failures, known_states, log_failur
 from actors.core.controller.slicing import Pauses, chosen, sliced
 from actors.core.controller.states import PartitionState, Row, State, Table
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition, leader_isr_and_epoch
-from messages.conversation import AskFailed, Flow, ask, chunks, make_room
+from messages.conversation import AskFailed, Flow, ask, chunks, grow_tables
 from messages.store import CODE_NAMES, OK
 from messages.zookeeper import CreatePartitionStates, GetTopicConfigs
 
@@ -77,7 +77,9 @@ def move_partitions(
 
 def trigger_online(context: ControllerContext, topic: str | None = None) -> Flow[Failures]:
     """Try all partitions (of one topic) that have no leader, but those of topics that are being deleted."""
-    waiting = yield from chosen(lambda tp: not context.is_dying(tp) and topic in (None, tp.topic), context.leaderless)
+    waiting = yield from chosen(
+        lambda tp: not context.is_queued_for_deletion(tp) and topic in (None, tp.topic), context.leaderless
+    )
     return (yield from move_partitions(context, waiting, PartitionState.ONLINE))
 
 
@@ -97,7 +99,7 @@ def start(context: ControllerContext) -> Flow[None]:
 
     pauses = Pauses()
     for part in chunks(context.assignments):
-        yield from make_room(len(part), context.partition_states)
+        yield from grow_tables(len(part), context.partition_states)
         look(part)
         yield from pauses.after(len(part))
     yield from trigger_online(context)

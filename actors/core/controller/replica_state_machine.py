@@ -173,7 +173,7 @@ def enter_online(step: Step) -> Flow[None]:
 
 def stay_online(step: Step) -> Flow[None]:
     """Send its role."""
-    yield from step.batch.make_room(step.broker_id, len(step.partitions))
+    yield from step.batch.grow_tables(step.broker_id, len(step.partitions))
     step.batch.add_roles(step.broker_id, step.partitions)
     step.states.update(dict.fromkeys(step.partitions, ReplicaState.ONLINE))
 
@@ -191,7 +191,7 @@ def go_offline(step: Step) -> Flow[None]:
     others: dict[tuple[int, ...], list[int]] = {}
     """Of replicas, those that stay: many partitions have the same."""
     for partition, leadership in removed:
-        if not context.is_dying(partition):
+        if not context.is_queued_for_deletion(partition):
             assignment = context.assignments[partition]
             replicas = assignment.replicas
             if replicas not in others:
@@ -253,7 +253,7 @@ def _remove_from_isr(step: Step, partitions: Sequence[TopicPartition]) -> Flow[l
         missing: Failures = {}
         states = yield from read_states(context, remaining, missing)
         for partition, why in missing.items():
-            if context.is_dying(partition):
+            if context.is_queued_for_deletion(partition):
                 step.skipped[partition] = None
             else:
                 step.failures[partition] = why

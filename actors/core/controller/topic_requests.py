@@ -84,7 +84,7 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> F
             if isinstance(answer, TopicExists):
                 raise _exists(topic.name)
             made[topic.name] = len(replicas)
-        return CreatedTopic(topic.name, NONE, None, len(replicas), len(replicas[0]), _told(context, configs))
+        return CreatedTopic(topic.name, NONE, None, len(replicas), len(replicas[0]), _created_configs(context, configs))
 
     twice = _named_twice([topic.name for topic in request.topics])
     results = []
@@ -121,7 +121,7 @@ def _planned(
     return replicas, tuple(configs.values())
 
 
-def _told(context: ControllerContext, configs: tuple[ConfigEntry, ...]) -> tuple[CreatedConfig, ...]:
+def _created_configs(context: ControllerContext, configs: tuple[ConfigEntry, ...]) -> tuple[CreatedConfig, ...]:
     """All settings of a new topic, as in DescribeConfigs."""
     return tuple(
         CreatedConfig(each.name, each.value, each.read_only, each.config_source, each.is_sensitive)

@@ -14,7 +14,7 @@ from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.slicing import MOVES, Pauses
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE, Flow, ask, in_slices, make_room, slices
+from messages.conversation import SLICE, Flow, ask, grow_tables, in_slices, slices
 from messages.events import PartitionModifications, TopicChange, TopicDeletion
 from messages.zookeeper import (
     GetAssignments,
@@ -102,7 +102,7 @@ def learn(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow
     pauses = Pauses()
     for topic, partitions in topics:
         for part in slices(partitions, MOVES):
-            yield from make_room(len(part), context.assignments, *context.hosted.values())
+            yield from grow_tables(len(part), context.assignments, *context.hosted.values())
             added += context.learn(topic, part)
             yield from pauses.after(len(part))
     return added

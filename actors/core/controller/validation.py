@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from actors.core.controller.context import ControllerContext, is_astray
+from actors.core.controller.context import ControllerContext, is_imbalanced
 from actors.core.controller.states import PartitionState
 from messages.conversation import Flow, ask
 from messages.topic_deletion import DeletionReport, ReportDeletions
@@ -44,8 +44,11 @@ def inconsistencies(context: ControllerContext) -> list[str]:
     if leaderless != set(context.leaderless):
         found.append("the index of leaderless partitions is wrong")
     led = context.leadership.items()
-    astray = {tp for tp, state in led if is_astray(context.assignment(tp), state)}
-    if astray != set(context.astray) or dict(Counter(tp.topic for tp in astray)) != context.astray_of:
+    imbalanced = {tp for tp, state in led if is_imbalanced(context.assignment(tp), state)}
+    if (
+        imbalanced != set(context.imbalanced)
+        or dict(Counter(tp.topic for tp in imbalanced)) != context.imbalanced_of_topic
+    ):
         found.append("the index of partitions that are led by another than their preferred replica is wrong")
     offline = [
         tp
@@ -54,14 +57,14 @@ def inconsistencies(context: ControllerContext) -> list[str]:
     ]
     if len(offline) != context.offline_count:
         found.append(f"{len(offline)} partitions are offline, {context.offline_count} are counted")
-    for tp, told in context.told.items():
+    for tp, last_sent in context.last_sent.items():
         state = context.leadership.get(tp)
-        if state is None or told.assignment != context.assignments.get(tp):
+        if state is None or last_sent.assignment != context.assignments.get(tp):
             found.append(f"the state last sent for {tp} has another assignment, or no leadership")
         elif any(
             (each.partition, each.leader, each.leader_epoch, each.isr, each.zk_version)
             != (tp, state.leader, state.leader_epoch, state.isr, state.zk_version)
-            for each in (told.role, told.metadata)
+            for each in (last_sent.role, last_sent.metadata)
             if each is not None
         ):
             found.append(f"the state last sent for {tp} has another leadership")

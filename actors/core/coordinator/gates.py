@@ -105,7 +105,7 @@ def makes_group(request: Message) -> bool:
     return False
 
 
-def _nobody_leaves(request: LeaveGroupRequest) -> LeaveGroupResponse:
+def _leave_not_possible(request: LeaveGroupRequest) -> LeaveGroupResponse:
     members = [LeftMember(each.member_id, each.group_instance_id, UNKNOWN_MEMBER_ID) for each in request.members]
     return leave_response(request, members)
 
@@ -118,7 +118,7 @@ NOBODYS: Mapping[type, Callable[[Message], Message]] = {
     JoinGroupRequest: _refused(UNKNOWN_MEMBER_ID),
     SyncGroupRequest: _refused(UNKNOWN_MEMBER_ID),
     HeartbeatRequest: _refused(UNKNOWN_MEMBER_ID),
-    LeaveGroupRequest: _nobody_leaves,
+    LeaveGroupRequest: _leave_not_possible,
     OffsetCommitRequest: _refused(ILLEGAL_GENERATION),
     OffsetFetchRequest: lambda request: fetched(request, {}),
     OffsetDeleteRequest: _refused(GROUP_ID_NOT_FOUND),

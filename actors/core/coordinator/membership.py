@@ -104,7 +104,7 @@ NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
 
 ID_FIRST_SINCE = 4
 """The JoinGroup version from which members are given their id first (rule 3)."""
-PROTOCOL_TOLD_SINCE = 7
+PROTOCOL_NAME_SINCE = 7
 """The JoinGroup version whose answer may name no protocol."""
 EACH_MEMBER_SINCE = 3
 """The LeaveGroup version that has a code for each member."""
@@ -318,10 +318,10 @@ class Membership:
         if isinstance(cell, int):
             self._refuse_join(forwarded, cell, member.id)
             return
-        told = cell is not Action.REBALANCE and member.protocols == request.protocols
+        unchanged = cell is not Action.REBALANCE and member.protocols == request.protocols
         if cell is Action.REBALANCE_IF_NEWS_OR_LEADER and member.id == self.leader:
-            told = False
-        if told:
+            unchanged = False
+        if unchanged:
             self._reply(forwarded, self._generation_for(member, request.version))
         else:
             self._update(member, forwarded)
@@ -494,7 +494,7 @@ class Membership:
         members = self.members.values() if leads else ()
         return JoinGroupResponse(
             *(NONE, self.generation, self.protocol_type),
-            self.protocol if version >= PROTOCOL_TOLD_SINCE else self.protocol or "",
+            self.protocol if version >= PROTOCOL_NAME_SINCE else self.protocol or "",
             self.leader or NO_MEMBER if leader is None else leader,
             member.id,
             tuple([JoinedMember(each.id, each.metadata(self.protocol), each.instance_id) for each in members]),
@@ -722,7 +722,7 @@ def leave_response(request: LeaveGroupRequest, left: Sequence[LeftMember]) -> Le
 
 def _refusal(forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:
     """A JoinGroup refused, as its version says "no protocol"."""
-    name = None if forwarded.request.request.version >= PROTOCOL_TOLD_SINCE else ""
+    name = None if forwarded.request.request.version >= PROTOCOL_NAME_SINCE else ""
     return JoinGroupResponse(code, protocol_name=name, member_id=member_id)
 
 

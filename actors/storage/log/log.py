@@ -299,7 +299,7 @@ class Log:
         active, config = self.active, self.config
         return (
             0 < active.size <= config.segment_bytes - size
-            and active.has_room(len(headers))
+            and active.has_capacity(len(headers))
             and (active.first_timestamp == NO_TIMESTAMP or newest - active.first_timestamp <= config.segment_ms)
             and self.end + offsets - active.base_offset <= MAX_RELATIVE
         )
@@ -354,7 +354,7 @@ class Log:
         active, config = self.active, self.config
         if not active.size:
             return header.last_offset - active.base_offset > MAX_RELATIVE
-        if active.size + header.size > config.segment_bytes or not active.has_room(1):
+        if active.size + header.size > config.segment_bytes or not active.has_capacity(1):
             return True
         newest = header.max_timestamp if header.max_timestamp != NO_TIMESTAMP else now_ms
         old = active.first_timestamp != NO_TIMESTAMP and newest - active.first_timestamp > config.segment_ms
@@ -436,10 +436,10 @@ class Log:
             self.restart(offset)
             return
         self.producers.remove_snapshots(0, offset)  # first, as in `restart`
-        doomed = [segment for segment in self._segments if segment.base_offset >= offset]
-        if doomed:
-            self._drop(doomed)
-            del self._segments[-len(doomed) :]
+        deleted_segments = [segment for segment in self._segments if segment.base_offset >= offset]
+        if deleted_segments:
+            self._drop(deleted_segments)
+            del self._segments[-len(deleted_segments) :]
         self.active.truncate(offset)
         self.end = offset
         self.start = min(self.start, self.end)

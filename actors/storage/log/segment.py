@@ -70,7 +70,7 @@ class Segment:
         """The paths of the segment's files, whether they exist or not. Apache's brokers write the last."""
         return self.path, self.offsets.path, self.times.path, f"{self.path.removesuffix('.log')}.txnindex"
 
-    def has_room(self, entries: int) -> bool:
+    def has_capacity(self, entries: int) -> bool:
         """Whether each index has space for a number of new entries (`segment.index.bytes`)."""
         offsets, times = len(self.offsets) + entries, len(self.times) + entries
         return 8 * offsets <= self._max_index and 12 * times <= self._max_index

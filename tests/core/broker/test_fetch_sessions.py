@@ -63,7 +63,7 @@ def test_a_session_that_forgets_everything_is_none_any_more() -> None:
     assert (found.id, len(sessions)) == (0, 0)
 
 
-def test_nobody_gives_way_who_is_new_or_used() -> None:
+def test_new_and_used_sessions_are_not_evicted() -> None:
     sessions = FetchSessions(1)
     id = begin(sessions)
     assert begin(sessions, SAFE_SECONDS, count=9) == 0

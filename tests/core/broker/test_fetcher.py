@@ -244,7 +244,7 @@ def test_a_session_of_which_nothing_was_heard_is_ended_by_the_next_request(fetch
     assert within(fetcher, BACKOFF) == (7, 0, [A], [])
 
 
-def test_a_leader_without_room_for_a_session_is_asked_for_everything_again(fetcher: Fetcher) -> None:
+def test_a_leader_without_session_slots_receives_full_fetches(fetcher: Fetcher) -> None:
     fetching(fetcher, A)
     for _ in range(2):
         assert within(fetcher) == (0, 0, [A], [])

@@ -66,7 +66,7 @@ class World:
         return self.take(now)
 
 
-def test_it_rests_when_nothing_was_told_and_nothing_is_left_to_tell() -> None:
+def test_it_is_idle_when_nothing_was_sent_and_nothing_is_pending() -> None:
     World().resting()
 
 
@@ -80,32 +80,32 @@ def test_a_follower_that_may_come_into_the_isr_does_not_rest() -> None:
 
 
 @pytest.mark.parametrize(("end", "high_watermark"), [(6, 5), (5, 4)])
-def test_a_log_that_moves_rouses_it_once(end: int, high_watermark: int) -> None:
+def test_a_log_that_moves_wakes_it_once(end: int, high_watermark: int) -> None:
     world = World()
     id = world.resting()
     assert world.move(T[1], end, high_watermark, 60.0) == [WakeSession(id)]
     assert world.move(T[0], end, high_watermark, 60.0) == []
-    world.fetches.roused(id, 77, 59.8)
+    world.fetches.woken(id, 77, 59.8)
     [answer] = world.poll(id, 77, now=60.0)
     assert {part.partition for part in answer.response.partitions} == (set(T) if high_watermark == 4 else set())
     assert answer.rest == 0 or end == 6
 
 
-def test_a_high_watermark_that_moves_twice_without_a_read_is_told() -> None:
+def test_a_high_watermark_that_moves_twice_without_a_read_is_sent() -> None:
     """The partition tells of the first move alone: the reader's next poll asks it where it stands now."""
     world = World()
     world.logs = {partition: state(5, 3) for partition in T}
     id = world.resting()
     assert world.move(T[0], 5, 4, 1.0) == [WakeSession(id)]
-    world.fetches.roused(id, 3, 0.9)
+    world.fetches.woken(id, 3, 0.9)
     world.logs[T[0]] = state(5, 5)  # of which it says nothing
-    told = [answer for epoch in (3, 4, 5) for answer in world.poll(id, epoch, now=1.0)]
-    assert [[(part.partition, part.high_watermark) for part in answer.response.partitions] for answer in told] == [
+    reported = [answer for epoch in (3, 4, 5) for answer in world.poll(id, epoch, now=1.0)]
+    assert [[(part.partition, part.high_watermark) for part in answer.response.partitions] for answer in reported] == [
         [(T[0], 4)],
         [(T[0], 5)],
         [],
     ]
-    assert [answer.rest for answer in told] == [0, 0, 6]
+    assert [answer.rest for answer in reported] == [0, 0, 6]
 
 
 def test_a_follower_that_rests_is_caught_up_now_and_then_when_it_polled_last() -> None:
@@ -114,18 +114,18 @@ def test_a_follower_that_rests_is_caught_up_now_and_then_when_it_polled_last() -
     assert world.fetches.idle_until(T[0], 40.0) == ((FOLLOWER, 40.0),)
     world.move(T[0], 6, 5, 50.0)
     assert world.fetches.idle_until(T[0], 50.0) == ((FOLLOWER, 50.0),), "until the listener has said"
-    world.fetches.roused(id, 9, 49.7)
+    world.fetches.woken(id, 9, 49.7)
     assert world.fetches.idle_until(T[0], 50.0) == world.fetches.idle_until(T[1], 51.0) == ((FOLLOWER, 49.7),)
 
 
-def test_a_partition_that_is_lost_rouses_it() -> None:
+def test_a_lost_partition_wakes_it() -> None:
     world = World()
     id = world.resting()
     world.fetches.lost(T[0], 3.0)
     assert world.take(3.0) == [WakeSession(id)]
 
 
-def test_one_that_rests_keeps_its_place_and_one_that_must_go_is_roused() -> None:
+def test_an_idle_session_keeps_its_slot_and_an_evicted_one_is_woken() -> None:
     world = World(slots=1)
     id = world.resting(5)
     late = SAFE_SECONDS + 1

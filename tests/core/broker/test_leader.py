@@ -131,7 +131,7 @@ def test_the_looks_are_half_a_lag_apart(last: float, out_at: float) -> None:
     assert found[0] == out_at
 
 
-def test_row_61_who_stands_still_and_who_is_too_slow_go_alike() -> None:
+def test_row_61_stuck_and_slow_followers_leave_the_isr() -> None:
     both = leader(1, 2, 3, end=10)
     for second in range(1, 31):
         both.fetched(3, second // 4, 0, 10 + second, float(second))  # ever further behind
@@ -239,15 +239,15 @@ def test_a_produce_waits_for_the_high_watermark_or_its_deadline_or_the_end() -> 
     assert releases(shared) == {"d": NONE}
 
 
-def test_a_batch_that_is_sent_again_waits_for_its_own_offset_and_hurries_nobody() -> None:
+def test_a_repeated_batch_waits_for_its_own_offset_only() -> None:
     shared = leader(1, 2, end=20)
     for token, offset in (("second", 20), ("first, again", 10), ("between", 15)):
         shared.wait(token, offset, 60.0)
-    told = []
+    reported = []
     for offset in (10, 15, 20):
         shared.fetched(2, offset, 0, 20, 1.0)
-        told.append(list(releases(shared)))
-    assert told == [["first, again"], ["between"], ["second"]]
+        reported.append(list(releases(shared)))
+    assert reported == [["first, again"], ["between"], ["second"]]
 
 
 def test_row_33_below_the_minimum_nothing_is_committed_and_waiting_ends_by_time() -> None:

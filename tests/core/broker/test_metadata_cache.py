@@ -42,7 +42,7 @@ def topic(of: MetadataCache, name: str, **how: object) -> MetadataTopic:
     return ask(of, name, **how).topics[0]
 
 
-def test_an_empty_cache_knows_nobody() -> None:
+def test_an_empty_cache_has_no_brokers() -> None:
     response = ask(MetadataCache(), "t")
     assert (response.brokers, response.controller_id, response.cluster_id) == ((), -1, CLUSTER_ID)
     assert response.topics[0].error_code == UNKNOWN_TOPIC_OR_PARTITION

@@ -35,14 +35,14 @@ def test_a_brokers_own_rate_goes_before_that_of_all() -> None:
     assert rate_of(FOLLOWER, {"leader.replication.throttled.rate": "3"}, {}) is None
 
 
-def test_which_replicas_are_throttled_is_as_was_told_last() -> None:
+def test_the_last_update_sets_the_throttled_replicas() -> None:
     replicas = quota(None).replicas
     replicas.update((ThrottledTopic("t", (0, 2)), ThrottledTopic("u", None)))
     t, u = ([TopicPartition(topic, number) in replicas for number in range(3)] for topic in "tu")
     assert (t, u) == ([True, False, True], [True, True, True])
     replicas.update((ThrottledTopic("u", ()),))
     assert TopicPartition("u", 0) not in replicas and TopicPartition("t", 0) in replicas
-    assert replicas.told() == (ThrottledTopic("t", (0, 2)),)
+    assert replicas.throttled_topics() == (ThrottledTopic("t", (0, 2)),)
 
 
 @pytest.mark.parametrize(

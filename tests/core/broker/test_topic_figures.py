@@ -22,7 +22,7 @@ DATA = batch(b"a", b"b", b"c")
 SIZE = len(DATA)
 
 
-def told(figures: TopicFigures) -> dict[tuple[str, str], int]:
+def reported(figures: TopicFigures) -> dict[tuple[str, str], int]:
     """(figure, topic or "") -> by how much."""
     return {
         (count.name.removeprefix(PREFIX).removesuffix("_total"), dict(count.labels).get("topic", "")): count.by
@@ -44,8 +44,8 @@ def test_a_produce_counts_for_its_topic_and_for_all(code: int, figures: dict[str
     part = ProducePartition(T0, read_records(DATA))
     counted.produced([(part, ProducedPartition(T0, code))])
     expected = {"totalproducerequests": 1, **figures}
-    assert told(counted) == {(figure, topic): by for figure, by in expected.items() for topic in ("t", "")}
-    assert told(counted) == {}, "what was told is not told again"
+    assert reported(counted) == {(figure, topic): by for figure, by in expected.items() for topic in ("t", "")}
+    assert reported(counted) == {}, "what was told is not told again"
     assert not counted
 
 
@@ -56,7 +56,7 @@ def test_bytes_go_out_to_consumers_by_topic_and_to_followers_of_all(replica: int
     counted.fetched(FetchRequest(11, replica, 500, 1, (), 1 << 20), results)
     by_topic = {("bytesout", "t"): SIZE} if replica < 0 else {}
     fetches = {("totalfetchrequests", topic): by for topic, by in (("t", 1), ("u", 1), ("", 2))}
-    assert told(counted) == {**fetches, (out, ""): SIZE, **by_topic}
+    assert reported(counted) == {**fetches, (out, ""): SIZE, **by_topic}
 
 
 def test_a_topic_that_is_nowhere_has_no_figures() -> None:

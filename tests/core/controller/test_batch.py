@@ -99,7 +99,7 @@ def test_cm2_is_new_sticks_and_the_last_state_wins(order: tuple[bool, bool]) -> 
     assert [(s.is_new, s.leader, s.leader_epoch) for s in request.partition_states] == [(True, 2, 5)]
 
 
-def test_cm3_only_living_brokers_are_told() -> None:
+def test_cm3_only_live_brokers_receive_requests() -> None:
     made = scene()
     shut_down_2_and_lose_3(made)
     batch = RequestBatch(made.context)
@@ -241,7 +241,7 @@ def test_a_protocol_version_that_is_none_is_refused() -> None:
         request_versions("two")
 
 
-def test_large_requests_go_in_parts_that_brokers_told_the_same_share() -> None:
+def test_large_requests_go_in_shared_parts() -> None:
     made = Scene(1, 2, 3)
     partitions = made.assign("large", *[(1, 2)] * (2 * SLICE + 1))
     batch = RequestBatch(made.context)

@@ -182,7 +182,7 @@ def test_a_topic_without_replicas_is_finished_at_once() -> None:
     assert sets(made) == (set(), set(), set())
 
 
-def test_what_the_tables_refuse_is_told_back() -> None:
+def test_refused_moves_are_reported() -> None:
     """A replica made on a dead broker is Online: it cannot become Ineligible."""
     made = scene()
     made.context.remove_broker(2)

@@ -56,7 +56,7 @@ def test_the_leader(
     assert choice is None or choice.unclean is unclean
 
 
-def test_the_new_isr_and_who_is_told() -> None:
+def test_the_new_isr_and_its_receivers() -> None:
     assert elect(elections.offline, [1, 2, 3], [3, 2, 1], [2, 3]) == Choice(2, (3, 2), (2, 3))
     assert elect(elections.offline, [1, 2, 3], [1], [2, 3], unclean=True) == Choice(2, (2,), (2, 3), unclean=True)
     assert elect(elections.preferred, [1, 2, 3], [3, 1], [1, 3]) == Choice(1, (3, 1), (1, 2, 3))

@@ -46,7 +46,7 @@ def scene_of(partitions: Any) -> Scene:
     return scene
 
 
-def told(scene: Scene) -> Any:
+def last_sent(scene: Scene) -> Any:
     """What each broker was told last of each partition."""
     by_kind = {}
     for kind in (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest):
@@ -79,7 +79,7 @@ def test_what_is_known_need_not_be_read(partitions: Any, broker_id: int, event: 
                     gone = {broker_id: list(context.assignments)}
                     scene.run(replica_state_machine.move_replicas(context, gone, ReplicaState.OFFLINE))
         states = (context.partition_states, context.replica_states, context.leadership)
-        ends.append((scene.znodes, states, told(scene)))
+        ends.append((scene.znodes, states, last_sent(scene)))
         reads.append(sum(len(q.partitions) for q in scene.asked if isinstance(q, GetPartitionStates)))
     assert ends[0] == ends[1]
     if all(meanwhile == "nothing" for _, _, meanwhile in partitions):

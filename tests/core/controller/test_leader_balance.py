@@ -56,27 +56,29 @@ def test_the_request_goes_and_is_looked_for_again() -> None:
 
 
 def test_what_cannot_have_a_preferred_leader_costs_the_others_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    scene, (astray,) = scene_of(2)
+    scene, (imbalanced,) = scene_of(2)
     (unled,) = scene.assign("new", (1, 2))
-    (doomed,) = scene.assign("doomed", (1, 2))
-    scene.lead(doomed, 2, 1, 2)
-    scene.context.queued = frozenset({"doomed"})
+    (deleted,) = scene.assign("deleted", (1, 2))
+    scene.lead(deleted, 2, 1, 2)
+    scene.context.queued = frozenset({"deleted"})
     scene.put(unled, PartitionState.NEW)
-    scene.wanted = (unled, TopicPartition("unknown", 0), astray, doomed)
+    scene.wanted = (unled, TopicPartition("unknown", 0), imbalanced, deleted)
     scene.run(leader_balance.requested(scene.context, REQUESTED))
-    assert epochs(scene, [astray, doomed]) == [(1, 1), (2, 0)] and unled not in scene.znodes
+    assert epochs(scene, [imbalanced, deleted]) == [(1, 1), (2, 0)] and unled not in scene.znodes
     (line,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
-    assert all(name in line for name in ("new-0", "unknown-0", "doomed-0"))
+    assert all(name in line for name in ("new-0", "unknown-0", "deleted-0"))
 
 
 @pytest.mark.parametrize(
-    ("astray", "percentage", "moved"), [(1, 10, False), (2, 10, True), (1, 0, True), (10, 100, False)]
+    ("imbalanced", "percentage", "moved"), [(1, 10, False), (2, 10, True), (1, 0, True), (10, 100, False)]
 )
-def test_only_more_than_the_percentage_is_too_much(astray: int, percentage: int, moved: bool) -> None:
-    scene, partitions = scene_of(*[2] * astray, *[1] * (10 - astray), leader_imbalance_per_broker_percentage=percentage)
+def test_only_more_than_the_percentage_is_too_much(imbalanced: int, percentage: int, moved: bool) -> None:
+    scene, partitions = scene_of(
+        *[2] * imbalanced, *[1] * (10 - imbalanced), leader_imbalance_per_broker_percentage=percentage
+    )
     scene.run(leader_balance.check(scene.context, AUTO))
-    assert epochs(scene, partitions)[:astray] == [(1, 1) if moved else (2, 0)] * astray
-    assert epochs(scene, partitions)[astray:] == [(1, 0)] * (10 - astray)
+    assert epochs(scene, partitions)[:imbalanced] == [(1, 1) if moved else (2, 0)] * imbalanced
+    assert epochs(scene, partitions)[imbalanced:] == [(1, 0)] * (10 - imbalanced)
 
 
 def test_the_next_look_is_arranged_before_this_one() -> None:
@@ -87,7 +89,7 @@ def test_the_next_look_is_arranged_before_this_one() -> None:
     assert scene.done == [Enqueue(AUTO, 7)]
 
 
-def test_nothing_goes_back_to_who_cannot_lead() -> None:
+def test_no_leader_moves_to_an_ineligible_replica() -> None:
     scene, (outside, inside) = scene_of(2, 2)
     scene.lead(outside, 2, 2)
     scene.run(leader_balance.check(scene.context, AUTO))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.core.controller import notifications, topics
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.conversation import Flow, Pause, make_room
+from messages.conversation import Flow, Pause, grow_tables
 from messages.zookeeper import (
     Assignments,
     GetAssignments,
@@ -77,7 +77,7 @@ def test_tables_of_all_partitions_grow_one_at_a_time() -> None:
     tables: tuple[dict[Any, Any], ...] = ({}, {})
     sizes: list[list[int]] = []
     for start in range(0, 100_000, 500):
-        for step in make_room(500, *tables):
+        for step in grow_tables(500, *tables):
             assert isinstance(step, Pause)
             sizes.append([sys.getsizeof(table) for table in tables])
         before = [sys.getsizeof(table) for table in tables]
@@ -92,7 +92,7 @@ def test_tables_of_all_partitions_grow_one_at_a_time() -> None:
 
 
 def test_small_tables_grow_as_they_like() -> None:
-    assert not list(make_room(500, {}, dict.fromkeys(range(5_461))))
+    assert not list(grow_tables(500, {}, dict.fromkeys(range(5_461))))
 
 
 def test_leaderships_are_read_some_thousand_at_a_time() -> None:

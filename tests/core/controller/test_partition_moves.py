@@ -80,7 +80,7 @@ def test_ps4_a_new_partition_is_created() -> None:
     assert scene.context.partition_state(T0) is S.ONLINE
 
 
-def test_ps4_the_first_live_replica_leads_and_only_live_ones_are_told() -> None:
+def test_ps4_the_first_live_replica_leads_and_only_live_ones_receive_requests() -> None:
     scene = scene_with(S.NEW, 7, 6, 5, brokers=(5, 6))
     move(scene, S.ONLINE)
     assert scene.znodes[T0] == driver.leadership(6, 6, 5)
@@ -171,7 +171,7 @@ def test_an_unclean_election_is_the_topics_choice(default: bool, override: str |
     assert (scene.znodes[T0].leader == 5) is elected
 
 
-def test_a_configuration_that_cannot_be_read_elects_nobody() -> None:
+def test_an_unreadable_configuration_elects_no_leader() -> None:
     scene = scene_with(S.OFFLINE, 6, 5, unclean_leader_election_enable=True)
     scene.lead(T0, -1, 6)
     scene.raising[GetTopicConfigs] = ZooKeeperRefused("no")
@@ -251,7 +251,7 @@ def test_at_the_start_of_a_term_states_follow_from_leadership() -> None:
     assert scene.znodes[unknown] == driver.leadership(5, 5)
 
 
-def test_many_failures_are_told_in_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+def test_many_failures_are_logged_in_few_lines(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
     partitions = scene.assign("t", *[(5,)] * 500)
     for partition in partitions:
@@ -277,13 +277,13 @@ def test_an_illegal_move_tells_the_story_of_its_subject(caplog: pytest.LogCaptur
     assert "its last moves: NewPartition -> OnlinePartition -> OfflinePartition -> OnlinePartition" in refusal
 
 
-def test_of_many_illegal_moves_the_first_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_of_many_illegal_moves_the_first_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene(5)
     partitions = scene.assign("t", *[(5,)] * 50)
     scene.run(partition_state_machine.move_partitions(scene.context, partitions, S.ONLINE))
-    told = [r.getMessage() for r in caplog.records]
-    assert len(told) == 21 and "Invalid state change of 30 more to OnlinePartition" in told[-1]
-    assert "its last moves: none in the last 0 calls" in told[0]
+    last_sent = [r.getMessage() for r in caplog.records]
+    assert len(last_sent) == 21 and "Invalid state change of 30 more to OnlinePartition" in last_sent[-1]
+    assert "its last moves: none in the last 0 calls" in last_sent[0]
 
 
 def test_many_partitions_are_moved_in_slices() -> None:

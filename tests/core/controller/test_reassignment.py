@@ -291,7 +291,7 @@ def load(context: ControllerContext, topic: TopicAssignment) -> None:
     context.learn(topic.topic, topic.partitions)
 
 
-def test_a_broker_that_starts_is_told_of_what_waits_for_it() -> None:
+def test_a_starting_broker_receives_pending_reassignments() -> None:
     scene = scene_of(1, brokers=(1,))
     request(scene, (T0, (2,)))
     scene.forget()

@@ -119,7 +119,7 @@ def test_a_new_replica_that_leads_is_refused() -> None:
     assert scene.sent == []
 
 
-def test_a_new_replica_of_a_led_partition_is_told_that_it_is_new() -> None:
+def test_a_new_replica_receives_the_flag_is_new() -> None:
     scene = scene_with(S.NON_EXISTENT, 6, 5, brokers=(5, 6))
     scene.lead(T0, 6, 6)
     move(scene, S.NEW)
@@ -140,7 +140,7 @@ def test_the_last_member_stays_in_the_isr_but_leads_no_more() -> None:
     assert scene.znodes[T0] == driver.leadership(-1, 5, epoch=1, version=1)
 
 
-def test_who_is_out_of_the_isr_costs_no_epoch_but_the_others_are_told() -> None:
+def test_an_out_of_sync_replica_costs_no_epoch_and_others_are_notified() -> None:
     scene = scene_with(S.ONLINE, 5, 6, brokers=(6,))
     scene.lead(T0, 6, 6, epoch=4)
     scene.context.lead(T0, driver.leadership(6, 6, epoch=4, by=EPOCH - 1))
@@ -168,7 +168,7 @@ def test_a_shrink_that_met_another_version_is_made_again() -> None:
     assert sum(isinstance(question, GetPartitionStates) for question in scene.asked) == 1
 
 
-def test_a_topic_being_deleted_is_shrunk_but_nobody_follows_it_any_more() -> None:
+def test_a_topic_being_deleted_is_shrunk_without_new_followers() -> None:
     scene = scene_with(S.ONLINE, 5, 6, brokers=(5, 6))
     scene.lead(T0, 5, 5, 6)
     scene.context.take_deletions(DeletionSets(queued=("t",)))

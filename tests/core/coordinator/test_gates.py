@@ -63,7 +63,7 @@ def places() -> Places:
     return Places(50, {slot(LOADING) % 50}, {slot(OURS) % 50, 0})
 
 
-def test_every_api_of_the_coordinator_has_its_gate_and_its_answer_for_nobody() -> None:
+def test_every_coordinator_api_has_a_gate_and_an_empty_answer() -> None:
     of_coordinator = {api.request for api in APIS if api.answerer == GROUPS}
     assert of_coordinator == {*ABOUT_ONE, *ABOUT_SEVERAL, FindCoordinatorRequest, ListGroupsRequest}
     assert set(NOBODYS) == set(ABOUT_ONE)

@@ -93,7 +93,7 @@ def test_a_member_joins_again(state: GroupState, member: str, news: bool, code: 
     assert life.group.state is after
 
 
-def test_only_the_leader_is_told_of_the_members_again() -> None:
+def test_only_the_leader_receives_the_members_again() -> None:
     life = Life.at(COMPLETING)
     leader, follower = life.joined(life.join("m1")), life.joined(life.join("m2"))
     assert [member.member_id for member in leader.members] == ["m1", "m2"]
@@ -160,7 +160,7 @@ def test_a_member_commits(state: GroupState, code: int) -> None:
         (DEAD, COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_somebody_who_takes_no_part_commits(state: GroupState, code: int) -> None:
+def test_a_non_member_commits(state: GroupState, code: int) -> None:
     life = Life.at(state)
     [result] = life.answer(life.commit()).partitions
     assert result.error_code == code
@@ -182,7 +182,7 @@ def test_a_member_leaves(state: GroupState, code: int, after: GroupState) -> Non
     assert life.group.state is after
 
 
-def test_nobody_leaves_a_dead_group() -> None:
+def test_no_member_leaves_a_dead_group() -> None:
     answer = Life.at(DEAD).leave("m2")
     assert (answer.error_code, answer.members) == (COORDINATOR_NOT_AVAILABLE, ())
 
@@ -220,13 +220,13 @@ def test_an_admin_deletes_the_group(state: GroupState, code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "told"), [(EMPTY, False), (PREPARING, False), (COMPLETING, False), (STABLE, True), (DEAD, False)]
+    ("state", "reported"), [(EMPTY, False), (PREPARING, False), (COMPLETING, False), (STABLE, True), (DEAD, False)]
 )
-def test_how_a_group_is_described(state: GroupState, told: bool) -> None:
+def test_how_a_group_is_described(state: GroupState, reported: bool) -> None:
     described = Life.at(state).group.describe()
     assert described.group_state == state.value
-    assert described.protocol_data == ("range" if told else "")
-    assert {member.member_assignment for member in described.members} <= ({b"m1", b"m2"} if told else {b""})
+    assert described.protocol_data == ("range" if reported else "")
+    assert {member.member_assignment for member in described.members} <= ({b"m1", b"m2"} if reported else {b""})
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -340,7 +340,7 @@ def test_who_has_not_joined_when_the_longest_rebalance_timeout_is_over_is_out() 
     assert life.joined(third).leader == "m3"
 
 
-def test_a_rebalance_that_nobody_joins_goes_on_until_the_sessions_are_over() -> None:
+def test_a_rebalance_without_joins_lasts_until_the_sessions_expire() -> None:
     life = Life()
     life.join(instance="a", version=5, session_timeout_ms=100_000)
     life.wait(2 * DELAY_MS)
@@ -487,7 +487,7 @@ def test_a_cooperative_rebalance_is_two_generations_in_which_parts_are_kept() ->
     assert life.answer(second).assignment == b"t-1"
 
 
-def test_a_part_is_told_when_the_log_has_it() -> None:
+def test_a_part_is_answered_when_the_log_has_it() -> None:
     life = Life.at(COMPLETING)
     life.log = None
     follower, leader = life.sync("m2"), life.sync("m1", given={"m2": b"all"})
@@ -502,7 +502,7 @@ def test_a_part_is_told_when_the_log_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "reported"),
     [
         (NOT_ENOUGH_REPLICAS, COORDINATOR_NOT_AVAILABLE),
         (UNKNOWN_TOPIC_OR_PARTITION, COORDINATOR_NOT_AVAILABLE),
@@ -511,11 +511,11 @@ def test_a_part_is_told_when_the_log_has_it() -> None:
         (MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_a_generation_that_the_log_does_not_take(said: int, told: int) -> None:
+def test_a_generation_that_the_log_does_not_take(said: int, reported: int) -> None:
     life = Life.at(COMPLETING)
     life.log = said
     follower, leader = life.sync("m2"), life.sync("m1")
-    assert (life.answer(follower).error_code, life.answer(leader).error_code) == (told, told)
+    assert (life.answer(follower).error_code, life.answer(leader).error_code) == (reported, reported)
     assert life.group.state is PREPARING
 
 
@@ -561,7 +561,7 @@ def test_a_static_member_that_comes_back_takes_its_part_without_a_rebalance(inst
 
 
 @pytest.mark.parametrize(("state", "code"), [(EMPTY, UNKNOWN_MEMBER_ID), (DEAD, COORDINATOR_NOT_AVAILABLE)])
-def test_a_static_member_takes_no_place_where_nobody_may_have_one(state: GroupState, code: int) -> None:
+def test_a_static_member_does_not_join_a_full_group(state: GroupState, code: int) -> None:
     """No life leads there, for such a group knows nobody: the cells are what its tables say all the same."""
     life = static()
     life.group.state = state
@@ -652,7 +652,7 @@ def test_an_offset_counts_when_the_log_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "reported"),
     [
         (NOT_ENOUGH_REPLICAS, COORDINATOR_NOT_AVAILABLE),
         (NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR),
@@ -660,11 +660,11 @@ def test_an_offset_counts_when_the_log_has_it() -> None:
         (MESSAGE_TOO_LARGE, INVALID_COMMIT_OFFSET_SIZE),
     ],
 )
-def test_an_offset_that_the_log_does_not_take(said: int, told: int) -> None:
+def test_an_offset_that_the_log_does_not_take(said: int, reported: int) -> None:
     life = Life()
     life.commit(offset=5)
     life.log = said
-    assert life.answer(life.commit(offset=6)).partitions[0].error_code == told
+    assert life.answer(life.commit(offset=6)).partitions[0].error_code == reported
     assert life.fetch() == {T0: 5}
 
 
@@ -680,7 +680,7 @@ def test_each_partition_of_a_commit_has_its_own_code() -> None:
     assert life.answer(only).partitions[0].error_code == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_offsets_of_a_group_that_nobody_joined_are_over_when_their_commits_are_old() -> None:
+def test_offsets_of_a_simple_group_expire_by_commit_time() -> None:
     life = Life(retention_ms=DAY_MS)
     life.commit()
     life.wait(DAY_MS - 1)
@@ -712,7 +712,7 @@ def test_offsets_of_an_empty_group_are_over_when_it_has_been_empty_for_long() ->
     assert life.group.state is DEAD
 
 
-def test_in_a_stable_group_offsets_are_over_of_what_nobody_subscribes() -> None:
+def test_a_stable_group_expires_offsets_of_unsubscribed_topics() -> None:
     life = Life(retention_ms=DAY_MS, max_session_timeout_ms=3 * DAY_MS)
     life.stable(1, session_timeout_ms=3 * DAY_MS)
     other = T0._replace(topic="u")
@@ -787,7 +787,7 @@ def _entries(life: Life) -> list[tuple[object, object]]:
     return list(life.group.offsets.committed.items())
 
 
-def test_who_waits_is_told_when_the_group_is_unloaded() -> None:
+def test_waiting_members_are_answered_when_the_group_is_unloaded() -> None:
     life = Life.at(PREPARING)
     life.log = None
     joining, committing = life.join(), life.commit("m2", generation=None)

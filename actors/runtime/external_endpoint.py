@@ -1,7 +1,7 @@
 """External endpoints: addresses without an actor.
 
 ZooKeeper, sockets, metrics and the process itself stand outside the actor system. Actors send to them as to anybody;
-their own mail comes in by `base.inject(to, message, sender=outsider_address)`. To the base an external endpoint is a
+their own mail comes in by `base.inject(to, message, sender=endpoint_address)`. To the base an external endpoint is a
 receiver like an actor, whose whole behaviour is a callback.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from thespian.actors import ActorAddress
 
 
-class Outsider:
+class ExternalEndpoint:
     """A receiver that passes its mail to `callback(message, sender)` on the driver's thread."""
 
     __slots__ = ("receiveMessage",)

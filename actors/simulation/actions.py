@@ -1,6 +1,6 @@
 """What is done to a cluster: the work of its operators, which always goes on, and the faults one asks for.
 
-Rule 1: `DEEDS` is the whole list. An action has a function that chooses its arguments, from a seed and from what has
+Rule 1: `ACTIONS` is the whole list. An action has a function that chooses its arguments, from a seed and from what has
         been ordered so far, one that does it, and, if it lasts, one that undoes it. A new kind is a new row.
 Rule 2: choosing knows nothing of a running cluster: a schedule is complete before anything runs.
 Rule 3: doing looks at what is there: what makes no sense now is left out (`schedule`, rule 2).
@@ -19,7 +19,7 @@ import attrs
 
 from actors.simulation.cluster import Cluster, host_of
 from actors.simulation.disk import FAILING, FULL
-from actors.simulation.schedule import REST, Deed, Schedule
+from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,
@@ -652,7 +652,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("zookeeper-slow", "zookeeper", 2, _nothing, _zookeeper_slow, _zookeeper_fast, SHORT),
 )
 
-DEEDS: dict[str, Kind] = {kind.name: kind for kind in KINDS}
+ACTIONS: dict[str, Kind] = {kind.name: kind for kind in KINDS}
 """All kinds of actions, by name."""
 
 
@@ -684,23 +684,23 @@ _ARGUMENTS: dict[str, tuple[Callable[[str, int], bool], str]] = {
 """What the words of an argument must be, by its name in the action's function; several are separated by commas."""
 
 
-def unfit(deed: Deed, brokers: int) -> str | None:
+def unfit(action: Action, brokers: int) -> str | None:
     """Why this action is invalid on a cluster of `brokers` brokers; None if it is valid."""
-    kind = DEEDS.get(deed.name)
-    if deed.name == REST:
+    kind = ACTIONS.get(action.name)
+    if action.name == REST:
         return None
     if kind is None:
-        return f"there is no action {deed.name!r}; there are {', '.join((REST, *DEEDS))}"
+        return f"there is no action {action.name!r}; there are {', '.join((REST, *ACTIONS))}"
     try:
-        bound = inspect.signature(kind.do).bind(None, *deed.args).arguments
+        bound = inspect.signature(kind.do).bind(None, *action.args).arguments
     except TypeError as error:
-        return f"{deed}: {error}"
+        return f"{action}: {error}"
     for name, value in bound.items():
         fits, what = _ARGUMENTS.get(name, (None, ""))
         words = [word for each in ((value,) if isinstance(value, str) else value or ()) for word in each.split(",")]
         for word in words:
             if fits is not None and not fits(word, brokers):
-                return f"{deed}: {word!r} is not {what}; the nodes are 0 to {brokers - 1}"
+                return f"{action}: {word!r} is not {what}; the nodes are 0 to {brokers - 1}"
     return None
 
 
@@ -732,20 +732,20 @@ def invent(
     parts = (WORK, *faults, *((RECORDS,) if records else ()))
     kinds = [kind for kind in KINDS if kind.part in parts]
     weights = [kind.weight for kind in kinds]
-    deeds: list[Deed] = []
+    actions: list[Action] = []
     at, rests_at = 5.0, rests
     for _ in range(topics // 2):
         chosen = _choose_new(chance, known)
         if chosen is not None:
-            deeds.append(Deed(round(chance.uniform(4.0, 5.0), 3), "create", chosen))
+            actions.append(Action(round(chance.uniform(4.0, 5.0), 3), "create", chosen))
     while (at := round(at + chance.expovariate(1 / every), 3)) < duration:
         if at >= rests_at:
-            deeds.append(Deed(rests_at, REST))
+            actions.append(Action(rests_at, REST))
             rests_at += rests
         (kind,) = chance.choices(kinds, weights)
         args = kind.choose(chance, known)
         if args is not None:
             lasts = None if kind.undo is None else round(chance.uniform(*kind.seconds), 3)
-            deeds.append(Deed(at, kind.name, args, lasts))
-    deeds.sort(key=lambda deed: deed.at)
-    return Schedule(brokers, seed, duration, records, validated, deeds=tuple(deeds))
+            actions.append(Action(at, kind.name, args, lasts))
+    actions.sort(key=lambda action: action.at)
+    return Schedule(brokers, seed, duration, records, validated, actions=tuple(actions))

@@ -1,6 +1,6 @@
 """The house rules that a machine can keep: who may import whom, what stands where, names that are unique.
 
-The plan is in `tests/house.py`. Each of its rules has a made-up source here that breaks it and is named for it.
+The plan is in `tests/layering.py`. Each of its rules has a made-up source here that breaks it and is named for it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pytest
 
 import messages
 from messages.vocabulary import VOCABULARY
-from tests import house
-from tests.house import HOUSE, ROOMS, circles, graph, imports, module_name, naps, offences, sources, unneeded
+from tests import layering
+from tests.layering import LAYERS, ROOT, circles, graph, imports, module_name, naps, offences, sources, unneeded
 
 MODULES = {module_name(file): file.read_text(encoding="utf-8") for file in sources()}
 """The source of every module of the product."""
@@ -44,23 +44,23 @@ OUTSIDE = """
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_keep_the_contract(module: str) -> None:
     found = offences(module, MODULES[module])
-    assert not found, "see ROOMS in tests/house.py:\n" + "\n".join(map(str, found))
+    assert not found, "see LAYERS in tests/layering.py:\n" + "\n".join(map(str, found))
 
 
-@pytest.mark.parametrize("room", PURE)
+@pytest.mark.parametrize("layer", PURE)
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_what_decides_touches_nothing(room: str, name: str) -> None:
+def test_what_decides_touches_nothing(layer: str, name: str) -> None:
     top, _, attribute = name.rpartition(".")
     for source in (f"import {name}", f"from {name} import something", f"def f():\n    import {name} as harmless"):
-        assert [each.what.startswith(name) for each in offences(f"{room}.made_up", source)] == [True]
+        assert [each.what.startswith(name) for each in offences(f"{layer}.made_up", source)] == [True]
     if top:
-        assert offences(f"{room}.made_up", f"from {top} import {attribute}")
+        assert offences(f"{layer}.made_up", f"from {top} import {attribute}")
 
 
-@pytest.mark.parametrize("room", PURE)
-@pytest.mark.parametrize("call", sorted(house.IMPURE_BUILTINS))
-def test_what_decides_calls_nothing_impure(room: str, call: str) -> None:
-    (found,) = offences(f"{room}.made_up", f"x = 1\ny = {call}(x)")
+@pytest.mark.parametrize("layer", PURE)
+@pytest.mark.parametrize("call", sorted(layering.IMPURE_BUILTINS))
+def test_what_decides_calls_nothing_impure(layer: str, call: str) -> None:
+    (found,) = offences(f"{layer}.made_up", f"x = 1\ny = {call}(x)")
     assert (found.line, found.what) == (2, f"{call}()")
 
 
@@ -124,7 +124,7 @@ def test_what_decides_calls_nothing_impure(room: str, call: str) -> None:
         ("elsewhere.made_up", "attrs"),
     ],
 )
-def test_who_goes_where_he_may_not_is_named(module: str, name: str) -> None:
+def test_a_forbidden_import_is_named(module: str, name: str) -> None:
     package, _, attribute = name.rpartition(".")
     for source in (f"import {name}", *([f"from {package} import {attribute}"] if package else [])):
         (found,) = offences(module, f"\nif TYPE_CHECKING:\n    {source}")
@@ -146,7 +146,7 @@ def test_who_goes_where_he_may_not_is_named(module: str, name: str) -> None:
         ("zk_bridge.kazoo_client", "kazoo.client.KazooClient"),
     ],
 )
-def test_who_stays_in_his_rooms_is_not(module: str, name: str) -> None:
+def test_a_permitted_import_is_accepted(module: str, name: str) -> None:
     assert offences(module, f"from {name.rpartition('.')[0] or name} import {name.rpartition('.')[2]}") == []
 
 
@@ -161,18 +161,18 @@ def test_exceptions_are_needed() -> None:
     assert not unneeded(MODULES)
 
 
-def test_an_exception_that_nobody_needs_is_named() -> None:
+def test_an_unused_exception_is_named() -> None:
     exceptions = {("actors.core.a", "time"): "used", ("actors.core.a", "random"): "not", ("actors.core.b", "x"): "not"}
     assert unneeded({"actors.core.a": "import time, attrs"}, exceptions) == list(exceptions)[1:]
 
 
-def test_nobody_imports_in_a_circle() -> None:
+def test_imports_have_no_cycle() -> None:
     found = circles(graph(MODULES))
     assert not found, [sorted(circle) for circle in found]
 
 
-def test_rooms_know_each_other_in_one_direction() -> None:
-    assert not circles({name: room.rooms for name, room in ROOMS.items()})
+def test_layers_import_each_other_in_one_direction() -> None:
+    assert not circles({name: layer.layers for name, layer in LAYERS.items()})
 
 
 def test_a_circle_is_named_whichever_way_it_is_closed() -> None:
@@ -195,18 +195,18 @@ def test_imports_are_absolute() -> None:
         list(imports("x = 1\nfrom . import here"))
     with pytest.raises(ValueError, match="line 1"):
         list(imports("from .here import it", "actors.node.here"))
-    (found,) = imports("from .here import it", f"{house.PUBLIC}.there")
-    assert found.name == f"{house.PUBLIC}.here.it"
+    (found,) = imports("from .here import it", f"{layering.PUBLIC}.there")
+    assert found.name == f"{layering.PUBLIC}.here.it"
 
 
-def test_rooms_and_kinds_name_what_is_there() -> None:
-    assert set(ROOMS) <= set(MODULES)
-    assert {name for room in ROOMS.values() for name in room.rooms} <= set(ROOMS)
-    assert {kind for room in ROOMS.values() for kind in room.touches} <= set(house.KINDS)
+def test_layers_and_kinds_exist() -> None:
+    assert set(LAYERS) <= set(MODULES)
+    assert {name for layer in LAYERS.values() for name in layer.layers} <= set(LAYERS)
+    assert {kind for layer in LAYERS.values() for kind in layer.touches} <= set(layering.KINDS)
 
 
 def test_top_level_holds_only_what_is_prescribed() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=HOUSE, capture_output=True, text=True, check=False)
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("not a git checkout")
     top = {line.split("/")[0] for line in listed.stdout.splitlines()}
@@ -214,21 +214,23 @@ def test_top_level_holds_only_what_is_prescribed() -> None:
 
 
 def test_every_package_is_packaged() -> None:
-    named = tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     packages = sorted(module_name(file) for file in sources() if file.name == "__init__.py")
-    assert sorted(named) == sorted("kafka_actors" if p == house.PUBLIC else f"kafka_actors.house.{p}" for p in packages)
+    assert sorted(named) == sorted(
+        "kafka_actors" if p == layering.PUBLIC else f"kafka_actors._internal.{p}" for p in packages
+    )
 
 
 def test_every_package_tells_others_that_it_is_typed() -> None:
-    data = tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     assert "py.typed" in data["*"]
-    assert [package for package in house.PACKAGES if not (HOUSE / package / "py.typed").exists()] == []
+    assert [package for package in layering.PACKAGES if not (ROOT / package / "py.typed").exists()] == []
 
 
 def test_tests_are_packages() -> None:
     missing = {
-        str(file.parent.relative_to(HOUSE))
-        for file in (HOUSE / "tests").rglob("*.py")
+        str(file.parent.relative_to(ROOT))
+        for file in (ROOT / "tests").rglob("*.py")
         if not (file.parent / "__init__.py").exists()
     }
     assert not missing
@@ -260,8 +262,8 @@ MAY_NAP = {
 
 
 def test_no_test_sleeps() -> None:
-    files = sorted((HOUSE / "tests").rglob("*.py"))
-    found = {str(file.relative_to(HOUSE)): naps(file.read_text(encoding="utf-8")) for file in files}
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    found = {str(file.relative_to(ROOT)): naps(file.read_text(encoding="utf-8")) for file in files}
     assert {file for file, lines in found.items() if lines} == set(MAY_NAP), "wait for a condition (tests/waiting.py)"
 
 
@@ -281,8 +283,8 @@ def test_a_nap_is_found(source: str, lines: list[int]) -> None:
 
 
 def test_private_names_are_left_alone() -> None:
-    touched = {(module, name) for module, source in MODULES.items() for name in house.intrusions(source)}
-    assert touched == set(house.PRIVATE_NAMES), "see PRIVATE_NAMES in tests/house.py"
+    touched = {(module, name) for module, source in MODULES.items() for name in layering.intrusions(source)}
+    assert touched == set(layering.PRIVATE_NAMES), "see PRIVATE_NAMES in tests/layering.py"
 
 
 @pytest.mark.parametrize(
@@ -296,14 +298,14 @@ def test_private_names_are_left_alone() -> None:
     ],
 )
 def test_an_intrusion_is_found(source: str, names: set[str]) -> None:
-    assert house.intrusions(source) == names
+    assert layering.intrusions(source) == names
 
 
 def test_flows_say_what_they_take() -> None:
-    vague = {(module, flow) for module, source in MODULES.items() for flow in house.vague_flows(source)}
+    vague = {(module, flow) for module, source in MODULES.items() for flow in layering.vague_flows(source)}
     shell, tables = "actors.runtime.flow", "actors.core.controller.slicing"  # any mail; tables of anything
-    room = ("messages.conversation", "make_room")  # likewise
-    assert vague == {(shell, "flow"), (shell, "event_failed"), (tables, "drop"), room}
+    layer = ("messages.conversation", "grow_tables")  # likewise
+    assert vague == {(shell, "flow"), (shell, "event_failed"), (tables, "drop"), layer}
 
 
 @pytest.mark.parametrize(
@@ -315,7 +317,7 @@ def test_flows_say_what_they_take() -> None:
     ],
 )
 def test_a_vague_flow_is_found(source: str, flows: list[str]) -> None:
-    assert house.vague_flows(source) == flows
+    assert layering.vague_flows(source) == flows
 
 
 def test_every_public_thing_says_what_it_is() -> None:

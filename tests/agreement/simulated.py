@@ -23,8 +23,8 @@ class Paper(Cluster):
     looks = 0.2
 
     def __init__(self, place: Path, settings: tuple[tuple[str, str], ...] = ()) -> None:
-        told = {name: FLAGS.get(str(value), value) for name, value in {**SETTINGS, **dict(settings)}.items()}
-        super().__init__(len(NODES), place, steady=True, settings=told)
+        described = {name: FLAGS.get(str(value), value) for name, value in {**SETTINGS, **dict(settings)}.items()}
+        super().__init__(len(NODES), place, steady=True, settings=described)
         for node_id, machine in self.machines.items():
             machine.settings = attrs.evolve(machine.settings, roles=ROLES[node_id in CONTROLLERS])
         for node_id in (*CONTROLLERS, *BROKERS):
@@ -62,7 +62,7 @@ class Paper(Cluster):
         return True
 
 
-def check_on_paper(scenario: Scenario, place: Path, falling: float | None = None) -> None:
+def check_simulated(scenario: Scenario, place: Path, falling: float | None = None) -> None:
     """See Play.check."""
     with silent():
         stage = Paper(place, scenario.settings)

@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 PATIENCE_SECONDS = 60.0
 
 
-class Outsider(KazooClient):
+class PatientZooKeeperClient(KazooClient):
     """Its reads are asked again where the server kept it waiting, or its session is over: the test is not about it.
 
     Writes are not: whoever writes says what a second time means.

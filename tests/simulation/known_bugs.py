@@ -1,7 +1,7 @@
 """The museum: Kafka's old bugs, each as a patch that puts it into our code, and a schedule on which it goes wrong.
 
 Rule: a patch belongs to a test, never to the product. `put` takes pytest's monkeypatch; the schedule is as small as if
-the shrinker had cut it down. `python -m tests.simulation.museum` says after how many seeds each is met.
+the shrinker had cut it down. `python -m tests.simulation.known_bugs` says after how many seeds each is met.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from actors.core.controller.context import ControllerContext
 from actors.core.controller.events import HANDLERS
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState
-from actors.simulation.deeds import ABSENT, FAULTS, invent
+from actors.simulation.actions import ABSENT, FAULTS, invent
 from actors.simulation.run import run
 from actors.simulation.schedule import Schedule, parse
 from actors.storage.logs import _Directory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.simulation.run import run
-from tests.simulation.museum import INCIDENTS, Incident, scenario, seeds_until_met
+from tests.simulation.known_bugs import INCIDENTS, Incident, scenario, seeds_until_met
 
 
 @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.name)
@@ -19,5 +19,6 @@ def test_an_incident_happens_with_its_bug_and_not_without(incident: Incident, mo
 
 @pytest.mark.parametrize("incident", [each for each in INCIDENTS if each.seeds <= 3], ids=lambda each: each.name)
 def test_what_shows_soon_is_met_by_one_of_the_first_seeds(incident: Incident) -> None:
-    """How many seeds it takes changes with whatever changes a run; `python -m tests.simulation.museum` counts all."""
+    """How many seeds it takes changes with whatever changes a run; `python -m tests.simulation.known_bugs` counts
+    all."""
     assert seeds_until_met(incident, 20) is not None

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import attrs
 
-HOUSE = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("actors", "messages", "spark", "zk_bridge")
 PUBLIC = "actors.public"
 """What other people's programs import, as `kafka_actors`; it knows nothing of the house."""
@@ -46,10 +46,10 @@ IMPURE_BUILTINS = frozenset("__import__ breakpoint compile eval exec hash id inp
 
 
 @attrs.frozen
-class Room:
+class Layer:
     """What the modules of one package may import beside each other: rooms of ours, packages of others, kinds."""
 
-    rooms: frozenset[str] = attrs.field(converter=lambda names: frozenset(names.split()))
+    layers: frozenset[str] = attrs.field(converter=lambda names: frozenset(names.split()))
     others: frozenset[str] = attrs.field(converter=lambda names: frozenset(names.split()), default="")
     touches: frozenset[str] = attrs.field(converter=lambda names: frozenset(names.split()), default="")
 
@@ -58,63 +58,65 @@ _RULES = "messages actors.core"
 _ACTORS = f"{_RULES} actors.runtime"
 _EVERYTHING = "clocks durations files sockets chance threads processes code"
 
-ROOMS: dict[str, Room] = {
+LAYERS: dict[str, Layer] = {
     # values
-    "messages": Room("", others="attrs msgspec"),
-    "messages.wire": Room("messages messages.wire.layout", others="attrs crc32c cramjam zstandard"),
-    "messages.wire.layout": Room("", touches="files code"),
-    "messages.trace": Room("messages messages.wire", others="attrs msgspec zstandard", touches="files durations code"),
+    "messages": Layer("", others="attrs msgspec"),
+    "messages.wire": Layer("messages messages.wire.layout", others="attrs crc32c cramjam zstandard"),
+    "messages.wire.layout": Layer("", touches="files code"),
+    "messages.trace": Layer("messages messages.wire", others="attrs msgspec zstandard", touches="files durations code"),
     # rules
-    "actors.core": Room("messages", others="attrs"),
-    "actors.core.controller": Room(_RULES, others="attrs"),
-    "actors.core.broker": Room(_RULES, others="attrs"),
-    "actors.core.coordinator": Room(_RULES, others="attrs"),
+    "actors.core": Layer("messages", others="attrs"),
+    "actors.core.controller": Layer(_RULES, others="attrs"),
+    "actors.core.broker": Layer(_RULES, others="attrs"),
+    "actors.core.coordinator": Layer(_RULES, others="attrs"),
     # actors
-    "actors": Room(""),
-    "actors.public": Room("", others="pytest", touches=_EVERYTHING),
-    "actors.public.simulated": Room("messages actors.public actors.node actors.simulation", touches=_EVERYTHING),
-    "actors.controller": Room(f"{_ACTORS} actors.core.controller", others="thespian", touches="durations"),
-    "actors.broker": Room(f"{_ACTORS} actors.core.broker actors.storage", others="attrs thespian", touches="durations"),
-    "actors.coordinator": Room(f"{_ACTORS} actors.core.coordinator", others="attrs thespian"),
-    "actors.gateway": Room(
+    "actors": Layer(""),
+    "actors.public": Layer("", others="pytest", touches=_EVERYTHING),
+    "actors.public.simulated": Layer("messages actors.public actors.node actors.simulation", touches=_EVERYTHING),
+    "actors.controller": Layer(f"{_ACTORS} actors.core.controller", others="thespian", touches="durations"),
+    "actors.broker": Layer(
+        f"{_ACTORS} actors.core.broker actors.storage", others="attrs thespian", touches="durations"
+    ),
+    "actors.coordinator": Layer(f"{_ACTORS} actors.core.coordinator", others="attrs thespian"),
+    "actors.gateway": Layer(
         "messages messages.wire actors.runtime", others="thespian", touches="sockets threads files durations"
     ),
-    "actors.storage": Room("messages.wire", others="attrs crc32c", touches="files"),
-    "actors.runtime": Room("messages messages.trace", others="thespian zstandard", touches=_EVERYTHING),
+    "actors.storage": Layer("messages.wire", others="attrs crc32c", touches="files"),
+    "actors.runtime": Layer("messages messages.trace", others="thespian zstandard", touches=_EVERYTHING),
     # ZooKeeper
-    "zk_bridge": Room("messages actors.runtime", others="thespian"),
-    "zk_bridge.kazoo_client": Room("messages zk_bridge", others="kazoo", touches="threads clocks"),
-    "zk_bridge.kazoo_store": Room("messages zk_bridge zk_bridge.kazoo_client", touches="threads"),
-    "zk_bridge.client": Room("messages zk_bridge zk_bridge.kazoo_store actors.runtime", touches="threads clocks"),
-    "zk_bridge.embedded": Room("zk_bridge zk_bridge.guardian", touches=_EVERYTHING),
-    "zk_bridge.guardian": Room("", touches=_EVERYTHING),
+    "zk_bridge": Layer("messages actors.runtime", others="thespian"),
+    "zk_bridge.kazoo_client": Layer("messages zk_bridge", others="kazoo", touches="threads clocks"),
+    "zk_bridge.kazoo_store": Layer("messages zk_bridge zk_bridge.kazoo_client", touches="threads"),
+    "zk_bridge.client": Layer("messages zk_bridge zk_bridge.kazoo_store actors.runtime", touches="threads clocks"),
+    "zk_bridge.embedded": Layer("zk_bridge zk_bridge.guardian", touches=_EVERYTHING),
+    "zk_bridge.guardian": Layer("", touches=_EVERYTHING),
     # where it is put together, and looked at
-    "actors.node": Room(
+    "actors.node": Layer(
         f"{_RULES} actors.controller actors.broker actors.coordinator actors.gateway actors.storage"
         " actors.runtime"
         " zk_bridge zk_bridge.kazoo_store",
         others="thespian",
         touches=_EVERYTHING,
     ),
-    "actors.simulation": Room(
+    "actors.simulation": Layer(
         f"{_RULES} messages.wire actors.core.controller actors.broker actors.controller actors.gateway actors.node"
         " actors.runtime actors.storage zk_bridge zk_bridge.client",
         others="attrs thespian",
         touches="files chance threads code",
     ),
-    "actors.cli": Room(
+    "actors.cli": Layer(
         f"{_RULES} messages.wire messages.trace actors.core.controller actors.core.broker actors.core.coordinator"
         " actors.node actors.runtime actors.simulation"
         " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
         others="click rich prometheus_client",
         touches=_EVERYTHING,
     ),
-    "spark": Room(
+    "spark": Layer(
         "messages.trace spark.questions",
         others="jinja2 markupsafe msgspec plotly pyarrow pyspark",
         touches="files processes threads clocks code",
     ),
-    "spark.questions": Room("", others="pyspark"),
+    "spark.questions": Layer("", others="pyspark"),
 }
 
 ADDRESS = "a message may carry the address of who is to be answered: of Thespian the messages know that value alone"
@@ -162,13 +164,13 @@ class Import:
 
 def module_name(file: Path) -> str:
     """The dotted name of a source file of the house."""
-    parts = file.relative_to(HOUSE).with_suffix("").parts
+    parts = file.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def sources() -> list[Path]:
     """Every source file of the product."""
-    return sorted(file for package in PACKAGES for file in (HOUSE / package).rglob("*.py"))
+    return sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
 
 
 def imports(source: str, module: str = "") -> Iterator[Import]:
@@ -214,15 +216,15 @@ class Offence:
 
 def offences(module: str, source: str, exceptions: Collection[tuple[str, str]] = EXCEPTIONS) -> list[Offence]:
     """What a source may not do as `module`."""
-    own = longest(module, ROOMS)
+    own = longest(module, LAYERS)
     if own is None:
         return [Offence(module, 1, module, "it stands in no room")]
     found = [
         Offence(module, imported.line, imported.name, why)
         for imported in imports(source, module)
-        if (why := _why_not(own, ROOMS[own], imported.name))
+        if (why := _why_not(own, LAYERS[own], imported.name))
     ]
-    if not ROOMS[own].touches:
+    if not LAYERS[own].touches:
         found += [
             Offence(module, node.lineno, f"{node.func.id}()", f"{own} is pure")
             for node in ast.walk(ast.parse(source))
@@ -231,18 +233,18 @@ def offences(module: str, source: str, exceptions: Collection[tuple[str, str]] =
     return [each for each in found if not any(by == module and within(each.what, what) for by, what in exceptions)]
 
 
-def _why_not(own: str, room: Room, name: str) -> str | None:
+def _why_not(own: str, layer: Layer, name: str) -> str | None:
     top = name.split(".")[0]
     if top in PACKAGES:
-        theirs = longest(name, ROOMS)
-        known = ", ".join(sorted(room.rooms)) or "no other room"
-        return None if theirs == own or theirs in room.rooms else f"{own} may know {known}"
-    if longest(name, room.others):
+        theirs = longest(name, LAYERS)
+        known = ", ".join(sorted(layer.layers)) or "no other room"
+        return None if theirs == own or theirs in layer.layers else f"{own} may know {known}"
+    if longest(name, layer.others):
         return None
     kind = kind_of(name)
     if kind is None:
         return "no room for it" if top not in sys.stdlib_module_names else "say in KINDS what it touches"
-    if kind in ("harmless", "log") or kind in room.touches:
+    if kind in ("harmless", "log") or kind in layer.touches:
         return None
     return f"{kind} are not for {own}"
 
