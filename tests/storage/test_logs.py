@@ -18,7 +18,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from actors.storage.disk import DiskPort
 from actors.storage.log import Log, LogConfig
-from actors.storage.log.producers import KEPT_BATCHES
+from actors.storage.log.producers import EXPIRATION_MS, KEPT_BATCHES, Producers
 from actors.storage.log.segment import Segment
 from actors.storage.log_directories import LOCK_FILE
 from actors.storage.logs import (
@@ -31,8 +31,9 @@ from actors.storage.logs import (
     _Points,
     recover,
 )
+from messages.records import CONTROL_BIT, TRANSACTION_BIT
 from messages.wire.record_batch import body_of
-from tests.storage.batches import batch, message
+from tests.storage.batches import batch, header_of, message, with_header
 from tests.waiting import until
 
 SMALL = attrs.astuple(LogConfig(segment_bytes=200, retention_ms=-1, retention_bytes=0))
@@ -178,6 +179,56 @@ def test_who_has_something_to_drop_is_found_among_all_some_at_a_time(port: LogsP
     for number, count in ((0, 3), (2, 3), (4, 1)):
         assert port.expire(f"{tmp_path}/t-{number}", 3) == (count, 0)
     assert port.expirable(0, 9) == (-1, ())
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_producer_silent_for_a_week_is_forgotten_when_retention_looks(tmp_path: Path, reopened: bool) -> None:
+    """Kafka's removeExpiredProducers: what it sends then is its first batch. A log without producers is not due."""
+    now, path = [1_000], f"{tmp_path}/t-0"
+
+    def produce(producer: int, sequence: int) -> int:
+        data = batch(b"a", timestamp=now[0], producer=producer, epoch=1, sequence=sequence)
+        [(error_code, *_)] = port.append(path, 0, False, False, body_of(data))[1:]
+        return error_code
+
+    def opened() -> LogsPort:
+        port = LogsPort(lambda: now[0])
+        for name in ("t-0", "idle-0"):
+            port.open(f"{tmp_path}/{name}", not (tmp_path / name).exists(), NEVER)
+        return port
+
+    port = opened()
+    assert produce(9, 0) == produce(8, 0) == NONE
+    now[0] += EXPIRATION_MS - 1
+    assert produce(8, 1) == NONE
+    assert port.expirable(0, 9) == (-1, ())
+    if reopened:
+        port.close_all()
+        port = opened()
+        assert produce(7, 0) == NONE, "so that the log is open"
+    now[0] += 1
+    assert port.expirable(0, 9) == (-1, (("t", 0),))
+    assert produce(9, 5) == OUT_OF_ORDER_SEQUENCE, "it is known until then"
+    assert port.expire(path, 3) == (0, 0)
+    assert produce(9, 5) == NONE
+    assert produce(8, 5) == OUT_OF_ORDER_SEQUENCE, "it is not silent"
+    assert port.expirable(0, 9) == (-1, ())
+
+
+def test_a_producer_whose_transaction_is_open_does_not_expire(tmp_path: Path) -> None:
+    """Apache's snapshot has such producers: the marker is still due."""
+    now = 1_000 + EXPIRATION_MS
+    producers = Producers(str(tmp_path))
+    producers.add(header_of(batch(b"a", producer=9, epoch=1, sequence=0)))
+    producers._producers[9].first_of_transaction = 0
+    producers.write_snapshot(1)
+    assert producers.load_snapshot(1)
+    producers.expire(now)
+    assert (len(producers), producers.may_expire(now)) == (1, False)
+    marker = batch(b"commit", producer=9, epoch=1)
+    producers.add(header_of(with_header(marker, attributes=TRANSACTION_BIT | CONTROL_BIT)))
+    producers.expire(now)
+    assert len(producers) == 0
 
 
 @settings(max_examples=50)

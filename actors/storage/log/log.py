@@ -472,10 +472,15 @@ class Log:
 
     def may_expire(self, now_ms: int) -> bool:
         """Whether `expire` or `remove_deleted` has anything to do, should all be committed."""
-        return bool(self._dropped or (self._segments and self._expired(self._segments[0], self.end, now_ms)))
+        return bool(
+            self._dropped
+            or self.producers.may_expire(now_ms)
+            or (self._segments and self._expired(self._segments[0], self.end, now_ms))
+        )
 
     def expire(self, high_watermark: int, now_ms: int) -> int:
-        """Remove old segments by time, size and start (rule 4). How many."""
+        """Remove old segments by time, size and start (rule 4), and forget silent producers. How many segments."""
+        self.producers.expire(now_ms)
         gone = 0
         while self._segments and self._expired(self._segments[0], high_watermark, now_ms):
             if len(self._segments) == 1:
