@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from thespian.actors import ActorAddress
 
 from actors.broker.isr_keeper import LEADERS_AT_ONCE, IsrKeeperActor
 from actors.runtime import LocalBase, VirtualClock, local_system
+from actors.runtime.recorder import Recorder
+from actors.runtime.replayer import replay_directory
 from messages.cluster import TopicPartition
 from messages.conversation import SLICE, Answer, Ask, Done, Failure, SessionLost
 from messages.node import StartIsrKeeper
@@ -17,7 +20,8 @@ from messages.requests import StopReplicaPartitionState, StopReplicaRequest
 from messages.store import OK
 from messages.vocabulary import Message
 from messages.zookeeper import NotifyIsrChange, UpdatePartitionStates, WriteResult, WriteResults
-from tests.broker.harness import CONTROLLER, Broker, order
+from tests.broker.harness import CONTROLLER, Broker, order, settings
+from tests.broker.test_replay import ACTORS
 
 LAG = 30.0
 
@@ -106,9 +110,9 @@ def test_row_67_the_controller_hears_when_it_is_quiet_or_after_a_minute(
 class HeldWrites(Broker):
     """A broker whose ISR writes are answered by the test."""
 
-    def __init__(self, *log_dirs: Path) -> None:
+    def __init__(self, *log_dirs: Path, **fields: Any) -> None:
         self.held: list[tuple[ActorAddress, Ask]] = []
-        super().__init__(*log_dirs)
+        super().__init__(*log_dirs, **fields)
 
     def _asked(self, message: Ask, sender: ActorAddress) -> None:
         if isinstance(message.question, UpdatePartitionStates):
@@ -152,7 +156,9 @@ def test_no_isr_write_of_a_deleted_partition_reaches_the_next_topic_of_its_name(
 ) -> None:
     """The znode of a topic created again has version 0, which the old write expects. Kafka's StopReplica waits for the
     partition's lock, which is held during the write."""
-    broker = HeldWrites(tmp_path)
+    clock = VirtualClock()
+    recorder = Recorder(str(tmp_path / "trace"), 0, ("broker",), settings(tmp_path / "data"), now=clock.now)
+    broker = HeldWrites(tmp_path / "data", clock=clock, observer=recorder)
     broker.run()
     broker.shrink(0, 1)
     assert len(broker.held) == 1
@@ -166,6 +172,9 @@ def test_no_isr_write_of_a_deleted_partition_reaches_the_next_topic_of_its_name(
     again = [partition for _, ask in broker.held for partition, _ in ask.question.states]  # type: ignore[attr-defined]
     assert again == ([TopicPartition("t", 1)] if lost else []), "only the partition that is left is written again"
     broker.end()
+    recorder.close()
+    (run,) = replay_directory(tmp_path / "trace", ACTORS).runs
+    assert run.ok, run.divergence
 
 
 def test_a_queued_isr_write_of_a_deleted_partition_is_dropped() -> None:
