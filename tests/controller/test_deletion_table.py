@@ -58,9 +58,9 @@ TABLE: dict[str, str] = {
         lose 3
         delete -> 1 Successful, 2 Started, 3 Ineligible, ineligible
         forget
-        failover -> 1 Successful, 2 Started, 3 Ineligible, ineligible
+        failover -> 1 Online, 2 Online, 3 Offline, ineligible
         told of leaders
-        return 3 -> 1 Successful, 2 Started, 3 Online
+        return 3 -> 1 Successful, 2 Started, 3 Successful
         release 2 -> gone
         """,
     "Partition znodes partly gone": """

@@ -275,8 +275,8 @@ def test_a_message_without_form_is_recorded_as_such(recorder: Recorder, tmp_path
 @pytest.mark.parametrize(
     ("error", "reason", "todo"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), DISK_FULL, "make room"),
-        (OSError(errno.EDQUOT, "Quota exceeded"), DISK_FULL, "make room"),
+        (OSError(errno.ENOSPC, "No space left on device"), DISK_FULL, "free some space"),
+        (OSError(errno.EDQUOT, "Quota exceeded"), DISK_FULL, "free some space"),
         (OSError(errno.EIO, "Input/output error"), GIVEN_UP, "set trace.dir"),
         (RuntimeError("a fault of ours"), GIVEN_UP, "set trace.dir"),
     ],

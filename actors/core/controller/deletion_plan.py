@@ -45,10 +45,10 @@ log = logging.getLogger("kafka.controller")
 _STANDING = ("replicas", "started", "successful", "ineligible")
 
 
-def begin(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
-    """Begin a term with these topics queued."""
+def begin(context: ControllerContext, topics: Iterable[str], halted: Iterable[str] = ()) -> Flow[None]:
+    """Begin a term with these topics queued. Those of `halted` are ineligible until something resumes them."""
     queued = yield from _standing(context, topics)
-    yield from _follow(context, ResetDeletions(queued))
+    yield from _follow(context, ResetDeletions(queued, ineligible=tuple(halted)))
 
 
 def end(context: ControllerContext) -> Flow[None]:

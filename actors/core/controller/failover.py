@@ -214,13 +214,13 @@ def _load(context: ControllerContext) -> Flow[None]:
 
 
 def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> Flow[None]:
-    """Queue what is requested in ZooKeeper.
+    """Queue the topics that ZooKeeper has requests for. Topics with an offline replica are halted (controller.md 6.1).
 
-    Kafka halts topics with an offline replica here. These go on, as at any other moment: their reachable replicas are
-    deleted at the end of the failover, and only the others wait for their brokers.
+    A topic whose reassignment ends here is not halted: a target that never comes would halt it for ever.
     """
     if not context.settings.delete_topic_enable:
         yield from deletion_plan.forget_requests(context, requested)
         return
-    yield from reassignment.end_for_deletion(context, requested)
-    yield from deletion_plan.begin(context, requested)
+    ended = yield from reassignment.end_for_deletion(context, requested)
+    offline = {tp.topic: None for partitions in context.offline_replicas().values() for tp in partitions}
+    yield from deletion_plan.begin(context, requested, [topic for topic in offline if topic not in ended])

@@ -102,17 +102,18 @@ def resume(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
     )
 
 
-def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
+def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[frozenset[str]]:
     """End the reassignments of topics that are going to be deleted: every replica, also one that was being added, is a
     replica of the topic from now on and is deleted with it (trap T1; docs/decisions.md).
 
     The topics' znodes say so before anything is deleted, and the requests leave /admin/reassign_partitions. A later
-    request for these partitions is refused, because their topic is queued.
+    request for these partitions is refused, because their topic is queued. Returns the topics that were being
+    reassigned.
     """
     wanted = frozenset(topics)
     moving = [tp for tp in context.reassigning if tp.topic in wanted]
     if not moving:
-        return
+        return frozenset()
     log.info("%s Ending the reassignment of %s: the topic is deleted", context.tag, ", ".join(map(str, moving)))
     ended = {tp: ReplicaAssignment(context.assignments[tp].replicas) for tp in moving}
     failures = yield from _write(context, ended)
@@ -124,6 +125,7 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
     requests = [each for each in answer.requested if each.partition.topic in wanted]
     if requests:
         yield from _forget(context, requests)
+    return frozenset(tp.topic for tp in moving)
 
 
 def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChange) -> Flow[None]:
