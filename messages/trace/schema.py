@@ -2,8 +2,8 @@
 
 Rule 1: a record is complete: what came in, from whom and why, what the handler asked of its ports and got, and how it
         ended. What the handler sent is not repeated: every sent message is a record of its own, with this one as cause.
-Rule 2: the columns are the schema. Renaming, removing or redefining one raises SCHEMA_VERSION; replay refuses any
-        version that is not READABLE by name.
+Rule 2: the columns, and the names of messages and of their fields, are the schema. Renaming, removing or redefining one
+        raises SCHEMA_VERSION; replay refuses any version that is not READABLE by name.
 Rule 3: a secret never reaches the disk: settings are masked by name before they enter the header.
 Rule 4: the last record of a run says that it is the last, why, and how many there are. A run without it ended early.
 """
@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-SCHEMA_VERSION = 4
-READABLE = (2, 3, 4)
-"""Schema versions that are read; in 2 every run was FULL, and began at its beginning."""
+SCHEMA_VERSION = 5
+READABLE = (5,)
+"""Schema versions that are read. In versions 2 to 4 nine messages had other names."""
 
 FULL = "full"
 INPUTS = "inputs"
