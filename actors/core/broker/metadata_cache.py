@@ -204,7 +204,9 @@ class MetadataCache:
             partitions = draft.get(topic)
             if partitions is None:
                 known = topics.get(topic, {})
-                if known.get(number) is state:  # sent again, as for all partitions when a broker returns
+                # Sent again, as for all partitions when a broker returns. In a replay an equal state is another object.
+                held = known.get(number)
+                if held is state or held == state:
                     continue
                 partitions = draft[topic] = dict(known)
             if state.leader != LEADER_DURING_DELETE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from actors.core.broker.metadata_cache import MetadataCache
 from actors.core.broker.validation import view_disagreements
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
+from messages.conversation import SLICE
 from messages.errors import (
     INVALID_TOPIC,
     LEADER_NOT_AVAILABLE,
@@ -134,3 +136,12 @@ def test_the_cache_holds_the_last_word_on_every_partition(updates: list) -> None
     held = {TopicPartition(t, n): state for t, partitions in of.view.topics.items() for n, state in partitions.items()}
     assert held == alive_states
     assert view_disagreements(of.view) == []
+
+
+def test_states_that_are_sent_again_replace_nothing_whether_or_not_they_are_the_same_objects() -> None:
+    """A replay decodes every state anew: what the cache answers must not depend on identity."""
+    again = [known("t", number, epoch=3) for number in range(2 * SLICE)]
+    for states in (again, [attrs.evolve(state) for state in again]):
+        of = cache(*again)
+        merge(of, *states)
+        assert of.drop_old() == 0 and of.view.topics["t"][0] is again[0]
