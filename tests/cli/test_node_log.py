@@ -66,9 +66,14 @@ ESCAPED = r"t\n[2026-01-01 00:00:00,000] ERROR forged (kafka.controller)\x1b[2J\
 
 
 def logged(tmp_path: Path, *args: object, error: Exception | None = None) -> str:
-    """What a node's log file has of one call."""
-    with logging_to(tmp_path / "node.log"):
-        logging.getLogger("tests.hostile").error(*args, exc_info=error)
+    """What a node's log file has of one call. pytest does not see it: a report cannot carry a lone surrogate."""
+    root = logging.getLogger()
+    captured, root.handlers[:] = root.handlers[:], []
+    try:
+        with logging_to(tmp_path / "node.log"):
+            logging.getLogger("tests.hostile").error(*args, exc_info=error)
+    finally:
+        root.handlers[:] = captured
     return (tmp_path / "node.log").read_text()
 
 
