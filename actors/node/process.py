@@ -68,7 +68,8 @@ class NodeProcess:
             loop.add_signal_handler(signal.SIGUSR1, node.dump)
         code = await self._ended
         await node.stop()
-        _server_log.info("[KafkaServer id=%d] shut down completed", settings.node_id)
+        if code == 0:  # else the last line says why the process ends
+            _server_log.info("[KafkaServer id=%d] shut down completed", settings.node_id)
         return code
 
     def _leave(self, node: Node) -> None:

@@ -156,9 +156,9 @@ def test_our_command_lists_describes_resets_and_deletes(cluster: Three) -> None:
         assert committed(cluster, "reported") == total, scenario
     part = ours(cluster, "--reset-offsets", "--group", "reported", "--topic", f"{TOPIC}:1", "--to-earliest", "--export")
     assert part.splitlines() == [f"{TOPIC},1,0"]
-    assert "('told') was successful" in ours(cluster, "--delete", "--group", "reported")
+    assert "('reported') was successful" in ours(cluster, "--delete", "--group", "reported")
     gone = run_ours("consumer-groups", "--bootstrap-server", cluster.bootstrap, "--describe", "--group", "reported")
-    assert (gone.returncode, gone.stderr) == (1, "Error: Consumer group 'told' does not exist.\n")
+    assert (gone.returncode, gone.stderr) == (1, "Error: Consumer group 'reported' does not exist.\n")
 
 
 def test_an_active_group_is_described_and_left_alone(cluster: Three) -> None:

@@ -66,4 +66,4 @@ def test_two_runs(session: SparkSession, tmp_path: Path, capsys: pytest.CaptureF
     assert "Against before, nothing is clearly slower or faster." in page(summary, "two runs")
     assert not summarise(tmp_path / "after", session, only=("elections",))["compared"]
     assert run(["summary", str(tmp_path), "--only", "compared"]) == 2
-    assert "--against compares" in capsys.readouterr().err
+    assert "--against cannot be combined" in capsys.readouterr().err

@@ -140,4 +140,4 @@ def test_one_at_a_time_follows_into_a_folder(tmp_path: Path, capsys: pytest.Capt
 
 def test_what_is_kept_is_for_following(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["summary", str(tmp_path), "--keep", str(tmp_path / "kept")]) == 2
-    assert "--keep is for --follow" in capsys.readouterr().err
+    assert "--keep needs --follow" in capsys.readouterr().err

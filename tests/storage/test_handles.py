@@ -28,7 +28,7 @@ def free_descriptors(count: int) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = {int(entry.name) for entry in Path("/proc/self/fd").iterdir()}
     free = (number for number in range(hard) if number not in used)
-    limit = next(islice(free, count, None)) if count else next(free) - 5  # none, also when a log closes its files
+    limit = next(islice(free, count, None)) if count else 3  # none, also when a log closes its files
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     try:
         yield
