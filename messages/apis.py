@@ -1,6 +1,6 @@
 """The APIs that a node answers, one declaration each: everything about an API but its messages and its handler.
 
-Adding one takes its messages (`messages.requests`), its layouts (kafka-python's, or a file in `wire/schemas`), a
+Adding one takes its messages (`messages.requests`), its layouts (`wire/schemas.py`, generated), a
 declaration here, and a handler with who answers it. What the names of messages and fields do not say of themselves goes
 into `wire/bindings.py`.
 """

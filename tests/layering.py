@@ -61,9 +61,13 @@ _EVERYTHING = "clocks durations files sockets chance threads processes code"
 LAYERS: dict[str, Layer] = {
     # values
     "messages": Layer("", others="attrs msgspec"),
-    "messages.wire": Layer("messages messages.wire.layout", others="attrs crc32c cramjam zstandard"),
-    "messages.wire.layout": Layer("", touches="files code"),
-    "messages.trace": Layer("messages messages.wire", others="attrs msgspec zstandard", touches="files durations code"),
+    "messages.zstd": Layer("", others="backports compression", touches="processes"),
+    "messages.wire": Layer("messages messages.wire.layout messages.zstd", others="attrs crc32c cramjam"),
+    "messages.wire.layout": Layer("messages.wire.schemas"),
+    "messages.wire.schemas": Layer(""),
+    "messages.trace": Layer(
+        "messages messages.wire messages.zstd", others="attrs msgspec", touches="files durations code"
+    ),
     # rules
     "actors.core": Layer("messages", others="attrs"),
     "actors.core.controller": Layer(_RULES, others="attrs"),
@@ -82,7 +86,7 @@ LAYERS: dict[str, Layer] = {
         "messages messages.wire actors.runtime", others="thespian", touches="sockets threads files durations"
     ),
     "actors.storage": Layer("messages.wire", others="attrs crc32c", touches="files"),
-    "actors.runtime": Layer("messages messages.trace", others="thespian zstandard", touches=_EVERYTHING),
+    "actors.runtime": Layer("messages messages.trace messages.zstd", others="thespian", touches=_EVERYTHING),
     # ZooKeeper
     "zk_bridge": Layer("messages actors.runtime", others="thespian"),
     "zk_bridge.kazoo_client": Layer("messages zk_bridge", others="kazoo", touches="threads clocks"),
