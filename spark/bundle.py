@@ -12,7 +12,7 @@ import messages.trace
 ROOT = Path(messages.trace.__file__).resolve().parents[2]
 _PACKAGES = ("messages", "spark")
 """The packages that workers import."""
-LIBRARIES = ("attrs", "crc32c", "cramjam", "msgspec", "pyarrow", "thespian", "zstandard")
+LIBRARIES = ("attrs", "backports.zstd", "crc32c", "cramjam", "msgspec", "pyarrow", "thespian")
 """The distributions that these import in a worker. Spark itself is there."""
 
 

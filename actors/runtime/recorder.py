@@ -29,7 +29,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import zstandard
 from thespian.actors import ActorAddress
 
 from actors.runtime.aside import Aside
@@ -56,6 +55,7 @@ from messages.trace.schema import (
 from messages.trace.snapshots import Piece
 from messages.trace.text import LEVEL, FrameText
 from messages.trace.writer import SEGMENT_BYTES, RunWriter
+from messages.zstd import zstd
 
 _log = logging.getLogger("kafka_actors.trace")
 
@@ -164,7 +164,7 @@ class Recorder:
         self._writer: RunWriter | None = None
         self._waiting: deque[tuple[Any, ...] | Record] = deque()
         self.keep: Callable[[tuple[Any, ...]], None] = self._waiting.append
-        self._compressor = zstandard.ZstdCompressor(level=LEVEL)
+        self._compressor = zstd.ZstdCompressor(level=LEVEL)
         self._inputs = detail == INPUTS
         self._text = FrameText(self._compressor, self._inputs)
         self._after = 0

@@ -24,7 +24,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-import zstandard
 
 from messages.parts import Part
 from messages.trace.codec import ENCODER, UNFIT, Apart, address_text, unencodable, unfit
@@ -32,6 +31,7 @@ from messages.trace.errors import TraceError
 from messages.trace.forms import Plain
 from messages.trace.schema import NO_PAYLOAD, OUTSIDE, Effect, Record
 from messages.wire.parts import PartRows, entries_of, rows_of
+from messages.zstd import zstd
 
 ENTRIES = 500
 """Entries of a long tuple encoded in one step (about 0.3 ms)."""
@@ -61,13 +61,12 @@ class FrameText(Apart):
     `inputs`: what actors sent is written without its payload (rule 3).
     """
 
-    def __init__(self, compressor: zstandard.ZstdCompressor | None = None, inputs: bool = False) -> None:
+    def __init__(self, compressor: zstd.ZstdCompressor | None = None, inputs: bool = False) -> None:
         self.records = 0
         """How many have been taken, and the number of the last."""
         self.last = 0
         self._inputs = inputs
-        self._compressor = compressor or zstandard.ZstdCompressor(level=LEVEL)
-        self._compression = self._compressor.compressobj()
+        self._compressor = compressor or zstd.ZstdCompressor(level=LEVEL)
         self._compressed: list[bytes] = []
         self._compressed_from = 0
         self._lines = bytearray()
@@ -162,7 +161,7 @@ class FrameText(Apart):
         while self.step():
             pass
         self._compress()
-        self._compressed.append(self._compression.flush())
+        self._compressed.append(self._compressor.flush())
         return b"".join(self._compressed)
 
     def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
@@ -209,7 +208,7 @@ class FrameText(Apart):
                 self._lines += line + b"\n"
 
     def _compress(self) -> None:
-        self._compressed.append(self._compression.compress(self._lines))
+        self._compressed.append(self._compressor.compress(self._lines))
         self._compressed_from += len(self._lines)
         self._lines = bytearray()
 
@@ -282,14 +281,14 @@ def _unfit(row: tuple[Any, ...], reason: Exception) -> tuple[Any, ...]:
 
 def compress(lines: Iterable[bytes]) -> bytes:
     """Lines as the text of a frame."""
-    return zstandard.ZstdCompressor(level=LEVEL).compress(b"".join(line + b"\n" for line in lines))
+    return zstd.compress(b"".join(line + b"\n" for line in lines), level=LEVEL)
 
 
 def decompress(content: bytes) -> bytes:
     """The text of a frame. Raises ValueError where it is none."""
     try:
-        return zstandard.ZstdDecompressor().decompressobj().decompress(content)
-    except zstandard.ZstdError as error:
+        return zstd.decompress(content)
+    except zstd.ZstdError as error:
         raise ValueError(str(error)) from error
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import cramjam
-import zstandard
 
 from messages.records import CODECS
+from messages.zstd import zstd
 
 Data: TypeAlias = bytes | memoryview
 
@@ -33,13 +33,8 @@ _WORD = struct.Struct("<I")
 _GZIP = 31
 """zlib's number for the gzip format with the largest window."""
 _GZIP_MAGIC = b"\x1f\x8b"
-_MAX_ZSTD_WINDOW = 1 << 27
-"""What Java's decoder takes by default."""
-
-_ZSTD_SKIPPABLE = 0x184D2A50
-_ZSTD_REPEATED = 2
-"""The type of a block, in the second and third bit of its head, that is one byte many times."""
-_LONGEST_ZSTD_HEADER = 18
+_ZSTD_OPTIONS = {zstd.DecompressionParameter.window_log_max: 27}
+"""Java's decoder takes a window of 2**27 bytes by default."""
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL + struct.pack(">ii", 1, 1)
@@ -90,7 +85,7 @@ def decompressed_chunks(data: Data, codec: int, limit: int = MAX_DECOMPRESSED) -
             if total > limit:
                 raise TooManyBytes(f"The records have more than {limit} bytes decompressed")
             yield chunk
-    except (IndexError, cramjam.DecompressionError, struct.error, zlib.error, zstandard.ZstdError) as error:
+    except (IndexError, cramjam.DecompressionError, struct.error, zlib.error, zstd.ZstdError) as error:
         raise CannotDecompress(f"The {CODECS[codec]} data cannot be decompressed: {error}") from error
 
 
@@ -125,31 +120,19 @@ def _gunzip(data: memoryview, limit: int) -> Iterator[bytes]:
 def _unzstd(data: memoryview, limit: int) -> Iterator[bytes]:
     position = 0
     while position < len(data):
-        position = _end_of_zstd_frame(data, position)
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW)
-    reader = decompressor.stream_reader(data, read_across_frames=True)
-    while chunk := reader.read(CHUNK):
-        yield chunk
-
-
-def _end_of_zstd_frame(data: memoryview, position: int) -> int:
-    """Where a frame ends, by the sizes of its blocks: the library takes a frame that is cut for a whole one."""
-    (magic,) = _WORD.unpack_from(data, position)
-    if magic & ~0xF == _ZSTD_SKIPPABLE:
-        position += 8 + int(_WORD.unpack_from(data, position + 4)[0])
-    else:
-        frame = bytes(data[position : position + _LONGEST_ZSTD_HEADER])
-        checksum = 4 if zstandard.get_frame_parameters(frame).has_checksum else 0
-        position += zstandard.frame_header_size(frame)
-        last = 0
-        while not last:
-            head = data[position] | data[position + 1] << 8 | data[position + 2] << 16
-            last = head & 1
-            position += 3 + (1 if head & 6 == _ZSTD_REPEATED else head >> 3)
-        position += checksum
-    if position > len(data):
-        raise CannotDecompress("The zstd data cannot be decompressed: it is cut")
-    return position
+        try:
+            end = position + zstd.get_frame_size(data[position:])
+        except zstd.ZstdError as error:
+            raise CannotDecompress("The zstd data cannot be decompressed: it is cut or damaged") from error
+        frame, rest = zstd.ZstdDecompressor(options=_ZSTD_OPTIONS), data[position:end]
+        while not frame.eof:
+            chunk = frame.decompress(rest, CHUNK)
+            rest = data[:0]
+            if chunk:
+                yield chunk
+            elif frame.needs_input:
+                raise CannotDecompress("The zstd data cannot be decompressed: it is cut")
+        position = end
 
 
 def _unsnap(data: memoryview, limit: int) -> Iterator[bytes]:
@@ -247,7 +230,7 @@ _COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": _gzip,
     "snappy": _snap,
     "lz4": _lz4,
-    "zstd": lambda data: zstandard.ZstdCompressor(level=3).compress(data),
+    "zstd": lambda data: zstd.compress(data, level=3),
 }
 
 _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1

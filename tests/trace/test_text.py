@@ -166,6 +166,6 @@ def test_many_records_at_once_are_those_of_the_lines(read: int, monkeypatch: pyt
 
 def test_what_is_no_text_is_an_error() -> None:
     assert decompress(compress([b"[]"])) == b"[]\n"
-    with pytest.raises(ValueError, match="zstd"):
+    with pytest.raises(ValueError, match="Zstandard"):
         decompress(b"nothing of the kind")
     assert zstandard.ZstdDecompressor().decompress(compress([b"x"])) == b"x\n"
