@@ -65,7 +65,7 @@ def install(venv: Path, lock_file: Path, run: Callable[[list[str], int], None] =
                 sys.exit(NO_VENV.format(sys.executable))
         print(f"installing kafka-actors and its dependencies into {venv} (some minutes, 1 GB)", flush=True)
         pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check"]
-        run([*pip, "--editable", ".[test,bench]"], lock.fileno())
+        run([*pip, "--editable", ".[all,test,bench]"], lock.fileno())
         begun.rename(installed)
 
 

@@ -65,7 +65,10 @@ def jars_directory() -> Path:
         jars = Path(place) / "jars"
         if any(jars.glob("zookeeper-[0-9]*.jar")):
             return jars
-    raise ZooKeeperStartFailed("no ZooKeeper server: pyspark, whose jars hold it, is not installed here")
+    raise ZooKeeperStartFailed(
+        "no ZooKeeper server: its jars are part of pyspark, which is not installed. Install the extra 'zookeeper'"
+        " of kafka-actors."
+    )
 
 
 def java_executable() -> str:
@@ -74,7 +77,10 @@ def java_executable() -> str:
     found = shutil.which("java", path=f"{home}/bin") if home else None
     found = found or shutil.which("java")
     if found is None:
-        raise ZooKeeperStartFailed("no Java: the embedded ZooKeeper needs Java 17 or newer on PATH or in JAVA_HOME")
+        raise ZooKeeperStartFailed(
+            "no Java: the embedded ZooKeeper needs Java 17 or newer on PATH or in JAVA_HOME."
+            " Without Java: kafka-actors up --zookeeper memory"
+        )
     return found
 
 

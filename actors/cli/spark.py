@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from actors.cli.app import Failed
+from actors.cli.extras import need
 
 
 @click.group("spark")
@@ -20,6 +21,7 @@ def prepared() -> int:
 
     The data is stored in this Python environment, for this version of Java.
     """
+    need("spark", "spark prepare")
     from spark.apart import Ended, apart
     from spark.archive import prepare
     from spark.errors import SparkUnavailable
@@ -43,6 +45,7 @@ def bundled(file: Path) -> int:
 
     The workers need the same version of Python on the same kind of machine.
     """
+    need("spark", "spark bundle")
     from spark.bundle import bundle
 
     try:

@@ -23,6 +23,7 @@ from rich.table import Table
 
 from actors.cli.app import FAILED, Failed
 from actors.cli.display import console, table
+from actors.cli.extras import need
 from actors.cli.whole_file import write_whole
 from messages.trace.errors import TraceError
 from messages.trace.schema import INPUTS
@@ -101,6 +102,7 @@ def command(
         raise click.UsageError(f"--logs supports only these questions: {', '.join(LOGGED)}")
     if (against and (logs or follow)) or (COMPARED in only and not against):
         raise click.UsageError("--against cannot be combined with --follow or --logs")
+    need("spark", "summary")
     chosen = only or (LOGGED if logs else BRIEF)
     asked = tuple(TITLES) if html_file else chosen
     publish = partial(_publish, directory, json_file, html_file, chosen)

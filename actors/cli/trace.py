@@ -8,6 +8,7 @@ import click
 
 from actors.cli import replay
 from actors.cli.app import FAILED, Failed
+from actors.cli.extras import need
 from actors.runtime.expansion import expand
 from actors.runtime.replay_report import ReplayReport
 from messages.trace.errors import TraceError
@@ -58,6 +59,7 @@ def packed(directory: Path, target: Path) -> int:
 
     A second run writes only new and grown runs. spark/columns.py describes the columns.
     """
+    need("spark", "trace pack")
     from spark.pack import Packing  # Arrow takes its time
 
     try:

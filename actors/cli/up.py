@@ -22,6 +22,7 @@ from actors.cli.background import in_background
 from actors.cli.broker import metrics_host_option, of_metrics, override_option
 from actors.cli.cluster_file import IN_MEMORY
 from actors.cli.display import console, table
+from actors.cli.extras import need
 from actors.cli.local_cluster import ENTRY_POINT, OWN_SETTINGS, LocalCluster, how_it_ended
 from actors.cli.node_log import CLUSTER_LOG
 from actors.cli.up_in_memory import run_in_memory
@@ -33,6 +34,10 @@ WATCH_SECONDS = 0.2
 LOOKS_PER_TRACE = 25
 """Number of process checks between two checks of the recordings."""
 COLUMNS = ("node", "address", "process", "log")
+WITHOUT_JARS = (
+    "Or run the cluster without Java, all nodes in one process: kafka-actors up --zookeeper memory\n"
+    "Or name a ZooKeeper that runs: kafka-actors up --zookeeper HOST:PORT"
+)
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -91,6 +96,8 @@ def command(
         raise click.BadParameter(f"'{zookeeper}' should be host:port[/chroot]", param_hint="--zookeeper")
     overrides |= of_metrics(metrics_host)
     _check(overrides)
+    if zookeeper is None:
+        need("zookeeper", "An embedded ZooKeeper", WITHOUT_JARS)
     ports = [port + number for number in range(brokers)] if port else free_ports(brokers)
     if reason := refusal(ports):
         raise Failed(f"{reason}; choose others with --port")

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import re
-import warnings
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -23,19 +21,6 @@ MARKER = "kafka_cluster(brokers=3, *, settings=None, session_timeout=1.0): what 
 MARK = "@pytest.mark.kafka_cluster"
 ARGUMENTS = ("brokers", "settings", "session_timeout")
 """The arguments of the marker, of those of `KafkaCluster`."""
-KAFKA_PYTHON = {
-    "read_text is deprecated": "kafka.protocol.schemas.load_json",
-    "open_text is deprecated": "importlib.resources._legacy",
-}
-"""DeprecationWarnings of `import kafka`, by message -> module: kafka-python 3.0 reads 109 schemas with two each."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Ignore the warnings of kafka-python, our dependency, in conftest files (loaded next) and in tests."""
-    for message, module in KAFKA_PYTHON.items():
-        warnings.filterwarnings("ignore", message, DeprecationWarning, re.escape(module))
-        early_config.addinivalue_line("filterwarnings", f"ignore:{message}:DeprecationWarning:{module}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -114,11 +114,3 @@ def test_a_wrong_argument_of_the_marker_is_named(tmp_path: Path, arguments: str,
     assert "1 error" in output
     assert words in output
     assert "Traceback" not in output and "TypeError" not in output
-
-
-@pytest.mark.parametrize("place", ["test_it.py", "conftest.py"])
-def test_a_client_s_deprecation_warnings_are_not_shown_and_the_test_s_own_are(tmp_path: Path, place: str) -> None:
-    own = "import warnings\ndef test_it(): warnings.warn('of the test', DeprecationWarning)\n"
-    (tmp_path / "conftest.py").write_text("import kafka\n" if place == "conftest.py" else "")
-    output = run_pytest(tmp_path, own if place == "conftest.py" else f"import kafka\n{own}")
-    assert "1 passed, 1 warning in" in output, output

@@ -61,7 +61,7 @@ def built(place: Path, **environment: str) -> Path:
     source.mkdir()
     for name in PACKAGES:
         copytree(ROOT / name, source / name, ignore=REMAINS)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSES"):
         (source / name).write_bytes((ROOT / name).read_bytes())
     command = [*PIP, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)]
     subprocess.run(command, check=True, timeout=300, env={**os.environ, **environment})

@@ -1,0 +1,48 @@
+"""Optional libraries: which command needs which extra of the package, and how to install it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, requires
+from importlib.util import find_spec
+
+from actors.cli.app import PROGRAM, Failed
+
+EXTRAS = {
+    "spark": ("pyspark", "pyarrow", "plotly", "jinja2"),
+    "zookeeper": ("pyspark",),
+}
+"""The libraries of each extra, which are also their import names. ZooKeeper's jars are part of pyspark."""
+
+
+def need(extra: str, what: str, alternative: str = "") -> None:
+    """Check that the libraries of an extra are installed.
+
+    Args:
+        extra: A key of EXTRAS.
+        what: What needs them, for the message.
+        alternative: What to do without them.
+
+    Raises:
+        Failed: A library is missing; the text names the command that installs it.
+    """
+    missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
+    if missing:
+        pip = shlex.join([sys.executable, "-m", "pip", "install", *map(_requirement, missing)])
+        lines = [
+            f"{what} needs {', '.join(missing)}, of the extra '{extra}' of {PROGRAM}. Install it:",
+            f"  {pip}",
+        ]
+        raise Failed("\n".join((*lines, alternative) if alternative else lines))
+
+
+def _requirement(library: str) -> str:
+    """The library with the versions that the package declares."""
+    try:
+        declared = requires(PROGRAM) or []
+    except PackageNotFoundError:
+        declared = []
+    wanted = re.compile(rf"{library}(?![\w.-])", re.IGNORECASE)
+    return next((each.partition(";")[0].strip() for each in declared if wanted.match(each)), library)
