@@ -44,5 +44,9 @@ def _requirement(library: str) -> str:
         declared = requires(PROGRAM) or []
     except PackageNotFoundError:
         declared = []
-    wanted = re.compile(rf"{library}(?![\w.-])", re.IGNORECASE)
-    return next((each.partition(";")[0].strip() for each in declared if wanted.match(each)), library)
+    return next((each.partition(";")[0].strip() for each in declared if name_of(each) == library), library)
+
+
+def name_of(requirement: str) -> str:
+    """The distribution that a requirement names."""
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower()
