@@ -33,7 +33,7 @@ _WORD = struct.Struct("<I")
 _GZIP = 31
 """zlib's number for the gzip format with the largest window."""
 _GZIP_MAGIC = b"\x1f\x8b"
-_ZSTD_OPTIONS = {zstd.DecompressionParameter.window_log_max: 27}
+_ZSTD_OPTIONS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 27}
 """Java's decoder takes a window of 2**27 bytes by default."""
 
 _XERIAL = b"\x82SNAPPY\x00"
