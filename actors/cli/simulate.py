@@ -19,13 +19,15 @@ from messages.node import NodeSettings
 
 
 def _faults(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """The parts of the faults: all, none, or some of them; and what newer tools ask."""
+    """Return the groups of actions that the option names."""
     if value == "none":
         return ()
     parts = tuple(part.strip() for part in value.split(","))
     unknown = [part for part in parts if part not in (*FAULTS, *NAMED, "all")]
     if unknown:
-        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join((*FAULTS, *NAMED))}; all; none")
+        raise click.BadParameter(
+            f"unknown faults: {', '.join(unknown)}. Use {', '.join((*FAULTS, *NAMED))}, all or none."
+        )
     return (*(FAULTS if "all" in parts else ()), *(part for part in parts if part != "all"))
 
 
@@ -120,7 +122,7 @@ def _read(path: Path) -> Schedule:
         raise Failed(f"{path}: {error}") from error
     for name, _ in read.settings:
         if name not in inspect.signature(NodeSettings).parameters:
-            raise Failed(f"{path}: set {name}: there is no such node setting")
+            raise Failed(f"{path}: set {name}: unknown node setting; remove the line or correct the name")
     for action in read.actions:
         reason = unfit(action, read.brokers)
         if reason is not None:
@@ -129,7 +131,7 @@ def _read(path: Path) -> Schedule:
 
 
 def _keep(broken: Outcome, shrinking: bool, folder: Path) -> None:
-    """Shrink a failure, run it once more with its traces, and say how to see it again."""
+    """Shrink a violation, run it again with traces, and print how to reproduce it."""
     out = console()
     smallest = broken
     if shrinking:

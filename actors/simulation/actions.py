@@ -1,10 +1,10 @@
-"""What is done to a cluster: the work of its operators, which always goes on, and the faults one asks for.
+"""The actions of a simulation: operators' work, which every run contains, and the requested faults.
 
-Rule 1: `ACTIONS` is the whole list. An action has a function that chooses its arguments, from a seed and from what has
-        been ordered so far, one that does it, and, if it lasts, one that undoes it. A new kind is a new row.
-Rule 2: choosing knows nothing of a running cluster: a schedule is complete before anything runs.
-Rule 3: doing looks at what is there: what makes no sense now is left out (`schedule`, rule 2).
-Rule 4: operators work on ZooKeeper, as Kafka's tools up to 2.x, or ask a node, as later ones.
+Rule 1: `KINDS` lists all kinds of actions. Each row has a function that chooses arguments from the seed and the
+        actions planned so far, one that runs the action, and one that ends it if it lasts. A new kind is a new row.
+Rule 2: arguments are chosen without a running cluster: a schedule is complete before the run starts.
+Rule 3: an action checks the cluster when it runs, and does nothing if it is impossible then (`schedule`, rule 2).
+Rule 4: operators write to ZooKeeper, as Kafka's tools up to 2.x, or send a request to the controller, as newer tools.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ from zk_bridge.znodes.partition_states import decode_state
 from zk_bridge.znodes.topics import decode_topic, encode_topic
 
 WORK = "work"
-"""The part of the actions that is always done."""
+"""The group of actions that every run contains."""
 
 ADMIN = "admin"
-"""Operators' work too, that newer tools ask of a node; done where one asks for it by name."""
+"""Requests of newer admin tools to the controller; included only if requested by name."""
 
 GROUPS = "groups"
-"""What members of consumer groups do; done where one asks for it by name."""
+"""Actions of consumer group members; included only if requested by name."""
 
 RECORDS = "records"
-"""What clients do to records, and operators to topics that hold some; done where producers write."""
+"""Actions on records and on topics with records; included in runs with producers."""
 
 ABSENT = "absent"
-"""Reassignments to a broker that never exists, and the deletion of their topics; done only if requested by name."""
+"""Reassignments to a broker that never exists, and deletions of their topics; included only if requested by name."""
 
 NAMED = (ADMIN, GROUPS, ABSENT)
-"""The parts that are done only if requested by name."""
+"""The groups of actions that are included only if requested by name."""
 
 Replicas = tuple[tuple[int, ...], ...]
-"""Of each partition of a topic."""
+"""The replicas of each partition of a topic."""
 
 
 @attrs.define
-class Known:
-    """What has been ordered so far: topics with their replicas, as the schedule goes, and names that are free."""
+class PlannedTopics:
+    """The topics at this point of a schedule: their replicas, and the names that are in use."""
 
     brokers: int
     partitions: int
@@ -75,34 +75,39 @@ class Known:
     most_topics: int
     topics: dict[str, list[tuple[int, ...]]] = attrs.field(factory=dict)
     away: dict[str, list[tuple[int, ...]]] = attrs.field(factory=dict)
-    """Topics that were removed by hand: their names are not free."""
+    """Topics that an action removes for a while: their names stay in use."""
 
     def replicas(self, chance: random.Random) -> tuple[int, ...]:
-        """Some partition's replicas: as many as asked for, now and then fewer."""
+        """Choose replicas for a partition: usually the replication factor, sometimes fewer."""
         most = min(self.replication, self.brokers)
         return tuple(chance.sample(range(self.brokers), most if chance.random() < 0.8 else chance.randint(1, most)))
 
     def topic(self, chance: random.Random) -> str | None:
-        """One of the topics."""
+        """Choose a topic; None without topics."""
         return chance.choice(sorted(self.topics)) if self.topics else None
 
     def pair(self, chance: random.Random) -> tuple[str, str]:
-        """Two hosts, of which one may be ZooKeeper's."""
+        """Choose two hosts; the second may be ZooKeeper's."""
         hosts = [str(number) for number in range(self.brokers)]
         one = chance.choice(hosts)
         return one, chance.choice([*(host for host in hosts if host != one), "zk"])
 
 
 Chosen = tuple[str, ...] | None
-Choose = Callable[[random.Random, Known], Chosen]
+Choose = Callable[[random.Random, PlannedTopics], Chosen]
 
 
 @attrs.frozen
-class Kind:
-    """One kind of action: to which part of the faults it belongs, how often it is done in proportion, how long it
-    lasts.
+class ActionKind:
+    """A kind of action.
 
-    `choose` gives its arguments (None: not now); `do` and `undo` take the cluster and them.
+    Attributes:
+        part: The value of `--faults` that includes it.
+        weight: Its relative frequency.
+        choose: Returns the arguments, or None if the action is impossible at this point of the schedule.
+        do: Runs the action; takes the cluster and the arguments.
+        undo: Ends the action; takes the same. None if it does not last.
+        seconds: The shortest and the longest duration.
     """
 
     name: str
@@ -127,7 +132,7 @@ def read(args: tuple[str, ...]) -> Replicas:
     return tuple(tuple(int(number) for number in arg.split(",")) for arg in args)
 
 
-def _choose_new(chance: random.Random, known: Known) -> Chosen:
+def _choose_new(chance: random.Random, known: PlannedTopics) -> Chosen:
     taken = known.topics.keys() | known.away.keys()
     free = [name for number in range(known.most_topics) if (name := f"t{number}") not in taken]
     if not free:
@@ -139,7 +144,7 @@ def _choose_new(chance: random.Random, known: Known) -> Chosen:
 
 
 def _create(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """The topic's znodes, as kafka-topics writes them."""
+    """Create a topic by writing its znodes, as `kafka-topics --zookeeper` does."""
     if cluster.zookeeper.up and not cluster.exists(paths.delete_topic(topic)):
         cluster.try_ask(CreateTopic(TopicAssignment(topic, _assigned(read(replicas)))))
 
@@ -149,13 +154,13 @@ def _assigned(replicas: Replicas) -> tuple[PartitionAssignment, ...]:
 
 
 def _ask_create(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """The same, asked of the controller."""
+    """Create a topic by a CreateTopics request to the controller."""
     assignments = tuple(CreatableAssignment(number, each) for number, each in enumerate(read(replicas)))
     request = CreateTopicsRequest(5, (CreatableTopic(topic, -1, -1, assignments),), 15_000)
     cluster.ask_controller(request)
 
 
-def _choose_growth(chance: random.Random, known: Known) -> Chosen:
+def _choose_growth(chance: random.Random, known: PlannedTopics) -> Chosen:
     topic = known.topic(chance)
     if topic is None:
         return None
@@ -165,7 +170,7 @@ def _choose_growth(chance: random.Random, known: Known) -> Chosen:
 
 
 def _grow(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """Partitions are added to the topic's znode, as kafka-topics did: also where the topic is being deleted."""
+    """Add partitions in the topic's znode, as `kafka-topics --zookeeper` does, even during the topic's deletion."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
     if data is None or not cluster.zookeeper.up:
         return
@@ -174,7 +179,7 @@ def _grow(cluster: Cluster, topic: str, *replicas: str) -> None:
     cluster.write(WriteOp(SET, paths.topic(topic), encode_topic((*there, *added))))
 
 
-def _choose_deletion(chance: random.Random, known: Known) -> Chosen:
+def _choose_deletion(chance: random.Random, known: PlannedTopics) -> Chosen:
     topic = known.topic(chance)
     if topic is None:
         return None
@@ -183,12 +188,12 @@ def _choose_deletion(chance: random.Random, known: Known) -> Chosen:
 
 
 def _delete(cluster: Cluster, topic: str) -> None:
-    """The request to delete a topic, as a znode."""
+    """Delete a topic by writing its znode below /admin/delete_topics."""
     if cluster.zookeeper.up and cluster.exists(paths.topic(topic)):
         cluster.try_ask(RequestTopicDeletion(topic))
 
 
-def _choose_again(chance: random.Random, known: Known) -> Chosen:
+def _choose_again(chance: random.Random, known: PlannedTopics) -> Chosen:
     topic = known.topic(chance)
     if topic is None:
         return None
@@ -197,7 +202,7 @@ def _choose_again(chance: random.Random, known: Known) -> Chosen:
 
 
 def _recreate(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """A topic is deleted, and created under the same name as soon as it is gone."""
+    """Delete a topic, and create it again as soon as it is gone."""
     _delete(cluster, topic)
     _create_when_gone(cluster, cluster.now + GONE, topic, *replicas)
 
@@ -210,16 +215,16 @@ def _create_when_gone(cluster: Cluster, until: float, topic: str, *replicas: str
 
 
 def _delete_records(cluster: Cluster, topic: str, number: str) -> None:
-    """A partition's first records are deleted, by a request to its leader."""
+    """Delete the first records of a partition by a DeleteRecords request to its leader."""
     cluster.delete_records(TopicPartition(topic, int(number)))
 
 
 def _ask_delete(cluster: Cluster, topic: str) -> None:
-    """The same, asked of the controller."""
+    """Delete a topic by a DeleteTopics request to the controller."""
     cluster.ask_controller(DeleteTopicsRequest(4, (topic,), 15_000))
 
 
-def _choose_removal(chance: random.Random, known: Known) -> Chosen:
+def _choose_removal(chance: random.Random, known: PlannedTopics) -> Chosen:
     topic = known.topic(chance)
     if topic is None:
         return None
@@ -228,9 +233,7 @@ def _choose_removal(chance: random.Random, known: Known) -> Chosen:
 
 
 def _take_away(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """A topic with unchanged states is removed by hand, while brokers serve it; in the next rest it is
-    made again as it was, when the controller has noticed.
-    """
+    """Remove the znodes of a served topic; the next rest creates the topic again with the same replicas."""
     zookeeper = cluster.zookeeper
     below = [path for path, _ in zookeeper.walk(paths.topic(topic))]
     if zookeeper.up and not cluster.exists(paths.delete_topic(topic)) and _is_fresh(cluster, topic, read(replicas)):
@@ -238,7 +241,7 @@ def _take_away(cluster: Cluster, topic: str, *replicas: str) -> None:
 
 
 def _is_fresh(cluster: Cluster, topic: str, replicas: Replicas) -> bool:
-    """Has the topic these partitions, each in the state in which it began, all replicas in the ISR?"""
+    """Return whether the topic has these partitions, each in its first state with all replicas in the ISR."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
     if data is None or decode_topic("", data) != _assigned(replicas):
         return False
@@ -251,7 +254,7 @@ def _is_fresh(cluster: Cluster, topic: str, replicas: Replicas) -> bool:
 
 
 def _put_back(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """It is made again, once a controller that does not know it knows all brokers: they find it as they left it."""
+    """Create the topic again once the controller has removed it and sees all brokers."""
     cluster.scheduler.call_later(SETTLED, partial(_make_again, cluster, topic, *replicas))
 
 
@@ -266,8 +269,8 @@ def _make_again(cluster: Cluster, topic: str, *replicas: str) -> None:
         _put_back(cluster, topic, *replicas)
 
 
-def _choose_stranding(chance: random.Random, known: Known) -> Chosen:
-    """A partition; its topic's name stays in use, because the deletion waits for the absent broker."""
+def _choose_stranding(chance: random.Random, known: PlannedTopics) -> Chosen:
+    """Choose a partition; its topic's name stays in use, because the deletion waits for the absent broker."""
     topic = known.topic(chance)
     if topic is None:
         return None
@@ -276,31 +279,31 @@ def _choose_stranding(chance: random.Random, known: Known) -> Chosen:
 
 
 def _strand(cluster: Cluster, topic: str, number: str) -> None:
-    """Reassign a partition to a broker that does not exist."""
+    """Reassign a partition to a broker that does not exist; delete the topic when this ends."""
     _reassign(cluster, topic, number, str(len(cluster.machines)))
 
 
 def _delete_stranded(cluster: Cluster, topic: str, number: str) -> None:
-    """Delete its topic, as soon as ZooKeeper is up."""
+    """Delete the topic as soon as ZooKeeper is up."""
     if cluster.zookeeper.up:
         _delete(cluster, topic)
     else:
         cluster.scheduler.call_later(1.0, partial(_delete_stranded, cluster, topic, number))
 
 
-def _choose_config(chance: random.Random, known: Known) -> Chosen:
+def _choose_config(chance: random.Random, known: PlannedTopics) -> Chosen:
     topic = known.topic(chance)
     return None if topic is None else (topic, f"retention.ms={chance.randint(1, 9)}00000000")
 
 
 def _configure(cluster: Cluster, topic: str, entry: str) -> None:
-    """An override, as kafka-configs writes it."""
+    """Set a topic config by writing its znodes, as `kafka-configs --zookeeper` does."""
     name, _, value = entry.partition("=")
     if cluster.zookeeper.up and cluster.exists(paths.topic(topic)) and not cluster.exists(paths.delete_topic(topic)):
         cluster.try_ask(SetTopicConfig(topic, (ConfigEntry(name, value),)))
 
 
-def _choose_move(chance: random.Random, known: Known) -> Chosen:
+def _choose_move(chance: random.Random, known: PlannedTopics) -> Chosen:
     topic = known.topic(chance)
     if topic is None:
         return None
@@ -310,7 +313,7 @@ def _choose_move(chance: random.Random, known: Known) -> Chosen:
 
 
 def _reassign(cluster: Cluster, topic: str, number: str, replicas: str) -> None:
-    """A partition gets other replicas, by /admin/reassign_partitions."""
+    """Reassign a partition by writing /admin/reassign_partitions."""
     wanted = {"topic": topic, "partition": int(number), "replicas": list(read((replicas,))[0])}
     if _has(cluster, topic, number):
         data = json.dumps({"version": 1, "partitions": [wanted]}).encode()
@@ -318,7 +321,7 @@ def _reassign(cluster: Cluster, topic: str, number: str, replicas: str) -> None:
 
 
 def _ask_reassign(cluster: Cluster, topic: str, number: str, replicas: str) -> None:
-    """The same, asked of the controller."""
+    """Reassign a partition by an AlterPartitionReassignments request to the controller."""
     part = ReassignablePartition(int(number), read((replicas,))[0])
     cluster.ask_controller(AlterPartitionReassignmentsRequest(0, 15_000, (ReassignableTopic(topic, (part,)),)))
 
@@ -329,25 +332,25 @@ def _has(cluster: Cluster, topic: str, number: str) -> bool:
     return cluster.zookeeper.up and any(each.partition == int(number) for each in there)
 
 
-def _choose_election(chance: random.Random, known: Known) -> Chosen:
+def _choose_election(chance: random.Random, known: PlannedTopics) -> Chosen:
     topic = known.topic(chance)
     return None if topic is None else (topic, str(chance.randrange(len(known.topics[topic]))))
 
 
 def _elect(cluster: Cluster, topic: str, number: str) -> None:
-    """A preferred leader is asked for, by /admin/preferred_replica_election."""
+    """Elect the preferred leader by writing /admin/preferred_replica_election."""
     if _has(cluster, topic, number):
         data = json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": int(number)}]}).encode()
         cluster.write(WriteOp(CREATE, paths.PREFERRED_ELECTION, data))
 
 
 def _ask_elect(cluster: Cluster, topic: str, number: str) -> None:
-    """The same, asked of the controller."""
+    """Elect the preferred leader by an ElectLeaders request to the controller."""
     cluster.ask_controller(ElectLeadersRequest(1, (ElectableTopic(topic, (int(number),)),), 15_000))
 
 
 def _ask_grow(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """The same, asked of the controller, which receives the new number."""
+    """Add partitions by a CreatePartitions request to the controller."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
     there = () if data is None else decode_topic("", data)
     wanted = tuple(WantedReplicas(each) for each in read(replicas))
@@ -362,75 +365,75 @@ def _alter(cluster: Cluster, resource: int, name: str, entry: str) -> None:
 
 
 def _ask_configure(cluster: Cluster, topic: str, entry: str) -> None:
-    """The same, asked of the controller, without a word of the other overrides."""
+    """Set one topic config by an IncrementalAlterConfigs request to the controller."""
     _alter(cluster, TOPIC, topic, entry)
 
 
-def _choose_broker_config(chance: random.Random, known: Known) -> Chosen:
+def _choose_broker_config(chance: random.Random, known: PlannedTopics) -> Chosen:
     return (f"num.replica.fetchers={chance.randint(1, 2)}",)
 
 
 def _configure_brokers(cluster: Cluster, entry: str) -> None:
-    """An override for all brokers, asked of the controller."""
+    """Set a config of all brokers by an IncrementalAlterConfigs request to the controller."""
     _alter(cluster, BROKER, "", entry)
 
 
-def _choose_member(chance: random.Random, known: Known) -> Chosen:
+def _choose_member(chance: random.Random, known: PlannedTopics) -> Chosen:
     return f"g{chance.randrange(2)}", str(chance.randrange(4))
 
 
 def _join(cluster: Cluster, group: str, number: str) -> None:
-    """Add a member to a consumer group: it sends heartbeats, and commits."""
+    """Add a member to a consumer group; it sends heartbeats and commits offsets."""
     cluster.members.join(group, number)
 
 
 def _leave_group(cluster: Cluster, group: str, number: str) -> None:
-    """A member leaves its group."""
+    """Remove a member from its group by a LeaveGroup request."""
     cluster.members.leave(group, number)
 
 
 def _fall_silent(cluster: Cluster, group: str, number: str) -> None:
-    """A member is heard of no more."""
+    """Stop a member without a LeaveGroup request; its session expires."""
     cluster.members.leave(group, number, silently=True)
 
 
-def _nothing(chance: random.Random, known: Known) -> Chosen:
+def _nothing(chance: random.Random, known: PlannedTopics) -> Chosen:
     return ()
 
 
 def _move_controller(cluster: Cluster) -> None:
-    """Delete /controller, to elect another controller."""
+    """Delete /controller, so that a new controller is elected."""
     if cluster.zookeeper.up:
         cluster.write(WriteOp(DELETE, paths.CONTROLLER))
 
 
-def _never(chance: random.Random, known: Known) -> Chosen:
+def _never(chance: random.Random, known: PlannedTopics) -> Chosen:
     return None
 
 
 def _put(cluster: Cluster, path: str, *data: str) -> None:
-    """A znode is written by hand, whether it was there or not. Seeds do not: anything might be written."""
+    """Create or overwrite a znode. Only in schedules written by hand."""
     text = " ".join(data).encode()
     cluster.write(WriteOp(SET if cluster.exists(path) else CREATE, path, text))
 
 
 def _remove(cluster: Cluster, path: str) -> None:
-    """A znode, with all below it, is removed by hand. Seeds do not."""
+    """Remove a znode and all below it. Only in schedules written by hand."""
     for each in sorted((each for each, _ in cluster.zookeeper.walk(path)), reverse=True):
         cluster.write(WriteOp(DELETE, each))
 
 
-def _one(chance: random.Random, known: Known) -> Chosen:
+def _one(chance: random.Random, known: PlannedTopics) -> Chosen:
     return (str(chance.randrange(known.brokers)),)
 
 
 def _leave(cluster: Cluster, node: str) -> None:
-    """A node is stopped in order, and started again."""
+    """Stop a node with a controlled shutdown, and start it again."""
     cluster.leave(int(node))
 
 
 def _start(cluster: Cluster, node: str) -> None:
-    """A node is started, where it does not run."""
+    """Start a node that does not run."""
     cluster.start(int(node))
 
 
@@ -438,22 +441,22 @@ def _start(cluster: Cluster, node: str) -> None:
 
 
 def _kill(cluster: Cluster, node: str) -> None:
-    """A process is killed, and started again."""
+    """Kill a process, and start it again."""
     cluster.kill(int(node))
 
 
 def _crash(cluster: Cluster, node: str) -> None:
-    """A machine loses its power, and what was not durable; it is started again."""
+    """Cut a machine's power: unflushed data is lost. Start it again."""
     cluster.kill(int(node), power=True)
 
 
 def _pause(cluster: Cluster, node: str) -> None:
-    """Suspend a process, as a zombie may be."""
+    """Suspend a process (SIGSTOP), and resume it."""
     cluster.pause(int(node))
 
 
 def _resume(cluster: Cluster, node: str) -> None:
-    """It goes on."""
+    """Resume a process."""
     cluster.resume(int(node))
 
 
@@ -461,35 +464,35 @@ def _host(name: str) -> str:
     return ZOOKEEPER if name == "zk" else host_of(int(name))
 
 
-def _pair(chance: random.Random, known: Known) -> Chosen:
+def _pair(chance: random.Random, known: PlannedTopics) -> Chosen:
     one, other = known.pair(chance)
     return (one, other) if chance.random() < 0.5 else (other, one)
 
 
 def _mute(cluster: Cluster, one: str, other: str) -> None:
-    """Nothing comes through from one host to the other; the other way it does."""
+    """Block traffic from one host to another, in this direction only."""
     cluster.cut(_host(one), _host(other))
 
 
 def _unmute(cluster: Cluster, one: str, other: str) -> None:
-    """It does again."""
+    """Allow traffic from one host to another."""
     cluster.mend(_host(one), _host(other))
 
 
 def _cut(cluster: Cluster, one: str, other: str) -> None:
-    """Nothing comes through between two hosts."""
+    """Block traffic between two hosts."""
     _mute(cluster, one, other)
     _mute(cluster, other, one)
 
 
 def _mend(cluster: Cluster, one: str, other: str) -> None:
-    """It does again."""
+    """Allow traffic between two hosts."""
     _unmute(cluster, one, other)
     _unmute(cluster, other, one)
 
 
-def _split(chance: random.Random, known: Known) -> Chosen:
-    """Two sides; ZooKeeper is on one of them."""
+def _split(chance: random.Random, known: PlannedTopics) -> Chosen:
+    """Choose two sides; ZooKeeper is on one of them."""
     nodes = chance.sample(range(known.brokers), chance.randint(1, max(1, known.brokers - 1)))
     one = [str(node) for node in sorted(nodes)]
     other = [str(node) for node in range(known.brokers) if node not in nodes]
@@ -505,63 +508,63 @@ def _across(sides: tuple[str, str], do: Callable[..., None], cluster: Cluster) -
 
 
 def _partition(cluster: Cluster, one: str, other: str) -> None:
-    """Nothing comes through between two sides of the cluster; ZooKeeper is on one of them."""
+    """Block traffic between two sides of the cluster; ZooKeeper is on one of them."""
     _across((one, other), _cut, cluster)
 
 
 def _unite(cluster: Cluster, one: str, other: str) -> None:
-    """It does again."""
+    """Allow traffic between the two sides."""
     _across((one, other), _mend, cluster)
 
 
 def _reset(cluster: Cluster, one: str, other: str) -> None:
-    """Every connection between two hosts breaks; what is on its way is lost."""
+    """Break all connections between two hosts; data in transit is lost."""
     cluster.reset(_host(one), _host(other))
 
 
 def _expire(cluster: Cluster, node: str) -> None:
-    """ZooKeeper ends a session."""
+    """Expire a node's ZooKeeper session."""
     cluster.expire(int(node))
 
 
-def _choose_delay(chance: random.Random, known: Known) -> Chosen:
+def _choose_delay(chance: random.Random, known: PlannedTopics) -> Chosen:
     one, other = known.pair(chance)
     return one, other, f"{chance.choice((0.05, 0.5, 2.0)):g}"
 
 
 def _delay(cluster: Cluster, one: str, other: str, seconds: str) -> None:
-    """Everything between two hosts takes longer."""
+    """Delay all traffic between two hosts."""
     cluster.delay(_host(one), _host(other), float(seconds))
 
 
 def _hurry(cluster: Cluster, one: str, other: str, seconds: str) -> None:
-    """It takes as long as before."""
+    """Remove the delay between two hosts."""
     _delay(cluster, one, other, f"-{seconds}")
 
 
 def _zookeeper_down(cluster: Cluster) -> None:
-    """ZooKeeper goes away, and comes back with its data."""
+    """Stop ZooKeeper, and start it again with its data."""
     cluster.set_zookeeper(False)
 
 
 def _zookeeper_up(cluster: Cluster) -> None:
-    """It is back."""
+    """Start ZooKeeper."""
     cluster.set_zookeeper(True)
 
 
 def _zookeeper_slow(cluster: Cluster) -> None:
-    """ZooKeeper responds slowly to all clients."""
+    """Delay all traffic between ZooKeeper and its clients."""
     for node in cluster.machines:
         _delay(cluster, str(node), "zk", "0.4")
 
 
 def _zookeeper_fast(cluster: Cluster) -> None:
-    """It does not."""
+    """Remove the delay between ZooKeeper and its clients."""
     for node in cluster.machines:
         _delay(cluster, str(node), "zk", "-0.4")
 
 
-def _choose_disk(chance: random.Random, known: Known) -> Chosen:
+def _choose_disk(chance: random.Random, known: PlannedTopics) -> Chosen:
     return str(chance.randrange(known.brokers)), str(chance.randrange(2))
 
 
@@ -571,29 +574,29 @@ def _disk(cluster: Cluster, node: str, disk: str, fault: str) -> None:
 
 
 def _fill(cluster: Cluster, node: str, disk: str) -> None:
-    """A disk is full. When that is over, the next rest restarts its node."""
+    """Make a disk full. The first rest after the fault restarts the node."""
     _disk(cluster, node, disk, FULL)
 
 
 def _break(cluster: Cluster, node: str, disk: str) -> None:
-    """A disk fails. When that is over, the next rest restarts its node."""
+    """Make all operations of a disk fail. The first rest after the fault restarts the node."""
     _disk(cluster, node, disk, FAILING)
 
 
 def _repair(cluster: Cluster, node: str, disk: str) -> None:
-    """The disk is whole again; its node needs a restart to see it."""
+    """Repair a disk; the node uses it again after a restart."""
     disks = cluster.machines[int(node)].disks
     disks.faults.pop(disks.names[int(disk)], None)
 
 
 def _clog(cluster: Cluster, node: str, disk: str) -> None:
-    """A disk is slow: the node waits for each write."""
+    """Make a disk slow: the node waits for each write."""
     disks = cluster.machines[int(node)].disks
     disks.delays[disks.names[int(disk)]] = 0.2
 
 
 def _clear(cluster: Cluster, node: str, disk: str) -> None:
-    """It is as fast as before."""
+    """Remove the delay of a disk."""
     disks = cluster.machines[int(node)].disks
     disks.delays.pop(disks.names[int(disk)], None)
 
@@ -603,56 +606,56 @@ def _clear(cluster: Cluster, node: str, disk: str) -> None:
 SHORT = (0.5, 20.0)
 
 ROUND = 60.0
-"""Seconds of actions between two rests."""
+"""Seconds between two rests."""
 
 SETTLED = 10.0
-"""Seconds after which whatever a fault has done to a session is known."""
+"""Seconds after which all sessions that a fault ended have expired."""
 
 GONE = 30.0
-"""Seconds after which a deletion is not waited for."""
+"""Seconds to wait for a deletion."""
 
-KINDS: tuple[Kind, ...] = (
-    Kind("create", WORK, 6, _choose_new, _create),
-    Kind("ask-create", WORK, 2, _choose_new, _ask_create),
-    Kind("grow", WORK, 3, _choose_growth, _grow),
-    Kind("delete", WORK, 4, _choose_deletion, _delete),
-    Kind("ask-delete", WORK, 1, _choose_deletion, _ask_delete),
-    Kind("configure", WORK, 1, _choose_config, _configure),
-    Kind("reassign", WORK, 3, _choose_move, _reassign),
-    Kind("ask-reassign", WORK, 2, _choose_move, _ask_reassign),
-    Kind("elect", WORK, 2, _choose_election, _elect),
-    Kind("remake", WORK, 1, _choose_removal, _take_away, _put_back, (ROUND, ROUND)),
-    Kind("move-controller", WORK, 2, _nothing, _move_controller),
-    Kind("ask-grow", ADMIN, 2, _choose_growth, _ask_grow),
-    Kind("ask-elect", ADMIN, 2, _choose_election, _ask_elect),
-    Kind("ask-configure", ADMIN, 2, _choose_config, _ask_configure),
-    Kind("configure-brokers", ADMIN, 2, _choose_broker_config, _configure_brokers),
-    Kind("join", GROUPS, 6, _choose_member, _join),
-    Kind("leave", GROUPS, 2, _choose_member, _leave_group),
-    Kind("fall-silent", GROUPS, 2, _choose_member, _fall_silent),
-    Kind("delete-records", RECORDS, 5, _choose_election, _delete_records),
-    Kind("recreate", RECORDS, 5, _choose_again, _recreate),
-    Kind("strand", ABSENT, 3, _choose_stranding, _strand, _delete_stranded, (0.5, 10.0)),
-    Kind("put", WORK, 0, _never, _put),
-    Kind("remove", WORK, 0, _never, _remove),
-    Kind("roll", WORK, 2, _one, _leave, _start, (1.0, 10.0)),
-    Kind("kill", "kill", 8, _one, _kill, _start, SHORT),
-    Kind("pause", "pause", 6, _one, _pause, _resume, SHORT),
-    Kind("cut", "partition", 3, _pair, _cut, _mend, SHORT),
-    Kind("mute", "partition", 3, _pair, _mute, _unmute, SHORT),
-    Kind("partition", "partition", 2, _split, _partition, _unite, SHORT),
-    Kind("reset", "partition", 2, _pair, _reset),
-    Kind("expire", "expire", 4, _one, _expire),
-    Kind("fill", "disk", 2, _choose_disk, _fill, _repair, SHORT),
-    Kind("break", "disk", 2, _choose_disk, _break, _repair, SHORT),
-    Kind("clog", "disk", 2, _choose_disk, _clog, _clear, SHORT),
-    Kind("crash", "disk", 2, _one, _crash, _start, SHORT),
-    Kind("slow", "slow", 6, _choose_delay, _delay, _hurry, SHORT),
-    Kind("zookeeper-down", "zookeeper", 2, _nothing, _zookeeper_down, _zookeeper_up, (0.5, 8.0)),
-    Kind("zookeeper-slow", "zookeeper", 2, _nothing, _zookeeper_slow, _zookeeper_fast, SHORT),
+KINDS: tuple[ActionKind, ...] = (
+    ActionKind("create", WORK, 6, _choose_new, _create),
+    ActionKind("ask-create", WORK, 2, _choose_new, _ask_create),
+    ActionKind("grow", WORK, 3, _choose_growth, _grow),
+    ActionKind("delete", WORK, 4, _choose_deletion, _delete),
+    ActionKind("ask-delete", WORK, 1, _choose_deletion, _ask_delete),
+    ActionKind("configure", WORK, 1, _choose_config, _configure),
+    ActionKind("reassign", WORK, 3, _choose_move, _reassign),
+    ActionKind("ask-reassign", WORK, 2, _choose_move, _ask_reassign),
+    ActionKind("elect", WORK, 2, _choose_election, _elect),
+    ActionKind("remake", WORK, 1, _choose_removal, _take_away, _put_back, (ROUND, ROUND)),
+    ActionKind("move-controller", WORK, 2, _nothing, _move_controller),
+    ActionKind("ask-grow", ADMIN, 2, _choose_growth, _ask_grow),
+    ActionKind("ask-elect", ADMIN, 2, _choose_election, _ask_elect),
+    ActionKind("ask-configure", ADMIN, 2, _choose_config, _ask_configure),
+    ActionKind("configure-brokers", ADMIN, 2, _choose_broker_config, _configure_brokers),
+    ActionKind("join", GROUPS, 6, _choose_member, _join),
+    ActionKind("leave", GROUPS, 2, _choose_member, _leave_group),
+    ActionKind("fall-silent", GROUPS, 2, _choose_member, _fall_silent),
+    ActionKind("delete-records", RECORDS, 5, _choose_election, _delete_records),
+    ActionKind("recreate", RECORDS, 5, _choose_again, _recreate),
+    ActionKind("strand", ABSENT, 3, _choose_stranding, _strand, _delete_stranded, (0.5, 10.0)),
+    ActionKind("put", WORK, 0, _never, _put),
+    ActionKind("remove", WORK, 0, _never, _remove),
+    ActionKind("roll", WORK, 2, _one, _leave, _start, (1.0, 10.0)),
+    ActionKind("kill", "kill", 8, _one, _kill, _start, SHORT),
+    ActionKind("pause", "pause", 6, _one, _pause, _resume, SHORT),
+    ActionKind("cut", "partition", 3, _pair, _cut, _mend, SHORT),
+    ActionKind("mute", "partition", 3, _pair, _mute, _unmute, SHORT),
+    ActionKind("partition", "partition", 2, _split, _partition, _unite, SHORT),
+    ActionKind("reset", "partition", 2, _pair, _reset),
+    ActionKind("expire", "expire", 4, _one, _expire),
+    ActionKind("fill", "disk", 2, _choose_disk, _fill, _repair, SHORT),
+    ActionKind("break", "disk", 2, _choose_disk, _break, _repair, SHORT),
+    ActionKind("clog", "disk", 2, _choose_disk, _clog, _clear, SHORT),
+    ActionKind("crash", "disk", 2, _one, _crash, _start, SHORT),
+    ActionKind("slow", "slow", 6, _choose_delay, _delay, _hurry, SHORT),
+    ActionKind("zookeeper-down", "zookeeper", 2, _nothing, _zookeeper_down, _zookeeper_up, (0.5, 8.0)),
+    ActionKind("zookeeper-slow", "zookeeper", 2, _nothing, _zookeeper_slow, _zookeeper_fast, SHORT),
 )
 
-ACTIONS: dict[str, Kind] = {kind.name: kind for kind in KINDS}
+ACTIONS: dict[str, ActionKind] = {kind.name: kind for kind in KINDS}
 """All kinds of actions, by name."""
 
 
@@ -681,16 +684,16 @@ _ARGUMENTS: dict[str, tuple[Callable[[str, int], bool], str]] = {
     "disk": (lambda word, brokers: word in ("0", "1"), "a disk, 0 or 1"),
     "seconds": (_is_seconds, "a number of seconds"),
 }
-"""What the words of an argument must be, by its name in the action's function; several are separated by commas."""
+"""The valid words of an argument, by its name in the action's function; commas separate words."""
 
 
 def unfit(action: Action, brokers: int) -> str | None:
-    """Why this action is invalid on a cluster of `brokers` brokers; None if it is valid."""
+    """Return why this action is invalid on a cluster of `brokers` brokers; None if it is valid."""
     kind = ACTIONS.get(action.name)
     if action.name == REST:
         return None
     if kind is None:
-        return f"there is no action {action.name!r}; there are {', '.join((REST, *ACTIONS))}"
+        return f"unknown action {action.name!r}; use one of: {', '.join((REST, *ACTIONS))}"
     try:
         bound = inspect.signature(kind.do).bind(None, *action.args).arguments
     except TypeError as error:
@@ -705,7 +708,7 @@ def unfit(action: Action, brokers: int) -> str | None:
 
 
 FAULTS: tuple[str, ...] = tuple(dict.fromkeys(kind.part for kind in KINDS if kind.part not in (WORK, RECORDS, *NAMED)))
-"""What goes wrong: the optional parts of the actions."""
+"""The groups of faults, by the names that `--faults` takes."""
 
 EVERY = 2.5
 """Average seconds between two actions."""
@@ -724,11 +727,15 @@ def invent(
     every: float = EVERY,
     rests: float = ROUND,
 ) -> Schedule:
-    """The schedule of a seed. `partitions` are a topic's at most, at its beginning; `every` is the
-    average, something is done, and the cluster is left alone when `rests` seconds of that are over.
+    """Generate the schedule of a seed.
+
+    Args:
+        partitions: Maximum number of partitions of a new topic.
+        every: Average seconds between two actions.
+        rests: Seconds between two rests.
     """
     chance = random.Random(seed)
-    known = Known(brokers, partitions, replication, topics)
+    known = PlannedTopics(brokers, partitions, replication, topics)
     parts = (WORK, *faults, *((RECORDS,) if records else ()))
     kinds = [kind for kind in KINDS if kind.part in parts]
     weights = [kind.weight for kind in kinds]

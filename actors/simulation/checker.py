@@ -1,9 +1,9 @@
-"""The checker: sees every write to ZooKeeper, every request between hosts, every delivery; holds them to the law.
+"""The checker observes writes to ZooKeeper, requests between hosts and deliveries, and checks the invariants.
 
-Rule 1: the law is a table (`actors.simulation.invariants`); here is what its rows look at, kept up to date with each
-        step, so that a step costs what it changes.
-Rule 2: nothing of the product's knowledge is believed: what is compared with it is read from the wire and the znodes.
-Rule 3: the first violation of an invariant is kept, with the moment; those that follow from it tell little.
+Rule 1: the invariants are a table (`actors.simulation.invariants`). The checker keeps what they compare up to date with
+        each step, so that the cost of a step depends on its changes only.
+Rule 2: expected values come from the requests and the znodes, never from the state of the checked actors.
+Rule 3: only the first violation is kept, with its time; later ones are often its consequences.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from actors.controller.controller import ControllerActor
 from actors.node.assembly import Node
 from actors.runtime import DEAD_LETTER, Delivery, Effect
 from actors.simulation.cluster import Cluster
-from actors.simulation.members import Dealt
-from actors.simulation.moves import Moved, Moves
+from actors.simulation.members import AssignmentReceived
+from actors.simulation.moves import StateChanged, StateChanges
 from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
 from messages.partition import Replicate
@@ -46,7 +46,7 @@ _FILLING = ("append", "replicate")
 
 
 class State(NamedTuple):
-    """A partition's state znode: what it says, its version, and who made it last: a controller by its epoch."""
+    """The content of a partition state znode, and the znode's version."""
 
     leader: int
     leader_epoch: int
@@ -64,8 +64,8 @@ class Assigned(NamedTuple):
 
 
 @attrs.frozen
-class StateWritten:
-    """A partition's state was written, by a session; `before` is None for a new state."""
+class PartitionStateWritten:
+    """A session wrote a partition state; `before` is None for a new znode."""
 
     partition: TopicPartition
     before: State | None
@@ -74,8 +74,8 @@ class StateWritten:
 
 
 @attrs.frozen
-class EpochWritten:
-    """/controller_epoch was written."""
+class ControllerEpochWritten:
+    """A session wrote /controller_epoch."""
 
     before: int
     after: int
@@ -83,8 +83,8 @@ class EpochWritten:
 
 
 @attrs.frozen
-class Ordered:
-    """A controller's request left a host."""
+class RequestSent:
+    """A controller sent a request to a broker."""
 
     source: str
     target: str
@@ -92,8 +92,8 @@ class Ordered:
 
 
 @attrs.frozen
-class Failed:
-    """A handler on a node failed."""
+class HandlerFailed:
+    """A message handler on a node raised an exception."""
 
     node: int
     error: str
@@ -102,17 +102,17 @@ class Failed:
 
 @attrs.frozen
 class ControllerDeleted:
-    """/controller was deleted: whose it was, and which session did it (0: the server, when its owner's ended)."""
+    """/controller was deleted: the owner's session, and the deleting session (0: the server, at the owner's expiry)."""
 
     owner: int
     session: int
 
 
 @attrs.frozen
-class Handled:
-    """The active controller on a node has handled an event and is idle again: one of those in `LOOKED_AFTER`.
+class EventHandled:
+    """The active controller on a node has handled one of the `CHECKED_EVENTS` and is idle again.
 
-    `before` is the leadership of every partition as the controller knew it when the event came.
+    `before` is the controller's cached leadership of each partition when the event arrived.
     """
 
     node: int
@@ -123,13 +123,13 @@ class Handled:
     at: float
 
 
-LOOKED_AFTER = (BrokerChange, AutoPreferredReplicaLeaderElection)
-"""The events after which invariants look at what the controller has made of them."""
+CHECKED_EVENTS = (BrokerChange, AutoPreferredReplicaLeaderElection)
+"""The events after which invariants check the controller's result."""
 
 
 @attrs.frozen
-class Marked:
-    """A leader's high watermark moved, in the same leadership."""
+class HighWatermarkMoved:
+    """A leader's high watermark changed within one leader epoch."""
 
     node: int
     log: str
@@ -138,7 +138,7 @@ class Marked:
 
 
 class Acknowledged(NamedTuple):
-    """A record that a leader has acknowledged: of which life of the topic (the creating transaction), and when."""
+    """A record that a leader acknowledged: the transaction that created its topic, and the time."""
 
     value: bytes
     born: int
@@ -146,35 +146,33 @@ class Acknowledged(NamedTuple):
 
 
 @attrs.frozen
-class Rested:
-    """The cluster was left alone for as long as it may take: everything that a row at rest looks at is in `law`."""
+class ClusterAtRest:
+    """The cluster had no faults and no actions for some time; the checker has the values to compare."""
 
 
 @attrs.frozen
-class Answered:
-    """As it rested, every node was asked for its metadata, every leader for its records, and every coordinator for its
-    groups: `metadata`, `read` and the groups of the cluster's `members`.
-    """
+class ClusterQueried:
+    """At rest, all nodes returned their metadata, all leaders their records, and all coordinators their groups."""
 
 
 Change = (
-    StateWritten
-    | EpochWritten
-    | Ordered
+    PartitionStateWritten
+    | ControllerEpochWritten
+    | RequestSent
     | ControllerDeleted
-    | Handled
-    | Failed
-    | Marked
-    | Moved
-    | Dealt
-    | Rested
-    | Answered
+    | EventHandled
+    | HandlerFailed
+    | HighWatermarkMoved
+    | StateChanged
+    | AssignmentReceived
+    | ClusterAtRest
+    | ClusterQueried
 )
 
 
 @attrs.frozen
 class Violation:
-    """An invariant that did not hold: its name, what was seen, and when (seconds of the run)."""
+    """A violated invariant: its name, the observation, and the time in seconds of the run."""
 
     invariant: str
     text: str
@@ -185,10 +183,11 @@ class Violation:
 
 
 class Checker:
-    """Observations of one cluster. `cluster` is set by the creator of both; `rows` are the checked invariants.
+    """The observations of one cluster, and the checks of its invariants.
 
-    For invariants: `states`, `assigned`, `configs` (by topic), `deleting`, `registered` (id -> czxid), `controller`,
-    `epoch` and `epoch_session` as ZooKeeper has them; `written`: every state that ever was written.
+    The creator sets `cluster`; `rows` are the invariants. They use `states`, `assigned`, `configs` (by topic),
+    `deleting`, `registered` (id -> czxid), `controller`, `epoch` and `epoch_session` as ZooKeeper has them, and
+    `written`: all states that were ever written.
     """
 
     def __init__(self, rows: Iterable[Any]) -> None:
@@ -226,13 +225,13 @@ class Checker:
         """What was read back when the cluster was last asked, by offset."""
         self.announced: dict[tuple[int, int], tuple[int, ...]] = {}
         """The live brokers that each node's controller last sent to each broker, by the broker's epoch."""
-        self._begun: dict[int, Handled] = {}
-        self._moves = Moves()
+        self._begun: dict[int, EventHandled] = {}
+        self._moves = StateChanges()
         self.power_failed = False
         """Whether a machine has lost what was not durable."""
         self.filled: dict[str, None] = {}
         """The logs to which anybody has ever written, by the names of their directories."""
-        self._marks: dict[tuple[int, str], int] = {}
+        self._high_watermarks: dict[tuple[int, str], int] = {}
         self.metadata: dict[int, MetadataResponse | None] = {}
         """What each node that is up answered when it was last asked of all topics."""
         self.deliveries = 0
@@ -249,20 +248,20 @@ class Checker:
         """A message was delivered on a node."""
         self.deliveries += 1
         if node in self._begun:
-            self._settle(self._begun[node])
+            self._check_handled(self._begun[node])
         if delivery.actor_class in _CONTROLLERS:
             self._controlled(node, delivery)
         for effect in delivery.effects:
             if effect.port == "logs":
                 self._log_touched(node, effect, isinstance(delivery.message, Replicate))
         if delivery.error is not None and delivery.error != DEAD_LETTER:
-            self._look(Failed(node, delivery.error, type(delivery.message).__name__))
+            self._look(HandlerFailed(node, delivery.error, type(delivery.message).__name__))
 
     def heard(self, source: str, target: str, request: Message) -> None:
         """A request leaves a host."""
         self.requests += 1
         if isinstance(request, ControllerRequest):
-            self._look(Ordered(source, target, request))
+            self._look(RequestSent(source, target, request))
 
     def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
         """ZooKeeper has carried out a transaction."""
@@ -274,7 +273,7 @@ class Checker:
                 before, self.epoch = self.epoch, decode_controller_epoch(path, op.data)
                 self.epoch_session = session
                 if op.kind == SET:
-                    self._look(EpochWritten(before, self.epoch, session))
+                    self._look(ControllerEpochWritten(before, self.epoch, session))
             elif path == paths.CONTROLLER:
                 owner, self.controller_session = self.controller_session, session if op.kind == CREATE_EPHEMERAL else 0
                 self.controller = decode_controller(path, op.data) if op.kind == CREATE_EPHEMERAL else -1
@@ -296,13 +295,13 @@ class Checker:
                 elif op.kind == CREATE_EPHEMERAL:
                     self.registered[int(path.rpartition("/")[2])] = self.cluster.zookeeper.zxid
 
-    def dealt(self, change: Dealt) -> None:
+    def dealt(self, change: AssignmentReceived) -> None:
         """A member of a group received its assignment."""
         self._look(change)
 
     def at_rest(self, asked: bool = False) -> list[Violation]:
         """What is wrong with a cluster that should be at rest, and with what it answers where it was `asked`."""
-        found = self._found(Rested()) + (self._found(Answered()) if asked else [])
+        found = self._found(ClusterAtRest()) + (self._found(ClusterQueried()) if asked else [])
         return sorted(found, key=lambda violation: self._places[violation.invariant])
 
     def delete_up_to(self, partition: TopicPartition, offset: int) -> None:
@@ -328,13 +327,13 @@ class Checker:
         if isinstance(message, UpdateMetadataRequest):
             self.announced[node, message.broker_epoch] = tuple(broker.id for broker in message.live_brokers)
         event = message.payload if isinstance(message, WakeupMessage) else message
-        if isinstance(event, LOOKED_AFTER):
+        if isinstance(event, CHECKED_EVENTS):
             process, controller = self.cluster.machines[node].node, self.cluster.actor(node, ControllerActor)
             before = dict(controller.context.leadership)
             assert process is not None
-            self._begun[node] = Handled(node, event, process, controller, before, self.cluster.now)
+            self._begun[node] = EventHandled(node, event, process, controller, before, self.cluster.now)
 
-    def _settle(self, handled: Handled) -> None:
+    def _check_handled(self, handled: EventHandled) -> None:
         """Look at what became of an event once its mail has arrived, a moment later, and nothing else is under way."""
         if self.cluster.machines[handled.node].node is not handled.process:
             del self._begun[handled.node]
@@ -349,12 +348,12 @@ class Checker:
             self.filled[effect.args[0].rpartition("/")[2]] = None
         if effect.method == "note_high_watermark" and not following:
             path, after = effect.args
-            before = self._marks.get((node, path), after)
-            self._marks[node, path] = after
+            before = self._high_watermarks.get((node, path), after)
+            self._high_watermarks[node, path] = after
             if after != before:
-                self._look(Marked(node, path, before, after))
+                self._look(HighWatermarkMoved(node, path, before, after))
         elif following or effect.method in _AFRESH:
-            self._marks.pop((node, effect.args[0]), None)
+            self._high_watermarks.pop((node, effect.args[0]), None)
 
     def _topic_written(self, op: WriteOp, result: Written, parts: list[str], session: int) -> None:
         topic = parts[3]
@@ -390,7 +389,7 @@ class Checker:
                 before = self.states.get(partition)
                 self.states[partition] = after
                 self.written.setdefault(partition, {}).setdefault(version, set()).add(after)
-                self._look(StateWritten(partition, before, after, session))
+                self._look(PartitionStateWritten(partition, before, after, session))
 
     def _look(self, change: Change) -> None:
         if not self.violations:

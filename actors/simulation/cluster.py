@@ -1,10 +1,9 @@
-"""A whole cluster on one virtual clock: its nodes, the wires between them, their disks, and ZooKeeper.
+"""A simulated cluster on one virtual clock: nodes, network, disks and ZooKeeper.
 
-Rule 1: nodes are the product's own (`actors.node.assembly`), put together from simulated parts. What is simulated is
-        what surrounds them.
-Rule 2: time passes only while `run` is called, and everything that is left to chance is drawn from one seed: the same
-        calls give the same run, whatever the machine, its clock and its hash seed.
-Rule 3: a node whose process has ended stays away until it is started again; its disks stay.
+Rule 1: nodes are the product's (`actors.node.assembly`) with simulated I/O adapters.
+Rule 2: time passes only in `run`, and all random choices come from one seed: the same calls give the same run on each
+        machine, whatever its clock and hash seed.
+Rule 3: a node whose process has ended stays down until it is started again; its disks stay.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def endpoint_of(node_id: int) -> Endpoint:
 
 @attrs.define
 class Machine:
-    """One node's machine: what runs on it, and what stays when nothing runs."""
+    """The machine of a node: its disks, and its process while one runs."""
 
     id: int
     settings: NodeSettings
@@ -81,7 +80,7 @@ class Machine:
 
 
 class Cluster:
-    """`brokers` nodes, none of them started. `root` is a folder for their disks and traces.
+    """A cluster of `brokers` stopped nodes. `root` is the folder of their disks and traces.
 
     `settings` go to every node. `recorded`: each keeps a trace in `<root>/node-N/trace`. For reading: `machines`,
     `zookeeper`, `wires`, `network`, `scheduler`, `members`. `observe` is called with a node's id and each of its
@@ -171,13 +170,13 @@ class Cluster:
             self.network.listener,
             self.scheduler.clock,
             self.scheduler,
-            ports=machine.disks.ports() | dict.fromkeys(("time", "random", "process"), _Chips(self, machine)),
+            ports=machine.disks.ports() | dict.fromkeys(("time", "random", "process"), _MachinePorts(self, machine)),
             tell=lambda message: self._node_received(machine, message),
             recorder=self._recorder(machine),
         )
         machine.node, machine.link, machine.state = node, link, UP
         if self._observe is not None:
-            node.base.observer = _Seen(node.recorder, partial(self._observe, node_id))
+            node.base.observer = _BothObservers(node.recorder, partial(self._observe, node_id))
         self.scheduler.finish(node.start())
 
     def kill(self, node_id: int, power: bool = False) -> None:
@@ -349,7 +348,7 @@ class Cluster:
         self._operator.submit(StoreWrite(0, ops))
 
     def controllers(self) -> dict[int, ControllerContext]:
-        """What each process that holds itself for the controller knows."""
+        """Return the controller context of each node that is an active controller."""
         found = {}
         for machine in self.machines.values():
             controller = self.actor(machine.id, ControllerActor)
@@ -369,8 +368,8 @@ class Cluster:
             self.kill(node_id)
 
 
-class _Chips:
-    """The ports "time", "random" and "process" of a simulated machine."""
+class _MachinePorts:
+    """The I/O adapters "time", "random" and "process" of a simulated machine."""
 
     def __init__(self, cluster: Cluster, machine: Machine) -> None:
         self._cluster = cluster
@@ -393,8 +392,8 @@ class _Chips:
         return self._identity
 
 
-class _Seen:
-    """An observer that shows each delivery to two."""
+class _BothObservers:
+    """An observer that passes each delivery to two others."""
 
     def __init__(self, recorder: Recorder | FlightRecorder | Unrecorded, show: Callable[[Delivery], None]) -> None:
         self._recorder = None if isinstance(recorder, Unrecorded) else recorder

@@ -1,10 +1,10 @@
-"""A node's disks: real files in a folder of the simulation's, under names that are the same in every run, with faults.
+"""The disks of a node: real files in the folder of the simulation, with the same names in each run, and faults.
 
-Rule 1: a node sees "/data-0/..."; the files lie in `<root>/data-0/...`. So a trace says nothing of where it was made.
-Rule 2: a full disk takes nothing that makes it fuller, a failing one nothing at all; reading a full one goes well.
-Rule 3: a slow disk holds its node up: who waits for it does nothing else, as this project's nodes do.
-Rule 4: a machine that loses its power loses what no one made durable: the ends of the logs, from an unknown position.
-        A process that is killed loses nothing: what it wrote is the system's.
+Rule 1: a node sees "/data-0/..."; the files are in `<root>/data-0/...`, so that traces do not depend on the folder.
+Rule 2: a full disk fails all writes that need space; a failing disk fails all operations.
+Rule 3: a slow disk blocks its node, because a node writes synchronously.
+Rule 4: a power failure loses unflushed data: a random part at the end of each log. A killed process loses nothing,
+        because its writes are in the page cache.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ERRNO = {FULL: errno.ENOSPC, FAILING: errno.EIO}
 
 
 class Disks:
-    """The disks of one node, each a log directory; they outlive its processes.
+    """The disks of one node, each a log directory; they outlast its processes.
 
     `wall_ms` tells the time, `hold_up` is called with the seconds for which a slow disk keeps its node waiting.
     """
@@ -114,7 +114,7 @@ class Disks:
 
 
 class _Port:
-    """A port of the product's, with the paths of rule 1 on its outside, and the faults in between."""
+    """An I/O adapter of the product with the translated paths of rule 1 and the injected faults."""
 
     def __init__(self, disks: Disks, port: Any) -> None:
         self._disks = disks

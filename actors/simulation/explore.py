@@ -1,6 +1,6 @@
-"""Many seeds on all cores: each is a schedule of its own, and one that breaks something is shrunk.
+"""Runs of many schedules in parallel processes.
 
-Rule: which seeds break what does not depend on how many cores there are, nor on the order in which they end.
+Rule: the results do not depend on the number of cores, nor on the order in which the runs end.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from actors.simulation.schedule import Schedule
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def explore(schedules: Sequence[Schedule], workers: int = 0) -> Iterator[Outcome]:
-    """The outcomes of the schedules, as they come; `workers`: processes, by default one per core."""
+    """Yield the outcomes as the runs end; `workers` is the number of processes, by default one per core."""
     count = min(workers or cores(), len(schedules))
     if count <= 1:
         yield from map(run, schedules)

@@ -1,7 +1,7 @@
-"""Invariants of the simulated cluster: those of each step, and those of a cluster at rest.
+"""Invariants of the simulated cluster: some are checked at each step, others when the cluster is at rest.
 
-A row has a name, the source of its rule, the change on which it is checked, and a function that names violations.
-A new invariant is a new row: `INVARIANTS` is the whole list, and the documentation's table is drawn from it.
+A row has a name, the source of its rule, the change after which it is checked, and a function that yields violations.
+A new invariant is a new row: `INVARIANTS` is the whole list, and the documentation's table is generated from it.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from actors.core.controller.failures import CONSEQUENCES
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.validation import inconsistencies
 from actors.simulation.checker import (
-    Answered,
     Assigned,
     Checker,
+    ClusterAtRest,
+    ClusterQueried,
     ControllerDeleted,
-    EpochWritten,
-    Failed,
-    Handled,
-    Marked,
-    Ordered,
-    Rested,
+    ControllerEpochWritten,
+    EventHandled,
+    HandlerFailed,
+    HighWatermarkMoved,
+    PartitionStateWritten,
+    RequestSent,
     State,
-    StateWritten,
 )
 from actors.simulation.cluster import UP
-from actors.simulation.members import PARTS, Dealt
-from actors.simulation.moves import LEGAL, Moved
+from actors.simulation.members import PARTS, AssignmentReceived
+from actors.simulation.moves import VALID_PREVIOUS_STATES, StateChanged
 from actors.storage.log_directories import parse_name
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest
 from zk_bridge import paths
 
-FORESEEN = tuple(error.__name__ for error in CONSEQUENCES)
-"""What an event may fail by (`actors.core.controller.failures`)."""
+HANDLED_ERRORS = tuple(error.__name__ for error in CONSEQUENCES)
+"""Errors of controller events that have a handling rule (`actors.core.controller.failures`)."""
 
 
 @attrs.frozen
 class Invariant:
-    """One invariant: its name, the source of its rule, the change on which it is checked, and its check."""
+    """An invariant: its name, the source of its rule, the change after which it is checked, and the check."""
 
     name: str
     rule: str
@@ -55,87 +55,97 @@ class Invariant:
 # ---------------------------------------------------------------------------------------------------- each write
 
 
-def _leader_in_isr(law: Checker, change: StateWritten) -> Iterator[str]:
+def _leader_is_in_the_isr(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     leader, isr = change.after.leader, change.after.isr
     if leader != NO_LEADER and leader not in isr:
-        yield f"{change.partition} is led by {leader}, ISR {isr}"
+        yield f"{change.partition}: leader {leader} is not in the ISR {isr}"
 
 
-def _isr_in_assignment(law: Checker, change: StateWritten) -> Iterator[str]:
+def _isr_is_within_the_assigned_replicas(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     replicas = law.assigned.get(change.partition, Assigned(())).replicas
     if not set(change.after.isr) <= set(replicas):
-        yield f"{change.partition} has ISR {change.after.isr}, and replicas {replicas}"
+        yield f"{change.partition}: ISR {change.after.isr}, assigned replicas {replicas}"
 
 
-def _isr_is_never_empty(law: Checker, change: StateWritten) -> Iterator[str]:
+def _isr_is_never_empty(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     if not change.after.isr:
-        yield f"{change.partition} has no ISR"
+        yield f"{change.partition}: the ISR is empty"
 
 
-def _clean_elections(law: Checker, change: StateWritten) -> Iterator[str]:
+def _no_unclean_election_unless_enabled(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     before, after = change.before, change.after
     unclean = law.configs.get(change.partition.topic, {}).get("unclean.leader.election.enable") == "true"
     if before is not None and not unclean and after.leader != NO_LEADER and after.leader not in before.isr:
-        yield f"{change.partition} is led by {after.leader}, which was not in ISR {before.isr}"
+        yield f"{change.partition}: new leader {after.leader} was not in the ISR {before.isr}"
 
 
-def _isr_grows_by_its_leader(law: Checker, change: StateWritten) -> Iterator[str]:
+def _only_the_leader_expands_the_isr(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     before, after = change.before, change.after
     if before is not None and after.leader_epoch != before.leader_epoch and not set(after.isr) <= set(before.isr):
-        yield f"{change.partition}: a controller brought {set(after.isr) - set(before.isr)} into ISR {before.isr}"
+        yield f"{change.partition}: the controller added {set(after.isr) - set(before.isr)} to the ISR {before.isr}"
 
 
-def _leader_epochs(law: Checker, change: StateWritten) -> Iterator[str]:
+def _leader_epochs_increase_by_one(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     before, after = change.before, change.after
     if before is None:
         if after.leader_epoch != 0:
-            yield f"{change.partition} begins with leader epoch {after.leader_epoch}"
+            yield f"{change.partition}: the first leader epoch is {after.leader_epoch}, not 0"
     elif after.leader_epoch not in (before.leader_epoch, before.leader_epoch + 1):
         yield f"{change.partition}: leader epoch {after.leader_epoch} after {before.leader_epoch}"
     elif after.leader != before.leader and after.leader_epoch == before.leader_epoch:
-        yield f"{change.partition}: {after.leader} leads in {before.leader}'s epoch {before.leader_epoch}"
+        yield f"{change.partition}: leader {after.leader} uses leader epoch {before.leader_epoch} of {before.leader}"
 
 
-def _state_by_the_controller(law: Checker, change: StateWritten) -> Iterator[str]:
+def _only_the_active_controller_elects_leaders(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     before, after = change.before, change.after
     if before is not None and after.leader_epoch == before.leader_epoch:
         if after.controller_epoch != before.controller_epoch:
-            yield f"{change.partition}: a leader wrote controller epoch {after.controller_epoch}, not the one it had"
+            yield f"{change.partition}: the leader changed the controller epoch to {after.controller_epoch}"
     elif change.session != law.epoch_session or after.controller_epoch != law.epoch:
         yield (
-            f"{change.partition}: session {change.session:#x} wrote epoch {after.leader_epoch} as controller of epoch "
-            f"{after.controller_epoch}; epoch {law.epoch} is session {law.epoch_session:#x}'s"
+            f"{change.partition}: session {change.session:#x} wrote leader epoch {after.leader_epoch} with "
+            f"controller epoch "
+            f"{after.controller_epoch}; controller epoch {law.epoch} belongs to session {law.epoch_session:#x}"
         )
 
 
-def _controller_epochs(law: Checker, change: EpochWritten) -> Iterator[str]:
+def _controller_epochs_increase_by_one(law: Checker, change: ControllerEpochWritten) -> Iterator[str]:
     if change.after != change.before + 1:
-        yield f"/controller_epoch went from {change.before} to {change.after}"
+        yield f"/controller_epoch changed from {change.before} to {change.after}"
 
 
 # ---------------------------------------------------------------------------------------------------- each request
 
 
-def _one_controller_per_epoch(law: Checker, change: Ordered) -> Iterator[str]:
+def _one_controller_per_epoch(law: Checker, change: RequestSent) -> Iterator[str]:
     request = change.request
     known = law.epochs_of.setdefault(request.controller_epoch, request.controller_id)
     if known != request.controller_id:
-        yield f"{request.controller_id} and {known} send requests of controller epoch {request.controller_epoch}"
+        yield (
+            f"brokers {request.controller_id} and {known} both sent requests with controller epoch "
+            f"{request.controller_epoch}"
+        )
     if request.controller_epoch > law.epoch:
-        yield f"{request.controller_id} sends controller epoch {request.controller_epoch}; the highest is {law.epoch}"
+        yield (
+            f"broker {request.controller_id} sent controller epoch {request.controller_epoch}; "
+            f"/controller_epoch is {law.epoch}"
+        )
 
 
-def _orders_as_written(law: Checker, change: Ordered) -> Iterator[str]:
+def _leader_and_isr_requests_match_zookeeper(law: Checker, change: RequestSent) -> Iterator[str]:
     if not isinstance(change.request, LeaderAndIsrRequest):
         return
     for order in change.request.partition_states:
         sent_states = (order.leader, order.leader_epoch, order.isr)
         written = law.written.get(order.partition, {}).get(order.zk_version, ())
         if not any(sent_states == (state.leader, state.leader_epoch, state.isr) for state in written):
-            yield f"{change.target} received {order.partition} {sent_states}, version {order.zk_version}; never written"
+            yield (
+                f"{change.target} received {order.partition} {sent_states}, version {order.zk_version}, "
+                f"which was never written"
+            )
 
 
-def _sent_epochs_are_monotonic(law: Checker, change: Ordered) -> Iterator[str]:
+def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Iterator[str]:
     request = change.request
     if isinstance(request, StopReplicaRequest):
         return
@@ -149,7 +159,7 @@ def _sent_epochs_are_monotonic(law: Checker, change: Ordered) -> Iterator[str]:
         elif known is None or news >= known:
             sent_states[partition] = news
         elif known[:2] == news[:2]:
-            yield f"{change.target} received {partition} in epoch {news[2]}, after epoch {known[2]}"
+            yield f"{change.target} received {partition} with leader epoch {news[2]} after leader epoch {known[2]}"
 
 
 # ---------------------------------------------------------------------------------------------------- each delivery
@@ -158,19 +168,22 @@ def _sent_epochs_are_monotonic(law: Checker, change: Ordered) -> Iterator[str]:
 def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDeleted) -> Iterator[str]:
     node = next((m.id for m in law.cluster.machines.values() if m.link and m.link.session_id == change.session), None)
     if node is not None and change.session != change.owner:
-        yield f"node {node} deleted /controller, which session {change.owner:#x} had made"
+        yield f"node {node} deleted /controller of session {change.owner:#x}"
 
 
-def _who_lives_is_known(law: Checker, change: Handled) -> Iterator[str]:
+def _live_brokers_are_propagated(law: Checker, change: EventHandled) -> Iterator[str]:
     if isinstance(change.event, BrokerChange):
         brokers = change.controller.context.brokers
         for broker in brokers.values():
             sent_states = law.announced.get((change.node, broker.epoch))
             if sent_states is not None and sent_states != tuple(brokers):
-                yield f"controller {change.node} last sent {sent_states} to broker {broker.id}, not {tuple(brokers)}"
+                yield (
+                    f"controller {change.node} last sent live brokers {sent_states} to broker {broker.id},"
+                    f" expected {tuple(brokers)}"
+                )
 
 
-def _the_preferred_lead(law: Checker, change: Handled) -> Iterator[str]:
+def _preferred_leaders_are_elected(law: Checker, change: EventHandled) -> Iterator[str]:
     if not isinstance(change.event, AutoPreferredReplicaLeaderElection):
         return
     context = change.controller.context
@@ -188,38 +201,41 @@ def _the_preferred_lead(law: Checker, change: Handled) -> Iterator[str]:
                 written = law.states.get(partition)  # its leader may have taken it out since: what is written counts
                 could = broker in state.isr and written is not None and broker in written.isr
                 if untouched and could and context.is_online(broker, partition):
-                    yield f"controller {change.node} left {partition} to {state.leader}, though {broker} could lead it"
+                    yield (
+                        f"controller {change.node} kept leader {state.leader} of {partition}; {broker} is "
+                        f"preferred and in the ISR"
+                    )
 
 
-def _legal_moves_only(law: Checker, change: Moved) -> Iterator[str]:
+def _state_changes_are_valid(law: Checker, change: StateChanged) -> Iterator[str]:
     for partition, before in change.before.items():
-        if before not in LEGAL[change.target]:
+        if before not in VALID_PREVIOUS_STATES[change.target]:
             what = partition if change.broker is None else f"replica {change.broker} of {partition}"
-            yield f"controller {change.node} moved {what} from {before.value} to {change.target.value}"
+            yield f"controller {change.node} changed {what} from {before.value} to {change.target.value}"
 
 
-def _no_handler_fails(law: Checker, change: Failed) -> Iterator[str]:
-    if not change.error.startswith(FORESEEN):
+def _no_handler_fails_unexpectedly(law: Checker, change: HandlerFailed) -> Iterator[str]:
+    if not change.error.startswith(HANDLED_ERRORS):
         yield f"node {change.node}: {change.message}: {change.error}"
 
 
-def _one_generation_at_a_time(law: Checker, change: Dealt) -> Iterator[str]:
+def _one_assignment_per_group_generation(law: Checker, change: AssignmentReceived) -> Iterator[str]:
     group, generation = change.group, change.generation
     if law.power_failed:
-        return  # what a group was may be gone with the log that lost its end: it begins anew
+        return  # the log may have lost the group's last records: the group starts again
     if generation == 1 and group.leaders.get(1) != change.leader:  # Kafka forgets a group that is empty
         group.leaders.clear()
         group.owners.clear()
     leader = group.leaders.setdefault(generation, change.leader)
     if leader != change.leader:
-        yield f"generation {generation} of {group.name} was dealt out by {leader}, and by {change.leader}"
+        yield f"generation {generation} of {group.name} has two leaders: {leader} and {change.leader}"
     for part in change.parts:
         owner = group.owners.setdefault((generation, part), change.member)
         if owner != change.member:
-            yield f"part {part} of {group.name} is {owner}'s and {change.member}'s in generation {generation}"
+            yield f"generation {generation} of {group.name} assigns part {part} to {owner} and to {change.member}"
 
 
-def _high_watermarks_only_rise(law: Checker, change: Marked) -> Iterator[str]:
+def _high_watermarks_never_decrease(law: Checker, change: HighWatermarkMoved) -> Iterator[str]:
     if change.after < change.before:
         yield f"node {change.node}: the high watermark of {change.log} fell from {change.before} to {change.after}"
 
@@ -231,23 +247,23 @@ def _up(law: Checker) -> list[int]:
     return [machine.id for machine in law.cluster.machines.values() if machine.state == UP]
 
 
-def _all_members_are_present(law: Checker, change: Rested) -> Iterator[str]:
+def _all_brokers_are_registered(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     up = _up(law)
     if sorted(law.registered) != up:
-        yield f"registered are {sorted(law.registered)}, up are {up}"
+        yield f"registered brokers {sorted(law.registered)}, running {up}"
     if law.controller not in up:
-        yield f"/controller names {law.controller}, up are {up}"
+        yield f"/controller has broker {law.controller}, running {up}"
     active = sorted(law.cluster.controllers())
     if active != [law.controller]:
-        yield f"{active} hold themselves for the controller, which is {law.controller}"
+        yield f"active controllers {active}; /controller has broker {law.controller}"
 
 
 def _remaining(law: Checker) -> dict[TopicPartition, State]:
-    """The states of the partitions whose topics are not to be deleted."""
+    """Return the states of the partitions whose topics are not queued for deletion."""
     return {tp: state for tp, state in law.states.items() if tp.topic not in law.deleting}
 
 
-def _what_can_be_led_is_led(law: Checker, change: Rested) -> Iterator[str]:
+def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     up = set(_up(law))
     for partition, assigned in law.assigned.items():
         if partition.topic in law.deleting:
@@ -255,66 +271,69 @@ def _what_can_be_led_is_led(law: Checker, change: Rested) -> Iterator[str]:
         state = law.states.get(partition)
         if state is None:
             if set(assigned.replicas) & up:
-                yield f"{partition} has no state, though {sorted(set(assigned.replicas) & up)} could lead"
+                yield f"{partition} has no state znode; replicas {sorted(set(assigned.replicas) & up)} are running"
         elif state.leader not in up and set(state.isr) & up:
-            yield f"{partition} is led by {state.leader}, though {sorted(set(state.isr) & up)} of ISR {state.isr} live"
+            yield (
+                f"{partition} has leader {state.leader}; {sorted(set(state.isr) & up)} of the ISR "
+                f"{state.isr} are running"
+            )
 
 
-def _all_replicas_catch_up(law: Checker, change: Rested) -> Iterator[str]:
+def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     up = set(_up(law))
     for partition, state in _remaining(law).items():
         replicas = set(law.assigned.get(partition, Assigned(())).replicas)
         if state.leader in up and set(state.isr) != replicas & up:
-            yield f"{partition} has ISR {state.isr}, though {sorted(replicas & up)} live"
+            yield f"{partition} has ISR {state.isr}; replicas {sorted(replicas & up)} are running"
 
 
-def _the_deleted_is_gone(law: Checker, change: Rested) -> Iterator[str]:
-    """A deletion waits only for replicas on brokers that do not exist, and nothing leads such a topic meanwhile."""
+def _deleted_topics_are_gone(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+    """Check that only absent brokers delay a deletion, and that its partitions have no leader."""
     for topic in law.deleting:
         if not _waits_for_absent(law, topic):
-            yield f"{topic} is still to be deleted"
+            yield f"{topic} is still queued for deletion"
         for tp in law.topics.get(topic, {}).values():
             if tp in law.states and law.states[tp].leader != NO_LEADER:
-                yield f"{tp} is still to be deleted, and led by {law.states[tp].leader}"
+                yield f"{tp} is queued for deletion and has leader {law.states[tp].leader}"
     for path in law.cluster.zookeeper.nodes:
         parts = path.split("/")
         if path.startswith("/config/topics/") and parts[3] not in law.topics:
-            yield f"{path} is left of a topic that is gone"
+            yield f"{path} remains of a deleted topic"
 
 
 def _waits_for_absent(law: Checker, topic: str) -> bool:
-    """Whether a replica of the topic is on a broker that does not exist."""
+    """Return whether a replica of the topic is on a broker that does not exist."""
     up = set(_up(law))
     assigned = (law.assigned[tp] for tp in law.topics.get(topic, {}).values() if tp in law.assigned)
     return any(not set(each.replicas) <= up for each in assigned)
 
 
-def _nothing_is_left_waiting(law: Checker, change: Rested) -> Iterator[str]:
+def _no_request_or_reassignment_is_pending(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     for path in law.cluster.zookeeper.nodes:
         if path.startswith((f"{paths.ISR_CHANGES}/", f"{paths.LOG_DIR_EVENTS}/")) or path in (
             paths.REASSIGNMENTS,
             paths.PREFERRED_ELECTION,
         ):
-            yield f"{path} is still there"
+            yield f"{path} still exists"
     for partition, assigned in law.assigned.items():
         if assigned.adding or assigned.removing:
-            yield f"{partition} is still on its way: {assigned}"
+            yield f"{partition} is still being reassigned: {assigned}"
 
 
-def _the_controller_knows(law: Checker, change: Rested) -> Iterator[str]:
+def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     for node, context in law.cluster.controllers().items():
         found = inconsistencies(context)
         yield from (f"controller {node}: {text}" for text in found)
         if sorted(context.brokers) != sorted(law.registered):
-            yield f"controller {node} knows brokers {sorted(context.brokers)}, registered are {sorted(law.registered)}"
+            yield f"controller {node} has brokers {sorted(context.brokers)}; registered are {sorted(law.registered)}"
         epochs = {broker.id: broker.epoch for broker in context.brokers.values()}
         if epochs != law.registered:
-            yield f"controller {node} knows broker epochs {epochs}, ZooKeeper {law.registered}"
+            yield f"controller {node} has broker epochs {epochs}; ZooKeeper has {law.registered}"
         assigned = {tp: Assigned(a.replicas, a.adding, a.removing) for tp, a in context.assignments.items()}
-        yield from _differences(f"controller {node} knows of assignments", assigned, law.assigned)
+        yield from _differences(f"assignments of controller {node}", assigned, law.assigned)
         led = {tp: (s.leader, s.leader_epoch) for tp, s in context.leadership.items()}
         yield from _differences(
-            f"controller {node} knows of leaders", led, {tp: (s.leader, s.leader_epoch) for tp, s in law.states.items()}
+            f"leaders of controller {node}", led, {tp: (s.leader, s.leader_epoch) for tp, s in law.states.items()}
         )
         for partition, state in _remaining(law).items():
             expected = PartitionState.ONLINE if state.leader != NO_LEADER else PartitionState.OFFLINE
@@ -326,7 +345,7 @@ def _the_controller_knows(law: Checker, change: Rested) -> Iterator[str]:
                     yield f"controller {node} has replica {broker} of {partition} as {known.value}"
 
 
-def _metadata_is_zookeepers(law: Checker, change: Answered) -> Iterator[str]:
+def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) -> Iterator[str]:
     true = {
         tp: (state.leader, state.leader_epoch, state.isr, law.assigned[tp].replicas if tp in law.assigned else None)
         for tp, state in _remaining(law).items()
@@ -334,7 +353,7 @@ def _metadata_is_zookeepers(law: Checker, change: Answered) -> Iterator[str]:
     for node in _up(law):
         answer = law.metadata.get(node)
         if answer is None:
-            yield f"node {node} does not answer"
+            yield f"node {node} did not respond to a metadata request"
             continue
         sent_states = {
             TopicPartition(topic.name, each.partition): (each.leader, each.leader_epoch, each.isr, each.replicas)
@@ -345,15 +364,15 @@ def _metadata_is_zookeepers(law: Checker, change: Answered) -> Iterator[str]:
             # A broker that was disconnected receives what exists, and never what was deleted meanwhile: Kafka's
             # brokers keep a topic that was deleted then, too.
             sent_states = {tp: state for tp, state in sent_states.items() if tp.topic in law.topics}
-        yield from _differences(f"node {node} has other leader, epoch, ISR and replicas", sent_states, true)
+        yield from _differences(f"metadata (leader, epoch, ISR, replicas) of node {node}", sent_states, true)
         brokers = sorted(broker.id for broker in answer.brokers)
         if brokers != sorted(law.registered):
-            yield f"node {node} has brokers {brokers}; registered are {sorted(law.registered)}"
+            yield f"metadata of node {node} has brokers {brokers}; registered are {sorted(law.registered)}"
         if answer.controller_id != law.controller:
-            yield f"node {node} says that {answer.controller_id} is controller; it is {law.controller}"
+            yield f"metadata of node {node} has controller {answer.controller_id}; it is {law.controller}"
 
 
-def _roles_are_zookeepers(law: Checker, change: Rested) -> Iterator[str]:
+def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     roles: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
     for tp, state in _remaining(law).items():
         for replica in law.assigned.get(tp, Assigned(())).replicas:
@@ -363,12 +382,12 @@ def _roles_are_zookeepers(law: Checker, change: Rested) -> Iterator[str]:
         hosted = [] if machine is None else machine.base.actors(PartitionActor)
         true = roles.get(node, {})
         known = {actor.known.partition: (actor.known.leader, actor.known.leader_epoch) for actor in hosted}
-        # Who has a replica of what was moved elsewhere may still think so (`_disks_hold_what_they_should`).
+        # A broker may keep a replica that was moved elsewhere (`_log_directories_match_the_assignment`).
         said = {tp: role for tp, role in known.items() if tp in true}
-        yield from _differences(f"node {node} has roles", said, true)
+        yield from _differences(f"roles of node {node}", said, true)
 
 
-def _disks_hold_what_they_should(law: Checker, change: Rested) -> Iterator[str]:
+def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     assigned: dict[int, set[TopicPartition]] = {}
     for tp, each in law.assigned.items():
         if tp.topic not in law.deleting:
@@ -387,10 +406,10 @@ def _disks_hold_what_they_should(law: Checker, change: Rested) -> Iterator[str]:
             # After a failover it halts a topic with an offline replica, and the others are made again (trap T1).
             halted = tp.topic in law.deleting and _waits_for_absent(law, tp.topic)
             if (node, tp) not in law.moved_away and not halted:
-                yield f"node {node} has a log of {tp}, of which it has no replica"
+                yield f"node {node} has a log of {tp} but no assigned replica"
 
 
-def _nothing_acknowledged_is_lost(law: Checker, change: Answered) -> Iterator[str]:
+def _no_acknowledged_record_is_lost(law: Checker, change: ClusterQueried) -> Iterator[str]:
     if law.power_failed:
         return
     up = set(_up(law))
@@ -404,37 +423,42 @@ def _nothing_acknowledged_is_lost(law: Checker, change: Answered) -> Iterator[st
         for offset, each in acknowledged.items():
             if read.get(offset) != each.value:
                 yield (
-                    f"{partition}: {each.value!r} was acknowledged at {offset} ({each.at:.3f} s), where"
-                    f" {read.get(offset)!r} is"
+                    f"{partition}: {each.value!r} was acknowledged at offset {offset} ({each.at:.3f} s),"
+                    f" but {read.get(offset)!r} was read"
                 )
 
 
-def _no_commit_is_lost(law: Checker, change: Answered) -> Iterator[str]:
+def _no_committed_offset_is_lost(law: Checker, change: ClusterQueried) -> Iterator[str]:
     for group in law.cluster.members.groups.values():
         if group.fetched is None:
-            yield f"what {group.name} has committed cannot be read"
+            yield f"the committed offsets of {group.name} cannot be read"
         elif not law.power_failed:
             for part, number in group.committed.items():
                 found = group.fetched.get(part)
                 if found != number and found not in group.unsure:
-                    yield f"{group.name} has committed {number} of part {part}, and {found} is read back"
+                    yield f"{group.name} committed {number} for part {part}, but {found} was fetched"
 
 
-def _groups_hold_who_lives(law: Checker, change: Answered) -> Iterator[str]:
+def _group_members_match_the_live_consumers(law: Checker, change: ClusterQueried) -> Iterator[str]:
     for group in law.cluster.members.groups.values():
         said = group.described
         living = sorted(member.id for member in group.living.values())
         if said is None:
             yield f"no broker describes {group.name}"
         elif said.group_state not in (("Stable",) if living else ("Empty", "Dead")):
-            yield f"{group.name} is {said.group_state}; its living members are {living}"
+            yield f"{group.name} is in state {said.group_state}; its live consumers are {living}"
         elif sorted(member.member_id for member in said.members) != living:
-            yield f"{group.name} has members {[each.member_id for each in said.members]}; living are {living}"
+            yield (
+                f"{group.name} has members {[each.member_id for each in said.members]}; its live consumers are {living}"
+            )
         elif living and sorted(part for member in group.living.values() for part in member.parts) != [*range(PARTS)]:
-            yield f"{group.name} is divided into { {each.id: each.parts for each in group.living.values()} }"
+            yield (
+                f"{group.name} has an incomplete assignment: "
+                f"{ {each.id: each.parts for each in group.living.values()} }"
+            )
 
 
-def _replicas_are_equal(law: Checker, change: Rested) -> Iterator[str]:
+def _logs_of_the_isr_are_identical(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     up = set(_up(law))
     for partition, state in _remaining(law).items():
         if not law.is_written(partition):
@@ -443,7 +467,10 @@ def _replicas_are_equal(law: Checker, change: Rested) -> Iterator[str]:
         machines = law.cluster.machines
         held = {node: machines[node].disks.records_of(str(partition), first) for node in state.isr if node in up}
         if len(set(held.values())) > 1:
-            yield f"{partition}: the logs of its ISR differ: { {node: len(data) for node, data in held.items()} }"
+            yield (
+                f"{partition}: the logs of its ISR differ; bytes by node: "
+                f"{ {node: len(data) for node, data in held.items()} }"
+            )
 
 
 def _differences(what: str, said: Mapping[Any, Any], true: Mapping[Any, Any]) -> Iterator[str]:
@@ -451,52 +478,129 @@ def _differences(what: str, said: Mapping[Any, Any], true: Mapping[Any, Any]) ->
         return
     for key in sorted(set(said) | set(true)):
         if said.get(key) != true.get(key):
-            yield f"{what} otherwise than ZooKeeper: {key}: {said.get(key)}, not {true.get(key)}"
+            yield f"{what} differ from ZooKeeper: {key}: {said.get(key)}, expected {true.get(key)}"
 
 
 # ---------------------------------------------------------------------------------------------------- the table
 
 INVARIANTS: tuple[Invariant, ...] = (
-    Invariant("leader in ISR", "controller.md 3.2: a leader is chosen from the ISR", StateWritten, _leader_in_isr),
-    Invariant("ISR within the assignment", "controller.md 2.4, 7.7", StateWritten, _isr_in_assignment),
-    Invariant("ISR is never empty", "controller.md 3.3: the last member stays", StateWritten, _isr_is_never_empty),
-    Invariant("clean elections", "controller.md 3.2.2", StateWritten, _clean_elections),
-    Invariant("only a leader enlarges the ISR", "broker.md 3.2, KAFKA-9672", StateWritten, _isr_grows_by_its_leader),
-    Invariant("leader epochs grow by one", "controller.md 3.2.1", StateWritten, _leader_epochs),
-    Invariant("only the controller elects", "controller.md 2.5.1, KAFKA-6082", StateWritten, _state_by_the_controller),
-    Invariant("controller epochs grow by one", "controller.md 2.5.4", EpochWritten, _controller_epochs),
-    Invariant("one controller per epoch", "controller.md 2.5.4", Ordered, _one_controller_per_epoch),
-    Invariant("orders are what was written", "controller.md 3.1: written, then sent", Ordered, _orders_as_written),
+    Invariant("leader is in the ISR", "controller.md 3.2", PartitionStateWritten, _leader_is_in_the_isr),
     Invariant(
-        "controllers delete only their own znode",
+        "ISR is within the assigned replicas",
+        "controller.md 2.4, 7.7",
+        PartitionStateWritten,
+        _isr_is_within_the_assigned_replicas,
+    ),
+    Invariant("ISR is never empty", "controller.md 3.3", PartitionStateWritten, _isr_is_never_empty),
+    Invariant(
+        "no unclean election unless enabled",
+        "controller.md 3.2.2",
+        PartitionStateWritten,
+        _no_unclean_election_unless_enabled,
+    ),
+    Invariant(
+        "only the leader expands the ISR",
+        "broker.md 3.2, KAFKA-9672",
+        PartitionStateWritten,
+        _only_the_leader_expands_the_isr,
+    ),
+    Invariant(
+        "leader epochs increase by one", "controller.md 3.2.1", PartitionStateWritten, _leader_epochs_increase_by_one
+    ),
+    Invariant(
+        "only the active controller elects leaders",
+        "controller.md 2.5.1, KAFKA-6082",
+        PartitionStateWritten,
+        _only_the_active_controller_elects_leaders,
+    ),
+    Invariant(
+        "controller epochs increase by one",
+        "controller.md 2.5.4",
+        ControllerEpochWritten,
+        _controller_epochs_increase_by_one,
+    ),
+    Invariant("one controller per epoch", "controller.md 2.5.4", RequestSent, _one_controller_per_epoch),
+    Invariant(
+        "LeaderAndIsr requests match ZooKeeper",
+        "controller.md 3.1",
+        RequestSent,
+        _leader_and_isr_requests_match_zookeeper,
+    ),
+    Invariant(
+        "controllers delete only their own /controller",
         "controller.md 7.1.3, KAFKA-6082",
         ControllerDeleted,
         _controllers_delete_only_their_own_znode,
     ),
-    Invariant("legal moves only", "controller.md 3.1, 3.3", Moved, _legal_moves_only),
-    Invariant("who lives is known", "controller.md 7.5, KAFKA-13225", Handled, _who_lives_is_known),
-    Invariant("the preferred lead", "controller.md 7.6, KAFKA-10149", Handled, _the_preferred_lead),
-    Invariant("sent epochs are monotonic", "controller.md 5, KAFKA-9212", Ordered, _sent_epochs_are_monotonic),
+    Invariant("state changes are valid", "controller.md 3.1, 3.3", StateChanged, _state_changes_are_valid),
     Invariant(
-        "no handler fails",
-        "every actor's validate(), and what no rule foresees (controller.md 1.1.3)",
-        Failed,
-        _no_handler_fails,
+        "live brokers are propagated", "controller.md 7.5, KAFKA-13225", EventHandled, _live_brokers_are_propagated
     ),
-    Invariant("high watermarks only rise", "broker.md 3.5", Marked, _high_watermarks_only_rise),
-    Invariant("one generation at a time", "broker.md 6.5", Dealt, _one_generation_at_a_time),
-    Invariant("all members are present", "controller.md 7.1, broker.md 7.2", Rested, _all_members_are_present),
-    Invariant("the deleted is gone", "controller.md 6.1", Rested, _the_deleted_is_gone),
-    Invariant("what can be led is led", "controller.md 3.2, 7.5", Rested, _what_can_be_led_is_led),
-    Invariant("roles are ZooKeeper's", "broker.md 2.1, KAFKA-14154", Rested, _roles_are_zookeepers),
-    Invariant("all replicas catch up", "broker.md 3.2", Rested, _all_replicas_catch_up),
-    Invariant("nothing is left waiting", "controller.md 1.5, 7.6, 7.7", Rested, _nothing_is_left_waiting),
-    Invariant("the controller knows", "controller.md 7.2, trap T12", Rested, _the_controller_knows),
-    Invariant("metadata are ZooKeeper's", "broker.md 3.9", Answered, _metadata_is_zookeepers),
-    Invariant("nothing acknowledged is lost", "broker.md 3.5, 3.6", Answered, _nothing_acknowledged_is_lost),
-    Invariant("no commit is lost", "broker.md 6.5", Answered, _no_commit_is_lost),
-    Invariant("groups hold who lives", "broker.md 6.5", Answered, _groups_hold_who_lives),
-    Invariant("replicas are equal", "broker.md 4.4, 4.5", Rested, _replicas_are_equal),
-    Invariant("disks hold what they should", "broker.md 2.2, 5.1", Rested, _disks_hold_what_they_should),
+    Invariant(
+        "preferred leaders are elected", "controller.md 7.6, KAFKA-10149", EventHandled, _preferred_leaders_are_elected
+    ),
+    Invariant(
+        "sent leader epochs never decrease",
+        "controller.md 5, KAFKA-9212",
+        RequestSent,
+        _sent_leader_epochs_never_decrease,
+    ),
+    Invariant(
+        "no handler fails unexpectedly",
+        "`validate()` of each actor; controller.md 1.1.3",
+        HandlerFailed,
+        _no_handler_fails_unexpectedly,
+    ),
+    Invariant("high watermarks never decrease", "broker.md 3.5", HighWatermarkMoved, _high_watermarks_never_decrease),
+    Invariant(
+        "one assignment per group generation", "broker.md 6.5", AssignmentReceived, _one_assignment_per_group_generation
+    ),
+    Invariant(
+        "all brokers are registered with one active controller",
+        "controller.md 7.1, broker.md 7.2",
+        ClusterAtRest,
+        _all_brokers_are_registered,
+    ),
+    Invariant("deleted topics are gone", "controller.md 6.1", ClusterAtRest, _deleted_topics_are_gone),
+    Invariant(
+        "partitions with a live ISR member have a leader",
+        "controller.md 3.2, 7.5",
+        ClusterAtRest,
+        _partitions_have_a_leader,
+    ),
+    Invariant(
+        "broker roles match ZooKeeper", "broker.md 2.1, KAFKA-14154", ClusterAtRest, _broker_roles_match_zookeeper
+    ),
+    Invariant("live replicas are in the ISR", "broker.md 3.2", ClusterAtRest, _live_replicas_are_in_the_isr),
+    Invariant(
+        "no request or reassignment is pending",
+        "controller.md 1.5, 7.6, 7.7",
+        ClusterAtRest,
+        _no_request_or_reassignment_is_pending,
+    ),
+    Invariant(
+        "controller context matches ZooKeeper",
+        "controller.md 7.2, trap T12",
+        ClusterAtRest,
+        _controller_context_matches_zookeeper,
+    ),
+    Invariant(
+        "metadata responses match ZooKeeper", "broker.md 3.9", ClusterQueried, _metadata_responses_match_zookeeper
+    ),
+    Invariant("no acknowledged record is lost", "broker.md 3.5, 3.6", ClusterQueried, _no_acknowledged_record_is_lost),
+    Invariant("no committed offset is lost", "broker.md 6.5", ClusterQueried, _no_committed_offset_is_lost),
+    Invariant(
+        "group members match the live consumers",
+        "broker.md 6.5",
+        ClusterQueried,
+        _group_members_match_the_live_consumers,
+    ),
+    Invariant("logs of the ISR are identical", "broker.md 4.4, 4.5", ClusterAtRest, _logs_of_the_isr_are_identical),
+    Invariant(
+        "log directories match the assignment",
+        "broker.md 2.2, 5.1",
+        ClusterAtRest,
+        _log_directories_match_the_assignment,
+    ),
 )
-"""Every law of the simulation."""
+"""All invariants, in the order in which violations at rest are reported."""

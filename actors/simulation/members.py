@@ -1,11 +1,11 @@
-"""Members of consumer groups: they join, deal out, beat, commit and leave while everything goes on.
+"""Members of consumer groups: they join, assign, send heartbeats, commit and leave during a run.
 
-Rule 1: a member asks as Kafka's clients do: who coordinates, to join, for its part; then it beats and commits in turns.
-        What it is refused sends it back as far as a client goes.
-Rule 2: what a group divides are partitions of the groups' own topic, which is never deleted; its leader assigns them
-        in the order of the members' ids.
-Rule 3: what a group commits is a number larger than all before: so what is read back says when it was committed. A
-        commit without an acknowledgement may be there or not, and may arrive after a later one.
+Rule 1: a member sends the requests of Kafka's clients: FindCoordinator, JoinGroup, SyncGroup, then heartbeats and
+        commits in turn. After an error it returns to the same step as a client.
+Rule 2: the assigned partitions are those of `__consumer_offsets`, which is never deleted; the group leader assigns them
+        in the order of the member ids.
+Rule 3: each commit has a larger number than all commits before, so that the fetched number identifies the commit. A
+        commit without a response may be stored or not, and may be applied after a later one.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ from messages.group_requests import (
 from messages.vocabulary import Message
 
 PARTS = 4
-"""What a group divides: the first partitions of its topic."""
+"""Number of assigned partitions, the first of the topic."""
 
 EVERY = 1.0
-"""Seconds between two beats, and from a refusal to the next try."""
+"""Seconds between two heartbeats, and from an error to the next attempt."""
 
 SESSION_MS, REBALANCE_MS = 6_000, 10_000
 
 PATIENCE = 12.0
-"""Seconds that a member waits for an answer: a rebalance may take its time."""
+"""Seconds that a member waits for a response, enough for a rebalance."""
 
 NO_ANSWER = -1
-"""In the place of an error."""
+"""The error code of a missing response."""
 
 Tell = Callable[[Message | None], None]
 Ask = Callable[[int, Message, Tell, float], None]
@@ -71,7 +71,7 @@ Ask = Callable[[int, Message, Tell, float], None]
 
 
 @attrs.frozen
-class Dealt:
+class AssignmentReceived:
     """A member received its assignment of a generation from the coordinator."""
 
     group: Group
@@ -83,7 +83,7 @@ class Dealt:
 
 @attrs.define(eq=False)
 class Group:
-    """A group in the view of its members, and the coordinator's last description."""
+    """A group: its live members, their commits, and the coordinator's last description."""
 
     name: str
     living: dict[str, Member] = attrs.field(factory=dict)
@@ -102,12 +102,12 @@ class Group:
 
 
 class Members:
-    """All who take part in groups of a cluster. `tell` is called with each Dealt."""
+    """The members of all groups of a cluster; `tell` is called with each AssignmentReceived."""
 
     def __init__(
         self, ask: Ask, call_later: Callable[[float, Callable[[], None]], Any], nodes: Sequence[int], seed: int
     ) -> None:
-        self.tell: Callable[[Dealt], None] = lambda dealt: None
+        self.tell: Callable[[AssignmentReceived], None] = lambda dealt: None
         self.groups: dict[str, Group] = {}
         self.committing = True
         """Whether members commit, beside their beats."""
@@ -158,7 +158,7 @@ def _described(group: Group, response: Message | None) -> None:
 
 
 class Member:
-    """One member: what it is to ask next depends on the last answer."""
+    """One group member; each response decides the next request."""
 
     def __init__(self, members: Members, group: Group) -> None:
         self.id = NO_MEMBER
@@ -212,7 +212,7 @@ class Member:
     def _synced(self, response: Any) -> None:
         if isinstance(response, SyncGroupResponse) and response.error_code == NONE:
             self.parts = tuple(response.assignment)
-            self._members.tell(Dealt(self._group, self._generation, self._leader, self.id, self.parts))
+            self._members.tell(AssignmentReceived(self._group, self._generation, self._leader, self.id, self.parts))
             self._later(self._beat)
         else:
             self._refused(NO_ANSWER if response is None else response.error_code)

@@ -1,10 +1,9 @@
-"""What controllers move: partitions and replicas, each from the state in which it was last seen.
+"""The state changes of partitions and replicas that controllers make, each with the previous state.
 
-Rule 1: the legal moves stand here once more, as controller.md 3.1 and 3.3 have them: the product's tables are judged.
-Rule 2: that something was moved is read from the controller's history; where it stood before is remembered here, from
-        the first moment on at which a controller rests in its term.
-Rule 3: a topic that is made anew has nothing to do with its past, whenever the controller learns of it: of its
-        partitions the first move of each is taken as it is.
+Rule 1: the table of valid changes is independent of the product's, which it checks (controller.md 3.1 and 3.3).
+Rule 2: changes are read from the controller's history; previous states are stored here from the first moment at which
+        an active controller is idle.
+Rule 3: a re-created topic starts without previous states: the first change of each partition is not checked.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from messages.cluster import TopicPartition
 
 _P, _R = PartitionState, ReplicaState
 
-LEGAL: Mapping[State, frozenset[State]] = {
+VALID_PREVIOUS_STATES: Mapping[State, frozenset[State]] = {
     _P.NEW: frozenset((_P.NON_EXISTENT,)),
     _P.ONLINE: frozenset((_P.NEW, _P.ONLINE, _P.OFFLINE)),
     _P.OFFLINE: frozenset((_P.NEW, _P.ONLINE, _P.OFFLINE)),
@@ -33,12 +32,12 @@ LEGAL: Mapping[State, frozenset[State]] = {
     _R.DELETION_INELIGIBLE: frozenset((_R.OFFLINE, _R.DELETION_STARTED)),
     _R.NON_EXISTENT: frozenset((_R.DELETION_SUCCESSFUL,)),
 }
-"""From where each state may be entered."""
+"""The states from which each state may be entered."""
 
 
 @attrs.frozen
-class Moved:
-    """A controller moved partitions, or their replicas on a broker, to `target`; `before` is where each stood."""
+class StateChanged:
+    """A controller changed partitions, or their replicas on a broker, to `target`; `before` has the previous states."""
 
     node: int
     target: State
@@ -46,16 +45,14 @@ class Moved:
     before: dict[TopicPartition, State]
 
 
-class Moves:
-    """What the controllers of a cluster have moved."""
+class StateChanges:
+    """The state changes of all controllers of a cluster."""
 
     def __init__(self) -> None:
         self._terms: dict[int, _Term] = {}
 
-    def made(self, node: int, controller: Any, born: Mapping[str, int]) -> Iterator[Moved]:
-        """What the controller on a node has moved since it was last looked at; `born` says which life of each topic
-        this is.
-        """
+    def made(self, node: int, controller: Any, born: Mapping[str, int]) -> Iterator[StateChanged]:
+        """Return the changes of a node's controller since the last call; `born` has each topic's transaction."""
         context: ControllerContext = controller.context
         term = self._terms.get(node)
         if not context.active:
@@ -67,7 +64,7 @@ class Moves:
 
 
 class _Term:
-    """One controller's term: where everything was last seen."""
+    """The term of one controller, with the last seen states."""
 
     def __init__(self, context: ControllerContext, born: Mapping[str, int]) -> None:
         self.context = context
@@ -82,17 +79,17 @@ class _Term:
                 self._seen[broker, partition] = replica, born.get(partition.topic, 0)
 
     def goes_on(self, context: ControllerContext) -> bool:
-        """Whether that is the same term still, and its history tells all that was done since."""
+        """Return whether the term still lasts and the history has all changes since the last call."""
         return (
             context is self.context
             and context.epoch == self.epoch
             and context.history.last - self._last <= context.history.CALLS
         )
 
-    def made(self, node: int, born: Mapping[str, int]) -> Iterator[Moved]:
+    def made(self, node: int, born: Mapping[str, int]) -> Iterator[StateChanged]:
         """The calls since the last look."""
         for call in self.context.history.since(self._last):
-            yield Moved(node, call.target, call.broker_id, dict(self._before(call, born)))
+            yield StateChanged(node, call.target, call.broker_id, dict(self._before(call, born)))
         self._last = self.context.history.last
 
     def _before(self, call: Call, born: Mapping[str, int]) -> Iterator[tuple[TopicPartition, State]]:

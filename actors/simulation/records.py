@@ -1,9 +1,9 @@
-"""Producers and a reader: records are written with acks=all while everything goes on, and read back when it rests.
+"""Producers and a reader: producers write with acks=all during a run; the reader fetches everything at each rest.
 
-Rule 1: a producer asks for nothing twice: what was not acknowledged may be there or not.
-Rule 2: what was acknowledged is there at every rest, at its offset, as long as its topic lives and no machine has lost
-        its power since: Kafka's brokers do not make every record durable before they acknowledge it.
-Rule 3: what a client asked to be deleted may be there or not, from the moment of its request on.
+Rule 1: a producer does not retry: a record without an acknowledgement may be in the log or not.
+Rule 2: an acknowledged record is at its offset at each rest while its topic exists, unless a machine lost its power:
+        Kafka's brokers acknowledge records before they flush them.
+Rule 3: records below a requested deletion offset may be in the log or not from the time of the request.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_BYTES = 1 << 20
 
 
 class Clients:
-    """Those who write to a cluster and read from it, by a seed of their own."""
+    """The producers and the reader of a cluster, with a seed of their own."""
 
     def __init__(self, law: Checker, seed: int) -> None:
         self._law = law

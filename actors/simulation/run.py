@@ -1,8 +1,7 @@
-"""A run: a schedule carried out on a cluster, held to the law at each step, and left alone at its rests.
+"""A run executes a schedule on a simulated cluster and checks the invariants at each step and at each rest.
 
-Rule 1: actions have the schedule's time; at a rest that clock stops, and every fault ends.
-Rule 2: a cluster that is left alone has `REST_SECONDS` to become what it should be. What is still wrong then is a
-        violation.
+Rule 1: actions use the schedule's time. A rest ends all faults and stops that time.
+Rule 2: a cluster has `REST_SECONDS` to reach its expected state at a rest. Differences after that are violations.
 Rule 3: the first violation ends the run.
 """
 
@@ -28,10 +27,10 @@ from messages.requests import MetadataRequest
 from messages.vocabulary import Message
 
 REST_SECONDS = 60.0
-"""By when a cluster that is left alone must be at rest: sessions, backoffs and ISR changes take their time."""
+"""Seconds within which a cluster without faults must be at rest; sessions, back-offs and ISR changes take time."""
 
 LOOKS = 2.0
-"""Seconds between two looks at a cluster that is to come to rest."""
+"""Seconds between two checks of a cluster that comes to rest."""
 
 SETTINGS = {
     "zookeeper_session_timeout_ms": 6_000,
@@ -47,12 +46,12 @@ SETTINGS = {
     "offsets_topic_num_partitions": 4,
     "group_initial_rebalance_delay_ms": 500,
 }
-"""What makes more happen in a second than Kafka's defaults, and nothing that is not allowed to."""
+"""Shorter timeouts than Kafka's defaults, so that more happens per simulated second."""
 
 
 @attrs.frozen
 class Outcome:
-    """How a run ended: its violation (the first), the seconds it lasted, and how much happened."""
+    """The result of a run: its first violation, its virtual seconds, and the numbers of deliveries and requests."""
 
     schedule: Schedule
     violation: Violation | None
@@ -60,7 +59,7 @@ class Outcome:
     deliveries: int
     requests: int
     broke_at: float | None = None
-    """The moment of the violation in the schedule's time."""
+    """The time of the violation in the schedule."""
 
 
 def run(
@@ -69,8 +68,13 @@ def run(
     invariants: tuple[Invariant, ...] = INVARIANTS,
     story: list[str] | None = None,
 ) -> Outcome:
-    """Carry a schedule out. With `keep`, a folder, each node's disks and trace stay there. `story` gets the lines of
-    what happened from the first action on (`actors.simulation.story`).
+    """Execute a schedule.
+
+    Args:
+        schedule: The cluster, the actions, and the seed.
+        keep: A folder that receives the disks and the trace of each node.
+        invariants: The checked invariants.
+        story: Receives the lines of the transcript (`actors.simulation.story`).
     """
     root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))
     try:
@@ -82,7 +86,7 @@ def run(
 
 
 class _Run:
-    """One run under way."""
+    """A run in progress."""
 
     def __init__(
         self,

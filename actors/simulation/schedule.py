@@ -1,8 +1,8 @@
-"""A schedule: all that is done to a simulated cluster, and when. It is the whole run: the same schedule, the same run.
+"""A schedule: the actions on a simulated cluster and their times. The same schedule gives the same run.
 
-Rule 1: a schedule is text, one action a line, so that it can be kept, read, cut down by hand and run again.
-Rule 2: an action is independent: whatever is left out before it, it can be done, or does nothing. A fault says how long
-        it lasts, and ends by itself.
+Rule 1: a schedule is text with one action per line, so that it can be kept, read, shortened by hand and run again.
+Rule 2: each action works, or does nothing, whichever earlier actions are left out. A fault has a duration and ends by
+        itself.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Callable
 import attrs
 
 REST = "rest"
-"""The action at which every fault ends; the cluster is checked when it has come to rest."""
+"""The action that ends all faults and checks the cluster at rest."""
 
 
 class BadSchedule(ValueError):
-    """A schedule that cannot be read; the text names the line."""
+    """The schedule text is invalid; the message names the line."""
 
 
 @attrs.frozen
 class Action:
-    """One thing done `at` a moment (seconds of the schedule), with its arguments; `seconds`: how long it lasts."""
+    """An action `at` a time in seconds of the schedule, with its arguments; `seconds` is its duration."""
 
     at: float
     name: str
@@ -35,11 +35,17 @@ class Action:
 
 @attrs.frozen
 class Schedule:
-    """The cluster's size, the seed of random choices, the actions, and when it ends (with a rest).
+    """A simulated cluster and its actions; a rest ends it.
 
-    `records`: producers write, and consumers read, all the time. `validated`: every actor looks at its own state after
-    each event; that costs a look at every partition. `steady`: everything takes the same time on every wire.
-    `settings`: those of `messages.node.NodeSettings` that every node has otherwise (yes and no are 1 and 0).
+    Attributes:
+        brokers: Number of brokers.
+        seed: The seed of all random choices of the run.
+        duration: Seconds until the final rest.
+        records: Whether producers write and consumers read during the run.
+        validated: Whether each actor validates its state after each event, at the cost of one check per partition.
+        steady: Whether all network delays are equal.
+        settings: Changed `messages.node.NodeSettings` of all nodes; yes and no are 1 and 0.
+        actions: The actions in the order of their times.
     """
 
     brokers: int = 3
@@ -52,7 +58,7 @@ class Schedule:
     actions: tuple[Action, ...] = ()
 
     def text(self) -> str:
-        """The schedule as lines; `parse` reads them."""
+        """Return the schedule as text for `parse`."""
         head = [
             f"{field.name} {_said(getattr(self, field.name))}"
             for field in attrs.fields(Schedule)
@@ -69,7 +75,11 @@ def _said(value: bool | float) -> str:
 
 
 def parse(text: str) -> Schedule:
-    """Read what `Schedule.text` wrote; empty lines and those that begin with # say nothing. Raises BadSchedule."""
+    """Parse the text of a schedule; empty lines and lines that start with # are ignored.
+
+    Raises:
+        BadSchedule: A line is invalid.
+    """
     fields: dict[str, int | float | bool] = {}
     settings: list[tuple[str, int]] = []
     actions: list[Action] = []

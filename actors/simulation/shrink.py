@@ -1,9 +1,9 @@
-"""Shrinking: from a schedule that breaks an invariant to one from which nothing can be left out.
+"""Shrinking reduces a schedule that violates an invariant to the actions that are needed for the violation.
 
-Rule 1: what is kept breaks the same invariant; where another one breaks, something else was found.
-Rule 2: in this order: what comes after the violation goes; actions go, in halves, then quarters, down to single ones;
-        what is left is made simpler (fewer partitions, shorter faults) and moved closer together.
-Rule 3: it ends when nothing of this helps any more, or after a number of runs.
+Rule 1: a reduced schedule must violate the same invariant; a violation of another one is a different bug.
+Rule 2: the order: drop what follows the violation; drop actions, first halves, then quarters, down to single ones;
+        simplify the rest (fewer partitions, shorter faults); move the actions closer together.
+Rule 3: shrinking ends when no step helps any more, or after a number of runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLOSER = (0.0, 0.1, 1.0, 8.0)
 
 
 class Shrinker:
-    """Shrinks the schedule of a broken run. `play` carries a schedule out; `tell` is called after each smaller one."""
+    """Shrink the schedule of a violation. `play` runs a schedule; `tell` is called after each smaller one."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Shrinker:
         most_runs: int = MOST_RUNS,
     ) -> None:
         if broken.violation is None:
-            raise ValueError("this run broke nothing")
+            raise ValueError("This run has no violation; pass an outcome with one.")
         self.best = broken
         self.runs = 0
         self._invariant = broken.violation.invariant

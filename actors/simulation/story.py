@@ -1,7 +1,7 @@
-"""The story of a run: what was done, and all that happened then: znodes written, requests sent, states at the end.
+"""The transcript of a run: its actions, the znodes written, the requests sent, and the states at the end.
 
-Rule: a story has no times and no numbers of transactions, so that two of the same events are the same text. What nodes
-say to each other about records is left out.
+Rule: a transcript has no times and no transaction numbers, so that equal runs give equal text. Requests of the data
+plane are left out.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from messages.requests import (
 from messages.store import CHECK, DELETE, WriteOp, Written
 from messages.vocabulary import Message
 
-UNTOLD = ("/kafka-actors", "/latest_producer_id_block")
-"""What is written below these belongs to no story."""
+LEFT_OUT = ("/kafka-actors", "/latest_producer_id_block")
+"""Znodes below these paths are left out."""
 
 
 class Story:
-    """Puts the lines of one run into `lines`, from the first action on: what precedes it is always the same."""
+    """Append the transcript of a run to `lines`, from the first action on."""
 
     def __init__(self, law: Checker, lines: list[str]) -> None:
         self.lines = lines
         self._law = law
-        self._telling = False
+        self._started = False
 
     def action(self, action: Action) -> None:
         """An action is run."""
-        self._telling = True
+        self._started = True
         self._say(f"{str(action).partition(' ')[2]}:")
 
     def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
         """ZooKeeper has carried out a transaction."""
         for op, result in zip(ops, results, strict=True):
-            if op.kind != CHECK and not op.path.startswith(UNTOLD):
+            if op.kind != CHECK and not op.path.startswith(LEFT_OUT):
                 data = "" if op.data is None or op.kind == DELETE else f" {op.data.decode(errors='replace')}"
                 self._say(f"  {self._who(session)} {op.kind} {result.path or op.path}{data}")
 
@@ -75,7 +75,7 @@ class Story:
                     self._say(f"    {broker}: {state}: {', '.join(name for _, name in each)}")
 
     def _say(self, line: str) -> None:
-        if self._telling:
+        if self._started:
             self.lines.append(line)
 
     def _who(self, session: int) -> str:

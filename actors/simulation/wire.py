@@ -1,9 +1,9 @@
-"""The wires between hosts: how long what leaves one takes to the other, and whether it arrives now, later, or never.
+"""The simulated network between hosts: when each message arrives, or whether it is held or lost.
 
-Rule 1: what belongs to one stream arrives in the order in which it left, as TCP has it; streams overtake each other.
-Rule 2: a cut wire holds what is sent, as TCP sends it again until it is through: it arrives when the wire is mended.
-        A caller that has given up receives nothing: that is decided at the ends (`memory_network`, `zookeeper_link`).
-Rule 3: faults of one wire add up: it is whole when each of its cuts is mended, and as slow as all that slows it.
+Rule 1: messages of one stream keep their order, as in TCP; streams overtake each other.
+Rule 2: a cut connection holds messages, as TCP retransmits them, and delivers them when the cut ends. Timeouts are the
+        business of the ends (`memory_network`, `zookeeper_link`).
+Rule 3: faults of one connection add up: it works again when all its cuts have ended, and delays are summed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Direction = tuple[str, str]
 
 
 class Wires:
-    """All wires between hosts, which are known by their names. `steady`: without JITTER."""
+    """The connections between all hosts, by host name. `steady` switches JITTER off."""
 
     def __init__(self, scheduler: VirtualScheduler, chance: random.Random, steady: bool = False) -> None:
         self._scheduler = scheduler

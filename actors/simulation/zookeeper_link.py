@@ -1,13 +1,13 @@
-"""A node's session with the ZooKeeper in memory, over a wire: what a client library and a server do to each other.
+"""A node's ZooKeeper session with the in-memory server, over a simulated connection.
 
-Rule 1: requests and news travel on one stream each way, and take effect when they arrive. What is asked when the
-        connection breaks is answered CONNECTION_LOSS, though the server may have done it; what is asked between two
-        connections waits for the next one, as the client library keeps it.
-Rule 2: the server ends a session of which it has heard nothing for its timeout: because the wire is cut, the process is
-        paused, or gone. The client gives a connection up when it has heard nothing for two thirds of that, and connects
-        anew as soon as it can (zookeeper.md; ZooKeeper's own client reads so long).
-Rule 3: a paused process notices nothing. What was on its way to it waits; what it says on waking, before it learns that
-        its connection is closed, is lost if its session has ended meanwhile.
+Rule 1: requests and responses travel on one stream each way, and take effect on arrival. When the connection breaks,
+        pending requests fail with CONNECTION_LOSS, though the server may have executed them; later requests wait for
+        the next connection, as in the client library.
+Rule 2: the server expires a session without requests or pings for its timeout: the connection is cut, or the process is
+        paused or gone. The client closes a connection after two thirds of that time without a response, and connects
+        again as soon as possible (zookeeper.md).
+Rule 3: a paused process receives nothing until it resumes. Requests that it then sends, before it notices the closed
+        connection, are lost if its session has expired.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RECONNECTS = 0.1
 
 
 class ZooKeeperLink:
-    """A `Store` on host `host`."""
+    """A ZooKeeper session of a simulated host."""
 
     waits = False
 

@@ -8,31 +8,31 @@ from pathlib import Path
 
 from actors.simulation.actions import KINDS
 from actors.simulation.invariants import INVARIANTS
-from tests.simulation.known_bugs import INCIDENTS
+from tests.simulation.known_bugs import KNOWN_BUGS
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "simulation.md"
 
 WHEN = {
-    "StateWritten": "a partition's state is written",
-    "EpochWritten": "the epoch is written",
-    "Ordered": "a controller's request is sent",
+    "PartitionStateWritten": "a partition state is written",
+    "ControllerEpochWritten": "/controller_epoch is written",
+    "RequestSent": "a controller's request is sent",
     "ControllerDeleted": "/controller is deleted",
-    "Handled": "a controller has dealt with it",
-    "Failed": "a handler fails",
-    "Marked": "a high watermark moves",
-    "Moved": "a controller moves partitions or replicas",
-    "Dealt": "a member of a group is told its part",
-    "Rested": "the cluster was left alone",
-    "Answered": "the cluster was left alone, and asked",
+    "EventHandled": "the controller has handled the event",
+    "HandlerFailed": "a message handler fails",
+    "HighWatermarkMoved": "a high watermark moves",
+    "StateChanged": "a controller changes states of partitions or replicas",
+    "AssignmentReceived": "a group member receives its assignment",
+    "ClusterAtRest": "the cluster is at rest",
+    "ClusterQueried": "the cluster is at rest and has been queried",
 }
 
 
 def document() -> str:
-    """The whole file, with the tables as the code has them now."""
+    """Return the whole file with the tables generated from the code."""
     text = FILE.read_text(encoding="utf-8")
     for title, rows in (
         ("Actions", _actions()),
-        ("The invariants", _invariants()),
+        ("Invariants", _invariants()),
         ("Known bugs", _known_bugs()),
     ):
         table = "\n".join(rows)
@@ -41,30 +41,31 @@ def document() -> str:
 
 
 def _actions() -> Iterator[str]:
-    yield "| action | part | weight | lasts (s) | what is done |"
+    yield "| action | group | weight | duration (s) | effect |"
     yield "| --- | --- | --- | --- | --- |"
     for kind in KINDS:
         lasts = "" if kind.undo is None else f"{kind.seconds[0]:g} to {kind.seconds[1]:g}"
-        said = " ".join((kind.do.__doc__ or "").split())
-        yield f"| {kind.name} | {kind.part} | {kind.weight} | {lasts} | {said} |"
+        effect = " ".join((kind.do.__doc__ or "").split())
+        yield f"| {kind.name} | {kind.part} | {kind.weight} | {lasts} | {effect} |"
 
 
 def _invariants() -> Iterator[str]:
-    yield "| invariant | the rule it stands for | looked at when |"
+    yield "| invariant | rule | checked when |"
     yield "| --- | --- | --- |"
     for row in INVARIANTS:
         yield f"| {row.name} | {row.rule} | {WHEN[row.on.__name__]} |"
 
 
 def _known_bugs() -> Iterator[str]:
-    yield "| incident | told in | the bug, as it is put in | what breaks | met after seeds |"
+    yield "| bug | source | the patched-in behaviour | violated invariant | seeds until found |"
     yield "| --- | --- | --- | --- | --- |"
-    for incident in INCIDENTS:
-        bug = " ".join((incident.put.__doc__ or "").split())
-        yield f"| {incident.name} | {incident.jira} | {bug} | {incident.breaks} | {incident.seeds} |"
+    for bug in KNOWN_BUGS:
+        patched = " ".join((bug.put.__doc__ or "").split())
+        yield f"| {bug.name} | {bug.jira} | {patched} | {bug.breaks} | {bug.seeds} |"
     yield ""
-    yield "`what breaks` is seen in the incident's scenario; how many seeds it takes is counted by `python -m"
-    yield "tests.simulation.known_bugs`, and changes with whatever changes a run."
+    yield "The test runs each bug's own schedule and expects the violated invariant. `python -m"
+    yield "tests.simulation.known_bugs` counts the seeds until random schedules find the bug; the number changes with"
+    yield "the code."
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def test_the_state_machines_are_those_of_the_code() -> None:
     assert state_machines.FILE.read_text(encoding="utf-8") == state_machines.document(), "run `make docs`"
 
 
-def test_the_simulation_s_tables_are_those_of_the_code() -> None:
+def test_the_simulation_tables_match_the_code() -> None:
     assert simulation.FILE.read_text(encoding="utf-8") == simulation.document(), "run `make docs`"
     assert all(kind.do.__doc__ for kind in KINDS)
 

@@ -1,7 +1,7 @@
-"""The museum: Kafka's old bugs, each as a patch that puts it into our code, and a schedule on which it goes wrong.
+"""Known-bug regressions: bugs that Kafka had, each as a patch of this project's code and a schedule that shows it.
 
-Rule: a patch belongs to a test, never to the product. `put` takes pytest's monkeypatch; the schedule is as small as if
-the shrinker had cut it down. `python -m tests.simulation.known_bugs` says after how many seeds each is met.
+Rule: a patch belongs to a test, never to the product. `put` takes pytest's monkeypatch; the schedule is as small as the
+shrinker's. `python -m tests.simulation.known_bugs` prints the number of seeds until random schedules find each bug.
 """
 
 from __future__ import annotations
@@ -55,10 +55,15 @@ from zk_bridge.questions import CONVERSATIONS
 
 
 @attrs.frozen
-class Incident:
-    """A bug that Kafka had: where it is told, what puts it in, the invariant that it breaks, and on which schedule.
+class KnownBug:
+    """A bug that Kafka had.
 
-    `seeds` is after how many seeds, from 0 on, the simulation meets it by itself (as measured once).
+    Attributes:
+        jira: Its report, or the rule that forbids it.
+        put: Patches the bug in.
+        breaks: The name of the violated invariant.
+        seeds: The number of seeds, from 0 on, until a random schedule finds it (measured once).
+        schedule: The actions that show it.
     """
 
     name: str
@@ -68,19 +73,19 @@ class Incident:
     seeds: int
     schedule: str
     faults: tuple[str, ...] = ()
-    """What is done besides `PARTS` while the seeds are counted."""
+    """Faults besides `PARTS` while the seeds are counted."""
 
 
 # ---------------------------------------------------------------------------------------------------- the bugs
 
 
 def _unfenced(patch: pytest.MonkeyPatch) -> None:
-    """Writes of states do not look at the controller's epoch, nor whose state it is."""
+    """Partition states are written without a check of the controller epoch."""
     patch.setattr(partition_states, "fence", lambda epoch_zk_version: ())
 
 
 def _unseen(patch: pytest.MonkeyPatch) -> None:
-    """A broker that is registered again counts as the same one."""
+    """A changed broker epoch is ignored: a re-registered broker counts as the same one."""
     right = brokers.changed
 
     def changed(context: ControllerContext, event: Any) -> Flow[None]:
@@ -101,8 +106,8 @@ def _unseen(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(HANDLERS, BrokerModifications, lambda context, event: None)
 
 
-def _in_name_only(patch: pytest.MonkeyPatch) -> None:
-    """Who resigns leaves /controller as it is."""
+def _controller_kept(patch: pytest.MonkeyPatch) -> None:
+    """A controller that resigns does not delete /controller."""
 
     def clear(context: ControllerContext, current: Any) -> Flow[Any]:
         yield from ()
@@ -112,7 +117,7 @@ def _in_name_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def _stale_epochs(patch: pytest.MonkeyPatch) -> None:
-    """The epoch that a reassignment raises is written, and not remembered."""
+    """A reassignment writes a new leader epoch but does not cache it."""
     right = leadership.write_states
 
     def write(context: ControllerContext, updates: Any, failures: Any) -> Flow[Any]:
@@ -126,7 +131,7 @@ def _stale_epochs(patch: pytest.MonkeyPatch) -> None:
 
 
 def _left_behind(patch: pytest.MonkeyPatch) -> None:
-    """What was reassigned stays in /admin/reassign_partitions."""
+    """Completed reassignments stay in /admin/reassign_partitions."""
 
     def forget(context: ControllerContext, requests: Any) -> Flow[None]:
         yield from ()
@@ -135,7 +140,7 @@ def _left_behind(patch: pytest.MonkeyPatch) -> None:
 
 
 def _stuck(patch: pytest.MonkeyPatch) -> None:
-    """A broker that dies under a deletion is nobody's concern."""
+    """A broker failure does not make its replicas ineligible for deletion."""
 
     def fail(context: ControllerContext, replicas: Any) -> Flow[None]:
         yield from ()
@@ -144,7 +149,7 @@ def _stuck(patch: pytest.MonkeyPatch) -> None:
 
 
 def _halted(patch: pytest.MonkeyPatch) -> None:
-    """The deletion of a topic waits until no partition of it is being reassigned."""
+    """The deletion of a topic waits until all reassignments have ended."""
     right = topics.deletion_requested
 
     def requested(context: ControllerContext, event: Any) -> Flow[None]:
@@ -157,7 +162,7 @@ def _halted(patch: pytest.MonkeyPatch) -> None:
 
 
 def _superset(patch: pytest.MonkeyPatch) -> None:
-    """The ISR that the controller remembers is written over what the leader has made of it."""
+    """The controller writes its cached ISR over the ISR that the leader has written."""
     right = leadership.read_states
 
     def read(context: ControllerContext, partitions: Any, failures: Any) -> Flow[Any]:
@@ -175,7 +180,7 @@ def _superset(patch: pytest.MonkeyPatch) -> None:
 
 
 def _deadlocked(patch: pytest.MonkeyPatch) -> None:
-    """An event that hears of its session's end waits for the next one, and the end of the session behind the event."""
+    """An event waits for a new session, and the session expiry waits behind the event."""
     right = ControllerActor._answered
 
     def answered(self: ControllerActor, question: int, result: Any) -> None:
@@ -186,8 +191,8 @@ def _deadlocked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControllerActor, "preempts", lambda self, message: False)
 
 
-def _obedient(patch: pytest.MonkeyPatch) -> None:
-    """A broker obeys whichever LeaderAndIsr comes, of whatever controller epoch and leader epoch."""
+def _unchecked_epochs(patch: pytest.MonkeyPatch) -> None:
+    """A broker applies each LeaderAndIsr request, whatever its controller epoch and leader epoch."""
     right = Epochs.verdict
 
     def verdict(self: Epochs, request: Any) -> int:
@@ -200,7 +205,7 @@ def _obedient(patch: pytest.MonkeyPatch) -> None:
 
 
 def _growing(patch: pytest.MonkeyPatch) -> None:
-    """Partitions that are added to a topic which is being deleted are led like any others."""
+    """Partitions that are added to a topic during its deletion get a leader."""
     right = topics.modified
 
     def modified(context: ControllerContext, event: Any) -> Flow[None]:
@@ -211,8 +216,8 @@ def _growing(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(HANDLERS, PartitionModifications, modified)
 
 
-def _untold(patch: pytest.MonkeyPatch) -> None:
-    """Who died is told where nobody waits for a leader, whether or not anybody has got one."""
+def _not_propagated(patch: pytest.MonkeyPatch) -> None:
+    """The failure of a broker is not propagated while a partition waits for a leader."""
     right, announce = brokers.on_replicas_become_offline, brokers.announce
     silent: list[ControllerContext] = []
 
@@ -222,16 +227,16 @@ def _untold(patch: pytest.MonkeyPatch) -> None:
         yield from right(context, lost)
         silent.clear()
 
-    def tell(context: ControllerContext, *args: Any) -> Flow[None]:
+    def announce_unless_waiting(context: ControllerContext, *args: Any) -> Flow[None]:
         if context not in silent:
             yield from announce(context, *args)
 
     patch.setattr(brokers, "on_replicas_become_offline", become_offline)
-    patch.setattr(brokers, "announce", tell)
+    patch.setattr(brokers, "announce", announce_unless_waiting)
 
 
 def _half_used(patch: pytest.MonkeyPatch) -> None:
-    """A batch that was half full when its move of replicas broke off stays so: no move after it sends anything."""
+    """A state change that fails leaves its request batch half full; later state changes send nothing."""
     right = replica_state_machine._move
     dirty: WeakSet[ControllerContext] = WeakSet()
 
@@ -247,7 +252,7 @@ def _half_used(patch: pytest.MonkeyPatch) -> None:
 
 
 def _starved(patch: pytest.MonkeyPatch) -> None:
-    """While anything is being reassigned, nothing goes back to its preferred leader."""
+    """The preferred leader election does nothing while a partition is being reassigned."""
     right = leader_balance.check
 
     def check(context: ControllerContext, event: Any) -> Flow[None]:
@@ -260,8 +265,8 @@ def _starved(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(HANDLERS, AutoPreferredReplicaLeaderElection, check)
 
 
-def _storming(patch: pytest.MonkeyPatch) -> None:
-    """Whoever gives a term up deletes /controller, whoever's it is by then."""
+def _unchecked_owner(patch: pytest.MonkeyPatch) -> None:
+    """A controller that resigns deletes /controller without a check of its owner."""
 
     def resign_controller(question: Any) -> Any:
         yield from transact((WriteOp(DELETE, paths.CONTROLLER),), NO_NODE)
@@ -277,8 +282,8 @@ def _storming(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(failover, name, give_up)
 
 
-def _haunted(patch: pytest.MonkeyPatch) -> None:
-    """The states of a topic that somebody removes stay behind."""
+def _kept_states(patch: pytest.MonkeyPatch) -> None:
+    """The partition states of a removed topic stay in the controller context."""
     right = ControllerContext.remove_topics
 
     def remove(self: ControllerContext, names: Any) -> Flow[None]:
@@ -291,80 +296,140 @@ def _haunted(patch: pytest.MonkeyPatch) -> None:
 
 
 def _remembered(patch: pytest.MonkeyPatch) -> None:
-    """The checkpoints keep the lines of a deleted log until they are due."""
+    """The checkpoints keep the entries of a deleted log until the next flush."""
     patch.setattr(_Directory, "write_forgotten", lambda self: None)
 
 
-INCIDENTS: tuple[Incident, ...] = (
-    Incident(
-        *("zombie writes", "KAFKA-6082", _unfenced, "only the controller elects", 19),
+KNOWN_BUGS: tuple[KnownBug, ...] = (
+    KnownBug(
+        *(
+            "zombie controller writes partition states",
+            "KAFKA-6082",
+            _unfenced,
+            "only the active controller elects leaders",
+            19,
+        ),
         "2 create a 0 0\n3 reassign a 1 0\n3 move-controller",
     ),
-    Incident(
-        *("unseen bounce", "KAFKA-7235", _unseen, "the controller knows", 6),
+    KnownBug(
+        *("broker restart between two watches", "KAFKA-7235", _unseen, "controller context matches ZooKeeper", 6),
         "2 create a 0,1 2,0\n4 slow 1 zk 1 for 3\n4.5 expire 0",
     ),
-    Incident(
-        *("controller in name only", "KAFKA-13407", _in_name_only, "all members are present", 204),
+    KnownBug(
+        *(
+            "resigned controller keeps /controller",
+            "KAFKA-13407",
+            _controller_kept,
+            "all brokers are registered with one active controller",
+            204,
+        ),
         "2 put /controller_epoch 2\n4 create a 0,1",
     ),
-    Incident(
-        *("stale metadata by an old epoch", "KAFKA-9212", _stale_epochs, "sent epochs are monotonic", 1),
+    KnownBug(
+        *(
+            "stale leader epoch after a reassignment",
+            "KAFKA-9212",
+            _stale_epochs,
+            "sent leader epochs never decrease",
+            1,
+        ),
         "2 create a 0,1\n4 ask-reassign a 0 1,0",
     ),
-    Incident(
-        *("reassignment znode left behind", "KAFKA-9478", _left_behind, "nothing is left waiting", 1),
+    KnownBug(
+        *("reassignment znode left behind", "KAFKA-9478", _left_behind, "no request or reassignment is pending", 1),
         "2 create a 0,1\n4 reassign a 0 2,1",
     ),
-    Incident(
-        *("deletion stuck by a broker's death", "KAFKA-10548", _stuck, "the deleted is gone", 1),
+    KnownBug(
+        *("deletion stuck after a broker failure", "KAFKA-10548", _stuck, "deleted topics are gone", 1),
         "2 create a 0,1,2\n3.9 pause 0 for 20\n4 delete a",
     ),
-    Incident(
-        *("deletion waits for a reassignment", "trap T1, as Kafka meant it", _halted, "the deleted is gone", 1),
+    KnownBug(
+        *("deletion waits for a reassignment", "controller.md, trap T1", _halted, "deleted topics are gone", 1),
         "2 create a 0,1\n3 strand a 0 for 1",
         faults=(ABSENT,),
     ),
-    Incident(
-        *("ISR superset", "KAFKA-9672", _superset, "only a leader enlarges the ISR", 1),
+    KnownBug(
+        *("controller writes a larger ISR", "KAFKA-9672", _superset, "only the leader expands the ISR", 1),
         "records yes\n2 create a 0,1,2\n6 cut 0 2 for 22\n22 roll 0 for 5",
     ),
-    Incident(
-        *("deadlock with expiry", "KAFKA-8532", _deadlocked, "all members are present", 1),
+    KnownBug(
+        *(
+            "deadlock at session expiry",
+            "KAFKA-8532",
+            _deadlocked,
+            "all brokers are registered with one active controller",
+            1,
+        ),
         "4 slow 1 zk 1 for 8\n4.2 create a 0,1\n6 expire 1",
     ),
-    Incident(
-        *("old controller fences a leader", "KAFKA-14154", _obedient, "roles are ZooKeeper's", 2),
+    KnownBug(
+        *(
+            "requests of an old controller are applied",
+            "KAFKA-14154",
+            _unchecked_epochs,
+            "broker roles match ZooKeeper",
+            2,
+        ),
         "2 create a 0,1,2\n4 slow 1 0 4 for 5\n4 reassign a 0 1,0,2\n4.2 move-controller\n5 elect a 0",
     ),
-    Incident(
-        *("partitions added during deletion", "KAFKA-6612", _growing, "metadata are ZooKeeper's", 40),
+    KnownBug(
+        *("partitions added during deletion", "KAFKA-6612", _growing, "metadata responses match ZooKeeper", 40),
         "validated no\n2 create a 0,1\n4 slow 1 0 2 for 20\n5 delete a\n6.5 grow a 2",
     ),
-    Incident(
-        *("UpdateMetadata of a dead leader", "KAFKA-13225", _untold, "who lives is known", 47),
+    KnownBug(
+        *("UpdateMetadata of a dead leader", "KAFKA-13225", _not_propagated, "live brokers are propagated", 47),
         "2 create a 2\n4 kill 2 for 25\n14 kill 0 for 15",
     ),
-    Incident(
-        *("half-used batch", "trap T4", _half_used, "roles are ZooKeeper's", 255),
+    KnownBug(
+        *(
+            "batch left dirty after a failed state change",
+            "controller.md, trap T4",
+            _half_used,
+            "broker roles match ZooKeeper",
+            255,
+        ),
         "2 create a 0,1,2\n4 kill 2 for 8\n9.9 slow 1 zk 0.3 for 3\n10.8 move-controller\n16 kill 0 for 20\n"
         "16 kill 2 for 12",
     ),
-    Incident(
-        *("preferred election starved", "KAFKA-10149", _starved, "the preferred lead", 2),
+    KnownBug(
+        *(
+            "preferred leader election blocked by a reassignment",
+            "KAFKA-10149",
+            _starved,
+            "preferred leaders are elected",
+            2,
+        ),
         "set leader_imbalance_check_interval_seconds 3\n2 create a 0,1\n2 create b 1\n4 kill 0 for 4\n"
         "12 kill 2 for 15\n20 reassign b 0 2",
     ),
-    Incident(
-        *("switch storm", "KAFKA-6082", _storming, "controllers delete only their own znode", 19),
+    KnownBug(
+        *(
+            "old controller deletes the new controller's znode",
+            "KAFKA-6082",
+            _unchecked_owner,
+            "controllers delete only their own /controller",
+            19,
+        ),
         "2 create a 0 0\n3 reassign a 1 0\n3 move-controller",
     ),
-    Incident(
-        *("re-created topic meets its past", "trap T12", _haunted, "what can be led is led", 6),
+    KnownBug(
+        *(
+            "re-created topic keeps its old states",
+            "controller.md, trap T12",
+            _kept_states,
+            "partitions with a live ISR member have a leader",
+            6,
+        ),
         "validated no\n2 create a 0,1\n4 remake a 0,1 for 2",
     ),
-    Incident(
-        *("log start of a deleted log", "broker.md 2.2", _remembered, "nothing acknowledged is lost", 96),
+    KnownBug(
+        *(
+            "re-created log takes the old log start offset",
+            "broker.md 2.2",
+            _remembered,
+            "no acknowledged record is lost",
+            96,
+        ),
         "set log_flush_offset_checkpoint_interval_ms 5000\nrecords yes\n2 create a 0\n9 delete-records a 0\n"
         "13 recreate a 0\n16.5 kill 0 for 1",
     ),
@@ -373,25 +438,25 @@ INCIDENTS: tuple[Incident, ...] = (
 PARTS = tuple(part for part in FAULTS if part != "disk")
 
 
-def scenario(incident: Incident) -> Schedule:
-    """The schedule on which the bug shows."""
-    return parse(f"brokers 3\nduration 30\nsteady yes\n{incident.schedule}")
+def scenario(bug: KnownBug) -> Schedule:
+    """Return the schedule that shows the bug."""
+    return parse(f"brokers 3\nduration 30\nsteady yes\n{bug.schedule}")
 
 
-def seeds_until_met(incident: Incident, most: int = 1000) -> int | None:
-    """After how many seeds the simulation meets the bug, when it is put in; None where so many are not enough."""
-    records = "records yes" in incident.schedule
+def seeds_until_met(bug: KnownBug, most: int = 1000) -> int | None:
+    """Return the number of seeds until the simulation finds the patched-in bug; None after `most` seeds."""
+    records = "records yes" in bug.schedule
     with pytest.MonkeyPatch.context() as patch:
-        incident.put(patch)
+        bug.put(patch)
         for seed in range(most):
-            if run(invent(seed, faults=(*PARTS, *incident.faults), records=records)).violation is not None:
+            if run(invent(seed, faults=(*PARTS, *bug.faults), records=records)).violation is not None:
                 return seed + 1
     return None
 
 
 def main(names: list[str]) -> None:
-    """Print the figures of these incidents, or of all."""
-    for each in INCIDENTS:
+    """Print the number of seeds for these bugs, or for all."""
+    for each in KNOWN_BUGS:
         if not names or each.name in names:
             print(f"{each.name}: {seeds_until_met(each)}", flush=True)
 

@@ -1,24 +1,23 @@
-"""Kafka's incidents on paper: with the old bug put in they go wrong as told, without it they do not."""
+"""Known bugs of Kafka: with the bug patched in, the schedule violates the named invariant; without it, none."""
 
 from __future__ import annotations
 
 import pytest
 
 from actors.simulation.run import run
-from tests.simulation.known_bugs import INCIDENTS, Incident, scenario, seeds_until_met
+from tests.simulation.known_bugs import KNOWN_BUGS, KnownBug, scenario, seeds_until_met
 
 
-@pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.name)
-def test_an_incident_happens_with_its_bug_and_not_without(incident: Incident, monkeypatch: pytest.MonkeyPatch) -> None:
-    without = run(scenario(incident))
+@pytest.mark.parametrize("bug", KNOWN_BUGS, ids=lambda bug: bug.name)
+def test_the_schedule_violates_the_invariant_with_the_bug_only(bug: KnownBug, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = run(scenario(bug))
     assert without.violation is None, without.violation
-    incident.put(monkeypatch)
-    broken = run(scenario(incident)).violation
-    assert broken is not None and broken.invariant == incident.breaks, broken
+    bug.put(monkeypatch)
+    broken = run(scenario(bug)).violation
+    assert broken is not None and broken.invariant == bug.breaks, broken
 
 
-@pytest.mark.parametrize("incident", [each for each in INCIDENTS if each.seeds <= 3], ids=lambda each: each.name)
-def test_what_shows_soon_is_met_by_one_of_the_first_seeds(incident: Incident) -> None:
-    """How many seeds it takes changes with whatever changes a run; `python -m tests.simulation.known_bugs` counts
-    all."""
-    assert seeds_until_met(incident, 20) is not None
+@pytest.mark.parametrize("bug", [each for each in KNOWN_BUGS if each.seeds <= 3], ids=lambda each: each.name)
+def test_random_schedules_find_the_frequent_bugs(bug: KnownBug) -> None:
+    """The number of seeds changes with the code; `python -m tests.simulation.known_bugs` counts it for all bugs."""
+    assert seeds_until_met(bug, 20) is not None

@@ -16,15 +16,15 @@ from actors.core.controller.states import State, Table
 from actors.node.node import NodeActor
 from actors.runtime.replayer import replay_directory
 from actors.simulation.actions import FAULTS, NAMED, invent
-from actors.simulation.checker import Acknowledged, Answered, Checker
+from actors.simulation.checker import Acknowledged, Checker, ClusterQueried
 from actors.simulation.invariants import INVARIANTS, Invariant
-from actors.simulation.members import Dealt, Group
+from actors.simulation.members import AssignmentReceived, Group
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_happens_to_a_cluster_the_law_holds(seed: int) -> None:
+def test_random_schedules_violate_no_invariant(seed: int) -> None:
     outcome = run(invent(seed, duration=70.0))
     assert outcome.violation is None, f"{outcome.violation}\n{outcome.schedule.text()}"
     assert outcome.deliveries > 1000
@@ -102,7 +102,7 @@ SEEDS = {
         11.614 kill 2 for 0.001
         18.076 move-controller
         """,
-    "the end of a session is told, though the next connection breaks as well": """
+    "session expiry is reported although the next connection breaks as well": """
         brokers 3
         seed 118
         duration 19.917
@@ -110,7 +110,7 @@ SEEDS = {
         11.917 zookeeper-slow for 8.000
         19.917 zookeeper-down for 0.001
         """,
-    "a disk that fails under an order takes its directory offline": """
+    "a disk failure during a LeaderAndIsr request takes the log directory offline": """
         brokers 3
         seed 11
         duration 6.109
@@ -118,7 +118,7 @@ SEEDS = {
         0.100 pause 1 for 8.000
         4.072 break 0 0 for 3.998
         """,
-    "a refusal of before a broker's return does not hold up a deletion that goes on": """
+    "an error response of the previous broker epoch does not stop a resumed deletion": """
         brokers 3
         seed 89
         duration 19.658
@@ -131,7 +131,7 @@ SEEDS = {
         7.635 cut 1 zk for 8.000
         13.116 mute zk 2 for 4.000
         """,
-    "who has left the ISR a moment ago need not be made to lead": """
+    "a replica that just left the ISR need not be elected": """
         brokers 3
         seed 83
         duration 35.102
@@ -143,7 +143,7 @@ SEEDS = {
         10.037 slow 0 zk 0.05 for 8.000
         22.789 mute 1 0 for 18.309
         """,
-    "a topic that goes while a broker's session is over stays in its metadata, as in Kafka": """
+    "a topic deleted during a broker's session loss stays in its metadata, as in Kafka": """
         brokers 3
         seed 510
         duration 6.829
@@ -151,7 +151,7 @@ SEEDS = {
         0.100 pause 1 for 8.000
         6.829 delete t2
         """,
-    "a refusal of a broker's earlier life says nothing of this one": """
+    "an error response of an earlier broker epoch is ignored": """
         brokers 3
         seed 8388
         duration 21.426
@@ -165,7 +165,7 @@ SEEDS = {
         15.329 kill 0 for 0.001
         16.007 cut 2 zk for 8.000
         """,
-    "what a bridge asks before it has heard that its connection broke is answered by the next one": """
+    "requests sent before the bridge notices a broken connection use the next connection": """
         brokers 3
         seed 4519
         duration 1.2
@@ -177,25 +177,25 @@ SEEDS = {
         1.200 zookeeper-down for 0.001
         """,
 }
-"""What was found once, cut down to what broke it: a few words on it -> the schedule."""
+"""Schedules of fixed bugs, as the shrinker left them, by what must hold."""
 
 
 @pytest.mark.parametrize("name", SEEDS)
-def test_what_was_found_once_stays_mended(name: str) -> None:
+def test_fixed_bugs_stay_fixed(name: str) -> None:
     outcome = run(parse(SEEDS[name]))
     assert outcome.violation is None, outcome.violation
 
 
 def test_a_lost_acknowledged_record_is_a_violation() -> None:
-    def forge(law: Checker, change: Answered) -> Iterator[str]:
+    def forge(law: Checker, change: ClusterQueried) -> Iterator[str]:
         for acknowledged in law.acknowledged.values():
-            acknowledged[1 << 40] = Acknowledged(b"nobody wrote this", 0, 0.0)
+            acknowledged[1 << 40] = Acknowledged(b"forged", 0, 0.0)
         yield from ()
 
     schedule = invent(1, duration=20.0, faults=(), records=True)
     assert run(schedule).violation is None
-    outcome = run(schedule, invariants=(Invariant("forged", "this test", Answered, forge), *INVARIANTS))
-    assert outcome.violation is not None and outcome.violation.invariant == "nothing acknowledged is lost"
+    outcome = run(schedule, invariants=(Invariant("forged", "this test", ClusterQueried, forge), *INVARIANTS))
+    assert outcome.violation is not None and outcome.violation.invariant == "no acknowledged record is lost"
 
 
 GROUP = parse("""
@@ -206,17 +206,17 @@ GROUP = parse("""
     9 kill 0 for 5
     12 leave g 0
     """)
-"""A group that is two, and then one, of whose commits the checker asks at the end."""
+"""A group with two members, later one; the checker fetches its commits at the end."""
 
 
 def seen_groups(forge: Callable[[Group], None]) -> str | None:
-    """What the group breaks when its members remember it otherwise, just before they are looked at."""
+    """Return the violated invariant after `forge` has changed the members' view just before the check."""
 
-    def look(law: Checker, change: Answered) -> Iterator[str]:
+    def look(law: Checker, change: ClusterQueried) -> Iterator[str]:
         forge(law.cluster.members.groups["g"])
         yield from ()
 
-    outcome = run(GROUP, invariants=(Invariant("forged", "this test", Answered, look), *INVARIANTS))
+    outcome = run(GROUP, invariants=(Invariant("forged", "this test", ClusterQueried, look), *INVARIANTS))
     return None if outcome.violation is None else outcome.violation.invariant
 
 
@@ -226,25 +226,32 @@ def test_groups_survive_a_coordinator_failure_and_violations_are_reported() -> N
         group.committed[0] += 1000
 
     def lose_a_member(group: Group) -> None:
-        group.living["1"].id = "somebody"
+        group.living["1"].id = "forged"
 
     assert seen_groups(lambda group: None) is None
-    assert seen_groups(lose_a_commit) == "no commit is lost"
-    assert seen_groups(lose_a_member) == "groups hold who lives"
+    assert seen_groups(lose_a_commit) == "no committed offset is lost"
+    assert seen_groups(lose_a_member) == "group members match the live consumers"
 
 
 def test_double_assignments_and_repeated_generations_are_violations() -> None:
-    [row] = [row for row in INVARIANTS if row.on is Dealt]
+    [row] = [row for row in INVARIANTS if row.on is AssignmentReceived]
     law, group = Checker(INVARIANTS), Group("g")
-    assert not [*row.check(law, Dealt(group, 2, "a", "a", (0, 1))), *row.check(law, Dealt(group, 2, "a", "b", (2,)))]
-    assert list(row.check(law, Dealt(group, 2, "a", "b", (1,)))) == ["part 1 of g is a's and b's in generation 2"]
-    again = Dealt(group, 2, "b", "b", (2,))
-    assert list(row.check(law, again)) == ["generation 2 of g was dealt out by a, and by b"]
+    assert not [
+        *row.check(law, AssignmentReceived(group, 2, "a", "a", (0, 1))),
+        *row.check(law, AssignmentReceived(group, 2, "a", "b", (2,))),
+    ]
+    assert list(row.check(law, AssignmentReceived(group, 2, "a", "b", (1,)))) == [
+        "generation 2 of g assigns part 1 to a and to b"
+    ]
+    again = AssignmentReceived(group, 2, "b", "b", (2,))
+    assert list(row.check(law, again)) == ["generation 2 of g has two leaders: a and b"]
     law.power_failed = True
     assert not list(row.check(law, again)), "a log may have lost its end: seed 5011, with all faults and groups"
     law.power_failed = False
     for leader in ("a", "b"):
-        assert not list(row.check(law, Dealt(group, 1, leader, leader, (0,)))), "an empty group is forgotten: seed 5117"
+        assert not list(row.check(law, AssignmentReceived(group, 1, leader, leader, (0,)))), (
+            "an empty group is forgotten: seed 5117"
+        )
 
 
 def test_every_fault_has_a_run_of_its_own() -> None:
@@ -266,5 +273,5 @@ def test_an_illegal_move_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None
     assert run(schedule).violation is None
     monkeypatch.setattr(Table, "sort", sort)
     violation = run(schedule).violation
-    assert violation is not None and violation.invariant == "legal moves only"
+    assert violation is not None and violation.invariant == "state changes are valid"
     assert "from ReplicaDeletionSuccessful to OnlineReplica" in violation.text

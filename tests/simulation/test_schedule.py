@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from actors.simulation.actions import ACTIONS, FAULTS, WORK, Known, invent
+from actors.simulation.actions import ACTIONS, FAULTS, WORK, PlannedTopics, invent
 from actors.simulation.schedule import REST, Action, BadSchedule, Schedule, parse
 
 
@@ -41,7 +41,7 @@ def test_every_minute_the_cluster_is_left_alone() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in ACTIONS.values() if kind.weight], ids=lambda kind: kind.name)
 def test_every_kind_of_action_can_be_written_and_read(kind: object) -> None:
-    known = Known(3, 4, 3, 4, {"t0": [(0, 1, 2)]})
+    known = PlannedTopics(3, 4, 3, 4, {"t0": [(0, 1, 2)]})
     args = ACTIONS[kind.name].choose(random.Random(0), known)  # type: ignore[attr-defined]
     assert args is not None
     action = Action(1.5, kind.name, args, 2.25 if kind.undo else None)  # type: ignore[attr-defined]
