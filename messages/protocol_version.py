@@ -33,5 +33,5 @@ def at_least(version: str, since: str) -> bool:
 def _parts(version: str) -> tuple[Release, int | None]:
     match = _WRITTEN.fullmatch(version)
     if match is None:
-        raise ValueError(f"{version!r} is no inter.broker.protocol.version")
+        raise ValueError(f"{version!r} is not an inter.broker.protocol.version")
     return tuple(int(number) for number in match[1].split(".")), None if match[2] is None else int(match[2])

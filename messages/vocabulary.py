@@ -84,7 +84,7 @@ def maker(kind: Callable[_P, _M]) -> Callable[_P, _M]:
     """
     made: Any = kind
     if {"__attrs_post_init__", "__attrs_init__", "__init_subclass__"} & vars(made).keys():
-        raise TypeError(f"{made.__name__}: its constructor does more than set its fields")
+        raise TypeError(f"{made.__name__}: its constructor must only set its fields")
     names: dict[str, Any] = {"__new": object.__new__, "__class": kind}
     names["__twin"] = type(
         made.__name__,
@@ -94,9 +94,9 @@ def maker(kind: Callable[_P, _M]) -> Callable[_P, _M]:
     parameters, lines = [], []
     for field in attrs.fields(made):
         if field.validator or field.converter or not field.init or field.kw_only:
-            raise TypeError(f"{made.__name__}.{field.name} is not merely set")
+            raise TypeError(f"{made.__name__}.{field.name} is computed, not set")
         if isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]
-            raise TypeError(f"{made.__name__}.{field.name} has a default that is made anew")
+            raise TypeError(f"{made.__name__}.{field.name} has a default factory")
         parameters.append(field.name)
         if field.default is not attrs.NOTHING:
             names[f"_{field.name}"] = field.default

@@ -114,7 +114,9 @@ def manifest(folder: Path) -> Manifest:
     try:
         beside = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, msgspec.MsgspecError) as error:
-        raise NotATrace(f"{folder / MANIFEST} does not say which runs are packed here: pack again ({error})") from error
+        raise NotATrace(
+            f"{folder / MANIFEST} does not list the packed runs. Pack the traces again ({error})"
+        ) from error
     files = () if (folder / _LANDED).exists() else sorted(folder.glob("*.parquet"))
     gaps = tuple(filter(None, map(_gap, files)))
     return Manifest(beside.runs, (*beside.unreadable, *gaps))

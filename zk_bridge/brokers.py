@@ -104,7 +104,7 @@ def _ids(names: Iterable[str]) -> tuple[int, ...]:
     """The broker ids among the children of /brokers/ids, in order; whatever else is there is logged and ignored."""
     foreign = [name for name in names if not znodes.is_broker_id(name)]
     if foreign:
-        logger.warning("Ignored children of %s, which are no broker ids: %s", paths.BROKER_IDS, ", ".join(foreign))
+        logger.warning("Ignoring children of %s that are not broker ids: %s", paths.BROKER_IDS, ", ".join(foreign))
     return tuple(sorted(int(name) for name in names if name not in foreign))
 
 
@@ -118,7 +118,7 @@ def _read(ids: tuple[int, ...], nodes: tuple[Znode, ...]) -> Brokers:
         try:
             found.append(znodes.decode_broker(paths.broker(broker_id), node.data, node.czxid))
         except BadZnode as error:
-            logger.error("Broker %d is left alone until its registration can be read: %s", broker_id, error)
+            logger.error("Ignoring broker %d until its registration can be read: %s", broker_id, error)
             unreadable.append(broker_id)
     return Brokers(tuple(found), tuple(unreadable))
 

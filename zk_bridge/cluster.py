@@ -112,7 +112,7 @@ def get_nodes(question: GetNodes) -> Conversation:
         try:
             found.append(znodes.decode_node(path, node.data))
         except BadZnode as error:
-            logger.error("A node of ours cannot be seen until its registration can be read: %s", error)
+            logger.error("Ignoring a node until its registration can be read: %s", error)
             unreadable.append(path.rpartition("/")[2])
     return Nodes(tuple(sorted(found, key=lambda node: node.id)), tuple(unreadable))
 

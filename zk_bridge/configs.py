@@ -64,7 +64,7 @@ def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversat
         try:
             found.append((name, znodes.decode_config(path, node.data), True))
         except BadZnode as error:
-            logger.warning("A configuration counts as empty: %s", error)
+            logger.warning("Ignoring an unreadable config: %s", error)
             found.append((name, (), False))
     return found
 

@@ -148,7 +148,7 @@ def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, St
         if reply.code == TOO_LARGE:
             largest = max(ops, key=lambda op: len(op.data or b""))
             size = f"{len(largest.data or b''):,} bytes"
-            raise ZooKeeperRefused(f"{largest.path} would hold {size}, more than ZooKeeper takes (jute.maxbuffer)")
+            raise ZooKeeperRefused(f"{largest.path} would have {size}, more than ZooKeeper accepts (jute.maxbuffer)")
         if reply.code != OK and reply.code not in expected:
             raise refused(reply.code, culprit(reply, ops))
         return reply

@@ -247,10 +247,10 @@ class BridgeCore:
     def _fail(self, talk: _Talk, error: Exception) -> None:
         """Whatever is wrong, the asker must not wait for ever."""
         if isinstance(error, AskFailed):
-            logger.debug("The bridge answers %s: %s", type(error).__name__, error)
+            logger.debug("A ZooKeeper question failed with %s: %s", type(error).__name__, error)
             failure = Failure(type(error).__name__, str(error))
         else:
-            logger.error("A conversation of the bridge failed", exc_info=error)
+            logger.error("A ZooKeeper question failed unexpectedly", exc_info=error)
             failure = Failure("AskFailed", f"{type(error).__name__}: {error}")
         self._send(talk.asker, Answer(talk.ask_id, failure, self.generation, talk.requests))
 

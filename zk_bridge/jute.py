@@ -255,7 +255,7 @@ def _buffer(data: bytes | None) -> tuple[bytes, ...]:
 def _code(kind: int, code: int) -> int:
     """The code in a result that is an error."""
     if kind != -1:
-        raise ValueError(f"a result of type {kind}")
+        raise ValueError(f"unknown result type {kind}")
     return code
 
 
@@ -265,7 +265,7 @@ def _strings(buffer: bytes, offset: int, count: int) -> tuple[tuple[str, ...], i
         (length,) = _int.unpack_from(buffer, offset)
         offset += 4
         if not 0 <= length <= len(buffer) - offset:
-            raise ValueError(f"a name of {length} bytes")
+            raise ValueError(f"a string has length {length}")
         found.append(buffer[offset : offset + length].decode())
         offset += length
     return tuple(found), offset

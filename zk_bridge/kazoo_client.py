@@ -132,10 +132,10 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         try:
             super().zk_loop()
         except Exception as error:
-            self.logger.exception("The thread that speaks with ZooKeeper ends")
+            self.logger.exception("The ZooKeeper client thread failed")
             why = f"{type(error).__name__}: {error}"
         if not self.client._stopped.is_set():
-            self.client.news(StoreFailed(f"the thread that speaks with ZooKeeper has ended: {why}"))
+            self.client.news(StoreFailed(f"the ZooKeeper client thread has ended: {why}"))
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
         if time.monotonic() - self._heard_at > self.client._session_timeout / 1000:
@@ -196,7 +196,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         watch, end = Watch.deserialize(buffer, offset)
         if end != len(buffer):
-            raise ValueError("a torn watch event")
+            raise ValueError("a watch event is truncated")
         kind = _EVENTS[watch.type]
         if not self.client._stopped.is_set():
             self.client.news(WatchEvent(self.client.unchroot(watch.path), kind))

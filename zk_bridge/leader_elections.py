@@ -22,7 +22,7 @@ def get_preferred_elections(question: GetPreferredElections) -> Conversation:
     try:
         found = yield from in_pauses(znodes.decoding_partitions(paths.PREFERRED_ELECTION, node.data))
     except BadZnode as error:
-        logger.warning("A request for preferred leaders counts as empty: %s", error)
+        logger.warning("Ignoring an unreadable request for preferred leader elections: %s", error)
         found = ()
     return PreferredElections(True, tuple(dict.fromkeys(found)))
 

@@ -101,7 +101,7 @@ def get_config_changes(question: GetConfigChanges) -> Conversation:
             try:
                 entity = znodes.decode_config_change(path, node.data)
             except BadZnode as error:
-                logger.warning("A notification counts as empty: %s", error)
+                logger.warning("Ignoring an unreadable notification: %s", error)
                 entity = ""
             found.append(ConfigChanged(number, entity))
     return ConfigChanges(tuple(found))
@@ -125,7 +125,7 @@ def _notifications(parent: str, prefix: str, decode: Callable[[str, bytes | None
             try:
                 found.append(decode(path, node.data))
             except BadZnode as error:
-                logger.warning("A notification counts as empty: %s", error)
+                logger.warning("Ignoring an unreadable notification: %s", error)
     return names, found
 
 

@@ -66,7 +66,7 @@ def _requests(node: Znode) -> tuple[RequestedReassignment, ...]:
     try:
         return () if node.code == NO_NODE else znodes.decode_reassignments(paths.REASSIGNMENTS, node.data)
     except BadZnode as error:
-        logger.warning("A request for reassignments counts as empty: %s", error)
+        logger.warning("Ignoring an unreadable request for reassignments: %s", error)
         return ()
 
 

@@ -68,7 +68,7 @@ def get_assignments(question: GetAssignments) -> Conversation:
             found.append(TopicAssignment(name, decoded))
             partitions += len(found[-1].partitions)
         except BadZnode as error:
-            logger.warning("Topic %s is left alone until its znode can be read: %s", name, error)
+            logger.warning("Ignoring topic %s until its znode can be read: %s", name, error)
             unreadable.append(name)
     return Assignments(tuple(found), tuple(unreadable))
 

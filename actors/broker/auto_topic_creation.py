@@ -67,10 +67,10 @@ class AutoTopicCreationActor(FlowActor):
                     *(tag, topic, len(replicas), len(replicas[0])),
                 )
         except Refused as refused:
-            log.error("%s %s", tag, refused)
+            log.error("%s Failed to create topic %s: %s", tag, topic, refused)
             return refused.code
         except AskFailed as error:
-            log.error("%s topic %s could not be made: %s", tag, topic, error)
+            log.error("%s Failed to create topic %s: %s", tag, topic, error)
             return UNKNOWN_SERVER_ERROR
         return LEADER_NOT_AVAILABLE
 

@@ -139,7 +139,12 @@ class ConfigsActor(FlowActor):
         try:
             write = self._planned(resource, known, isinstance(request, IncrementalAlterConfigsRequest))
         except Refused as refused:
-            log.info("[Broker id=%d] %s: %s", self._settings.node_id, resource.resource_name, refused)
+            log.info(
+                "[Broker id=%d] Invalid config value for resource %s: %s",
+                self._settings.node_id,
+                resource.resource_name,
+                refused,
+            )
             return refused.code, str(refused)
         if not request.validate_only:
             yield from ask(write)

@@ -142,12 +142,12 @@ class DynamicConfigActor(FlowActor):
             idle = [f"{each}={entries[each]}" for each in THREADS if each in entries]
             if idle:
                 log.warning(
-                    "[Broker id=%d] No effect here, where the number of threads is fixed: %s",
+                    "[Broker id=%d] Ignoring overrides of thread counts, which are fixed in this broker: %s",
                     *(self._settings.node_id, ", ".join(idle)),
                 )
             if wrong := invalid(entries):
                 log.error(
-                    "[Broker id=%d] Invalid overrides of brokers/%s are ignored: %s",
+                    "[Broker id=%d] Ignoring invalid overrides for entityPath: brokers/%s: %s",
                     *(self._settings.node_id, name, ", ".join(wrong)),
                 )
         self._entries = (read[0], read[1])

@@ -148,7 +148,7 @@ class IsrKeeperActor(FlowActor):
         try:
             written = yield from ask(UpdatePartitionStates(states, None))
         except AskFailed as error:
-            log.warning("%d changes of in-sync replicas have to be written again: %s", len(wanted), error)
+            log.warning("Failed to write %d ISR changes, retrying: %s", len(wanted), error)
             return False
         outcomes = zip(wanted, written.results, strict=True)
         counted = Counter(_outcome(change, result.code == OK) for (_, change), result in outcomes)
@@ -172,7 +172,7 @@ class IsrKeeperActor(FlowActor):
                 yield from ask(NotifyIsrChange(partitions))
                 self._last_notification = self.now
             except AskFailed as error:
-                log.warning("Could not notify the controller of in-sync replicas: %s", error)
+                log.warning("Failed to notify the controller of ISR changes, retrying: %s", error)
                 self._changed = dict.fromkeys(partitions) | self._changed
         self._look_later()
 

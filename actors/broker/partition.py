@@ -194,7 +194,7 @@ class PartitionActor(Answerer):
                 return self._take_role(question, make_follower if question.leader_alive else _await_leader)
             case StopPartition():
                 return self._stop(question.leader_epoch, question.delete)
-        raise TypeError(f"{type(question).__name__} is no order for a partition")
+        raise TypeError(f"{type(question).__name__} is not a request to a partition")
 
     def _take_role(self, asked: BecomeLeader | BecomeFollower, transition: Transition) -> RoleTaken:
         order, host = asked.state, asked.host
@@ -790,7 +790,10 @@ class PartitionActor(Answerer):
         if error.errno == UNSUPPORTED_FORMAT:
             return ""
         if error.errno in NO_DESCRIPTORS:
-            log.error("[Partition %s broker=%d] %s", self._known.partition, self._known.broker_id, error.strerror)
+            log.error(
+                "[Partition %s broker=%d] Failed to open a log file: %s",
+                *(self._known.partition, self._known.broker_id, error.strerror),
+            )
             return ""
         return error.strerror or str(error)
 

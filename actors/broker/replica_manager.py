@@ -227,7 +227,7 @@ class ReplicaManagerActor(FlowActor):
             return
         self._directories = directories
         _log.info(
-            "[Broker id=%d] %d logs in %d log directories, %d deleted ones still to be removed",
+            "[Broker id=%d] Found %d logs in %d log directories, and %d deleted logs to remove",
             settings.node_id,
             len(directories),
             len(directories.live),
@@ -341,7 +341,7 @@ class ReplicaManagerActor(FlowActor):
         try:
             there = yield from ask(GetControllerEpoch())
         except AskFailed as error:
-            _log.debug("the controller's epoch could not be looked up: %s", error)
+            _log.debug("Failed to read the controller epoch from ZooKeeper: %s", error)
             return
         if there.epoch < self._epochs.controller:
             _log.error(
@@ -433,7 +433,9 @@ class ReplicaManagerActor(FlowActor):
         orders.clear()
         yield from in_turns(orders.take, entries_of(self._parts, request))
         _log.info(
-            "[Broker id=%d] LeaderAndIsr of controller %d epoch %d: %d to lead, %d to follow",
+            "[Broker id=%d] Handling LeaderAndIsr request from controller %d epoch %d: %d become-leader and "
+            "%d become-follower"
+            " partitions",
             own_id,
             request.controller_id,
             request.controller_epoch,
@@ -508,7 +510,11 @@ class ReplicaManagerActor(FlowActor):
             read = yield from ask(GetTopicConfigs(tuple(new)))
             new.update((topic, entries) for topic, entries, _ in read.topics)
         except AskFailed as error:
-            _log.error("[Broker id=%d] topics begin with default settings: %s", self._settings.node_id, error)
+            _log.error(
+                "[Broker id=%d] Failed to read topic configs, new topics use the defaults: %s",
+                self._settings.node_id,
+                error,
+            )
         yield from in_slices(self._configure, tuple(new.items()), TOPICS_AT_ONCE)
 
     def _configure(self, topics: Sequence[tuple[str, tuple[ConfigEntry, ...]]]) -> None:
@@ -692,7 +698,8 @@ class ReplicaManagerActor(FlowActor):
             entries_of(self._parts, request),
         )
         _log.info(
-            "[Broker id=%d] StopReplica of controller %d epoch %d: %d to stop, %d of them to delete",
+            "[Broker id=%d] Handling StopReplica request from controller %d epoch %d for %d partitions, %d "
+            "of them to delete",
             self._settings.node_id,
             request.controller_id,
             request.controller_epoch,
@@ -724,7 +731,7 @@ class ReplicaManagerActor(FlowActor):
                 yield from ask(DropIsrChanges(partitions))
             except AskFailed as error:
                 _log.warning(
-                    "[Broker id=%d] StopReplica waits for ISR writes of %d deleted partitions: %s",
+                    "[Broker id=%d] StopReplica waits for pending ISR writes of %d partitions: %s",
                     *(self._settings.node_id, len(partitions), error),
                 )
             else:
@@ -938,7 +945,12 @@ class ReplicaManagerActor(FlowActor):
             try:
                 self.port("disk").remove_tree(path)
             except OSError as error:
-                _log.error("[Broker id=%d] %s stays until the next start: %s", self._settings.node_id, path, error)
+                _log.error(
+                    "[Broker id=%d] Failed to delete %s, retrying at the next start: %s",
+                    self._settings.node_id,
+                    path,
+                    error,
+                )
         if self._async_deletions:
             self.wake_at(self._async_deletions[0][0], RemoveDeletedLogs())
 

@@ -38,7 +38,7 @@ def override_option(help: str) -> Callable[[Command], Command]:
 metrics_host_option = click.option(
     "--metrics-host",
     metavar="HOST",
-    help="Serve metrics on this address (metrics.host; 127.0.0.1 by default). Clients there can read them.",
+    help="Serve metrics on this address (metrics.host; 127.0.0.1 by default). Without authentication.",
 )
 
 
@@ -49,16 +49,16 @@ def of_metrics(host: str | None) -> dict[str, str]:
 
 @click.command("broker")
 @click.argument("properties", metavar="server.properties", type=click.Path(dir_okay=False))
-@override_option("A setting that overrides the file's. May be repeated.")
+@override_option("Override a setting of the file. May be repeated.")
 @click.option("--insecure", is_flag=True, help="Start although the file has unsupported security settings.")
 @click.option(
     "--logs",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Also write controller.log, state-change.log and server.log to this folder.",
+    help="Also write Kafka's controller.log, state-change.log and server.log to this folder.",
 )
 @metrics_host_option
-@click.option("--check", is_flag=True, help="Only check the settings; print errors and settings without effect.")
+@click.option("--check", is_flag=True, help="Only check the settings: print errors and settings that have no effect.")
 def command(
     properties: str,
     overrides: dict[str, str],

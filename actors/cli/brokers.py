@@ -164,7 +164,7 @@ class Brokers:
         while received := link.recv(65536):
             for frame in reader.feed(received):
                 return decode_response(type(request), request.version, frame)[1]
-        raise ConnectionError("the connection was closed without a response")
+        raise ConnectionError("the broker closed the connection without a response")
 
 
 def places_of(text: str) -> list[tuple[str, int]]:

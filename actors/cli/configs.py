@@ -46,20 +46,22 @@ class Entity(NamedTuple):
         return None if self.name == ALL_BROKERS else self.name
 
 
-@click.command("configs", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
+@click.command("configs", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
 @cluster_options
-@click.option("--describe", is_flag=True, help="List overrides.")
-@click.option("--alter", is_flag=True, help="Change overrides.")
-@click.option("--entity-type", help="topics or brokers.")
-@click.option("--entity-name", help="The topic's name, or the broker's id.")
-@click.option("--entity-default", is_flag=True, help="The default of all brokers.")
+@click.option("--describe", is_flag=True, help="List the configs of the entity.")
+@click.option("--alter", is_flag=True, help="Add, change or delete configs of the entity.")
+@click.option("--entity-type", help="Type of the entity: topics or brokers.")
+@click.option("--entity-name", help="Name of the entity: a topic name or a broker id.")
+@click.option("--entity-default", is_flag=True, help="Use the cluster-wide defaults of brokers instead of one broker.")
 @click.option("--topic", help="Short for --entity-type topics --entity-name.")
 @click.option("--broker", help="Short for --entity-type brokers --entity-name.")
 @click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
-@click.option("--add-config", metavar="A=1,B=[2,3]", help="With --alter: overrides to set.")
-@click.option("--delete-config", metavar="A,B", help="With --alter: overrides to remove.")
+@click.option("--add-config", metavar="A=1,B=[2,3]", help="With --alter: configs to set, as name=value,name=value.")
+@click.option(
+    "--delete-config", metavar="A,B", help="With --alter: names of the configs to delete, separated by commas."
+)
 def command(**parameters: Any) -> int:
-    """Describe and alter overrides of topics and brokers, as kafka-configs does."""
+    """Describe and alter configs of topics and brokers, as kafka-configs does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}
     action = only_action(options, ACTIONS)
     changes = ("add-config", "delete-config")

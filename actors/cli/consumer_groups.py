@@ -47,28 +47,33 @@ def _places(context: click.Context, parameter: click.Parameter, value: str) -> l
         raise click.BadParameter(str(error)) from error
 
 
-@click.command("consumer-groups", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
+@click.command("consumer-groups", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
 @click.option(
     "--bootstrap-server", metavar="HOST:PORT,..", required=True, callback=_places, help="Brokers to connect to."
 )
 @click.option("--list", is_flag=True, help="List all consumer groups.")
-@click.option("--describe", is_flag=True, help="Describe groups; by default offsets and lag.")
+@click.option(
+    "--describe", is_flag=True, help="Describe groups: offsets and lag, unless --members or --state is given."
+)
 @click.option("--delete", is_flag=True, help="Delete groups that are empty, with their offsets.")
 @click.option("--reset-offsets", is_flag=True, help="Reset the committed offsets of inactive groups; see --execute.")
-@click.option("--group", multiple=True, help="The group. May be repeated.")
-@click.option("--all-groups", is_flag=True, help="All groups.")
-@click.option("--members", is_flag=True, help="Describe the members.")
-@click.option("--offsets", is_flag=True, help="Describe offsets and lag.")
+@click.option("--group", multiple=True, help="The consumer group. May be repeated.")
+@click.option("--all-groups", is_flag=True, help="Apply to all consumer groups.")
+@click.option("--members", is_flag=True, help="With --describe: list the members of the group.")
+@click.option("--offsets", is_flag=True, help="With --describe: list offsets and lag by partition (the default).")
 @click.option(
-    "--state", is_flag=False, flag_value="", help="Describe the state. With --list: only groups in these states."
+    "--state",
+    is_flag=False,
+    flag_value="",
+    help="With --describe: show the group state. With --list: list only groups in these states.",
 )
-@click.option("--verbose", is_flag=True, help="With --members: the partitions of each.")
+@click.option("--verbose", is_flag=True, help="With --members: also list the assigned partitions.")
 @click.option(
     "--topic", multiple=True, metavar="TOPIC[:0,1,..]", help="The topic to reset, or TOPIC:0,1. May be repeated."
 )
 @click.option("--all-topics", is_flag=True, help="Reset all committed offsets of the group.")
 @click.option("--to-earliest", is_flag=True, help="Reset to the log start offset.")
-@click.option("--to-latest", is_flag=True, help="To the end.")
+@click.option("--to-latest", is_flag=True, help="Reset to the log end offset.")
 @click.option("--to-current", is_flag=True, help="Reset to the committed offset.")
 @click.option("--to-offset", type=int, help="Reset to this offset.")
 @click.option("--shift-by", type=int, metavar="N", help="Reset N records forward, or back if N is negative.")
@@ -81,8 +86,8 @@ def _places(context: click.Context, parameter: click.Parameter, value: str) -> l
 @click.option(
     "--from-file", type=click.Path(path_type=Path), help="Reset to the lines topic,partition,offset of this file."
 )
-@click.option("--execute", is_flag=True, help="Reset the offsets.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be reset. The default.")
+@click.option("--execute", is_flag=True, help="With --reset-offsets: commit the new offsets.")
+@click.option("--dry-run", is_flag=True, help="With --reset-offsets: only print the new offsets (the default).")
 @click.option("--export", is_flag=True, help="Print the new offsets as lines topic,partition,offset.")
 @click.option(
     "--timeout",
@@ -184,5 +189,5 @@ def _duration(text: str) -> timedelta:
     """ValueError where the text is none."""
     match = _DURATION.fullmatch(text)
     if match is None or text[-1] in "PT":
-        raise ValueError("expected PnDTnHnMnS")
+        raise ValueError("expected a duration such as P1DT2H30M (PnDTnHnMnS)")
     return timedelta(**{unit: float(count) for unit, count in match.groupdict().items() if count})

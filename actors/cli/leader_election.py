@@ -29,16 +29,20 @@ WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
 """The options that say which partitions: one of them."""
 
 
-@click.command("leader-election", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
+@click.command("leader-election", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
 @cluster_options
-@click.option("--election-type", type=click.Choice([*TYPES], case_sensitive=False), help="The type of election.")
-@click.option("--topic", help="The topic of the partition.")
-@click.option("--partition", type=int, help="Its number.")
-@click.option("--all-topic-partitions", is_flag=True, help="Elect for all partitions that need it.")
+@click.option(
+    "--election-type",
+    type=click.Choice([*TYPES], case_sensitive=False),
+    help="The type of election: preferred, or unclean to permit leaders outside the ISR.",
+)
+@click.option("--topic", help="The topic of the partition to elect a leader for.")
+@click.option("--partition", type=int, help="The partition number.")
+@click.option("--all-topic-partitions", is_flag=True, help="Elect leaders for all eligible partitions.")
 @click.option(
     "--path-to-json-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A JSON file of partitions.",
+    help="A JSON file with the partitions to elect leaders for.",
 )
 @click.option(
     "--timeout",

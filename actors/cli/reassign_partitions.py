@@ -39,24 +39,33 @@ CONTROLLER_SECONDS = 30.0
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command("reassign-partitions", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
+@click.command("reassign-partitions", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
 @cluster_options
 @click.option("--generate", is_flag=True, help="Print a proposed assignment; change nothing.")
-@click.option("--execute", is_flag=True, help="Start the reassignment of a plan.")
-@click.option("--verify", is_flag=True, help="Print the progress of a plan. When it is complete, remove the throttles.")
-@click.option("--cancel", is_flag=True, help="Cancel the ongoing reassignments of a plan.")
-@click.option("--list", is_flag=True, help="List all ongoing reassignments.")
-@click.option("--reassignment-json-file", type=FILE, help="The plan: partitions and their new replicas.")
-@click.option("--topics-to-move-json-file", type=FILE, help="With --generate: the topics.")
-@click.option("--broker-list", metavar="0,1,2", help="With --generate: the brokers for new replicas.")
-@click.option("--disable-rack-aware", is_flag=True, help="With --generate: ignore racks.")
+@click.option("--execute", is_flag=True, help="Start the reassignments in the file.")
 @click.option(
-    "--throttle", type=click.IntRange(1), metavar="BYTES", help="With --execute: bytes per second and broker."
+    "--verify",
+    is_flag=True,
+    help="Print whether the reassignments in the file are complete; if so, remove the throttles.",
 )
-@click.option("--additional", is_flag=True, help="With --execute: in addition to ongoing reassignments.")
-@click.option("--preserve-throttles", is_flag=True, help="Keep the throttles of topics and brokers.")
+@click.option("--cancel", is_flag=True, help="Cancel the ongoing reassignments in the file.")
+@click.option("--list", is_flag=True, help="List all ongoing reassignments.")
+@click.option("--reassignment-json-file", type=FILE, help="The JSON file with partitions and their new replicas.")
+@click.option("--topics-to-move-json-file", type=FILE, help="With --generate: the JSON file with the topics to move.")
+@click.option(
+    "--broker-list", metavar="0,1,2", help="With --generate: the broker ids to move replicas to, separated by commas."
+)
+@click.option("--disable-rack-aware", is_flag=True, help="With --generate: ignore the racks of brokers.")
+@click.option(
+    "--throttle",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="With --execute: maximum replication rate of each broker, in bytes per second.",
+)
+@click.option("--additional", is_flag=True, help="With --execute: permit other ongoing reassignments.")
+@click.option("--preserve-throttles", is_flag=True, help="With --verify or --cancel: keep the replication throttles.")
 def command(**parameters: Any) -> int:
-    """Move partitions to other replicas, as kafka-reassign-partitions does."""
+    """Reassign partitions to other brokers, as kafka-reassign-partitions does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}
     action = only_action(options, ACTIONS)
     needs, may = ACTIONS[action]

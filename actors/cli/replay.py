@@ -26,17 +26,21 @@ ACTORS = (NodeActor,)
 
 
 @click.command(
-    "replay", epilog="Exit codes: 0 no divergence, 1 a divergence, a damaged trace or no trace, 2 wrong use."
+    "replay", epilog="Exit codes: 0 no divergence, 1 a divergence or a missing or damaged trace, 2 usage error."
 )
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, path_type=Path))
-@click.option("--node", type=int, help="Replay only this node's runs.")
-@click.option("--run", "name", help="Replay only this run.")
+@click.option("--node", type=int, help="Replay only the runs of this node.")
+@click.option("--run", "name", help="Replay only the run with this id.")
 @click.option(
-    "--from", "begin", metavar="SEQ", type=click.IntRange(1), help="Start at the last snapshot before this delivery."
+    "--from",
+    "begin",
+    metavar="SEQ",
+    type=click.IntRange(1),
+    help="Start at the last snapshot before the delivery with this number.",
 )
-@click.option("--until", metavar="SEQ", type=click.IntRange(1), help="Stop after this delivery.")
+@click.option("--until", metavar="SEQ", type=click.IntRange(1), help="Stop after the delivery with this number.")
 @click.option("--break", "break_at", metavar="EVENT", help="Stop before the first delivery of this message type.")
-@click.option("--state", "actor", metavar="ACTOR", help="Print this actor's final state as JSON.")
+@click.option("--state", "actor", metavar="ACTOR", help="Print the final state of this actor as JSON.")
 def command(
     directory: Path,
     node: int | None,

@@ -31,11 +31,23 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     return (*(FAULTS if "all" in parts else ()), *(part for part in parts if part != "all"))
 
 
-@click.command("simulate", epilog="Exit codes: 0 no violation, 1 a violation, 2 wrong use.")
-@click.option("--brokers", type=click.IntRange(1, 1000), default=3, show_default=True, help="Nodes.")
+@click.command("simulate", epilog="Exit codes: 0 no violation, 1 a violation, 2 usage error.")
+@click.option("--brokers", type=click.IntRange(1, 1000), default=3, show_default=True, help="Number of brokers.")
 @click.option("--topics", type=click.IntRange(1), default=8, show_default=True, help="Maximum number of topics.")
-@click.option("--partitions", type=click.IntRange(1), default=4, show_default=True, help="Partitions of a new topic.")
-@click.option("--replication-factor", type=click.IntRange(1), default=3, show_default=True, help="Replicas.")
+@click.option(
+    "--partitions",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="Maximum number of partitions of a new topic.",
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Replication factor of new topics.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The first seed.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Number of seeds.")
 @click.option(
@@ -50,22 +62,27 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     f" {GROUPS} (consumer groups); {ABSENT} (deletions during reassignments to a broker that never exists).",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
-@click.option("--validate/--no-validate", default=True, show_default=True, help="Actors validate their own state.")
+@click.option(
+    "--validate/--no-validate",
+    default=True,
+    show_default=True,
+    help="Actors validate their own state after each message (slower).",
+)
 @click.option(
     "--schedule",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Run this schedule instead of seeds.",
 )
-@click.option("--workers", type=click.IntRange(1), help="Number of processes; by default one per core.")
+@click.option("--workers", type=click.IntRange(1), help="Number of processes; one per core by default.")
 @click.option(
-    "--shrink/--no-shrink", default=True, show_default=True, help="Shorten a schedule that violates an invariant."
+    "--shrink/--no-shrink", default=True, show_default=True, help="Shorten the schedule of the first violation."
 )
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("simulation"),
     show_default=True,
-    help="The folder for a failed schedule, its traces and disks.",
+    help="The folder for the violating schedule, its traces and its disks.",
 )
 def command(
     brokers: int,

@@ -12,10 +12,10 @@ from actors.cli.extras import need
 
 @click.group("spark")
 def command() -> None:
-    """Prepare Spark for `summary`, or pack a bundle for its workers."""
+    """Start Spark faster, or pack the files that Spark workers need."""
 
 
-@command.command("prepare", epilog="Exit codes: 0 done, or done before, 1 Spark cannot be started, 2 wrong use.")
+@command.command("prepare", epilog="Exit codes: 0 done, or done before, 1 Spark cannot be started, 2 usage error.")
 def prepared() -> int:
     """Store Spark's class data once (half a minute, 180 MB), so that `summary` needs half the CPU time.
 
@@ -38,7 +38,7 @@ def prepared() -> int:
     return 0
 
 
-@command.command("bundle", epilog="Exit codes: 0 done, 1 the file cannot be written, 2 wrong use.")
+@command.command("bundle", epilog="Exit codes: 0 done, 1 the file cannot be written, 2 usage error.")
 @click.argument("file", metavar="FILE.tar.gz", type=click.Path(dir_okay=False, path_type=Path))
 def bundled(file: Path) -> int:
     """Pack the code and libraries that Spark workers need to read traces, for `spark-submit --archives`.

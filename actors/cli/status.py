@@ -146,8 +146,8 @@ class Status(NamedTuple):
 
 @click.command("status")
 @cluster_options
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 also when the cluster is unhealthy.")
+@click.option("--json", "as_json", is_flag=True, help="Print the status as one line of JSON.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if the cluster is unhealthy.")
 @click.option(
     "--watch",
     metavar="SECONDS",

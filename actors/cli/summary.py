@@ -46,28 +46,30 @@ MOST_ROWS = 60
     "json_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write all rows to this file.",
+    help="Also write all rows as JSON to this file.",
 )
 @click.option(
     "--html",
     "html_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a page with figures, from all questions.",
+    help="Also write an HTML report with figures to this file; answers all questions.",
 )
 @click.option(
     "--master",
     default=default_master,
     show_default=f"{MASTER}, or {SUBMITTED}",
-    help="Spark's master; its workers must be able to read DIR.",
+    help="The Spark master; its workers must be able to read DIR.",
 )
-@click.option("--only", multiple=True, type=click.Choice(list(TITLES)), help="Run only this question. May be repeated.")
-@click.option("--follow", is_flag=True, help="Repeat whenever there are new records, until Ctrl-C.")
+@click.option(
+    "--only", multiple=True, type=click.Choice(list(TITLES)), help="Answer only this question. May be repeated."
+)
+@click.option("--follow", is_flag=True, help="Repeat the summary when traces have grown, until Ctrl-C.")
 @click.option(
     "--keep",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="With --follow: store the records here, and continue from there next time.",
+    help="With --follow: store the converted traces here; a later --follow continues from them.",
 )
 @click.option(
     "--against",
@@ -75,7 +77,11 @@ MOST_ROWS = 60
     type=click.Path(exists=True, path_type=Path),
     help="Compare with the earlier traces below DIR2.",
 )
-@click.option("--logs", is_flag=True, help="Read logs of Apache's brokers, one folder for each below DIR.")
+@click.option(
+    "--logs",
+    is_flag=True,
+    help="Read logs of Apache Kafka brokers instead of traces; DIR has one folder for each broker.",
+)
 @click.option("--zone", default="UTC", show_default=True, help="The time zone of the logs.")
 @click.option("--partial", "in_part", is_flag=True, help="Summarise the readable part of a damaged trace.")
 def command(

@@ -99,32 +99,42 @@ def check_use(options: dict[str, Any]) -> tuple[str, str]:
     return action, address
 
 
-@click.command("topics", epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
+@click.command("topics", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
 @cluster_options
 @click.option("--create", is_flag=True, help="Create a new topic.")
 @click.option("--list", is_flag=True, help="List all available topics.")
-@click.option("--describe", is_flag=True, help="List details for the given topics.")
-@click.option("--alter", is_flag=True, help="Alter the number of partitions.")
+@click.option("--describe", is_flag=True, help="Describe topics: partitions, leaders, replicas and ISR.")
+@click.option("--alter", is_flag=True, help="Increase the number of partitions.")
 @click.option("--delete", is_flag=True, help="Delete a topic.")
-@click.option("--topic", help="The topic; but for --create, a regular expression, or several separated by commas.")
+@click.option(
+    "--topic", help="The topic name. Without --create, also a regular expression or names separated by commas."
+)
 @click.option("--partitions", type=_Number(), help="The number of partitions; 1 by default.")
-@click.option("--replication-factor", type=_Number(), help="Replicas of each new partition; 1 by default.")
+@click.option("--replication-factor", type=_Number(), help="The replication factor; 1 by default.")
 @click.option(
     "--replica-assignment",
     metavar="0:1:2,..",
-    help="The brokers of each partition; by default they are chosen automatically.",
+    help="The broker ids of each partition, as 0:1,1:2; assigned automatically by default.",
 )
 @click.option(
-    "--config", metavar="NAME=VALUE", multiple=True, help="An override for the topic to create. May be repeated."
+    "--config", metavar="NAME=VALUE", multiple=True, help="A config of the new topic, as name=value. May be repeated."
 )
-@click.option("--if-exists", is_flag=True, help="Act only if the topic exists.")
-@click.option("--if-not-exists", is_flag=True, help="Create only if the topic does not exist.")
+@click.option("--if-exists", is_flag=True, help="Do nothing if the topic does not exist.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic already exists.")
 @click.option("--exclude-internal", is_flag=True, help="Exclude internal topics.")
 @click.option("--topics-with-overrides", is_flag=True, help="Describe only topics with overrides.")
 @click.option("--under-replicated-partitions", is_flag=True, help="Describe only under-replicated partitions.")
 @click.option("--unavailable-partitions", is_flag=True, help="Describe only partitions without a live leader.")
-@click.option("--under-min-isr-partitions", is_flag=True, help="Describe only partitions below their minimum ISR.")
-@click.option("--at-min-isr-partitions", is_flag=True, help="Describe only partitions at their minimum ISR.")
+@click.option(
+    "--under-min-isr-partitions",
+    is_flag=True,
+    help="Describe only partitions with fewer in-sync replicas than min.insync.replicas.",
+)
+@click.option(
+    "--at-min-isr-partitions",
+    is_flag=True,
+    help="Describe only partitions with exactly min.insync.replicas in-sync replicas.",
+)
 def command(**parameters: Any) -> int:
     """Create, list, describe, alter and delete topics, as kafka-topics does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}

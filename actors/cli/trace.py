@@ -20,7 +20,7 @@ def command() -> None:
     """Work on traces."""
 
 
-@command.command("expand", epilog="Exit codes: 0 done, 1 a divergence, a damaged trace or no trace, 2 wrong use.")
+@command.command("expand", epilog="Exit codes: 0 done, 1 a divergence or a missing or damaged trace, 2 usage error.")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--to",
@@ -37,7 +37,7 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
     A replay restores the payloads, and compares them with the trace.
     """
     if target.resolve().is_relative_to(directory.resolve()):
-        raise Failed(f"{target} lies in {directory}: each run must be there once only")
+        raise Failed(f"{target} is inside {directory}. Choose a folder outside it, so that no run is read twice.")
     try:
         found = find_runs(directory)
         runs = [each for each in found.runs if node in (None, each.header.node)]
@@ -51,7 +51,7 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
     return 0 if report.ok else FAILED
 
 
-@command.command("pack", epilog="Exit codes: 0 done, 1 a damaged trace or no trace, 2 wrong use.")
+@command.command("pack", epilog="Exit codes: 0 success, 1 a missing or damaged trace, 2 usage error.")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("target", metavar="TARGET", type=click.Path(file_okay=False, path_type=Path))
 def packed(directory: Path, target: Path) -> int:

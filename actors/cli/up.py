@@ -47,7 +47,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     "--dir",
     "directory",
     type=click.Path(file_okay=False),
-    help="The folder for data, logs and traces; an existing one is continued.",
+    help="The folder for data, logs and traces; an existing cluster continues with its data.",
 )
 @click.option(
     "--port",
@@ -55,19 +55,19 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     default=9092,
     show_default=True,
     metavar="BASE",
-    help="Node i listens on BASE + i; 0 takes free ports.",
+    help="Base port: node N listens on this port plus N; 0 selects free ports.",
 )
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT[/CHROOT]",
     help="Use this ZooKeeper instead of an embedded one; `memory` runs all nodes in this process, without Java.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when ready.")
-@click.option("--restart", is_flag=True, help="Start dead nodes again.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when the cluster is ready.")
+@click.option("--restart", is_flag=True, help="Restart nodes whose process ended.")
 @metrics_host_option
-@override_option("A setting for every node's server.properties. May be repeated.")
+@override_option("Set a Kafka setting in server.properties of all nodes. May be repeated.")
 @click.option(
-    "--detach", is_flag=True, help="Return when the cluster is ready; `kafka-actors down --dir DIR` stops it."
+    "--detach", is_flag=True, help="Return when the cluster is ready. Stop it with `kafka-actors down --dir DIR`."
 )
 def command(
     brokers: int,
@@ -86,7 +86,9 @@ def command(
     started again by `kafka-actors start NODE --dir DIR`. With --zookeeper memory all of it is one process.
     """
     if port + brokers - 1 > 65535:
-        raise click.BadParameter(f"there are no {brokers} ports from {port} on", param_hint="--port")
+        raise click.BadParameter(
+            f"--port {port} leaves no {brokers} ports below 65536. Choose a lower port.", param_hint="--port"
+        )
     in_memory = zookeeper == IN_MEMORY
     if in_memory and restart:
         raise click.UsageError("--restart cannot be combined with --zookeeper memory: all nodes are in one process")

@@ -45,8 +45,19 @@ def cluster_options(command: Command) -> Command:
     directory = click.Path(file_okay=False, path_type=Path)
     for option in (
         click.option("--bootstrap-server", "bootstrap_server", hidden=True),
-        click.option("--dir", "directory", metavar="DIR", type=directory, help="Or: the folder of `kafka-actors up`."),
-        click.option("--zookeeper", "address", metavar="HOST:PORT[/CHROOT]", help="The ZooKeeper of the cluster."),
+        click.option(
+            "--dir",
+            "directory",
+            metavar="DIR",
+            type=directory,
+            help="The folder of a `kafka-actors up` cluster, instead of --zookeeper.",
+        ),
+        click.option(
+            "--zookeeper",
+            "address",
+            metavar="HOST:PORT[/CHROOT]",
+            help="The ZooKeeper connection string of the cluster.",
+        ),
     ):
         command = option(command)
     return command

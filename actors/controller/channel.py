@@ -149,11 +149,10 @@ class BrokerChannelActor(FlowActor):
         if message.correlation_id == self._awaited:
             start = self._start
             log.warning(
-                "[Controller id=%d] connection to broker %d (%s:%d) was not successful: %s",
-                start.controller_id,
-                start.broker_id,
-                self._endpoint.host,
-                self._endpoint.port,
+                "[RequestSendThread controllerId=%d] Controller %d's connection to broker %s:%d (id: %d) "
+                "was unsuccessful: %s",
+                *(start.controller_id, start.controller_id),
+                *(self._endpoint.host, self._endpoint.port, start.broker_id),
                 message.reason,
             )
             self.set_timer(RESEND, BACKOFF)
@@ -251,7 +250,7 @@ class BrokerChannelActor(FlowActor):
                 )
             case _:
                 names = type(request).__name__, type(response).__name__
-                log.error("broker %d answered a %s with a %s", broker_id, *names)
+                log.error("Broker %d responded to a %s with an unexpected %s", broker_id, *names)
         yield from let_go(ahead)
         yield from let_go(answered)
 

@@ -137,10 +137,12 @@ class ControllerActor(FlowActor):
         self.send(self._start.metrics, Gauges((Gauge(FAILED_EVENTS, times, (("event", name),)),)))
         tag = self.context.tag
         if times == 1:
-            log.error("%s %s raised %r: resigning, to load everything anew", tag, name, error)
+            log.error(
+                "%s Error processing event %s, resigning to reload the state from ZooKeeper: %r", tag, name, error
+            )
             now = self.port("time").wall_ms()
             return self._observed(event, ControllerState.CONTROLLER_CHANGE, failover.reload(self.context, now))
-        log.error("%s %s raised %r for the %d. time: it is dropped", tag, name, error, times)
+        log.error("%s Error processing event %s for the %d. time, dropping it: %r", tag, name, times, error)
         return self._observed(event, ControllerState.CONTROLLER_CHANGE, validate(self.context))
 
     def _succeeded(self, name: str) -> None:
@@ -203,7 +205,7 @@ class ControllerActor(FlowActor):
         self.send(self._start.metrics, Samples(samples(kind, state, self.waited, took, self.requests)))
         if took >= SLOW_SECONDS:
             log.warning(
-                "%s %s took %.1f s, after %.1f s in the queue, and %d requests of ZooKeeper",
+                "%s Slow event %s: %.1f s, after %.1f s in the queue, with %d requests to ZooKeeper",
                 *(self.context.tag, _name_of(event), took, self.waited, self.requests),
             )
 
@@ -279,7 +281,9 @@ class ControllerActor(FlowActor):
     def _send_request(self, instruction: SendRequest) -> None:
         channel = self._channels.get(instruction.broker_id)
         if channel is None:
-            log.warning("%s no channel to broker %d: request dropped", self.context.tag, instruction.broker_id)
+            log.warning(
+                "%s Not sending request to broker %d, since it is offline.", self.context.tag, instruction.broker_id
+            )
         else:
             for part in instruction.parts:
                 self.send(channel, part)

@@ -118,7 +118,7 @@ class GroupActor(Answerer):
                 error_code = self._group.delete(self._wall_ms())
                 self._carry_out()
                 return DeletedGroup(self._group.name, error_code)
-        raise TypeError(f"{type(question).__name__} is no question for a group")
+        raise TypeError(f"{type(question).__name__} is not a question for a group")
 
     # --------------------------------------------------------------------------------------------- what comes by itself
 

@@ -287,15 +287,16 @@ class GroupCoordinatorActor(Dispatcher):
         self._places.loading.discard(partition)
         if message.error_code != NONE:
             log.error(
-                "[GroupCoordinator %d]: %s-%d could not be loaded: error %d",
+                "[GroupMetadataManager brokerId=%d] Error loading offsets from %s-%d: error code %d",
                 *(self._settings.node_id, GROUP_METADATA, partition, message.error_code),
             )
             return
         self._places.serving.add(partition)
         log.info(
-            "[GroupCoordinator %d]: loaded %d records of %s-%d in %d ms",
-            *(self._settings.node_id, message.records, GROUP_METADATA, partition),
-            round((self.now - began) * 1000),
+            "[GroupMetadataManager brokerId=%d] Finished loading offsets and group metadata from %s-%d in "
+            "%d milliseconds"
+            " (%d records)",
+            *(self._settings.node_id, GROUP_METADATA, partition, round((self.now - began) * 1000), message.records),
         )
 
     def _unload(self, partition: int) -> None:

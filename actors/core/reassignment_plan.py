@@ -90,7 +90,7 @@ def _planned(row: Any) -> tuple[TopicPartition, Replicas]:
     tp = TopicPartition(_member(row, "topic", str), _member(row, "partition", int))
     replicas = _member(row, "replicas", list)
     if not all(type(each) is int for each in replicas):
-        raise Refused(f"{tp}: replicas should be a list of broker ids")
+        raise Refused(f"{tp}: replicas must be a list of broker ids")
     directories = row.get("log_dirs", [ANY] * len(replicas))
     if type(directories) is not list or len(directories) != len(replicas):
         raise Refused(
@@ -125,7 +125,7 @@ def _list(document: dict[str, Any], name: str, missing: str) -> list[Any]:
 def _member(row: Any, name: str, kind: type) -> Any:
     value = row.get(name) if type(row) is dict else None
     if type(value) is not kind:
-        raise Refused(f"{json.dumps(row)} has no '{name}', or not as Kafka wants it")
+        raise Refused(f"{json.dumps(row)} has no valid field '{name}'")
     return value
 
 

@@ -95,8 +95,8 @@ def further_replicas(
     partition_0 = dict(existing).get(0)
     if partition_0 is None:
         raise TopicRefused(
-            f"Unexpected existing replica assignment for topic '{topic}', partition id 0 is missing. Add none, but"
-            " delete the topic and create it anew."
+            f"Unexpected existing replica assignment for topic '{topic}', partition id 0 is missing. Delete the"
+            " topic and create it again."
         )
     if added is None:
         return extend(racks, partition_0.replicas, count, partitions - count)

@@ -51,8 +51,6 @@ class Gateway(Protocol):
     bench: Workbench
     memory: MemoryPool
     log: PeerLog
-    paused: bool
-    """Whether nothing is read of any connection."""
 
     def opened(self, connection: Connection) -> None:
         """A connection begins."""
@@ -174,10 +172,6 @@ class Connection:
         self._draining = False
         self._go_on()
 
-    def pace(self) -> None:
-        """The gateway was paused, or goes on."""
-        self._go_on()
-
     # ------------------------------------------------------------------------------------------------ requests
 
     def _go_on(self) -> None:
@@ -210,8 +204,6 @@ class Connection:
     def _is_free(self) -> bool:
         """Whether the next request may begin (rule 1)."""
         if self._draining or self._decoding or self._refusal or self._throttle is not None or self._stream.is_closing:
-            return False
-        if self._gateway.paused:
             return False
         if not self._under_way:
             return True
@@ -322,7 +314,10 @@ class Connection:
         self._only_produce = header.api_key == _PRODUCE  # nothing begins behind any other request
         if not self._trusted and API_BY_REQUEST[type(request)].control:
             self._gateway.log.warning(
-                "%s on %s may not send a %s: refused", self._peer, self.listener, type(request).__name__
+                "Rejecting %s from %s: listener %s does not permit it",
+                type(request).__name__,
+                self._peer,
+                self.listener,
             )
             refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), CLUSTER_AUTHORIZATION_FAILED)
             self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
@@ -416,7 +411,9 @@ class Connection:
     def refuse(self, reason: str) -> None:
         """Close, and say why."""
         if not self._stream.is_closing:
-            self._gateway.log.warning("closing the connection of %s on %s: %s", self._peer, self.listener, reason)
+            self._gateway.log.warning(
+                "Closing the connection from %s on listener %s: %s", self._peer, self.listener, reason
+            )
             self.close()
 
     def close(self) -> None:
@@ -433,8 +430,7 @@ class Connection:
             return
         frames = self._stream.frames
         whole = frames.next_key() is not None
-        held = self._waits_for_memory or self._gateway.paused
-        if held or self._draining or self._refusal or self._throttle is not None:
+        if self._draining or self._waits_for_memory or self._refusal or self._throttle is not None:
             useful = False
         elif frames.is_large:
             useful = not (whole or self._decoding) and (not self._under_way or self._takes_more())

@@ -90,7 +90,7 @@ class ConnectionCount:
             try:
                 found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
             except (socket.gaierror, UnicodeError) as error:
-                raise OSError(f"max.connections.per.ip.overrides names {host}: {error}") from error
+                raise OSError(f"Invalid host {host} in max.connections.per.ip.overrides: {error}") from error
             self._most_from |= {str(address): most for *_, (address, *_) in found}
 
     def most_from(self, address: str) -> int:
@@ -174,7 +174,7 @@ class PeerLog:
         if now - self._second >= 1:
             left_out, self._second, self._lines, self._left_out = self._left_out, now, 0, 0
             if left_out:
-                self._logger.warning("%d more lines of this kind were left out", left_out)
+                self._logger.warning("%d more log lines of this kind were suppressed", left_out)
         if self._lines < LINES_PER_SECOND:
             self._lines += 1
             self._logger.warning(text, *arguments)

@@ -81,8 +81,6 @@ class ListenerGateway:
         self._grain = min(GRAIN, settings.connections_max_idle_ms / 20_000)
         self._accepted = 0
         self._serving = False
-        self.paused = False
-        """Whether the node is paused: nothing is read from any connection."""
         self._full: set[str] = set()
         """Listeners that accept no connection at the limit."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -132,23 +130,6 @@ class ListenerGateway:
             connection.abort()
         await asyncio.sleep(0)
 
-    def pause(self) -> None:
-        """Suspend the node: it accepts no connection, reads nothing, and answers no idle poll."""
-        self.paused, loop = True, asyncio.get_running_loop()
-        for _, bound in self._sockets:
-            loop.remove_reader(bound)
-        self._idle.wake_all()
-        for connection in list(self._connections.values()):
-            connection.pace()
-
-    def resume(self) -> None:
-        """Continue with the requests that arrived meanwhile."""
-        self.paused = False
-        if self._serving:
-            self._serve()
-        for connection in list(self._connections.values()):
-            connection.pace()
-
     def _close_sockets(self) -> None:
         for _, bound in self._sockets:
             bound.close()
@@ -175,7 +156,7 @@ class ListenerGateway:
                 self._handler, self._records, self._logs = handler, records or handler, logs
                 self._serve()
             case _:
-                _log.error("the listeners know no %s (from %s)", type(message).__name__, sender)
+                _log.error("Listeners: ignoring unexpected message %s from %s", type(message).__name__, sender)
 
     def _respond(self, message: ClientResponse) -> None:
         if message.rest:
@@ -194,8 +175,6 @@ class ListenerGateway:
     def _serve(self) -> None:
         """Accept, from now on and after every pause."""
         self._serving = True
-        if self.paused:
-            return
         loop = asyncio.get_running_loop()
         for endpoint, bound in self._sockets:
             self._full.discard(endpoint.listener)
@@ -216,7 +195,7 @@ class ListenerGateway:
             except OSError as error:
                 if error.errno not in NO_RESOURCES:
                     raise
-                self.log.warning("listener %s takes no connection for %g s: %s", listener, PAUSE, error.strerror)
+                self.log.warning("Listener %s accepts no connections for %g s: %s", listener, PAUSE, error.strerror)
                 loop.remove_reader(bound)
                 self._timers["accept"] = loop.call_later(PAUSE, self._serve)
                 return
@@ -224,7 +203,7 @@ class ListenerGateway:
             refusal = self._count.begin(listener, address)
             if refusal:
                 accepted.close()
-                self.log.warning("rejected a connection from %s on %s: %s", address, listener, refusal)
+                self.log.warning("Rejected a connection from %s on listener %s: %s", address, listener, refusal)
                 continue
             self._accepted += 1
             try:

@@ -260,7 +260,7 @@ class MemoryGateway:
             case CloseConnection(channel):
                 self._forget(channel)
             case _:
-                _log.error("the network knows no %s (from %s)", type(message).__name__, sender)
+                _log.error("Network: ignoring unexpected message %s from %s", type(message).__name__, sender)
 
     def _begin(self, transmit: Transmit, tell: Callable[[Message], None]) -> None:
         parts = tuple(self._parts.pop(transmit.channel, ()))
@@ -329,7 +329,7 @@ class MemoryListener:
         for endpoint in self._endpoints:
             there, _ = self._network.listeners.setdefault((endpoint.host, endpoint.port), (self, endpoint.listener))
             if there is not self:
-                raise OSError(f"listener {endpoint.listener}://{endpoint.host}:{endpoint.port} is taken")
+                raise OSError(f"listener {endpoint.listener}://{endpoint.host}:{endpoint.port} is already in use")
 
     async def stop(self) -> None:
         """Be gone; requests under way get no answer."""
@@ -363,7 +363,7 @@ class MemoryListener:
                         self._submit(exchange, listener)
                 self._waiting.clear()
             case _:
-                _log.error("the listeners know no %s (from %s)", type(message).__name__, sender)
+                _log.error("Listeners: ignoring unexpected message %s from %s", type(message).__name__, sender)
 
     def _respond(self, message: ClientResponse) -> None:
         id, response = message.connection, message.response

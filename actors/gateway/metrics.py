@@ -177,7 +177,7 @@ class MetricsGateway:
                 elif name in self._summaries:
                     self._summaries[name].drop(labels)
             case _:
-                _log.error("metrics know no %s (from %s)", type(message).__name__, sender)
+                _log.error("Metrics: ignoring unexpected message %s from %s", type(message).__name__, sender)
 
     def _set(self, gauge: Gauge) -> None:
         name, value, labels = gauge
@@ -201,7 +201,7 @@ class MetricsGateway:
     @staticmethod
     def _check_new(name: str, others: Collection[str]) -> None:
         if name in others:
-            raise TypeError(f"{name} is a metric of another kind already")
+            raise TypeError(f"{name} is already registered as a metric of another type")
 
     def total(self, name: str) -> float:
         """The sum of a gauge over all its labels."""

@@ -70,7 +70,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a client that disconnects."""
-        _log.debug("a scrape from %s failed", client_address, exc_info=True)
+        _log.debug("A scrape from %s failed", client_address, exc_info=True)
 
 
 class _Handler(WSGIRequestHandler):

@@ -76,13 +76,15 @@ class Channel:
         await self.writer.drain()
         (size,) = _SIZE.unpack(await self.reader.readexactly(_SIZE.size))
         if not 0 <= size <= MAX_RESPONSE_BYTES:
-            raise ConnectionError(f"a response of {size} bytes was announced")
+            raise ConnectionError(f"the response has {size} bytes, more than a frame can have")
         frame = await self.reader.readexactly(size)
         correlation_id, ahead, response = await self._bench.result(
             decoding_response(type(transmit.request), transmit.request.version, frame, terse=True)
         )
         if correlation_id != transmit.correlation_id:
-            raise ConnectionError(f"the reply is to request {correlation_id}, not {transmit.correlation_id}")
+            raise ConnectionError(
+                f"the response has correlation id {correlation_id}, expected {transmit.correlation_id}"
+            )
         return ahead, response
 
     def sever(self) -> None:
@@ -98,7 +100,7 @@ class Channel:
 
 
 def _everywhere(endpoint: Endpoint) -> bool:
-    """Nothing is out of reach."""
+    """Nothing cannot be reached."""
     return True
 
 
@@ -126,7 +128,7 @@ class NetworkGateway:
             case CloseConnection(channel):
                 self._forget(channel)
             case _:
-                _log.error("the network knows no %s (from %s)", type(message).__name__, sender)
+                _log.error("Network: ignoring unexpected message %s from %s", type(message).__name__, sender)
 
     def _channel(self, name: str) -> Channel:
         return self._channels.setdefault(name, Channel(self._bench))
@@ -149,7 +151,7 @@ class NetworkGateway:
         outcome: Message
         try:
             if not self._reachable(transmit.endpoint):
-                raise ConnectionError(f"{transmit.endpoint.host}:{transmit.endpoint.port} is out of reach")
+                raise ConnectionError(f"{transmit.endpoint.host}:{transmit.endpoint.port} cannot be reached")
             async with _within(transmit.connect_timeout or transmit.timeout, "no connection"):
                 await channel.connect(transmit.endpoint)
             while True:
@@ -177,14 +179,6 @@ class NetworkGateway:
             if channel.exchange is not None:
                 channel.exchange.cancel()
             channel.close()
-
-    def pause(self) -> None:
-        """Suspend the node: idle polls are not repeated. A request that is in flight may still be answered."""
-        for channel in self._channels.values():
-            channel.interrupted = True
-
-    def resume(self) -> None:
-        """Continue: the actors send their next requests themselves."""
 
     def sever(self) -> None:
         """Close the connections to unreachable hosts."""

@@ -187,7 +187,11 @@ class Node:
         if isinstance(self.recorder, FlightRecorder):
             self.recorder.dump()
         else:
-            _log.warning("node %d has nothing to dump: trace.detail is not %s", self.settings.node_id, RING)
+            _log.warning(
+                "[KafkaServer id=%d] Cannot dump the flight recorder: trace.detail is not %s",
+                self.settings.node_id,
+                RING,
+            )
 
     async def stop(self) -> None:
         """Close everything, in the order of rule 2; returns when the ZooKeeper session is closed."""

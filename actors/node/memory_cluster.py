@@ -19,20 +19,13 @@ from typing import NamedTuple
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
 from actors.node.assembly import Node
-from actors.node.free_ports import HOST, free_ports
+from actors.node.free_ports import HOST
 from actors.node.settings import settings_of
 from actors.node.settings_table import folder_text
 from actors.runtime import LocalBase, LoopScheduler, RealClock
-from messages.admin_requests import (
-    CreatableConfig,
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
+from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from messages.cluster import Endpoint, TopicPartition
-from messages.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from messages.errors import NONE
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeSettings
 from messages.requests import MetadataRequest, MetadataResponse
@@ -45,7 +38,7 @@ PATIENCE = 30.0
 GLANCE = 0.002
 """Seconds between two looks; they grow, up to a tenth of a second."""
 CLIENT = "kafka_actors.cluster"
-METADATA_VERSION, CREATE_TOPICS_VERSION, DELETE_TOPICS_VERSION = 8, 5, 3
+METADATA_VERSION, CREATE_TOPICS_VERSION = 8, 5
 
 DEFAULTS = {
     "controlled.shutdown.retry.backoff.ms": "100",
@@ -60,12 +53,7 @@ SESSIONS_OF_LAG = 2
 LEAST_LAG_MS = 1000
 """Its minimum: idle followers fetch every `replica.fetch.wait.max.ms`, half a second."""
 
-CLIENTS = "CLIENTS"
-"""The listener of clients, where they come from other hosts; brokers use PLAINTEXT among themselves."""
-
-OWN_SETTINGS = (
-    *("broker.id", "node.id", "listeners", "advertised.listeners", "log.dirs", "trace.dir", "zookeeper.connect"),
-)
+OWN_SETTINGS = ("broker.id", "node.id", "listeners", "log.dirs", "trace.dir", "zookeeper.connect")
 
 
 class ClusterError(Exception):
@@ -76,29 +64,18 @@ class UnknownPartition(ClusterError):
     """The partition does not exist, or never had a leader."""
 
 
-class Place(NamedTuple):
-    """Where a node listens: `port` for clients and `internal` for the other nodes; often they are the same port."""
-
-    port: int
-    internal: int
-
-
 class _Member(NamedTuple):
-    """A node that runs, and its ZooKeeper session."""
+    """A node that runs, with its session and its way out."""
 
     node: Node
     store: MemoryStore
 
 
 class MemoryCluster:
-    """Nodes 0, 1, ... on `ports` of `host`, all below `directory`; `start` it, and call all else, on one loop.
+    """Nodes 0, 1, ... on `ports`, all below `directory`. `start` it, on the loop on which everything else is called.
 
-    `overrides` are Kafka's broker settings for all nodes. A session outlives its node by `session_seconds`. Nodes
-    advertise `advertised_host` to clients, by default `host`. If either is not 127.0.0.1, clients have a listener of
-    their own, and nodes talk to each other on another one, on 127.0.0.1.
-
-    Raises SettingsError for a wrong value, ClusterError for an unknown setting, for one of OWN_SETTINGS, and without
-    ports; OSError if no ports are free for the nodes' own listeners.
+    `overrides` are settings of Kafka's for all nodes. A session outlives its node by `session_seconds`. Raises
+    SettingsError for what is wrong in them, ClusterError for what is no setting or not theirs to say, or without ports.
     """
 
     def __init__(
@@ -107,75 +84,37 @@ class MemoryCluster:
         ports: Sequence[int],
         overrides: Mapping[str, str] | None = None,
         session_seconds: float = 1.0,
-        host: str = HOST,
-        advertised_host: str | None = None,
     ) -> None:
         if not ports:
-            raise ClusterError("a cluster has one broker at least")
+            raise ClusterError("A cluster needs at least one broker")
         for name in OWN_SETTINGS:
             if name in (overrides or {}):
-                raise ClusterError(f"{name} is set for each node by the cluster itself")
+                raise ClusterError(f"{name} is set by the cluster for each node. Remove it from the settings.")
         self.directory = directory
         self.trace_dir = directory / "trace"
-        self._host = host
-        self._advertised_host = advertised_host or host
+        self.ports = list(ports)
         self._session_seconds = session_seconds
-        self._overrides = {
-            "offsets.topic.replication.factor": str(min(3, len(ports))),
-            **(overrides or {}),
-        }
-        self._places: list[Place] = []
-        self._settings: list[NodeSettings] = []
-        self._add(ports)
+        self._settings = [self._settings_of(id, port, overrides or {}) for id, port in enumerate(ports)]
         self._members: dict[int, _Member] = {}
-        self._paused: set[int] = set()
         self._cut: set[frozenset[int]] = set()
         """Pairs of nodes that cannot reach each other."""
         self._scheduler: LoopScheduler
         self._zookeeper: MemoryZooKeeper
 
-    @property
-    def ports(self) -> list[int]:
-        """The ports of the nodes for clients, by id."""
-        return [place.port for place in self._places]
-
-    @property
-    def host(self) -> str:
-        """The host that nodes advertise to clients."""
-        return self._advertised_host
-
-    def _is_local(self) -> bool:
-        """Whether clients and nodes use the same listener."""
-        return self._host == self._advertised_host == HOST
-
-    def _add(self, ports: Sequence[int]) -> None:
-        """Give more nodes settings, for these ports of clients."""
-        internal = ports if self._is_local() else free_ports(len(ports), besides=ports)
-        for place in map(Place, ports, internal):
-            self._settings.append(self._settings_of(len(self._settings), place))
-            self._places.append(place)
-
-    def _listeners(self, place: Place) -> dict[str, str]:
-        internal = f"PLAINTEXT://{HOST}:{place.internal}"
-        if self._is_local():
-            return {"listeners": internal}
-        return {
-            "listeners": f"{internal},{CLIENTS}://{self._host}:{place.port}",
-            "advertised.listeners": f"{internal},{CLIENTS}://{self._advertised_host}:{place.port}",
-            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{CLIENTS}:PLAINTEXT",
-        }
-
-    def _settings_of(self, id: int, place: Place) -> NodeSettings:
-        own = {
+    def _settings_of(self, id: int, port: int, overrides: Mapping[str, str]) -> NodeSettings:
+        place = {
             "broker.id": str(id),
             "broker.id.generation.enable": "false",
-            **self._listeners(place),
+            "listeners": f"PLAINTEXT://{HOST}:{port}",
             "log.dirs": folder_text(str(self.directory / f"node-{id}" / "data")),
             "trace.dir": str(self.trace_dir / f"node-{id}"),
             "zookeeper.connect": "memory",
         }
-        lag = max(LEAST_LAG_MS, int(self._session_seconds * 1000 * SESSIONS_OF_LAG))
-        loaded = settings_of({**DEFAULTS, "replica.lag.time.max.ms": str(lag), **self._overrides, **own})
+        sized = {
+            "offsets.topic.replication.factor": str(min(3, len(self.ports))),
+            "replica.lag.time.max.ms": str(max(LEAST_LAG_MS, int(self._session_seconds * 1000 * SESSIONS_OF_LAG))),
+        }
+        loaded = settings_of({**DEFAULTS, **sized, **overrides, **place})
         if loaded.unknown:
             raise ClusterError("; ".join(loaded.unknown))
         return loaded.settings
@@ -186,42 +125,34 @@ class MemoryCluster:
         """Start every node; all know each other and the controller then."""
         if any(self.directory.glob("node-*")):
             raise ClusterError(
-                f"{self.directory} holds a cluster already. One whose ZooKeeper is in memory cannot be continued, and"
-                " continues none: choose an empty folder"
+                f"{self.directory} already contains a cluster. A cluster with an in-memory ZooKeeper cannot "
+                f"use it: choose an"
+                " empty folder."
             )
         self._scheduler = LoopScheduler(asyncio.get_running_loop())
         self._zookeeper = MemoryZooKeeper(self._scheduler.call_later)
-        for id in range(len(self._places)):
+        for id in range(len(self.ports)):
             await self._start(id)
-        await self._until(self._all_agree, "the nodes did not find each other")
+        await self._until(self._all_agree, "the brokers did not find each other and a controller")
 
     async def stop(self) -> None:
         """End every node at once: there is no other broker to take over leaders."""
-        for id in sorted(self._paused):
-            await self.resume(id)
         for id in self.live_brokers:
             await self._members.pop(id).node.stop()
 
-    async def add_broker(self) -> int:
-        """Start one more node, with the next id; when this returns, it is known to all. Returns its id."""
-        self._add(free_ports(1, self._host))
-        id = len(self._places) - 1
-        await self._start(id)
-        await self._until(self._all_agree, f"broker {id} and the others did not find each other")
-        return id
-
     async def start_broker(self, id: int) -> None:
         """Start a node that was stopped or killed, on its data; waits for its last session to expire."""
-        self._known(id)
+        if not 0 <= id < len(self.ports):
+            raise ClusterError(f"broker {id} does not exist; brokers: {', '.join(map(str, range(len(self.ports))))}")
         if id in self._members:
-            raise ClusterError(f"broker {id} runs already")
+            raise ClusterError(f"broker {id} is already running")
         await self._until(lambda: not self._registered(id), f"the last session of broker {id} has not expired")
         await self._start(id)
-        await self._until(partial(self._sees_controller, id), f"broker {id} did not hear of the controller")
+        await self._until(partial(self._sees_controller, id), f"broker {id} did not connect to the controller")
 
     async def stop_broker(self, id: int) -> None:
         """Stop a node in order: it hands on what it leads, and leaves."""
-        node = self._running(id).node
+        node = self._member(id).node
         node.leave()
         await self._until(lambda: node.ended, f"broker {id} did not stop", failed=False)
         del self._members[id]
@@ -231,29 +162,8 @@ class MemoryCluster:
         """End a node as kill -9 would. Its session expires by itself, and other nodes notice then."""
         node, store = self._member(id)
         del self._members[id]
-        self._paused.discard(id)
         store.abandon()
         await node.vanish()
-
-    async def pause(self, id: int) -> None:
-        """Suspend a node as SIGSTOP does: it handles and answers nothing. Its session expires after a while."""
-        node, store = self._running(id)
-        self._paused.add(id)
-        store.pause()
-        self._scheduler.remove(node.base)
-        for gateway in _gateways(node):
-            gateway.pause()
-
-    async def resume(self, id: int) -> None:
-        """Let a suspended node go on; it then learns what has happened meanwhile, its session's end included."""
-        node, store = self._member(id)
-        if id not in self._paused:
-            raise ClusterError(f"broker {id} is not paused")
-        self._paused.discard(id)
-        self._scheduler.add(node.base)
-        for gateway in _gateways(node):
-            gateway.resume()
-        store.resume()
 
     async def _start(self, id: int) -> None:
         store = MemoryStore(self._zookeeper, self._session_seconds)
@@ -270,11 +180,7 @@ class MemoryCluster:
         await self._until(lambda: node.ready, f"broker {id} did not start")
 
     def _network(self, id: int, base: LocalBase) -> NetworkGateway:
-        return NetworkGateway(base, lambda endpoint: self._reach(id, self._by_port(endpoint.port)))
-
-    def _by_port(self, port: int) -> int:
-        """The node that listens to other nodes on that port."""
-        return next(id for id, place in enumerate(self._places) if place.internal == port)
+        return NetworkGateway(base, lambda endpoint: self._reach(id, self.ports.index(endpoint.port)))
 
     # ------------------------------------------------------------------------------------------------ operations
 
@@ -284,7 +190,7 @@ class MemoryCluster:
         """Have the controller make a topic; all nodes that the controller reaches know its leaders then."""
         controller = self.controller_id
         if controller is None:
-            raise ClusterError("there is no controller")
+            raise ClusterError("no controller is active")
         configs = tuple(CreatableConfig(*entry) for entry in (config or {}).items())
         topic = CreatableTopic(name, partitions, replication_factor, configs=configs)
         request = CreateTopicsRequest(CREATE_TOPICS_VERSION, (topic,), int(PATIENCE * 1000))
@@ -296,34 +202,17 @@ class MemoryCluster:
             raise ClusterError(f"topic {name} was not created: {created.error_message} (error {created.error_code})")
 
         async def led() -> bool:
-            views = [await self._metadata(id, (name,)) for id in self._responsive if self._reach(controller, id)]
+            views = [await self._metadata(id, (name,)) for id in self.live_brokers if self._reach(controller, id)]
             led = [p.leader for view in views if view for topic in view.topics for p in topic.partitions]
             return len(led) == partitions * len(views) and min(led) >= 0
 
         await self._until(led, f"not all partitions of {name} got a leader that all brokers know")
 
-    async def delete_topic(self, name: str) -> None:
-        """Have the controller delete a topic; returns when it is gone from ZooKeeper, which waits for all replicas."""
-        controller = self.controller_id
-        if controller is None:
-            raise ClusterError("there is no controller")
-        response = await self._asked(
-            controller, DeleteTopicsRequest(DELETE_TOPICS_VERSION, (name,), int(PATIENCE * 1000))
-        )
-        if not isinstance(response, DeleteTopicsResponse):
-            raise ClusterError(f"topic {name} was not deleted: {response}")
-        (deleted,) = response.topics
-        if deleted.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-            raise ClusterError(f"there is no topic {name}; there are {', '.join(self.topics) or 'none'}")
-        if deleted.error_code != NONE:
-            raise ClusterError(f"topic {name} was not deleted (error {deleted.error_code})")
-        await self._until(lambda: name not in self.topics, f"topic {name} was not deleted")
-
     async def move_controller(self) -> int:
         """Let another node become controller, while the one that is has no link to ZooKeeper; the new one."""
         old = self.controller_id
-        if old is None or len(self._responsive) < 2:
-            raise ClusterError("there is no other broker that could be controller")
+        if old is None or len(self._members) < 2:
+            raise ClusterError("no other running broker can become controller")
         store = self._member(old).store
         store.disconnect()
         try:
@@ -344,13 +233,15 @@ class MemoryCluster:
     async def partition_network(self, a: int, b: int) -> None:
         """Part two nodes from each other: what is under way breaks. Both still reach ZooKeeper, and clients them."""
         for id in (a, b):
-            self._known(id)
+            if not 0 <= id < len(self.ports):
+                raise ClusterError(f"broker {id} does not exist")
         if a == b:
-            raise ClusterError(f"broker {a} cannot be parted from itself")
+            raise ClusterError(f"broker {a} cannot be partitioned from itself")
         self._cut.add(frozenset((a, b)))
         for id in (a, b):
             if id in self._members:
-                network, _ = _gateways(self._members[id].node)
+                network = self._members[id].node.network
+                assert isinstance(network, NetworkGateway)
                 network.sever()
 
     async def heal_network(self) -> None:
@@ -365,16 +256,6 @@ class MemoryCluster:
         return sorted(self._members)
 
     @property
-    def _responsive(self) -> list[int]:
-        """The nodes that run and are not paused."""
-        return [id for id in self.live_brokers if id not in self._paused]
-
-    @property
-    def topics(self) -> list[str]:
-        """The topics by name, as ZooKeeper says, internal ones included."""
-        return sorted(self._zookeeper.children(paths.TOPICS).names)
-
-    @property
     def controller_id(self) -> int | None:
         """The controller by ZooKeeper; None if there is none."""
         data = self._zookeeper.read(paths.CONTROLLER).data
@@ -384,7 +265,7 @@ class MemoryCluster:
         """A partition's leader (-1: none) and its in-sync replicas, as ZooKeeper says. Raises UnknownPartition."""
         data = self._zookeeper.read(paths.partition_state(TopicPartition(topic, partition))).data
         if data is None:
-            raise UnknownPartition(f"there is no partition {topic}-{partition}, or it never had a leader")
+            raise UnknownPartition(f"partition {topic}-{partition} does not exist or never had a leader")
         state = json.loads(data)
         return int(state["leader"]), [int(replica) for replica in state["isr"]]
 
@@ -393,7 +274,7 @@ class MemoryCluster:
         """The partitions that no running broker leads, as ZooKeeper says."""
         return [
             TopicPartition(topic, int(number))
-            for topic in self.topics
+            for topic in sorted(self._zookeeper.children(paths.TOPICS).names)
             for number in json.loads(self._zookeeper.read(paths.topic(topic)).data or "{}").get("partitions", ())
             if not self._is_led(topic, int(number))
         ]
@@ -404,20 +285,11 @@ class MemoryCluster:
         except UnknownPartition:
             return False
 
-    def _known(self, id: int) -> None:
-        """Raises ClusterError for an id that no node has."""
-        if not 0 <= id < len(self._places):
-            raise ClusterError(f"there is no broker {id}; there are {', '.join(map(str, range(len(self._places))))}")
-
-    def _running(self, id: int) -> _Member:
-        """A node that runs. Raises ClusterError also for one that is paused."""
-        if id in self._paused:
-            raise ClusterError(f"broker {id} is paused; resume it first")
-        return self._member(id)
-
     def _member(self, id: int) -> _Member:
         if id not in self._members:
-            raise ClusterError(f"broker {id} does not run; {', '.join(map(str, self.live_brokers)) or 'none'} do")
+            raise ClusterError(
+                f"broker {id} is not running; running brokers: {', '.join(map(str, self.live_brokers)) or 'none'}"
+            )
         return self._members[id]
 
     def _registered(self, id: int) -> bool:
@@ -428,11 +300,11 @@ class MemoryCluster:
 
     async def _all_agree(self) -> bool:
         """Whether each node that the controller reaches names the controller, and all that run."""
-        return all([await self._sees_controller(id) for id in self._responsive])
+        return all([await self._sees_controller(id) for id in self.live_brokers])
 
     async def _sees_controller(self, id: int) -> bool:
         controller = self.controller_id
-        if controller not in self._responsive:
+        if controller not in self._members:
             return False
         if not self._reach(id, controller):
             return True
@@ -440,7 +312,7 @@ class MemoryCluster:
         return (
             view is not None
             and view.controller_id == controller
-            and {broker.id for broker in view.brokers} >= set(self._responsive)
+            and {broker.id for broker in view.brokers} >= self._members.keys()
         )
 
     async def _metadata(self, id: int, topics: tuple[str, ...]) -> MetadataResponse | None:
@@ -450,7 +322,7 @@ class MemoryCluster:
     async def _asked(self, id: int, request: Message) -> Message:
         """The response of a node to a client."""
         node = self._member(id).node
-        endpoint = Endpoint("PLAINTEXT", HOST, self._places[id].internal)
+        endpoint = Endpoint("PLAINTEXT", HOST, self.ports[id])
         transmit = Transmit(CLIENT, endpoint, 1, CLIENT, request, PATIENCE)
         outcome = await node.base.request(node.network.address, transmit, PATIENCE)
         return outcome.response if isinstance(outcome, Received) else outcome
@@ -471,10 +343,3 @@ class MemoryCluster:
                 raise ClusterError(f"{otherwise} within {PATIENCE:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 1.2, 0.1)
-
-
-def _gateways(node: Node) -> tuple[NetworkGateway, ListenerGateway]:
-    """The outgoing and incoming connections of a node of this cluster: real sockets."""
-    assert isinstance(node.network, NetworkGateway)
-    assert isinstance(node.listener, ListenerGateway)
-    return node.network, node.listener

@@ -259,7 +259,7 @@ class NodeActor(FlowActor):
             self.send(start.process, NodeFailed(started.refused))
             return
         for directory in started.offline_log_dirs:
-            _log.error("[Broker id=%d] log directory %s is offline", start.settings.node_id, directory)
+            _log.error("[Broker id=%d] Log directory %s is offline", start.settings.node_id, directory)
         epoch = yield from self._register()
         if epoch is None:
             return
@@ -315,8 +315,9 @@ class NodeActor(FlowActor):
         advertised = [endpoint.listener for endpoint in self._advertised]
         if listener and listener not in advertised:
             _log.error(
-                "[Broker id=%d] controller %d talks to brokers on listener %s, and this one advertises only %s:"
-                " it will lead and follow nothing (inter.broker.listener.name, advertised.listeners)",
+                "[Broker id=%d] Controller %d uses listener %s, but this broker advertises only %s: it gets "
+                "no partitions."
+                " Correct inter.broker.listener.name or advertised.listeners.",
                 self._settings.node_id,
                 controller,
                 listener,
@@ -355,7 +356,7 @@ class NodeActor(FlowActor):
         try:
             self._advertised = settings.advertised_listeners if said is None else advertised_listeners(settings, said)
         except Refused as refused:
-            _log.error("[Broker id=%d] %s=%s is ignored: %s", settings.node_id, ADVERTISED_LISTENERS, said, refused)
+            _log.error("[Broker id=%d] Ignoring %s=%s: %s", settings.node_id, ADVERTISED_LISTENERS, said, refused)
 
     def _advertise(self, said: str | None) -> Flow[None]:
         """Apply changed advertised listeners: update the registration; the controller notifies all brokers."""
@@ -390,14 +391,16 @@ class NodeActor(FlowActor):
             controller = yield from ask(GetController(watch=False))
             brokers = yield from ask(GetBrokers(watch=False))
         except AskFailed as error:
-            _log.warning("[Broker id=%d] controlled shutdown: %s", settings.node_id, error)
+            _log.warning("[KafkaServer id=%d] Error during controlled shutdown: %s", settings.node_id, error)
             return False
         finally:
             self.cancel_timer(LOOKED_LONG_ENOUGH)
         by_id = {broker.id: broker for broker in brokers.brokers}
         endpoint = self._inter_broker_endpoint(by_id.get(controller.broker_id))
         if endpoint is None or settings.node_id not in by_id:
-            _log.warning("[Broker id=%d] controlled shutdown: no controller can be reached", settings.node_id)
+            _log.warning(
+                "[KafkaServer id=%d] Error during controlled shutdown: no controller is registered", settings.node_id
+            )
             return False
         self._correlation_id += 1
         outcome = yield from ask(
@@ -414,7 +417,7 @@ class NodeActor(FlowActor):
         match outcome:
             case Received(_, _, ControlledShutdownResponse(0, ())):
                 return True
-        _log.warning("[Broker id=%d] controlled shutdown: %s", settings.node_id, outcome)
+        _log.warning("[KafkaServer id=%d] Controlled shutdown request failed: %s", settings.node_id, outcome)
         return False
 
     def _inter_broker_endpoint(self, broker: Broker | None) -> Endpoint | None:

@@ -27,14 +27,19 @@ def raise_limit() -> None:
 def check_limit(files: Files, log_dirs: Sequence[str]) -> bool:
     """Log how a limit fits the partitions in the log directories. Return whether a node can start with it."""
     if files.limit < MINIMUM:
-        _log.error("the limit is %d open files (ulimit -n); a node needs at least %d", files.limit, MINIMUM)
+        _log.error(
+            "The limit of open files is %d, but a node needs at least %d. Raise it with ulimit -n.",
+            files.limit,
+            MINIMUM,
+        )
         return False
     if files.logs < MAX_LOG_FILES:
         partitions = number_of_logs(log_dirs)
         if partitions > files.logs // 2:
             _log.warning(
-                "the limit is %d open files (ulimit -n): at most %d for logs, which have %d partitions, and %d for"
-                " connections. Files of logs are closed and opened again, which is slow; raise the limit to %d",
+                "The limit of open files is %d: %d for the logs of %d partitions, and %d for connections. "
+                "Log files are closed"
+                " and reopened as needed, which is slow. Raise the limit to %d with ulimit -n.",
                 *(files.limit, files.logs, partitions, files.all),
                 RESERVED_FILES + 4 * partitions,
             )

@@ -57,7 +57,7 @@ class NodeProcess:
             node.metrics.serve(settings.metrics_host, settings.metrics_port)
             await node.start()
         except OSError as error:
-            _log.error("node %d cannot start: %s", settings.node_id, error.strerror or error)
+            _log.error("[KafkaServer id=%d] Fatal error during startup: %s", settings.node_id, error.strerror or error)
             self._end(1)
         else:
             self._whereabouts = _whereabouts(node)
@@ -97,16 +97,16 @@ class NodeProcess:
                     self._whereabouts,
                 )
                 _log.warning(
-                    "[Broker id=%d] listeners are for trusted networks: any client that reaches them may do anything",
+                    "[Broker id=%d] Listeners have no authentication or encryption: use them in trusted networks only",
                     self._settings.node_id,
                 )
             case NodeFailed(reason):
-                _log.error("node %d: %s", self._settings.node_id, reason)
+                _log.error("[KafkaServer id=%d] Stopping after a fatal error: %s", self._settings.node_id, reason)
                 self._end(1)
             case NodeStopped():
                 self._end(0)
             case _:
-                _log.error("the process knows no %s", type(message).__name__)
+                _log.error("Ignoring unexpected message %s", type(message).__name__)
 
 
 def _whereabouts(node: Node) -> str:
@@ -137,7 +137,7 @@ def run_node(settings: NodeSettings) -> int:
     try:
         process = NodeProcess(settings)
     except ZooKeeperUnavailable as error:
-        _log.error("node %d: %s", settings.node_id, error)
+        _log.error("[KafkaServer id=%d] Fatal error during startup: %s", settings.node_id, error)
         return 1
     try:
         return asyncio.run(process.run())

@@ -84,7 +84,7 @@ def _unescape(text: str) -> str:
             if char == "u":
                 digits = text[at : at + 4]
                 if not _HEX.fullmatch(digits):
-                    raise ValueError(f"\\u{digits} is no \\uXXXX escape")
+                    raise ValueError(f"\\u{digits} is not a valid \\uXXXX escape")
                 char = chr(int(digits, 16))
                 at += 4
             else:

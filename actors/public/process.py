@@ -26,7 +26,7 @@ END_SECONDS = 10.0
 
 
 class ClusterError(Exception):
-    """What was asked of the cluster cannot be, or did not come to pass; the text says why."""
+    """An operation on the cluster failed; the message has the reason."""
 
 
 class UnknownPartition(ClusterError):
@@ -82,7 +82,7 @@ class ClusterProcess:
                 self._process.stdin.flush()
                 answer = json.loads(self._line(do))
             except OSError as error:
-                raise ClusterError(f"the cluster's process has ended: {self._last_words() or error}") from None
+                raise ClusterError(f"the cluster process has ended: {self._last_words() or error}") from None
         if "failed" in answer:
             kind = UnknownPartition if answer.get("kind") == UnknownPartition.__name__ else ClusterError
             raise kind(answer["failed"])
@@ -113,10 +113,10 @@ class ClusterProcess:
             if not self._selector.select(ANSWER_SECONDS):
                 self._process.kill()
                 self._process.wait()  # else it might be taken for a warm one
-                raise ClusterError(f"{do}: the cluster's process did not answer within {ANSWER_SECONDS:g} s")
+                raise ClusterError(f"{do}: the cluster process did not respond within {ANSWER_SECONDS:g} s")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
-                raise BrokenPipeError(f"no answer to {do}")
+                raise BrokenPipeError(f"no response to {do}")
             self._answers += data
         line, _, rest = bytes(self._answers).partition(b"\n")
         self._answers[:] = rest

@@ -42,8 +42,9 @@ def _add_internal_path() -> None:
         origin = Path(str(found.origin if found is not None else ""))
         if not origin.is_relative_to(ROOT):
             raise ImportError(
-                f"a SimulatedCluster runs in this process, and needs the name {name} for itself, which is {origin}"
-                " here; a KafkaCluster does not"
+                f"SimulatedCluster needs the package name {name!r}, which is {origin} in this process. "
+                f"Rename that package or"
+                " use KafkaCluster, which runs in a process of its own."
             )
 
 
@@ -64,7 +65,7 @@ class SimulatedCluster:
         directory: str | Path | None = None,
     ) -> None:
         if brokers < 1:
-            raise ClusterError("a cluster has one broker at least")
+            raise ClusterError("A cluster needs at least one broker")
         _add_internal_path()
         from actors.node.settings import SettingsError, fields_of
 
@@ -131,7 +132,7 @@ class SimulatedCluster:
             return bool(found)
 
         if not self._cluster.run_until(is_so, timeout) or found is None:
-            raise TimeoutError(f"not so within {timeout:g} s of virtual time; last seen: {seen}")
+            raise TimeoutError(f"the condition was not met within {timeout:g} s of virtual time; last value: {seen}")
         return found
 
     def wait_for_leader(
@@ -158,7 +159,7 @@ class SimulatedCluster:
         factor = min(3, self.brokers) if replication_factor is None else replication_factor
         controller = self.controller_id
         if controller is None:
-            raise ClusterError("there is no controller")
+            raise ClusterError("no controller is active")
         answer = self.ask(controller, CreateTopicsRequest(5, (CreatableTopic(topic, partitions, factor),), 30_000))
         (created,) = answer.topics
         if created.error_code:
@@ -182,9 +183,10 @@ class SimulatedCluster:
         """Start a stopped or killed broker again, on its disks, when its last session has expired."""
         self._known(broker_id)
         if broker_id in self.live_brokers:
-            raise ClusterError(f"broker {broker_id} runs already")
+            raise ClusterError(f"broker {broker_id} is already running")
         self._until(
-            lambda: not self._cluster.exists(f"/brokers/ids/{broker_id}"), f"broker {broker_id}'s session lives on"
+            lambda: not self._cluster.exists(f"/brokers/ids/{broker_id}"),
+            f"the session of broker {broker_id} did not expire",
         )
         self._cluster.start(broker_id)
         self._until(lambda: self._is_ready(broker_id), f"broker {broker_id} did not start")
@@ -204,7 +206,7 @@ class SimulatedCluster:
         self._known(a)
         self._known(b)
         if a == b:
-            raise ClusterError(f"broker {a} cannot be parted from itself")
+            raise ClusterError(f"broker {a} cannot be partitioned from itself")
         for pair in ((host_of(a), host_of(b)), (host_of(b), host_of(a))):
             self._cluster.cut(*pair)
             self._cut.append(pair)
@@ -221,9 +223,9 @@ class SimulatedCluster:
         """
         answers: list[Any] = []
         self._cluster.ask(broker_id, request, answers.append, timeout)
-        self._until(lambda: answers, f"broker {broker_id} did not answer")
+        self._until(lambda: answers, f"broker {broker_id} did not respond")
         if answers[0] is None:
-            raise ClusterError(f"broker {broker_id} did not answer {type(request).__name__}")
+            raise ClusterError(f"broker {broker_id} did not respond to {type(request).__name__}")
         return answers[0]
 
     # ------------------------------------------------------------------------------------------------ what is seen
@@ -251,7 +253,7 @@ class SimulatedCluster:
     def _state(self, topic: str, partition: int) -> Any:
         found = self._read(f"/brokers/topics/{topic}/partitions/{partition}/state")
         if found is None:
-            raise UnknownPartition(f"there is no partition {topic}-{partition}, or it never had a leader")
+            raise UnknownPartition(f"partition {topic}-{partition} does not exist or never had a leader")
         return found
 
     def _leads(self, topic: str, partition: int) -> bool:
@@ -268,12 +270,15 @@ class SimulatedCluster:
 
     def _known(self, broker_id: int) -> None:
         if not 0 <= broker_id < self.brokers:
-            raise ClusterError(f"there is no broker {broker_id}; there are {', '.join(map(str, range(self.brokers)))}")
+            raise ClusterError(
+                f"broker {broker_id} does not exist; brokers: {', '.join(map(str, range(self.brokers)))}"
+            )
 
     def _live(self, broker_id: int) -> None:
         if broker_id not in self.live_brokers:
             raise ClusterError(
-                f"broker {broker_id} does not run; {', '.join(map(str, self.live_brokers)) or 'none'} do"
+                f"broker {broker_id} is not running; running brokers: "
+                f"{', '.join(map(str, self.live_brokers)) or 'none'}"
             )
 
     def _until(self, good: Callable[[], object], otherwise: str) -> None:

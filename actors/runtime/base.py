@@ -119,7 +119,7 @@ class LocalBase(Kernel):
         Raises RuntimeError where a loop drives already.
         """
         if self.loop.attached:
-            raise RuntimeError("the base is attached to a loop already")
+            raise RuntimeError("the base is already attached to an event loop")
         self.inline.hold()
         self.loop.attach(loop)
 
@@ -157,7 +157,7 @@ class LocalBase(Kernel):
             self._forget(child)
             raise
         except Exception as error:
-            log.warning("%s could not be created: %s", child, describe(error), exc_info=True)
+            log.warning("Actor %s could not be created: %s", child, describe(error), exc_info=True)
             self._forget(child)
             self.send_as_system(parent, ChildActorExited(child))
         return child
@@ -198,7 +198,7 @@ class LocalBase(Kernel):
         Raises ValueError for state outside such a value: loaded sources, global names.
         """
         if self._global_names or self._source_hashes or self._dead_letter_handler is not None:
-            raise ValueError("global names, loaded sources and handlers of dead letters are no part of a state")
+            raise ValueError("a snapshot cannot contain global names, loaded sources or dead letter handlers")
         actors = (ActorSnapshot(ref, ref.parent, class_name(type(ref.actor))) for ref in self.living())
         return SystemState(self.state(), self.register.created, tuple(actors))
 
@@ -342,7 +342,7 @@ class LocalBase(Kernel):
                 return
         self.failures += 1
         self.note_error(error)
-        log.error("%s failed at %s: %s", to, type(message).__name__, describe(error), exc_info=error)
+        log.error("Actor %s failed to handle %s: %s", to, type(message).__name__, describe(error), exc_info=error)
         if self.attempts > 1 and not isinstance(message, PoisonMessage | ChildActorExited):
             details = "".join(traceback.format_exception(error))
             self.send_as_system(sender, PoisonMessage(message, details), to)

@@ -89,7 +89,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
         """The port `name` of the base. Raises LookupError where the base has no such port, or is not a LocalBase."""
         ref = self._myRef
         if not isinstance(ref, ActorRef):
-            raise LookupError(f"this actor system has no port {name!r}")
+            raise LookupError(f"this actor system has no I/O adapter {name!r}")
         return ref.base.ports.port(name)
 
     def wake_at(self, moment: float, payload: Any = None, name: str = "") -> None:

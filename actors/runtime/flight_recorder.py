@@ -180,7 +180,7 @@ class FlightRecorder:
         """A stretch begins after delivery n, unless its snapshot failed."""
         self._reading = None
         if failure:
-            _log.warning("a snapshot for the flight recorder could not be taken: %s", failure)
+            _log.warning("Failed to take a snapshot for the flight recorder: %s", failure)
             self._rest_at = self._now() + DUMP_SECONDS
             self._bound(n)
             return
@@ -213,7 +213,7 @@ class FlightRecorder:
         self.dumps += 1
         first = self._stretches[0]
         header = part_of(self._header, f"{self.run}.{self.dumps}", first.begins)
-        _log.warning("the flight recorder is dumped as run %s into %s: %s", header.run, self.folder, reason)
+        _log.warning("Dumping the flight recorder as run %s into %s, reason: %s", header.run, self.folder, reason)
         write = partial(_write, self.folder, header, self._bounds, first.snapshot, self._kept, reason, self._now())
         try:
             if self._loop is None:

@@ -237,7 +237,7 @@ class FlowActor(Dispatcher):
         try:
             self._flow = self.event_failed(event[0], error)
         except Exception as again:
-            log.error("%s: giving up on %s failed: %s", self.myAddress, name, type(again).__name__, exc_info=again)
+            log.error("%s: the cleanup after %s failed: %s", self.myAddress, name, type(again).__name__, exc_info=again)
 
     def _preempt(self) -> None:
         """Drop the suspended flow, its open questions and the stash."""
@@ -256,7 +256,10 @@ class FlowActor(Dispatcher):
                 flow.close()
             except Exception as error:
                 log.error(
-                    "%s: a preempted flow would not end: %s", self.myAddress, type(error).__name__, exc_info=error
+                    "%s: a preempted flow raised while it was closed: %s",
+                    self.myAddress,
+                    type(error).__name__,
+                    exc_info=error,
                 )
         self.preempted(dropped)
 

@@ -80,7 +80,9 @@ class InlineDriver:
         Raises RuntimeError inside a handler and on the thread of the loop that drives: the wait would never end.
         """
         if self._kernel.driven_by(threading.get_ident()) or self._loop.runs_here():
-            raise RuntimeError("who runs the actors cannot wait for them; on a loop, await request()")
+            raise RuntimeError(
+                "the thread that runs the actors cannot block on them; await request() on its event loop"
+            )
         now = self._kernel.clock.now
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         limit = None if seconds is None else now() + seconds

@@ -161,7 +161,7 @@ class Kernel(ABC):
             if self._observer is not None:
                 self._observer.delivered(tuple.__new__(Delivery, fields))
         except Exception:
-            log.exception("the observer failed at delivery %d and is dismissed", self.n)
+            log.exception("The observer failed at delivery %d and was removed", self.n)
             self.observer = None
 
     @property
@@ -191,7 +191,7 @@ class Kernel(ABC):
     def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
         """Send `message` to `to` from outside; any thread may. `sender` is an external endpoint's address, or None."""
         if self._closed:
-            log.warning("%s to %s comes after the shutdown and is dropped", type(message).__name__, to)
+            log.warning("Dropping %s to %s: the actor system has shut down", type(message).__name__, to)
             return
         self._inbox.append((to, message, self.system_address if sender is None else sender, self.clock.now()))
         self.wake()
@@ -257,7 +257,7 @@ class Kernel(ABC):
         Without a limit it does not return as long as actors keep each other busy.
         """
         if self._running is not None:
-            raise RuntimeError("the base is running already: an actor must not drive the system it lives in")
+            raise RuntimeError("the base is already running: an actor must not run its own actor system")
         self._running = threading.get_ident()
         left = sys.maxsize if limit is None else limit
         queue, inbox, timers, clock_now, deliver = self.queue, self._inbox, self.timers, self.clock.now, self.hand_out
@@ -288,7 +288,7 @@ class Kernel(ABC):
         """On a VirtualClock: deliver everything that is due until the moment `until`, jumping from timer to timer."""
         clock = self.clock
         if not isinstance(clock, VirtualClock):
-            raise TypeError("only a VirtualClock can be simulated on")
+            raise TypeError("simulation needs a VirtualClock")
         self.run()
         while (due := self.next_timer) is not None and due <= until:
             clock.advance_to(max(due, clock.now()))

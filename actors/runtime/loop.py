@@ -96,7 +96,7 @@ class LoopDriver:
         """Send `message` under an address of its own and wait for what comes to that address."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            raise RuntimeError("request() needs a base that is attached to the running loop")
+            raise RuntimeError("request() needs a base that is attached to the running event loop")
         self._requests += 1
         reply: asyncio.Future[Any] = loop.create_future()
 

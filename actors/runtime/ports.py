@@ -43,7 +43,7 @@ class Ports(dict[str, Any]):
     def port(self, name: str) -> Port:
         """The port `name`; in replay every port is there, the record answers. Raises LookupError."""
         if name not in self and self.recorded is None:
-            raise LookupError(f"this actor system has no port {name!r}")
+            raise LookupError(f"this actor system has no I/O adapter {name!r}")
         door = self._doors.get(name)
         if door is None:
             door = self._doors[name] = Port(self, name)

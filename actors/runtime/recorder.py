@@ -351,7 +351,7 @@ class Recorder:
     def _snapshot_done(self, failure: str) -> None:
         self._aside = None
         if failure:
-            _log.warning("a snapshot for the trace in %s could not be taken: %s", self.folder, failure)
+            _log.warning("Failed to take a snapshot for the trace in %s: %s", self.folder, failure)
         if self._writer is not None:
             self._snapshot_at = self._writer.segment + self._snapshot_segments
 
@@ -371,7 +371,7 @@ class Recorder:
             try:
                 writer.close()
             except OSError:
-                _log.debug("closing the trace failed", exc_info=True)
+                _log.debug("Failed to close the trace", exc_info=True)
 
     def _fail(self, error: Exception) -> None:
         full = isinstance(error, OSError) and error.errno in _FULL
@@ -383,5 +383,5 @@ class Recorder:
             try:
                 self._writer.end(self._end(DISK_FULL if full else GIVEN_UP, what))
             except Exception:
-                _log.debug("the end of the trace could not be written", exc_info=True)
+                _log.debug("Failed to write the end of the trace", exc_info=True)
         self._close()

@@ -95,7 +95,7 @@ class VirtualScheduler:
     def add(self, base: LocalBase) -> None:
         """See Scheduler.add. The base must be on this scheduler's clock."""
         if base.clock is not self.clock:
-            raise ValueError("a base of another clock cannot be driven by this one")
+            raise ValueError("the base uses another clock than this scheduler")
         place = next(self._numbers)
         self._bases[place] = base
         self._awake.add(place)
@@ -141,7 +141,7 @@ class VirtualScheduler:
         while not good():
             if not self._jump(end):
                 self.clock.advance_to(end)
-                raise TimeoutError(f"not so within {seconds:g} s")
+                raise TimeoutError(f"the condition was not met within {seconds:g} s")
             self._settle()
 
     def finish(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -152,7 +152,7 @@ class VirtualScheduler:
             result: T = end.value
             return result
         coroutine.close()
-        raise RuntimeError("in virtual time there is no loop to wait on")
+        raise RuntimeError("virtual time has no event loop")
 
     def _jump(self, end: float) -> bool:
         """Move the clock on to the next timer or call; False where there is none until the moment `end`."""

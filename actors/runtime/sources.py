@@ -55,9 +55,9 @@ class Sources:
         try:
             names = SourceHashFinder(verdict.sourceHash, lambda data: data, verdict.sourceZip).getZipNames()
         except Exception as error:
-            log.error("source %s is refused or damaged: %s", verdict.sourceHash, error)
+            log.error("Actor source %s is damaged or was rejected: %s", verdict.sourceHash, error)
             return
-        log.info("source %s loaded, %d modules", verdict.sourceHash, len(names))
+        log.info("Actor source %s loaded, %d modules", verdict.sourceHash, len(names))
         self._zips[verdict.sourceHash] = verdict.sourceZip
         for ref in self._subscribers:
             self._send(ref, LoadedSource(verdict.sourceHash, ""))

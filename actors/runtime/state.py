@@ -87,7 +87,7 @@ def actor_class(name: str) -> type[Actor]:
     cls = _named(name)
     if isinstance(cls, type) and issubclass(cls, Actor):
         return cls
-    raise LookupError(f"{name} is no actor")
+    raise LookupError(f"{name} is not an actor")
 
 
 class _Freezing:
@@ -302,11 +302,11 @@ def _name_of(thing: Any, where: str = "") -> str:
             return name
     except LookupError:
         pass
-    raise NoForm(f"{where or name} is {name}, which has no name of its own among ours")
+    raise NoForm(f"{where or name} is {name}, which is not a uniquely named object of this project")
 
 
 def _named(name: str) -> Any:
-    """The class, function or member of that name. Raises LookupError for what is none of ours."""
+    """The class, function or member of that name. Raises LookupError for what is not an object of this project."""
     module, _, path = name.partition(":")
     if module == "builtins" and path in _BUILTINS:
         return _BUILTINS[path]
@@ -319,4 +319,4 @@ def _named(name: str) -> Any:
             thing = getattr(thing, part, None)
         if isinstance(thing, type | FunctionType | Enum) and thing.__module__.partition(".")[0] in _OURS:
             return thing
-    raise LookupError(f"{name} is none of ours")
+    raise LookupError(f"{name} is not an object of this project")

@@ -81,7 +81,7 @@ def parse_name(name: str) -> tuple[str, int, str]:
     """(topic, partition, "" | "delete" | "future" | "stray") of a directory's name; ValueError where it is none."""
     match = _NAME.fullmatch(name)
     if match is None or int(match["partition"]) > MAX_PARTITION:
-        raise ValueError(f"{name!r} is not of the form topic-partition")
+        raise ValueError(f"{name!r} does not have the form topic-partition")
     return match["topic"], int(match["partition"]), match["renamed"] or ""
 
 
@@ -124,7 +124,7 @@ class LogDirectories:
                 try:
                     self._load_directory(disk, directory, leftovers)
                 except OSError as error:
-                    _log.error("log directory %s is offline: %s", directory, error)
+                    _log.error("Log directory %s is offline: %s", directory, error)
                     self.fail(directory)
         except LogDirectoryRefused:
             self.unlock(disk)
@@ -141,17 +141,17 @@ class LogDirectories:
                 topic, partition, renamed = parse_name(name)
             except ValueError as error:
                 raise LogDirectoryRefused(
-                    f"log directory {directory} holds something that is no log: {error}"
+                    f"log directory {directory} contains a folder that is not a log: {error}"
                 ) from None
             if renamed == "delete":
                 leftovers.append(f"{directory}/{name}")
             elif renamed == "future":
-                _log.warning("%s/%s is a log that was being moved there: it is kept, and not served", directory, name)
+                _log.warning("Ignoring %s/%s: its move between log directories was not completed", directory, name)
                 self.futures[f"{directory}/{name}"] = topic, partition
             elif not renamed:
                 elsewhere = self.homes.get((topic, partition))
                 if elsewhere is not None:
-                    raise LogDirectoryRefused(f"{name} is in two log directories: {elsewhere} and {directory}")
+                    raise LogDirectoryRefused(f"{name} exists in two log directories: {elsewhere} and {directory}")
                 self._hold((topic, partition), directory)
 
     def _check_meta(self, disk: Disk, directory: str) -> None:
@@ -161,17 +161,19 @@ class LogDirectories:
         meta = parse_properties(text)
         if any(_NO_TEXT.search(name + value) for name, value in meta.items()):
             raise LogDirectoryRefused(
-                f"{path} is damaged: it is no text. If {directory} is broker {self._broker_id}'s of cluster "
+                f"{path} is damaged: it is not text. If {directory} is broker {self._broker_id}'s of cluster "
                 f"{self._cluster_id}, remove that file and start again"
             )
         signature = {"version": META_VERSION, "broker.id": str(self._broker_id), "cluster.id": self._cluster_id}
         for name, value in signature.items():
             found = meta.get(name, value)
             if found != value:
-                raise LogDirectoryRefused(f"{path} says {name}={found}, but this broker has {name}={value}")
+                raise LogDirectoryRefused(
+                    f"{path} has {name}={found}, but this broker has {name}={value}. Check log.dirs and broker.id"
+                )
         if not meta.keys() >= signature.keys():
             if text:
-                _log.warning("%s lacks %s: adding it", path, ", ".join(signature.keys() - meta.keys()))
+                _log.warning("%s has no %s: adding it", path, ", ".join(signature.keys() - meta.keys()))
             lines = (f"{name}={value}\n" for name, value in {**meta, **signature}.items())
             disk.write_text(path, "#\n" + "".join(lines))
 

@@ -111,7 +111,7 @@ class _Points:
         try:
             entries = self._file.read()
         except DamagedCheckpoint as damage:
-            log.warning("%s: it is left aside", damage)
+            log.warning("%s: ignoring the file", damage)
             entries = []
         self._offsets = {(str(topic), int(partition)): int(offset) for topic, partition, offset in entries}
         self._lines = {partition: self._file.line((*partition, at)) for partition, at in self._offsets.items()}
@@ -560,7 +560,7 @@ class LogsPort:
                     write(directory)
                 except OSError as error:
                     if error.errno in NO_DESCRIPTORS:
-                        log.error("checkpoints of %s are not written now: %s", directory.path, error.strerror)
+                        log.error("Failed to write the checkpoints of %s, retrying: %s", directory.path, error.strerror)
                         continue
                     failures.append((directory.path, error.strerror or str(error)))
         return tuple(failures)
@@ -644,12 +644,12 @@ def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: 
             doubtful = [] if Path(directory, CLEAN_MARKER).exists() else _served(directory)
             if doubtful and disk.lock(lock):
                 locks.append(lock)
-                log.info("%s was not closed in order: recovering its %d logs", directory, len(doubtful))
+                log.info("Recovering %d logs from %s since no clean shutdown file was found", len(doubtful), directory)
                 for path in doubtful:
                     with contextlib.suppress(UnsupportedFormat):  # it is in the log, and costs its partition alone
                         logs.open(path, False, _DEFAULTS)
         except OSError as error:
-            log.error("%s cannot be recovered: %s", directory, error)
+            log.error("Error while recovering log directory %s: %s", directory, error)
             logs.lose(directory)
     logs.close_all()
     for lock in locks:

@@ -152,12 +152,12 @@ def _read_header(stream: BinaryIO, path: Path) -> tuple[Header, bytes]:
             first = next(read_frames(stream, path))
             content, digest = first.content, first.digest
             if first.kind != HEADER:
-                raise NotATrace(f"{path} does not begin with a header")
+                raise NotATrace(f"{path} does not start with a trace header")
         else:  # before schema version 2 the files were plain zstd
             content = stream.read()
         text = decompress(content)
     except (StopIteration, ValueError, Damaged) as error:
-        raise NotATrace(f"{path} has no readable header of a trace") from error
+        raise NotATrace(f"{path} has no readable trace header") from error
     try:
         version, code_version = msgspec.structs.astuple(msgspec.json.decode(text, type=_Version))
         if version not in READABLE:
@@ -170,7 +170,7 @@ def _read_header(stream: BinaryIO, path: Path) -> tuple[Header, bytes]:
             raise WrongSchema(f"{path} holds records of the detail {header.detail!r}, which this version does not know")
         return header, digest
     except msgspec.MsgspecError as error:
-        raise NotATrace(f"{path} has no header of a trace: {error}") from error
+        raise NotATrace(f"{path} has no valid trace header: {error}") from error
 
 
 class _Manifest:

@@ -126,16 +126,16 @@ class Gathering:
             if lines and lines[0].startswith(_BEGINNING):
                 state = message_of(lines[0], _CODEC)
                 if not isinstance(state, SystemState) or state.kernel.n != frame.after:
-                    raise ValueError("it is of another delivery than the frame says")
+                    raise ValueError("the snapshot is of another delivery than its frame")
                 self._places, self._after, self._created = [], frame.after, state.created
                 self._lines, self._digest = 0, _digest()
             elif not self._places:
                 return  # its beginning was removed with its segment
             elif frame.after != self._after:
-                raise ValueError("it goes on with another snapshot than was begun")
+                raise ValueError("the snapshot continues with a part of another snapshot")
             self._places.append((path, frame.offset))
             if len(lines) != frame.records:
-                raise ValueError(f"{len(lines)} lines, where there should be {frame.records}")
+                raise ValueError(f"{len(lines)} lines, expected {frame.records}")
             self._read(lines)
         except (ValueError, TraceError) as error:  # msgspec's errors are ValueErrors
             raise Damaged(
@@ -152,7 +152,7 @@ class Gathering:
             return
         end = msgspec.json.decode(last, type=End)
         if (end.actors, end.digest) != (self._lines - 2, self._digest.hexdigest()):
-            raise ValueError("its digest or its number of actors is wrong")
+            raise ValueError("the snapshot has a wrong digest or a wrong number of actors")
         self.found.append(Snapshot(self._after, self._created, end, tuple(self._places)))
         self._places = []
 

@@ -244,7 +244,7 @@ class Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
                 *(NO_PAYLOAD, made, error),
             )
         if effects or errors:
-            raise ValueError("effects or errors of no delivery")
+            raise ValueError("effects or errors without a delivery")
 
 
 def _columns(batch: list[Any]) -> tuple[Any, ...]:

@@ -70,19 +70,19 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 def _delete_partitions(request: StopReplicaRequest) -> bool:
     flags = {state.delete_partition for state in request.partition_states}
     if len(flags) > 1:
-        raise ValueError("before version 3, all partitions of a request are deleted or none is")
+        raise ValueError("before version 3, a request deletes all its partitions or none")
     return True in flags
 
 
 def _protocol_id(endpoint: Endpoint) -> int:
     if endpoint.security_protocol not in SECURITY_PROTOCOLS:
-        raise ValueError(f"no security protocol {endpoint.security_protocol!r}")
+        raise ValueError(f"unknown security protocol {endpoint.security_protocol!r}")
     return SECURITY_PROTOCOLS.index(endpoint.security_protocol)
 
 
 def _protocol(security_protocol: int) -> str:
     if not 0 <= security_protocol < len(SECURITY_PROTOCOLS):
-        raise ValueError(f"no security protocol {security_protocol}")
+        raise ValueError(f"unknown security protocol {security_protocol}")
     return SECURITY_PROTOCOLS[security_protocol]
 
 
@@ -94,7 +94,7 @@ def _plaintext(broker: UpdateMetadataBroker) -> Endpoint:
     for endpoint in broker.endpoints:
         if endpoint.security_protocol == "PLAINTEXT":
             return endpoint
-    raise ValueError(f"broker {broker.id} has no PLAINTEXT endpoint, and version 0 has no other")
+    raise ValueError(f"broker {broker.id} has no PLAINTEXT endpoint, which version 0 requires")
 
 
 def _v0_host(broker: UpdateMetadataBroker) -> str:
@@ -115,7 +115,7 @@ def _topics_asked(request: MetadataRequest) -> tuple[str, ...] | None:
     if request.version > 0:
         return request.topics
     if request.topics == ():
-        raise ValueError("version 0 cannot ask for no topics: an empty list asks for all")
+        raise ValueError("version 0 cannot request zero topics: an empty list requests all")
     return request.topics or ()
 
 
@@ -129,7 +129,7 @@ def _produced_bytes(part: ProducePartition) -> bytes:
 
 def _leaving_member(request: LeaveGroupRequest) -> str:
     if len(request.members) != 1:
-        raise ValueError("before version 3, one member leaves at a time")
+        raise ValueError("before version 3, a request has exactly one leaving member")
     return request.members[0].member_id
 
 

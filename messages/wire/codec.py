@@ -72,7 +72,7 @@ class RequestHeader(NamedTuple):
 def encode_request(request: Message, correlation_id: int, client_id: str) -> bytes:
     """The whole frame of `request` in `request.version`, size included.
 
-    Raises UnknownApi if it is no request, UnsupportedVersion, or Unencodable (also a ValueError) if that version has
+    Raises UnknownApi if it is not a request, UnsupportedVersion, or Unencodable (also a ValueError) if that version has
     no bytes for what the request says.
     """
     return all_at_once(encoding_request(request, correlation_id, client_id))
@@ -113,7 +113,7 @@ def encoding_request(request: Message, correlation_id: int, client_id: str, part
     """`encode_request` in steps, with the parts that go ahead of the request."""
     api = API_BY_REQUEST.get(type(request))
     if api is None:
-        raise UnknownApi(f"{type(request).__name__} is no request")
+        raise UnknownApi(f"{type(request).__name__} is not a request")
     version = request.version
     _check_version(api, version)
     try:
@@ -319,7 +319,7 @@ def _api(request: type | int, version: int) -> Api:
     api = API_BY_KEY.get(request) if isinstance(request, int) else API_BY_REQUEST.get(request)
     if api is None:
         name = f"API {request}" if isinstance(request, int) else request.__name__
-        raise UnknownApi("no such API here", name, version)
+        raise UnknownApi("unknown API", name, version)
     return api
 
 

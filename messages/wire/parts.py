@@ -67,7 +67,7 @@ def entries_of(rows: PartRows) -> list[Any]:
         rest = [iter(each) for each in entries]
         found = [next(rest[place]) for place, count in rows.runs for _ in range(count)]
         if len(found) != sum(map(len, entries)):
-            raise ValueError("the runs leave some out")
+            raise ValueError("the rows are incomplete")
         return found
     except (KeyError, OSError, StopIteration, *UNREADABLE) as error:
         raise ValueError(f"no rows of {rows.message} in version {rows.version}: {error}") from error
@@ -77,5 +77,5 @@ def entries_of(rows: PartRows) -> list[Any]:
 def _code(message: type, version: int) -> RowsCode:
     api = API_BY_REQUEST.get(message) or _API_BY_RESPONSE[message]
     if not api.min_version <= version <= api.max_version:
-        raise ValueError(f"{api.name} has no such version")
+        raise ValueError(f"{api.name} does not have this version")
     return compile_rows(message, Schema(message.__name__).layout(version), version, BINDINGS)

@@ -38,7 +38,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, place + 1
         shift += 7
-    raise ValueError("a varint of more than five bytes")
+    raise ValueError("a varint has more than five bytes")
 
 
 def read_length(data: bytes, position: int, compact: bool, text: bool = False) -> tuple[int, int]:
@@ -53,7 +53,7 @@ def read_length(data: bytes, position: int, compact: bool, text: bool = False) -
         (value,) = _INT32.unpack_from(data, position)
         position += _INT32.size
     if text and value > MAX_TEXT:
-        raise ValueError(f"a text of {value} bytes")
+        raise ValueError(f"a string has length {value}")
     return value, position
 
 
@@ -124,7 +124,7 @@ def framed_text(value: str, compact: bool) -> bytes:
     """A text with its length before it. ValueError where it is too long or no Unicode."""
     data = value.encode()
     if len(data) > MAX_TEXT:
-        raise ValueError(f"a text of {len(data)} bytes does not fit")
+        raise ValueError(f"a string of {len(data)} bytes is too long")
     return (varint(len(data) + 1) if compact else _INT16.pack(len(data))) + data
 
 
@@ -205,7 +205,7 @@ class Rows:
             if part in _ELEMENTS:
                 count, end = read_length(data, position, self._compact, part == "text")
                 if count < 0:
-                    raise ValueError("null where a value is due")
+                    raise ValueError("a required field is null")
                 lengths.append(data[position:end])
                 position = end + count * _ELEMENTS[part]
             else:

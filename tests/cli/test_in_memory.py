@@ -35,7 +35,7 @@ def test_a_cluster_in_one_process_in_the_foreground(tmp_path: Path) -> None:
     assert run_ours("replay", str(place)).returncode == 0
     again = run_ours("up", "--zookeeper", "memory", "--port", "0", "--dir", str(place))
     assert (again.returncode, again.stdout) == (1, "")
-    assert "holds a cluster already" in again.stderr
+    assert "already contains a cluster" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_cluster_in_one_process_in_the_foreground(tmp_path: Path) -> None:
     [
         (("--restart",), "--restart cannot be combined with --zookeeper memory"),
         (("--override", "num.partitions=x"), "num.partitions=x is wrong"),
-        (("--override", "trace.dir=/tmp"), "trace.dir is set for each node by the cluster itself"),
+        (("--override", "trace.dir=/tmp"), "trace.dir is set by the cluster for each node. Remove it"),
     ],
 )
 def test_what_cannot_be_in_memory_is_said(
@@ -83,5 +83,5 @@ def test_a_test_program_speaks_in_lines_of_json(tmp_path: Path) -> None:
     assert len(started["done"]["ports"]) == 1
     assert "is already running" in twice["failed"]
     assert sight == {"done": {"controller_id": 0, "live_brokers": [0], "offline_partitions": []}}
-    assert "broker x does not run; 0 do" in kill["failed"]
+    assert "broker x is not running; running brokers: 0" in kill["failed"]
     assert stopped == again == {"done": None}

@@ -203,8 +203,8 @@ def test_an_additional_plan_is_the_controllers_to_take(shell: ReassignShell) -> 
         ('{"partitions":[{"topic":"nope","partition":0,"replicas":[0]}]}', "Topic nope not found."),
         ('{"partitions":[{"topic":"foo","partition":0,"replicas":[0,1],"log_dirs":["any"]}]}', "Size of replicas list [0, 1] is different from size of log dirs list ['any'] for partition foo-0"),
         ('{"partitions":[{"topic":"foo","partition":0,"replicas":[0],"log_dirs":["/a"]}]}', "foo-0: replicas cannot be moved between log directories, log_dirs should be 'any'"),
-        ('{"partitions":[{"topic":"foo","partition":"0","replicas":[0]}]}', '{"topic": "foo", "partition": "0", "replicas": [0]} has no \'partition\', or not as Kafka wants it'),
-        ('{"partitions":[7]}', "7 has no 'topic', or not as Kafka wants it"),
+        ('{"partitions":[{"topic":"foo","partition":"0","replicas":[0]}]}', '{"topic": "foo", "partition": "0", "replicas": [0]} has no valid field \'partition\''),
+        ('{"partitions":[7]}', "7 has no valid field 'topic'"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_executed(shell: ReassignShell, plan: str, words: str) -> None:

@@ -92,7 +92,7 @@ def test_topics_are_chosen_by_javas_classes(shell: TopicShell) -> None:
 
 def test_a_topic_that_is_too_large_for_a_znode_is_named(shell: TopicShell) -> None:
     with pytest.raises(
-        ZooKeeperRefused, match=r"/brokers/topics/huge would hold 2,.* bytes, more than ZooKeeper takes"
+        ZooKeeperRefused, match=r"/brokers/topics/huge would have 2,.* bytes, more than ZooKeeper accepts"
     ):
         shell.run("--create --topic huge --partitions 200000")
 
@@ -203,7 +203,7 @@ def test_a_topic_without_partitions_is_described_but_not_altered(shell: TopicShe
     shell.tree.write((WriteOp(CREATE, "/brokers/topics/empty", empty),), 0)
     assert shell.run("--describe") == (0, "Topic: empty\tPartitionCount: 0\tReplicationFactor: 0\tConfigs: \n")
     assert shell.fails("--alter --topic empty --partitions 2") == (
-        "Unexpected existing replica assignment for topic 'empty', partition id 0 is missing. Add none, but delete the"
-        " topic and create it anew."
+        "Unexpected existing replica assignment for topic 'empty', partition id 0 is missing. Delete the"
+        " topic and create it again."
     )
     assert shell.run("--delete --topic empty")[0] == 0

@@ -97,7 +97,8 @@ def test_no_committed_offset_is_lost_or_made_up_when_coordinators_are_killed(clu
     member.subscribe([TOPIC])
     consumed = read(member, 50)
     member.commit(asynchronous=False)
-    coordinator = next(node for node in NODES if f"loaded 0 records of {GROUPS}" in cluster.nodes[node].output)
+    loaded = f"Finished loading offsets and group metadata from {GROUPS}"
+    coordinator = next(node for node in NODES if loaded in cluster.nodes[node].output)
     cluster.nodes[coordinator].kill()
     until(lambda: not cluster.zk.exists(f"/brokers/ids/{coordinator}"), what="its session is over", timeout=30)
     consumed += read(member, 50)

@@ -136,7 +136,7 @@ def _work(seen: Job, place: Path, line: dict[str, Any], zk: PatientZooKeeperClie
     until(lambda: zk.exists(f"/brokers/ids/{seen.killed}"), what="the killed node registers again")
     logs = seen.directory / f"node-{seen.killed}" / "data"
     until(lambda: json.loads(states(zk)["admin-2"])["leader"] >= 0, what="every partition is led again")
-    returned = f"[Broker id={seen.killed}] LeaderAndIsr of controller"
+    returned = f"[Broker id={seen.killed}] Handling LeaderAndIsr request from controller"
     until(lambda: children[-1].output, lambda text: returned in text, "the returned node is sent its partitions")
     seen.at_the_end = states(zk)
 

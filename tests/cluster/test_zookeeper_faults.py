@@ -127,7 +127,7 @@ def test_a_node_whose_thread_for_zookeeper_died_ends(tmp_path: Path, zookeeper: 
         until(lambda: "] started (" in node.output, what="the node serves", timeout=30)
         link.alter_next(lambda frame: bytes(4), lambda xid: True)  # a frame of nothing
         assert node.process.wait(10) == 1
-        assert "the thread that speaks with ZooKeeper has ended: " in node.output.splitlines()[-1]
+        assert "the ZooKeeper client thread has ended: " in node.output.splitlines()[-1]
     finally:
         node.kill()
         link.close()

@@ -129,7 +129,7 @@ def test_an_address_that_has_enough_connections_gets_no_more(caplog: pytest.LogC
         await (await Client.of(gateway)).ask()
 
     run_with_gateway(scenario, max_connections_per_ip=1)
-    assert "rejected a connection from 127.0.0.1 on PLAINTEXT: it has 1 already" in caplog.text
+    assert "Rejected a connection from 127.0.0.1 on listener PLAINTEXT: it has 1 already" in caplog.text
 
 
 def test_an_address_may_have_a_number_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
@@ -149,7 +149,7 @@ def test_an_unknown_host_with_its_own_limit_is_named() -> None:
     async def scenario(*_: object) -> None:
         raise AssertionError("it was bound")
 
-    with pytest.raises(OSError, match=r"max\.connections\.per\.ip\.overrides names no host\.: "):
+    with pytest.raises(OSError, match=r"Invalid host no host\. in max\.connections\.per\.ip\.overrides: "):
         run_with_gateway(scenario, max_connections_per_ip_overrides=(("no host.", 1),))
 
 
@@ -211,7 +211,7 @@ def test_a_connection_beyond_the_limit_of_files_is_refused(
 
     run_with_gateway(scenario)
     reason = "2 connections are open, and the limit is 8 open files (ulimit -n)"
-    assert f"rejected a connection from 127.0.0.1 on PLAINTEXT: {reason}" in caplog.text
+    assert f"Rejected a connection from 127.0.0.1 on listener PLAINTEXT: {reason}" in caplog.text
 
 
 class Exhausted(socket.socket):
@@ -244,7 +244,7 @@ def test_a_system_without_files_is_asked_again_after_a_pause(
 
     run_with_gateway(scenario)
     assert [r.getMessage() for r in caplog.records] == [
-        "listener PLAINTEXT takes no connection for 0.05 s: Too many open files"
+        "Listener PLAINTEXT accepts no connections for 0.05 s: Too many open files"
     ] * 3
 
 
@@ -391,7 +391,7 @@ def test_peers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     asyncio.run(scenario())
     lines = [record.getMessage() for record in caplog.records if record.name == "tests.peers"]
     assert len(lines) <= 2 * LINES_PER_SECOND + 2
-    assert lines[-2:] == ["990 more lines of this kind were left out", "another"]
+    assert lines[-2:] == ["990 more log lines of this kind were suppressed", "another"]
 
 
 def test_a_request_of_too_many_partitions_is_refused_before_it_is_read_to_the_end() -> None:

@@ -78,7 +78,7 @@ def test_a_region_holds_its_file_open(path: str) -> None:
 def test_a_region_that_was_cut_is_an_error(path: str) -> None:
     _, body = opened(path, 1).read(path, 0, 1 << 30, BATCHES, True)
     os.truncate(Path(path, f"{0:020d}.log"), 1_000)
-    with pytest.raises(OSError, match="was cut"):
+    with pytest.raises(OSError, match="was truncated"):
         _ = body.data
 
 
@@ -92,9 +92,9 @@ def test_a_region_of_a_file_that_was_cut_and_has_grown_again_is_void(path: str) 
         records = batch_of([(b"new", os.urandom(200_000))], 1_000)
         port.append(path, 1, False, False, records.body)
     for region in (before.piece, rest):
-        with pytest.raises(OSError, match="was cut"):
+        with pytest.raises(OSError, match="was truncated"):
             region.read()
-        with pytest.raises(OSError, match="was cut"):
+        with pytest.raises(OSError, match="was truncated"):
             region.send(-1)
     _, after = port.read(path, 0, 1 << 30, BATCHES, True)
     assert after.size >= before.size

@@ -30,8 +30,8 @@ PATIENCE = 1.0
 WAIT_MS = 100
 WAITING = (JoinGroupRequest, SyncGroupRequest, FetchRequest)
 
-_CLOSED = re.compile(r"closing the connection of 127\.0\.0\.1:(\d+) on")
-_LEFT_OUT = re.compile(r"(\d+) more lines of this kind were left out")
+_CLOSED = re.compile(r"Closing the connection from 127\.0\.0\.1:(\d+) on")
+_LEFT_OUT = re.compile(r"(\d+) more log lines of this kind were suppressed")
 
 
 @attrs.define

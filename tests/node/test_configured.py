@@ -75,7 +75,7 @@ def test_defaults_of_topics_change_for_one_broker_or_for_all_and_back(tmp_path: 
 
     default = max_message_bytes(world)[0]
     assert say(ALL_BROKERS, ("message.max.bytes", "1000"), ("num.io.threads", "3")) == [1000] * 3
-    assert "No effect here, where the number of threads is fixed: num.io.threads=3" in caplog.text
+    assert "Ignoring overrides of thread counts, which are fixed in this broker: num.io.threads=3" in caplog.text
     assert say("1", ("message.max.bytes", "2000")) == [1000, 2000, 1000]
     change(world, max_message_bytes=3000)
     world.scheduler.run(1.0)
@@ -84,7 +84,7 @@ def test_defaults_of_topics_change_for_one_broker_or_for_all_and_back(tmp_path: 
     world.scheduler.run(1.0)
     assert max_message_bytes(world) == [1000, 2000, 1000]
     assert say("1", ("message.max.bytes", "many")) == [1000] * 3
-    assert "Invalid overrides of brokers/1 are ignored: message.max.bytes=many" in caplog.text
+    assert "Ignoring invalid overrides for entityPath: brokers/1: message.max.bytes=many" in caplog.text
     assert say(ALL_BROKERS) == [default] * 3
     world.stop(0, 1, 2)
 

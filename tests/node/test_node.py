@@ -180,7 +180,7 @@ def test_a_broker_without_the_controllers_listener_says_so(
     """Node 0 is controller, and talks to brokers on PLAINTEXT. It is said again after a lost session."""
     where = Endpoint(name, "127.0.0.1", 9093)
     other = Node(frozen, tmp_path / "other", zookeeper, 1, where, inter_broker_listener_name=name)
-    words = "controller 0 talks to brokers on listener PLAINTEXT, and this one advertises only INTERNAL"
+    words = "Controller 0 uses listener PLAINTEXT, but this broker advertises only INTERNAL"
     other.run()
     assert caplog.text.count(words) == (name == "INTERNAL")
     other.store.expire()
@@ -240,7 +240,7 @@ def test_where_a_broker_is_reached_may_be_said_while_it_runs(
     assert reported() == ["PLAINTEXT://elsewhere:1"]
     advertise(node, "NONE_TEXT://elsewhere:2")
     assert reported() == ["PLAINTEXT://elsewhere:1"]
-    assert "advertised.listeners=NONE_TEXT://elsewhere:2 is ignored: Error creating broker listeners" in caplog.text
+    assert "Ignoring advertised.listeners=NONE_TEXT://elsewhere:2: Error creating broker listeners" in caplog.text
     assert registration(zookeeper)[1].czxid == epoch and registration(zookeeper)[1].version == 2
     advertise(node, "PLAINTEXT://elsewhere:3")
     node.store.expire()

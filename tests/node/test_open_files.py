@@ -25,14 +25,12 @@ def test_a_limit_that_does_not_fit_the_partitions_is_said(tmp_path: Path, caplog
     for number in range(40):
         (tmp_path / f"t-{number}").mkdir()
     assert check_limit(Files.of(64), [str(tmp_path), "/nowhere"])
-    said = (
-        "the limit is 64 open files (ulimit -n): at most 16 for logs, which have 40 partitions, and 16 for connections."
-    )
-    assert f"{said} Files of logs are closed and opened again, which is slow; raise the limit to 288" in caplog.text
+    text = "The limit of open files is 64: 16 for the logs of 40 partitions, and 16 for connections."
+    assert text in caplog.text and "Raise the limit to 288 with ulimit -n." in caplog.text
     caplog.clear()
     assert check_limit(Files.of(288), [str(tmp_path)]) and not caplog.text
 
 
 def test_a_limit_that_is_too_small_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     assert not check_limit(Files.of(MINIMUM - 1), [])
-    assert "the limit is 63 open files (ulimit -n); a node needs at least 64" in caplog.text
+    assert "The limit of open files is 63, but a node needs at least 64" in caplog.text

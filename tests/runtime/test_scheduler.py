@@ -100,7 +100,7 @@ def test_a_base_that_was_removed_is_left_alone_and_one_of_another_clock_is_refus
     ring.bases[0].inject(ring.runners[0], 5)
     scheduler.run(10)
     assert (ring.seen(0), ring.seen(1), ring.bases[1].queued) == ([5], [], 1)
-    with pytest.raises(ValueError, match="another clock"):
+    with pytest.raises(ValueError, match="another clock than"):
         scheduler.add(LocalBase(clock=VirtualClock()))
 
 
@@ -131,5 +131,5 @@ def test_virtual_time_does_not_wait() -> None:
         return 7
 
     assert scheduler.finish(at_once()) == 7
-    with pytest.raises(RuntimeError, match="no loop to wait on"):
+    with pytest.raises(RuntimeError, match="virtual time has no event loop"):
         scheduler.finish(asyncio.sleep(0))

@@ -109,10 +109,10 @@ def serve_within(limit: int, tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> No
         for connection in idle:
             connection.close()
         node.kill()
-    assert f"the limit is {limit} open files (ulimit -n)" in node.output
+    assert f"The limit of open files is {limit}" in node.output
     for bad in ("Traceback", "Stopping serving replicas", "the trace has ended", "Too many open files"):
         assert bad not in node.output
-    assert node.output.count("rejected a connection") < 200
+    assert node.output.count("Rejected a connection") < 200
 
 
 def serves(client: dict[str, object]) -> bool:

@@ -131,7 +131,7 @@ def test_a_packed_folder_that_is_being_written_to_is_what_it_was(session: SparkS
     (tmp_path / "packed" / "node1-000000-0.part").write_bytes(b"PAR1, and no more yet")
     assert sum(row.count for row in summarise(tmp_path / "packed", session, only=("messages",))["messages"]) == 37
     (tmp_path / "packed" / MANIFEST).write_text("{}")
-    with pytest.raises(NotATrace, match="pack again"):
+    with pytest.raises(NotATrace, match="Pack the traces again"):
         summarise(tmp_path / "packed", session)
 
 

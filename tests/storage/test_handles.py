@@ -72,7 +72,7 @@ def test_checkpoints_that_cannot_be_written_for_want_of_a_descriptor_are_no_fail
     port.note_high_watermark(paths[0], 1)
     with free_descriptors(0):
         assert port.checkpoint_high_watermarks() == ()
-    assert f"checkpoints of {tmp_path} are not written now: Too many open files" in caplog.text
+    assert f"Failed to write the checkpoints of {tmp_path}, retrying: Too many open files" in caplog.text
     port.checkpoint_high_watermarks()
     port.close_all()
     assert LogsPort(lambda: 1_000).open(paths[0], False, CONFIG)[3] == 1

@@ -159,7 +159,7 @@ def test_a_signature_that_is_completed_is_logged(tmp_path: Path, caplog: pytest.
     disk, mine = DiskPort(), directories(tmp_path)
     mine.load(disk)
     mine.unlock(disk)
-    assert "meta.properties lacks cluster.id: adding it" in caplog.text
+    assert "meta.properties has no cluster.id: adding it" in caplog.text
 
 
 def test_a_signature_is_not_written_through_a_link(tmp_path: Path) -> None:
@@ -178,14 +178,14 @@ def test_a_signature_is_not_written_through_a_link(tmp_path: Path) -> None:
 
 def test_what_is_no_log_refuses(tmp_path: Path) -> None:
     (tmp_path / "holiday pictures").mkdir()
-    with pytest.raises(LogDirectoryRefused, match="'holiday pictures' is not of the form"):
+    with pytest.raises(LogDirectoryRefused, match="'holiday pictures' does not have the form"):
         directories(tmp_path).load(DiskPort())
 
 
 def test_a_log_in_two_directories_refuses(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name / "t-0").mkdir(parents=True)
-    with pytest.raises(LogDirectoryRefused, match="t-0 is in two log directories"):
+    with pytest.raises(LogDirectoryRefused, match="t-0 exists in two log directories"):
         directories(tmp_path / "a", tmp_path / "b").load(DiskPort())
 
 

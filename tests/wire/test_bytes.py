@@ -229,7 +229,7 @@ def test_refusals_name_the_api_and_the_version() -> None:
         decode_request(bytes.fromhex("03e7 0000") + bytes(20))
     with pytest.raises(UnknownApi, match="API 999"):
         decode_response(999, 0, bytes(20))
-    with pytest.raises(UnknownApi, match="Endpoint is no request"):
+    with pytest.raises(UnknownApi, match="Endpoint is not a request"):
         encode_request(Endpoint("L", "h", 1), 1, "")
     with pytest.raises(UnsupportedVersion):
         encode_request(MetadataRequest(10, None), 1, "")

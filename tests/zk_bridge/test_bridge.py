@@ -315,7 +315,7 @@ def test_a_torn_registration_is_named_and_costs_the_others_nothing(
     for question in (GetBrokers(), GetBrokers(watch=False)):
         found = bridge.ask(question)
         assert [broker.id for broker in found.brokers] == [10] and found.unreadable == (2, 3)
-    (foreign,) = {record.getMessage() for record in caplog.records if "no broker ids" in record.getMessage()}
+    (foreign,) = {record.getMessage() for record in caplog.records if "that are not broker ids" in record.getMessage()}
     assert foreign.endswith(": 007, 9999999999, x")
     assert any("/brokers/ids/2: no valid JSON" in record.getMessage() for record in caplog.records)
     assert bridge.ask(GetBroker(2)) == Brokers((), (2,))
@@ -930,4 +930,4 @@ def test_watching_an_unknown_path_is_refused(bridge: Bridged, monkeypatch: pytes
         yield Arm(exists=("/brokers/seqid",))
 
     monkeypatch.setitem(CONVERSATIONS, EnsurePaths, careless)
-    assert bridge.ask(EnsurePaths()) == Failure("AskFailed", "no event reports changes of /brokers/seqid (node)")
+    assert bridge.ask(EnsurePaths()) == Failure("AskFailed", "no event is defined for changes of /brokers/seqid (node)")

@@ -27,5 +27,5 @@ def encode_controller_epoch(epoch: int) -> bytes:
 def decode_controller_epoch(path: str, data: bytes | None) -> int:
     """The number in /controller_epoch."""
     if data is None or not re.fullmatch(rb"[0-9]{1,10}", data) or int(data) > INT32:
-        raise BadZnode(f"{path}: a decimal number is expected, not {shown(data)}")
+        raise BadZnode(f"{path}: expected a decimal number, found {shown(data)}")
     return int(data)

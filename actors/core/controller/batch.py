@@ -306,7 +306,7 @@ class RequestBatch:
                 try:
                     endpoint = context.inter_broker_endpoint(context.brokers[leader])
                 except BrokerEndpointNotAvailable as error:
-                    log.error("%s Sending LeaderAndIsr requests without a leader's endpoint: %s", context.tag, error)
+                    log.error("%s The LeaderAndIsr requests lack the endpoint of a leader: %s", context.tag, error)
                 else:
                     found.append(LiveLeader(leader, endpoint.host, endpoint.port))
         return tuple(found)

@@ -146,7 +146,7 @@ def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flo
             yield from _STEPS[type(step)](context, step, imbalanced)
     except AskFailed as error:
         passing(error)
-        log.error("%s a topic deletion could not go on: %s", context.tag, error)
+        log.error("%s Failed to continue topic deletions, retrying: %s", context.tag, error)
         sets = context.deletions
         standing = yield from _standing(context, sets.queued)
         plan = yield from ask(ResetDeletions(standing, sets.started, sets.ineligible))

@@ -106,7 +106,7 @@ def give_up(context: ControllerContext) -> Flow[None]:
     try:
         yield from _clear(context, (yield from ask(GetController())))
     except AskFailed as error:
-        log.warning("%s /controller could not be given up yet: %s", context.tag, error)
+        log.warning("%s Failed to delete /controller, retrying later: %s", context.tag, error)
 
 
 def reload(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
@@ -138,7 +138,7 @@ def _clear(context: ControllerContext, current: ControllerIs) -> Flow[Controller
     try:
         yield from ask(ResignController())
     except ControllerMoved:
-        log.warning("%s the term given up is over already", context.tag)
+        log.warning("%s /controller was already deleted", context.tag)
         return current
     return ControllerIs(NO_CONTROLLER, current.epoch)
 
@@ -163,7 +163,12 @@ def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     except (ControllerMoved, SessionLost):
         raise
     except Exception as error:
-        log.error("%s the term could not begin: %s", context.tag, error, exc_info=error)
+        log.error(
+            "%s Error while electing or becoming controller. Trigger controller movement immediately: %s",
+            context.tag,
+            error,
+            exc_info=error,
+        )
         context.holding_back = True
         yield Enqueue(Reelect(), HOLD_BACK_SECONDS)
         yield from give_up(context)

@@ -183,7 +183,11 @@ def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], tri
     if len(fit) < len(partitions):
         unfit = yield from chosen(lambda tp: tp not in context.leadership or tp.topic in context.queued, partitions)
         names = ", ".join(map(str, unfit))
-        log.error("%s No preferred leaders for what is unknown, never led or being deleted: %s", context.tag, names)
+        log.error(
+            "%s Skipping replica leader election (PREFERRED) for partitions that are unknown, new or being deleted: %s",
+            context.tag,
+            names,
+        )
     imbalanced = yield from chosen(lambda tp: not _led_by_preferred(context, tp), fit)
     yield from move_partitions(context, imbalanced, PartitionState.ONLINE, elections.preferred)
 

@@ -87,6 +87,6 @@ def write_states(
 def log_failures(context: ControllerContext, what: str, failures: Failures) -> None:
     """One line per failure, for the first of them, and the number of the others."""
     for partition, why in list(failures.items())[:_FAILURES_LOGGED]:
-        log.error("%s failed to %s for %s: %s", context.tag, what, partition, why)
+        log.error("%s Failed to %s for partition %s: %s", context.tag, what, partition, why)
     if len(failures) > _FAILURES_LOGGED:
-        log.error("%s failed to %s for %d more", context.tag, what, len(failures) - _FAILURES_LOGGED)
+        log.error("%s Failed to %s for %d more partitions", context.tag, what, len(failures) - _FAILURES_LOGGED)

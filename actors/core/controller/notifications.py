@@ -44,7 +44,7 @@ def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flo
         if changes.partitions:
             yield from announce(context, partitions=known)
     except AskFailed as error:
-        log.error("%s ISR changes could not be read: %s", context.tag, passing(error))
+        log.error("%s Failed to read ISR change notifications: %s", context.tag, passing(error))
     if changes.names:
         yield from ask(DeleteIsrChangeNotifications(changes.names, context.epoch_zk_version))
 
@@ -55,7 +55,7 @@ def refresh(context: ControllerContext, partitions: Iterable[TopicPartition]) ->
     def learn(states: Sequence[PartitionStateRead]) -> None:
         for partition, _, error in states:
             if error:
-                log.error("%s the state of %s cannot be read: %s", context.tag, partition, error)
+                log.error("%s Failed to read the state of partition %s: %s", context.tag, partition, error)
         context.learn_leaderships(Leadership(tp, state) for tp, state, _ in states if state is not None)
 
     for part in chunks(partitions, STATES_READ):
@@ -70,7 +70,7 @@ def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) 
     try:
         yield from brokers.replicas_came_online(context, events.broker_ids)
     except AskFailed as error:
-        log.error("%s replicas could not be probed: %s", context.tag, passing(error))
+        log.error("%s Failed to process log directory failures: %s", context.tag, passing(error))
     if events.names:
         yield from ask(DeleteLogDirEvents(events.names, context.epoch_zk_version))
 

@@ -114,7 +114,9 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
     moving = [tp for tp in context.reassigning if tp.topic in wanted]
     if not moving:
         return frozenset()
-    log.info("%s Ending the reassignment of %s: the topic is deleted", context.tag, ", ".join(map(str, moving)))
+    log.info(
+        "%s Cancelling the reassignment of %s: the topic is being deleted", context.tag, ", ".join(map(str, moving))
+    )
     ended = {tp: ReplicaAssignment(context.assignments[tp].replicas) for tp in moving}
     failures = yield from _write(context, ended)
     log_failures(context, "end the reassignment of", failures)
@@ -206,7 +208,7 @@ def _requested(context: ControllerContext) -> Flow[Assignments]:
         try:
             wanted[each.partition] = _planned(context, *each, alive=False)
         except Refused as refused:
-            log.error("%s No reassignment of %s to %s: %s", context.tag, *each, refused)
+            log.error("%s Rejecting the reassignment of partition %s to replicas %s: %s", context.tag, *each, refused)
             hopeless.append(each)
     failures = yield from _reassign(context, wanted)
     hopeless += [each for each in answer.requested if each.partition in failures]

@@ -162,7 +162,12 @@ def enter_online(step: Step) -> Flow[None]:
     for partition in step.partitions:
         assignment = context.assignment(partition)
         if step.broker_id not in assignment.replicas:
-            log.error("%s replica %d of %s is not assigned: added", context.tag, step.broker_id, partition)
+            log.error(
+                "%s Adding replica %d to the assignment of partition %s, which lacks it",
+                context.tag,
+                step.broker_id,
+                partition,
+            )
             context.set_assignment(
                 partition,
                 ReplicaAssignment((*assignment.replicas, step.broker_id), assignment.adding, assignment.removing),

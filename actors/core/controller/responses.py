@@ -31,7 +31,9 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
     """
     broker_id, response = event.broker_id, event.response
     if response.error_code != NONE:
-        log.error("%s LeaderAndIsr: broker %d answers with error %d", context.tag, broker_id, response.error_code)
+        log.error(
+            "%s LeaderAndIsr response of broker %d has error code %d", context.tag, broker_id, response.error_code
+        )
         return
     before = context.offline_dirs.get(broker_id, {})
     if not before and all(error.error_code != KAFKA_STORAGE_ERROR for error in response.partition_errors):
@@ -55,7 +57,7 @@ def update_metadata_answered(context: ControllerContext, event: UpdateMetadataRe
     """Nothing follows from it."""
     if event.response.error_code != NONE:
         log.error(
-            "%s UpdateMetadata: broker %d answers with error %d",
+            "%s UpdateMetadata response of broker %d has error code %d",
             context.tag,
             event.broker_id,
             event.response.error_code,
@@ -84,7 +86,7 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
     )
     failed = concerned if event.error_code else [tp for tp in concerned if tp in wrong]
     if failed:
-        log.error("%s broker %d could not delete its replicas of %d partitions", context.tag, broker_id, len(failed))
+        log.error("%s Broker %d failed to delete its replicas of %d partitions", context.tag, broker_id, len(failed))
         yield from deletion_plan.fail(context, {broker_id: failed})
     deleted = [] if event.error_code else [tp for tp in concerned if tp not in wrong]
     if deleted:

@@ -32,7 +32,9 @@ def controlled_shutdown(
     if broker is None:
         return ControlledShutdownResponse(BROKER_NOT_AVAILABLE)
     if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker.epoch:
-        log.warning("%s controlled shutdown of broker %d with an old epoch", context.tag, broker_id)
+        log.warning(
+            "%s Received controlled shutdown request from an old broker epoch of broker %d", context.tag, broker_id
+        )
         return ControlledShutdownResponse(STALE_BROKER_EPOCH)
     log.info("%s Shutting down broker %d", context.tag, broker_id)
     context.begin_shutdown(broker_id)

@@ -181,7 +181,7 @@ class History:
         for partition, current in islice(illegal.items(), self.STORIES):
             log.error(
                 "%s Invalid state change: %s should be in one of the states %s before moving to %s; instead it is in "
-                "%s; its last moves: %s",
+                "%s; its last state changes: %s",
                 who,
                 f"partition {partition}" if broker_id is None else f"replica {broker_id} of partition {partition}",
                 legal,
@@ -190,4 +190,4 @@ class History:
                 self.of(partition, broker_id),
             )
         if len(illegal) > self.STORIES:
-            log.error("%s Invalid state change of %d more to %s", who, len(illegal) - self.STORIES, target.value)
+            log.error("%s Invalid state changes of %d more to %s", who, len(illegal) - self.STORIES, target.value)

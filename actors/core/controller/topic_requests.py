@@ -215,11 +215,11 @@ def _result(context: ControllerContext, kind: Callable[..., Message], name: str,
     try:
         return (yield from work)
     except Refused as refused:
-        log.info("%s %s: %s", context.tag, name, refused)
+        log.info("%s Rejecting a request for topic %s: %s", context.tag, name, refused)
         said = {} if kind is DeletedTopic else {"error_message": str(refused)}
         return kind(name, refused.code, **said)
     except AskFailed as error:
-        log.error("%s %s: %s", context.tag, name, passing(error))
+        log.error("%s Error processing a request for topic %s: %s", context.tag, name, passing(error))
         return kind(name, UNKNOWN_SERVER_ERROR)
 
 

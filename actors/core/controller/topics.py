@@ -82,7 +82,12 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
     fresh = [n for _, partitions in answer.topics for n, each in partitions if context.is_news(topic, n, each)]
     if topic in context.queued:
         if fresh:
-            log.error("%s Skipping adding partitions %s for topic %s: it is being deleted", context.tag, fresh, topic)
+            log.error(
+                "%s Skipping adding partitions %s for topic %s since it is currently being deleted",
+                context.tag,
+                fresh,
+                topic,
+            )
             yield from ask(SetAssignments((context.topic_assignment(topic),), context.epoch_zk_version))
     elif fresh and topic in context.topics:
         added = yield from learn(context, answer.topics)
@@ -137,7 +142,9 @@ def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow
         yield from reassignment.end_for_deletion(context, known)
         yield from deletion_plan.queue(context, known)
     else:
-        log.info("%s Removing delete requests for %s: topic deletion is disabled", context.tag, ",".join(known))
+        log.info(
+            "%s Removing the delete requests of topics %s since delete topic is disabled", context.tag, ",".join(known)
+        )
         yield from deletion_plan.forget_requests(context, known)
 
 

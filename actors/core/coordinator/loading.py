@@ -49,7 +49,7 @@ class Loading:
                     continue
                 record = read_record(key.encode("latin-1"), None if value is None else value.encode("latin-1"))
             except DamagedRecord as damage:
-                log.error("partition %d of the groups' topic: %s: it is passed over", self.partition, damage)
+                log.error("Skipping a damaged record in partition %d of __consumer_offsets: %s", self.partition, damage)
                 continue
             match record:
                 case GroupRecord(group, generation):

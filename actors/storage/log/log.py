@@ -138,7 +138,7 @@ class Log:
         try:
             self.epochs.load()
         except DamagedCheckpoint as damage:
-            log.warning("%s: the epochs are found in the batches again", damage)
+            log.warning("%s: rebuilding the leader epochs from the record batches", damage)
             clean, recovery_point = False, 0
         names = (SEGMENT_FILE.fullmatch(entry.name) for entry in Path(self.folder).iterdir())
         bases = sorted(int(name[1]) for name in names if name is not None and name[2] == "log")
@@ -224,7 +224,7 @@ class Log:
                 self.producers.add(header)
             if segment.size < before:
                 log.warning(
-                    "%s: %d bytes from offset %d on are damaged and dropped", segment.path, before - segment.size, end
+                    "%s: truncating %d damaged bytes from offset %d on", segment.path, before - segment.size, end
                 )
                 self._drop(self._segments[number + 1 :])
                 del self._segments[number + 1 :]

@@ -1,8 +1,8 @@
 """A stretch of a segment's file that is sent from there, without its bytes being read (`os.sendfile`).
 
 Rule 1: the file stays open until the last of its regions is gone, also where the log has closed or removed it.
-Rule 2: where the file was cut meanwhile its regions are void, also when it has grown again: what lies there now is not
-        what was read. For the sender that is an error: the peer has an incomplete response.
+Rule 2: truncating the file invalidates its regions for good, even if it grows again, because the bytes differ. Sending
+        such a region fails: the peer has an incomplete response.
 Rule 3: an error of the disk names the file; one of the peer's connection names none.
 """
 
@@ -43,7 +43,7 @@ class FileRegion(Region):
         return self._size
 
     def read(self) -> bytes:
-        """The bytes. Raises OSError, also where the file was cut."""
+        """The bytes. Raises OSError, also where the file was truncated."""
         data = os.pread(self._file.descriptor, self._size, self._position) if self._uncut.holds else b""
         if len(data) < self._size:
             raise _cut()
@@ -67,4 +67,4 @@ class FileRegion(Region):
 
 
 def _cut() -> OSError:
-    return OSError(errno.ENODATA, "the file was cut")
+    return OSError(errno.ENODATA, "the file was truncated")

@@ -270,11 +270,11 @@ def test_an_illegal_move_tells_the_story_of_its_subject(caplog: pytest.LogCaptur
         scene.run(partition_state_machine.move_partitions(scene.context, [T0], target))
         scene.run(partition_state_machine.move_partitions(scene.context, [other], S.NEW))
     (refusal,) = {r.getMessage() for r in caplog.records if "partition other-0" in r.getMessage()}
-    assert refusal.endswith("instead it is in NewPartition; its last moves: NewPartition")
+    assert refusal.endswith("instead it is in NewPartition; its last state changes: NewPartition")
     caplog.clear()
     move(scene, S.NON_EXISTENT)
     (refusal,) = [r.getMessage() for r in caplog.records]
-    assert "its last moves: NewPartition -> OnlinePartition -> OfflinePartition -> OnlinePartition" in refusal
+    assert "its last state changes: NewPartition -> OnlinePartition -> OfflinePartition -> OnlinePartition" in refusal
 
 
 def test_of_many_illegal_moves_the_first_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -282,8 +282,8 @@ def test_of_many_illegal_moves_the_first_are_logged(caplog: pytest.LogCaptureFix
     partitions = scene.assign("t", *[(5,)] * 50)
     scene.run(partition_state_machine.move_partitions(scene.context, partitions, S.ONLINE))
     last_sent = [r.getMessage() for r in caplog.records]
-    assert len(last_sent) == 21 and "Invalid state change of 30 more to OnlinePartition" in last_sent[-1]
-    assert "its last moves: none in the last 0 calls" in last_sent[0]
+    assert len(last_sent) == 21 and "Invalid state changes of 30 more to OnlinePartition" in last_sent[-1]
+    assert "its last state changes: none in the last 0 calls" in last_sent[0]
 
 
 def test_many_partitions_are_moved_in_slices() -> None:

@@ -221,4 +221,4 @@ def test_an_illegal_move_tells_the_story_of_the_replica(caplog: pytest.LogCaptur
     move(scene, S.DELETION_SUCCESSFUL)
     (refusal,) = [r.getMessage() for r in caplog.records if "Invalid" in r.getMessage()]
     assert "replica 5 of partition t-0" in refusal and "instead it is in OfflineReplica" in refusal
-    assert refusal.endswith("its last moves: NewReplica -> OnlineReplica -> OfflineReplica")
+    assert refusal.endswith("its last state changes: NewReplica -> OnlineReplica -> OfflineReplica")

@@ -1,0 +1,364 @@
+"""Collect the texts that users meet, from the code itself, and print samples of them.
+
+    python -m tests.docs.surface                  # all texts, by surface
+    python -m tests.docs.surface --sample SEED    # 30 log lines, 30 help texts, 30 errors and 60 names, in random order
+
+Placeholders of formats are filled with example values, so that a sample reads like real output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import inspect
+import random
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import attrs
+import click
+
+from tests.docs.vocabulary import Hit, hits
+from tests.layering import ROOT, sources
+
+SAMPLED = {"log lines": 30, "help texts": 30, "errors": 30, "names": 60}
+"""Number of texts of each surface in a sample."""
+
+LEVELS = frozenset(("debug", "info", "warning", "error", "exception", "critical"))
+PRINTS = frozenset(("echo", "print", "say", "_say", "status"))
+
+REPORTS = (
+    "actors/cli/explanations.py",
+    "spark/headline.py",
+    "spark/report.py",
+    "spark/plots.py",
+    "actors/cli/summary.py",
+)
+"""Files whose strings are sentences of `why` and `summary`."""
+
+JSON = (
+    ("actors/cli/status.py", "as_dict"),
+    ("actors/cli/local_cluster.py", "description"),
+    ("actors/cli/local_cluster.py", "_brokers"),
+    ("spark/answers.py", "as_dict"),
+)
+"""Functions whose dict literals have the keys of the printed JSON."""
+
+EXAMPLES = {
+    r"(?:tp|topic_?partition|partition)": "orders-3",
+    r"(?:topic|name)": "orders",
+    r"topics|partitions": "orders-3,orders-4",
+    r"(?:.*_)?(?:broker|node|leader|replica|controller|follower)(?:_id)?|id": "2",
+    r"(?:.*_)?(?:brokers|nodes|isr|replicas)": "[1, 2]",
+    r"(?:.*_)?epoch": "7",
+    r"(?:.*_)?offset": "4711",
+    r"error|reason|why|problem|failure": "Connection refused",
+    r"(?:.*_)?(?:path|file|directory|folder|log_dir|dir)": "/var/lib/kafka/orders-3",
+    r"host": "kafka2.example.org",
+    r"port": "9092",
+    r"address|peer|endpoint|client": "10.0.0.7:51234",
+    r"seconds|.*_s|took": "1.5",
+    r"ms|.*_ms": "1500",
+    r"count|number|size|len|.*_bytes|most|total": "12",
+    r"group|group_id": "readers",
+    r"member|member_id": "consumer-1-5f0c",
+    r"session|session_id": "0x1000a2b",
+    r"state": "OnlinePartition",
+    r"key|option|setting": "log.retention.ms",
+    r"value": "-5",
+    r"event": "BrokerChange",
+    r"znode": "/brokers/topics/orders",
+}
+"""The last name in a placeholder's expression -> an example value."""
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@attrs.frozen
+class Text:
+    """A text of a surface, and the place that declares it."""
+
+    surface: str
+    place: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}"
+
+
+# ------------------------------------------------------------------------------------------------ strings of the code
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    """Return the parsed source."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def template(node: ast.AST) -> str | None:
+    """Return the text of a string expression with `{expression}` for each value; None for other expressions."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join(template(value) or "" for value in values)
+        case ast.FormattedValue(value=value):
+            return f"{{{ast.unparse(value)}}}"
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            texts = template(left), template(right)
+            if texts == (None, None):
+                return None
+            return "".join(
+                f"{{{ast.unparse(part)}}}" if text is None else text
+                for part, text in zip((left, right), texts, strict=True)
+            )
+        case ast.BinOp(left=left, op=ast.Mod(), right=right):
+            text = template(left)
+            return None if text is None else filled(text, right.elts if isinstance(right, ast.Tuple) else [right])
+        case ast.IfExp(body=body, orelse=orelse):
+            return template(body) or template(orelse)
+        case ast.Call(func=ast.Attribute(value=value, attr="format" | "strip" | "join" | "removesuffix")):
+            return template(value)
+    return None
+
+
+def filled(text: str, values: list[ast.expr]) -> str:
+    """Replace the % placeholders of a format by `{expression}`."""
+    expressions = iter(values)
+
+    def replaced(found: re.Match[str]) -> str:
+        value = next(expressions, None)
+        return "%" if found[0] == "%%" else "{...}" if value is None else f"{{{ast.unparse(value)}}}"
+
+    return re.sub(r"%(?:%|[-#0 +]*[\d*]*(?:\.\d+)?[sdrxXfgiac])", replaced, text)
+
+
+def example(text: str) -> str:
+    """Replace each `{expression}` by an example value."""
+
+    def value(found: re.Match[str]) -> str:
+        names = re.findall(
+            r"[A-Za-z_]\w*", re.sub(r"""(["']).*?\1|\b(?:for|in|if|else|not|is|and|or|None)\b""", " ", found[1])
+        )
+        last = names[-1].lower().strip("_") if names else ""
+        for pattern, words in EXAMPLES.items():
+            if re.fullmatch(pattern, last):
+                return words
+        return f"<{last.replace('_', ' ')}>" if last else "..."
+
+    return re.sub(r"\{((?:[^{}]|\{[^{}]*\})*)\}", value, text)
+
+
+def called(call: ast.Call) -> str:
+    """Return the last name of the called function, "" for other expressions."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def place(file: Path, node: ast.AST) -> str:
+    """Return file and line of a node."""
+    return f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
+
+
+# ------------------------------------------------------------------------------------------------ the surfaces
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """List the commands of the command line with their names."""
+    from actors.cli.app import COMMANDS
+
+    for name in COMMANDS:
+        command: click.Command = importlib.import_module(f"actors.cli.{name.replace('-', '_')}").command
+        yield name, command
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {each}", inner) for each, inner in command.commands.items())
+
+
+def help_texts() -> Iterator[Text]:
+    """List the help of commands and options."""
+    from actors.cli.app import COMMANDS
+
+    for name, short in COMMANDS.items():
+        yield Text("help texts", name, f"kafka-actors {name}: {short}")
+    for name, command in commands():
+        if command.help:
+            yield Text("help texts", f"{name} --help", f"kafka-actors {name} --help: {inspect.cleandoc(command.help)}")
+        if command.epilog:
+            yield Text("help texts", f"{name} --help", f"kafka-actors {name} --help: ... {command.epilog}")
+        for each in command.params:
+            words = getattr(each, "help", None)
+            if words and not getattr(each, "hidden", False):
+                yield Text("help texts", f"{name} {each.opts[-1]}", f"kafka-actors {name} {each.opts[-1]}: {words}")
+
+
+def log_lines() -> Iterator[Text]:
+    """List the formats of log calls."""
+    for file in sources():
+        for node in ast.walk(tree(file)):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+                continue
+            receiver = ast.unparse(node.func.value).lower()
+            text = template(node.args[0])
+            if node.func.attr in LEVELS and "log" in receiver and text is not None:
+                level = {"exception": "ERROR", "critical": "FATAL"}.get(node.func.attr, node.func.attr.upper())
+                yield Text("log lines", place(file, node), f"{level} {filled(text, list(_flat(node.args[1:])))}")
+
+
+def _flat(arguments: list[ast.expr]) -> Iterator[ast.expr]:
+    """Replace `*(a, b)` by a and b."""
+    for argument in arguments:
+        starred = isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple)
+        yield from argument.value.elts if starred else (argument,)  # type: ignore[attr-defined]
+
+
+def errors() -> Iterator[Text]:
+    """List the messages of raised exceptions, of exceptions that are passed on, and of responses."""
+    for file in sources():
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.Call):
+                name = called(node)
+                if re.search(
+                    r"(?:Error|Failed|Refused|Exception|Invalid|BadParameter|NotATrace|Incomplete)$|^(?:Bad|Unknown|Usage|No)[A-Z]",
+                    name,
+                ):
+                    for argument in node.args:
+                        text = template(argument)
+                        if text is not None and " " in text:
+                            yield Text("errors", place(file, node), text)
+                            break
+
+
+def outputs() -> Iterator[Text]:
+    """List what the commands print, and the sentences of `why` and `summary`."""
+    for file in sources():
+        name = str(file.relative_to(ROOT))
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.Call) and name.startswith(("actors/cli/", "spark/", "actors/public/")):
+                printing = called(node) in PRINTS
+                text = template(node.args[0]) if node.args else None
+                if printing and text is not None:
+                    yield Text("output", place(file, node), text)
+        if name in REPORTS:
+            hidden = {id(each) for each in _not_shown(tree(file))}
+            for node in ast.walk(tree(file)):
+                if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in hidden:
+                    text = template(node)
+                    if text is not None and " " in text:
+                        yield Text("output", place(file, node), text)
+    report = ROOT / "spark" / "report.html"
+    for text in re.findall(
+        r">([^<>{}]*[a-z][^<>{}]*)<",
+        re.sub(r"(?s)<style>.*?</style>|<script>.*?</script>", "", report.read_text("utf-8")),
+    ):
+        yield Text("output", "spark/report.html", " ".join(text.split()))
+
+
+def _not_shown(module: ast.Module) -> Iterator[ast.AST]:
+    """Docstrings, and the constant parts of f-strings, which are listed as a whole."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Expr):
+            yield from ast.walk(node) if isinstance(node.value, ast.Constant) else ()
+        elif isinstance(node, ast.JoinedStr):
+            yield from node.values
+
+
+def metrics() -> Iterator[Text]:
+    """List the HELP texts of /metrics."""
+    from actors.gateway.metric_help import FAMILIES, HELP
+
+    for name, words in (HELP | FAMILIES).items():
+        yield Text("metrics", name, words)
+
+
+def json_keys() -> Iterator[Text]:
+    """List the keys and columns of printed JSON."""
+    for name, function in JSON:
+        file = ROOT / name
+        for node in ast.walk(tree(file)):
+            if isinstance(node, Function) and node.name == function:
+                for inner in ast.walk(node):
+                    if isinstance(inner, ast.Dict):
+                        for key in inner.keys:
+                            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                                yield Text("JSON keys", place(file, key), key.value)
+    from actors.cli.status import Partitions
+    from spark.choices import BRIEF, COMPARED
+
+    for key in (*Partitions._fields, *BRIEF, COMPARED):
+        yield Text("JSON keys", "status, summary", key)
+    for file in sorted((ROOT / "spark").rglob("*.py")):
+        for node in ast.walk(tree(file)):
+            column = isinstance(node, ast.Call) and called(node) in ("alias", "withColumn") and node.args
+            if column and isinstance(column[0], ast.Constant):
+                yield Text("JSON keys", place(file, node), str(column[0].value))
+
+
+def names() -> Iterator[Text]:
+    """List modules and classes with the first line of their docstrings."""
+    for file in sources():
+        module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.Module | ast.ClassDef):
+                first = (ast.get_docstring(node) or "").partition("\n\n")[0].replace("\n", " ")
+                name = f"module {module}" if isinstance(node, ast.Module) else f"class {node.name}"
+                if first or isinstance(node, ast.ClassDef):
+                    yield Text("names", place(file, node), f"{name}: {first}".rstrip(": "))
+
+
+def public() -> Iterator[Text]:
+    """List the public names of `kafka_actors` with their docstrings, and the options of the pytest plugin."""
+    for file in sorted((ROOT / "actors" / "public").glob("*.py")):
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.Module | ast.ClassDef | Function):
+                name = getattr(node, "name", file.stem)
+                if not name.startswith("_") or name == "__init__":
+                    yield Text("public API", place(file, node), f"{name}: {ast.get_docstring(node) or ''}")
+
+
+SURFACES = (help_texts, log_lines, errors, outputs, metrics, json_keys, names, public)
+
+
+def texts() -> Iterator[Text]:
+    """List the texts of all surfaces."""
+    for surface in SURFACES:
+        yield from surface()
+
+
+def found() -> list[tuple[Text, Hit]]:
+    """List the texts with words that docs/contributing/style.md replaces; identifiers are split into words."""
+    return [(text, hit) for text in texts() for hit in hits("text.py", text.text)]
+
+
+# ------------------------------------------------------------------------------------------------ printing
+
+
+def sample(seed: int) -> Iterator[str]:
+    """Yield the lines of a sample: a heading for each surface, then its texts in random order."""
+    chance = random.Random(seed)
+    by_surface: dict[str, dict[str, None]] = {}
+    for text in texts():
+        by_surface.setdefault(text.surface, {})[" ".join(example(text.text).split())] = None
+    for surface, count in SAMPLED.items():
+        found = sorted(by_surface[surface])
+        yield f"# {surface}"
+        yield from chance.sample(found, min(count, len(found)))
+        yield ""
+
+
+def main() -> None:
+    """Print a sample, or all texts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sample", type=int, metavar="SEED", help="Print a random sample.")
+    options = parser.parse_args()
+    if options.sample is not None:
+        print("\n".join(sample(options.sample)))
+        return
+    for text in texts():
+        print(f"[{text.surface}] {text.place}\n    {text.text}")
+
+
+if __name__ == "__main__":
+    main()
