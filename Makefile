@@ -51,10 +51,11 @@ test: install ## the tests, a minute of soak included (about six minutes on two 
 interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (a minute)
 	$(BIN)/python -m pytest -m apache $(ARGS)
 
-soak: install ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), then run SOAK_SEEDS (10000) simulations
+soak: install ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations, measure all mutants
 	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests/soak
 	$(BIN)/python -m pytest -m spark_cluster $(ARGS) tests/spark
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --seed $(SEEDS) --seeds $(SOAK_SEEDS) --duration 30 --faults all,admin --keep .cache/simulation
+	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/python -m tests.simulation.mutants
 
 simulate: install ## simulate clusters under random faults: SEEDS=200 of them, and as many shorter ones with records
 	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 90 --keep .cache/simulation

@@ -54,7 +54,7 @@ from messages.store import (
     Written,
     Znode,
 )
-from zk_bridge.store import Sink, StoreRequest, ZooKeeperUnavailable
+from zk_bridge.store import Sink, StoreNews, StoreRequest, ZooKeeperUnavailable
 
 WRITE_LIMIT = 1_000_000
 
@@ -238,6 +238,10 @@ class MemoryStore:
         """Whether the session has ended without a notification."""
         self.connected = False
         self._sink: Sink = _deaf
+        self._held: list[StoreNews] | None = None
+        """What the server sent to a client that is paused; None while it is not."""
+        self._client: Sink = _deaf
+        """The client's sink, while it is paused."""
         self._waiting: deque[StoreRequest] = deque()
         self._data_watches: set[str] = set()
         self._child_watches: set[str] = set()
@@ -265,6 +269,30 @@ class MemoryStore:
         """The process behind it is killed: no reconnect, and the session ends by its timeout."""
         self._sink = _deaf
         self.disconnect()
+
+    def pause(self) -> None:
+        """Suspend the client: what the server sends waits, and the session expires after its timeout."""
+        if self._held is None:
+            self._held = []
+            self._client, self._sink = self._sink, self._held.append
+            if self.connected:
+                self._set_expiry(True)
+
+    def resume(self) -> None:
+        """Deliver what the server sent meanwhile, and then report the expiry if the session has expired."""
+        if self._held is None:
+            return
+        held, self._held = self._held, None
+        self._sink = self._client
+        for news in held:
+            self._sink(news)
+        if self.connected and self._expired:
+            self.connected = False
+            self._forget_watches()
+            self._sink(SessionState(SUSPENDED))
+            self.reconnect()
+        elif self.connected:
+            self._set_expiry(False)
 
     def fail(self, reason: str) -> None:
         """The store itself cannot go on."""

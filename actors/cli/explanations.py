@@ -36,7 +36,7 @@ Answer = list[Line]
 
 def leader(facts: Facts, partition: TopicPartition) -> Answer:
     """Why has it no leader, or this one?"""
-    history = _history(facts, partition)
+    history = state_history(facts, partition)
     if not history:
         assigned = _assigned(facts, partition)
         if assigned is None:
@@ -62,7 +62,7 @@ def leader(facts: Facts, partition: TopicPartition) -> Answer:
 
 def preferred(facts: Facts, partition: TopicPartition) -> Answer:
     """Why does another than the preferred replica lead it?"""
-    history, assigned = _history(facts, partition), _assigned(facts, partition)
+    history, assigned = state_history(facts, partition), _assigned(facts, partition)
     if not history or assigned is None or history[-1].leader in (NO_LEADER, *assigned.replicas[:1]):
         return []
     now, wanted = history[-1], assigned.replicas[0]
@@ -81,7 +81,7 @@ def preferred(facts: Facts, partition: TopicPartition) -> Answer:
 
 def isr(facts: Facts, partition: TopicPartition) -> Answer:
     """Why are replicas not in the ISR?"""
-    history, assigned = _history(facts, partition), _assigned(facts, partition)
+    history, assigned = state_history(facts, partition), _assigned(facts, partition)
     lines = []
     for broker in assigned.replicas if history and assigned is not None else ():
         if broker not in history[-1].isr:
@@ -96,7 +96,7 @@ def isr(facts: Facts, partition: TopicPartition) -> Answer:
 
 def epoch(facts: Facts, partition: TopicPartition) -> Answer:
     """Why did its epoch grow, and who wrote its state last?"""
-    history = _history(facts, partition)
+    history = state_history(facts, partition)
     if not history:
         return []
     words = "its state was last found" if history[-1].read else "the last to write its state"
@@ -118,7 +118,7 @@ def epoch(facts: Facts, partition: TopicPartition) -> Answer:
 
 def reassignment(facts: Facts, partition: TopicPartition) -> Answer:
     """Why does its reassignment not finish?"""
-    history, assigned = _history(facts, partition), _assigned(facts, partition)
+    history, assigned = state_history(facts, partition), _assigned(facts, partition)
     if assigned is None or not (assigned.adding or assigned.removing):
         return []
     what = f"adding {_ids(assigned.adding)}, removing {_ids(assigned.removing)}"
@@ -164,7 +164,7 @@ def outages(facts: Facts, partition: TopicPartition) -> Answer:
     before: Written | None = None
     gap: list[Written] = []
     """States without a leader since `before`."""
-    for state in _history(facts, partition):
+    for state in state_history(facts, partition):
         if state.leader == NO_LEADER:
             gap.append(state)
             continue
@@ -276,7 +276,7 @@ def _ready_at(facts: Facts, broker: int, heard: float) -> float:
 
 def heard(facts: Facts, partition: TopicPartition) -> Answer:
     """Which of its brokers believe something else than ZooKeeper says?"""
-    history, assigned = _history(facts, partition), _assigned(facts, partition)
+    history, assigned = state_history(facts, partition), _assigned(facts, partition)
     lines: list[Line] = []
     for broker in assigned.replicas if history and assigned is not None else ():
         answer = [each for each in facts.orders if each.broker == broker and each.partition == partition]
@@ -307,7 +307,7 @@ def lost(facts: Facts, partition: TopicPartition) -> Answer:
             continue
         what = f"offsets {cut.to} to {cut.end - 1}" if cut.end >= 0 else f"what came from offset {cut.to} on"
         lines.append(Line(f"broker {cut.place.node} cut {what} off, which its leader did not have", cut.place))
-    for before, after in itertools.pairwise(_history(facts, partition)) if lines else ():
+    for before, after in itertools.pairwise(state_history(facts, partition)) if lines else ():
         if after.leader not in (NO_LEADER, *before.isr):
             unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {_ids(before.isr)}: {_wrote(after)}"
             lines.append(Line(unclean, after.place))
@@ -408,7 +408,7 @@ def leaves(facts: Facts, broker: int) -> Answer:
             continue
         lines.append(Line(f"{len(each.left)} of its partitions could not be led elsewhere", each.place))
         for partition in each.left[:LAST]:
-            states = [state for state in _history(facts, partition) if state.place <= each.place]
+            states = [state for state in state_history(facts, partition) if state.place <= each.place]
             why = f": its ISR is {_ids(states[-1].isr)}" if states else ""
             lines.append(Line(f"{partition} stays{why}", states[-1].place if states else None))
     return lines[-2 * LAST :]
@@ -491,7 +491,7 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
 # ------------------------------------------------------------------------------------------------------------- details
 
 
-def _history(facts: Facts, partition: TopicPartition) -> list[Written]:
+def state_history(facts: Facts, partition: TopicPartition) -> list[Written]:
     """The states of a partition in the order of their znode's versions; of a topic made anew, those of the last one.
 
     A state that was written is preferred to the same one when it was read.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from actors.cli.trace_facts import (
     Cut,
     Deletion,
     Dropped,
+    ErrorAnswered,
     Event,
     Facts,
     Failed,
@@ -209,9 +211,7 @@ class _Pass:
             self._to_controller(place, record)
         elif record.actor == PARTITION and record.effects:
             self._on_disk(place, record)
-        take = _TAKEN.get(record.type)
-        if take is not None:
-            mark, of = take
+        for mark, of in _TAKEN.get(record.type, ()):
             payload = bytes(record.payload)
             if mark.search(payload):
                 of(self, place, record, json.loads(payload))
@@ -383,6 +383,15 @@ class _Pass:
                 Refused(place, kind, *each) for each in _refusals(request[1], payload["response"][1])
             ]
 
+    def errors(self, place: Place, record: Record, payload: Any) -> None:
+        """Error codes in answers to clients and brokers."""
+        for each in payload.get("responses", (payload,)):
+            name, response = each["response"]
+            found = Counter(_errors(response, ""))
+            for (code, subject), times in found.items():
+                api = name.removesuffix("Response")
+                self.facts.errors.append(ErrorAnswered(place, api, code, subject, times))
+
     # ------------------------------------------------------------------------------------------------ orders
 
     def channel(self, place: Place, record: Record, payload: Any) -> None:
@@ -449,6 +458,23 @@ class _Pass:
             self.log_ends[path] = effect.result[end]
 
 
+def _errors(value: Any, subject: str) -> Iterator[tuple[int, str]]:
+    """The error codes anywhere in an answer, each with the topic or partition that it is about ("" if none is)."""
+    if isinstance(value, dict):
+        partition, name = value.get("partition"), value.get("topic", value.get("name"))
+        if isinstance(partition, list):
+            subject = str(TopicPartition(*partition))
+        elif isinstance(name, str):
+            subject = name
+        if value.get("error_code"):
+            yield value["error_code"], subject
+        value = value.values()
+    elif not isinstance(value, list):
+        return
+    for each in value:
+        yield from _errors(each, subject)
+
+
 def _state(partition: Any, state: Any) -> tuple[TopicPartition, int, int, tuple[int, ...]]:
     return TopicPartition(*partition), state["leader"], state["leader_epoch"], tuple(state["isr"])
 
@@ -482,17 +508,22 @@ _LOG_END = {"open": 1, "append": 0, "replicate": 1, "truncate": 1, "restart": 1}
 
 _ANY = re.compile(b"")
 _ANSWERED = "|".join(f'"{request.__name__.removesuffix("Request")}Response"' for request in REQUESTS)
-_TAKEN: dict[str, tuple[re.Pattern[bytes], Callable[[_Pass, Place, Record, Any], None]]] = {
-    "Samples": (re.compile(EVENT_TIME.encode()), _Pass.samples),
-    "Ask": (_ANY, _Pass.ask),
-    "Answer": (_ANY, _Pass.answer),
-    "ClientResponse": (re.compile(_ANSWERED.encode()), _Pass.response),
-    "StartChannel": (_ANY, _Pass.channel),
-    "LeaderAndIsrPart": (_ANY, _Pass.part),
-    "LeaderAndIsrRequest": (_ANY, _Pass.ordered),
-    "Transmit": (re.compile(b'"LeaderAndIsrRequest"'), _Pass.transmit),
-    "ChannelPart": (re.compile(b'"PartitionErrorsPart"'), _Pass.part),
-    "Received": (re.compile(b'"(LeaderAndIsr|StopReplica)Response"'), _Pass.received),
-    "TransmitFailed": (_ANY, _Pass.failed),
+_REFUSED = re.compile(rb'"error_code":(?!0[,}])')
+_TAKEN: dict[str, tuple[tuple[re.Pattern[bytes], Callable[[_Pass, Place, Record, Any], None]], ...]] = {
+    "Samples": ((re.compile(EVENT_TIME.encode()), _Pass.samples),),
+    "Ask": ((_ANY, _Pass.ask),),
+    "Answer": ((_ANY, _Pass.answer),),
+    "ClientResponse": (
+        (re.compile(_ANSWERED.encode()), _Pass.response),
+        (_REFUSED, _Pass.errors),
+    ),
+    "ClientResponses": ((_REFUSED, _Pass.errors),),
+    "StartChannel": ((_ANY, _Pass.channel),),
+    "LeaderAndIsrPart": ((_ANY, _Pass.part),),
+    "LeaderAndIsrRequest": ((_ANY, _Pass.ordered),),
+    "Transmit": ((re.compile(b'"LeaderAndIsrRequest"'), _Pass.transmit),),
+    "ChannelPart": ((re.compile(b'"PartitionErrorsPart"'), _Pass.part),),
+    "Received": ((re.compile(b'"(LeaderAndIsr|StopReplica)Response"'), _Pass.received),),
+    "TransmitFailed": ((_ANY, _Pass.failed),),
 }
 """What is taken out of whose payload, where it holds such bytes."""

@@ -1,6 +1,6 @@
 """`kafka-actors fixture`: clusters for a test program in any language: what to do comes in lines of JSON.
 
-    {"do": "start", "with": {"directory": "/tmp/c", "brokers": 3}}         -> {"done": {"ports": [21001, 21002, 21003]}}
+    {"do": "start", "with": {"directory": "/tmp/c", "brokers": 3}}         -> {"done": {"ports": [21001, ...], ...}}
     {"do": "kill", "with": {"broker_id": 1}}                               -> {"done": null}
     {"do": "kill", "with": {"broker_id": 1}}                               -> {"failed": "broker 1 is not running; ..."}
 
@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import click
 
 from actors.cli.node_log import CLUSTER_LOG, logging_to
-from actors.node.free_ports import free_ports
+from actors.node.free_ports import HOST, free_ports
 from actors.node.memory_cluster import ClusterError, MemoryCluster, UnknownPartition
 from actors.node.settings import SettingsError
 
@@ -96,20 +96,37 @@ class Stage:
         brokers: int = 3,
         settings: dict[str, str] | None = None,
         session_timeout: float = 1.0,
+        host: str = HOST,
+        advertised_host: str | None = None,
     ) -> dict[str, object]:
-        """A new cluster in `directory`, which is made; its ports and where its traces are."""
+        """A new cluster in `directory`, which is made; its ports, and the folder of its traces."""
         if self._running is not None:
             raise ClusterError("a cluster is already running; stop it first, or start another process")
         place = Path(directory).absolute()
         place.mkdir(parents=True, exist_ok=True)
         self._open.enter_context(logging_to(place / CLUSTER_LOG))
         try:
-            self._running = MemoryCluster(place, free_ports(brokers), settings, session_timeout)
+            self._running = MemoryCluster(
+                place, free_ports(brokers, host), settings, session_timeout, host, advertised_host
+            )
             await self._running.start()
         except BaseException:
             await self.stop()
             raise
-        return {"ports": self._running.ports, "trace_dir": str(self._running.trace_dir)}
+        return self._where(self._running)
+
+    @staticmethod
+    def _where(cluster: MemoryCluster) -> dict[str, object]:
+        return {"host": cluster.host, "ports": cluster.ports, "trace_dir": str(cluster.trace_dir)}
+
+    async def add_broker(self) -> dict[str, object]:
+        """Start one more broker: its id, and where the cluster is now."""
+        return {"broker_id": await self.cluster.add_broker(), **self._where(self.cluster)}
+
+    async def restart(self, broker_id: int) -> None:
+        """Stop a broker by a controlled shutdown, and start it again."""
+        await self.cluster.stop_broker(broker_id)
+        await self.cluster.start_broker(broker_id)
 
     async def stop(self) -> None:
         """End the cluster, if one runs."""
@@ -124,10 +141,11 @@ class Stage:
         return {"leader": leader, "isr": isr}
 
     async def sight(self) -> dict[str, Any]:
-        """The controller's id (null: none), the brokers that run, and the partitions without leader."""
+        """The controller's id (null: none), the running brokers, the topics, and the partitions without leader."""
         return {
             "controller_id": self.cluster.controller_id,
             "live_brokers": self.cluster.live_brokers,
+            "topics": self.cluster.topics,
             "offline_partitions": [str(each) for each in self.cluster.offline_partitions],
         }
 
@@ -140,9 +158,14 @@ ACTIONS: dict[str, Action] = {
     "create_topic": lambda self, topic, partitions=1, replication_factor=3, config=None: self.cluster.create_topic(
         topic, partitions, replication_factor, config
     ),
+    "delete_topic": lambda self, topic: self.cluster.delete_topic(topic),
+    "add_broker": Stage.add_broker,
+    "restart": Stage.restart,
     "start_broker": lambda self, broker_id: self.cluster.start_broker(broker_id),
     "stop_broker": lambda self, broker_id: self.cluster.stop_broker(broker_id),
     "kill": lambda self, broker_id: self.cluster.kill(broker_id),
+    "pause": lambda self, broker_id: self.cluster.pause(broker_id),
+    "resume": lambda self, broker_id: self.cluster.resume(broker_id),
     "move_controller": lambda self: self.cluster.move_controller(),
     "expire_session": lambda self, broker_id: self.cluster.expire_session(broker_id),
     "partition_network": lambda self, a, b: self.cluster.partition_network(a, b),

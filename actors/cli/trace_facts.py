@@ -161,6 +161,16 @@ class Refused(NamedTuple):
     left: tuple[TopicPartition, ...] = ()
 
 
+class ErrorAnswered(NamedTuple):
+    """A client or broker was answered an error code to its request, `times` times in this response."""
+
+    place: Place
+    api: str
+    code: int
+    subject: str
+    times: int = 1
+
+
 class Cut(NamedTuple):
     """A replica's log was cut: it ended at offset `end` (-1: not recorded), and ends at `to`."""
 
@@ -218,6 +228,7 @@ class Facts:
     failures: list[Failed] = dataclasses.field(default_factory=list)
     answered: list[Answered] = dataclasses.field(default_factory=list)
     refused: list[Refused] = dataclasses.field(default_factory=list)
+    errors: list[ErrorAnswered] = dataclasses.field(default_factory=list)
     cuts: list[Cut] = dataclasses.field(default_factory=list)
     handled: list[Event] = dataclasses.field(default_factory=list)
     idle: list[Idle] = dataclasses.field(default_factory=list)

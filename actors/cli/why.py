@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 import click
 
+from actors.cli import cluster_history
 from actors.cli.app import Failed
 from actors.cli.display import printable
-from actors.cli.explanations import QUESTIONS, Line
+from actors.cli.explanations import QUESTIONS as OF_ONE
+from actors.cli.explanations import Line
 from actors.cli.fact_gathering import gather
 from actors.cli.wrong_use import wrong_use
 from messages.cluster import TopicPartition
@@ -41,22 +43,26 @@ SUBJECTS = {
 }
 
 
+QUESTIONS = {**OF_ONE, "cluster": cluster_history.QUESTIONS}
+"""What is asked of each kind of subject, and the answer to it."""
+
+
 @click.command("why", epilog="Exit codes: 0 success, 1 a missing or damaged trace, 2 usage error.")
-@click.argument("about", metavar="partition|topic|broker|controller", type=click.Choice([*QUESTIONS]))
+@click.argument("about", metavar="|".join(QUESTIONS), type=click.Choice([*QUESTIONS]))
 @click.argument("name", required=False)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)
 def command(about: str, name: str | None, directory: Path | None) -> int:
-    """Explain the state of a partition, topic, broker or controller from the traces below DIR.
+    """Explain the state of a partition, topic, broker, controller or cluster from the traces below DIR.
 
     `partition T-P`: leader, ISR, reassignment. `topic T`: a pending deletion or creation. `broker N`: why it counts as
-    dead. `controller`: terms and elections. The cluster may still be running.
+    dead. `controller`: terms and elections. `cluster`: what happened, in order. The cluster may still be running.
 
     Each line ends with its place in the trace, as options: `kafka-actors replay DIR --run RUN --until DELIVERY` stops
     there, and prints an actor's state with --state.
     """
-    if about == "controller" and directory is None and name is not None:
+    if about not in SUBJECTS and directory is None and name is not None:
         directory, name = Path(name), None
-    if directory is None or (name is None) != (about == "controller"):
+    if directory is None or (name is None) != (about not in SUBJECTS):
         form = SUBJECTS[about].form + " " if about in SUBJECTS else ""
         raise wrong_use(f"expected: why {about} {form}DIR")
     if not directory.exists():

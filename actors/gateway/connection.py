@@ -51,6 +51,8 @@ class Gateway(Protocol):
     bench: Workbench
     memory: MemoryPool
     log: PeerLog
+    paused: bool
+    """Whether nothing is read of any connection."""
 
     def opened(self, connection: Connection) -> None:
         """A connection begins."""
@@ -172,6 +174,10 @@ class Connection:
         self._draining = False
         self._go_on()
 
+    def pace(self) -> None:
+        """The gateway was paused, or goes on."""
+        self._go_on()
+
     # ------------------------------------------------------------------------------------------------ requests
 
     def _go_on(self) -> None:
@@ -204,6 +210,8 @@ class Connection:
     def _is_free(self) -> bool:
         """Whether the next request may begin (rule 1)."""
         if self._draining or self._decoding or self._refusal or self._throttle is not None or self._stream.is_closing:
+            return False
+        if self._gateway.paused:
             return False
         if not self._under_way:
             return True
@@ -430,7 +438,8 @@ class Connection:
             return
         frames = self._stream.frames
         whole = frames.next_key() is not None
-        if self._draining or self._waits_for_memory or self._refusal or self._throttle is not None:
+        held = self._waits_for_memory or self._gateway.paused
+        if held or self._draining or self._refusal or self._throttle is not None:
             useful = False
         elif frames.is_large:
             useful = not (whole or self._decoding) and (not self._under_way or self._takes_more())

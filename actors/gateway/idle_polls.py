@@ -136,6 +136,11 @@ class IdlePolls:
             left = round(1000 * max(rest.used_at + rest.wait - self._now(), 0.0))
             self._tell(changed(rest.held, request=changed(rest.held.request, max_wait_ms=left)))
 
+    def wake_all(self) -> None:
+        """End the rest of every session."""
+        for session_id in list(self._resting):
+            self.wake(session_id)
+
     def gone(self, connection: int) -> None:
         """That connection is closed."""
         for session_id, rest in list(self._resting.items()):

@@ -81,6 +81,8 @@ class ListenerGateway:
         self._grain = min(GRAIN, settings.connections_max_idle_ms / 20_000)
         self._accepted = 0
         self._serving = False
+        self.paused = False
+        """Whether the node is paused: nothing is read from any connection."""
         self._full: set[str] = set()
         """Listeners that accept no connection at the limit."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -130,6 +132,23 @@ class ListenerGateway:
             connection.abort()
         await asyncio.sleep(0)
 
+    def pause(self) -> None:
+        """Suspend the node: it accepts no connection, reads nothing, and answers no idle poll."""
+        self.paused, loop = True, asyncio.get_running_loop()
+        for _, bound in self._sockets:
+            loop.remove_reader(bound)
+        self._idle.wake_all()
+        for connection in list(self._connections.values()):
+            connection.pace()
+
+    def resume(self) -> None:
+        """Continue with the requests that arrived meanwhile."""
+        self.paused = False
+        if self._serving:
+            self._serve()
+        for connection in list(self._connections.values()):
+            connection.pace()
+
     def _close_sockets(self) -> None:
         for _, bound in self._sockets:
             bound.close()
@@ -175,6 +194,8 @@ class ListenerGateway:
     def _serve(self) -> None:
         """Accept, from now on and after every pause."""
         self._serving = True
+        if self.paused:
+            return
         loop = asyncio.get_running_loop()
         for endpoint, bound in self._sockets:
             self._full.discard(endpoint.listener)

@@ -180,6 +180,14 @@ class NetworkGateway:
                 channel.exchange.cancel()
             channel.close()
 
+    def pause(self) -> None:
+        """Suspend the node: idle polls are not repeated. A request that is in flight may still be answered."""
+        for channel in self._channels.values():
+            channel.interrupted = True
+
+    def resume(self) -> None:
+        """Continue: the actors send their next requests themselves."""
+
     def sever(self) -> None:
         """Close the connections to unreachable hosts."""
         for channel in self._channels.values():

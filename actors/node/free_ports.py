@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 
 HOST = "127.0.0.1"
@@ -14,19 +14,28 @@ RANGE = (20_000, 32_000)
 TRIES = 200
 
 
-def free_ports(count: int) -> list[int]:
-    """A number of consecutive free ports. Raises OSError if there are none."""
+def free_ports(count: int, host: str = HOST, besides: Collection[int] = ()) -> list[int]:
+    """`count` consecutive ports that are free on `host` and not in `besides`.
+
+    Raises OSError if none are found, or if this machine does not have the address `host`.
+    """
+    family, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0::4]
     for _ in range(TRIES):
         first = random.randrange(RANGE[0], RANGE[1] - count)
+        ports = range(first, first + count)
+        if not set(ports).isdisjoint(besides):
+            continue
         with ExitStack() as stack:
             try:
-                for port in range(first, first + count):
-                    held = stack.enter_context(socket.socket())
+                for port in ports:
+                    held = stack.enter_context(socket.socket(family))
                     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    held.bind((HOST, port))
-            except OSError:
+                    held.bind((address[0], port))
+            except OSError as error:
+                if error.errno == errno.EADDRNOTAVAIL:
+                    raise OSError(error.errno, f"this machine does not have the address {host}") from None
                 continue
-            return list(range(first, first + count))
+            return list(ports)
     raise OSError(f"no {count} consecutive free ports were found from {RANGE[0]} to {RANGE[1]}")
 
 

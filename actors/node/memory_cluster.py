@@ -19,13 +19,20 @@ from typing import NamedTuple
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
 from actors.node.assembly import Node
-from actors.node.free_ports import HOST
+from actors.node.free_ports import HOST, free_ports
 from actors.node.settings import settings_of
 from actors.node.settings_table import folder_text
 from actors.runtime import LocalBase, LoopScheduler, RealClock
-from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from messages.admin_requests import (
+    CreatableConfig,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
 from messages.cluster import Endpoint, TopicPartition
-from messages.errors import NONE
+from messages.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeSettings
 from messages.requests import MetadataRequest, MetadataResponse
@@ -38,7 +45,7 @@ PATIENCE = 30.0
 GLANCE = 0.002
 """Seconds between two looks; they grow, up to a tenth of a second."""
 CLIENT = "kafka_actors.cluster"
-METADATA_VERSION, CREATE_TOPICS_VERSION = 8, 5
+METADATA_VERSION, CREATE_TOPICS_VERSION, DELETE_TOPICS_VERSION = 8, 5, 3
 
 DEFAULTS = {
     "controlled.shutdown.retry.backoff.ms": "100",
@@ -53,7 +60,12 @@ SESSIONS_OF_LAG = 2
 LEAST_LAG_MS = 1000
 """Its minimum: idle followers fetch every `replica.fetch.wait.max.ms`, half a second."""
 
-OWN_SETTINGS = ("broker.id", "node.id", "listeners", "log.dirs", "trace.dir", "zookeeper.connect")
+CLIENTS = "CLIENTS"
+"""The listener of clients, where they come from other hosts; brokers use PLAINTEXT among themselves."""
+
+OWN_SETTINGS = (
+    *("broker.id", "node.id", "listeners", "advertised.listeners", "log.dirs", "trace.dir", "zookeeper.connect"),
+)
 
 
 class ClusterError(Exception):
@@ -64,18 +76,29 @@ class UnknownPartition(ClusterError):
     """The partition does not exist, or never had a leader."""
 
 
+class Place(NamedTuple):
+    """Where a node listens: `port` for clients and `internal` for the other nodes; often they are the same port."""
+
+    port: int
+    internal: int
+
+
 class _Member(NamedTuple):
-    """A node that runs, with its session and its way out."""
+    """A node that runs, and its ZooKeeper session."""
 
     node: Node
     store: MemoryStore
 
 
 class MemoryCluster:
-    """Nodes 0, 1, ... on `ports`, all below `directory`. `start` it, on the loop on which everything else is called.
+    """Nodes 0, 1, ... on `ports` of `host`, all below `directory`; `start` it, and call all else, on one loop.
 
-    `overrides` are settings of Kafka's for all nodes. A session outlives its node by `session_seconds`. Raises
-    SettingsError for what is wrong in them, ClusterError for what is no setting or not theirs to say, or without ports.
+    `overrides` are Kafka's broker settings for all nodes. A session outlives its node by `session_seconds`. Nodes
+    advertise `advertised_host` to clients, by default `host`. If either is not 127.0.0.1, clients have a listener of
+    their own, and nodes talk to each other on another one, on 127.0.0.1.
+
+    Raises SettingsError for a wrong value, ClusterError for an unknown setting, for one of OWN_SETTINGS, and without
+    ports; OSError if no ports are free for the nodes' own listeners.
     """
 
     def __init__(
@@ -84,6 +107,8 @@ class MemoryCluster:
         ports: Sequence[int],
         overrides: Mapping[str, str] | None = None,
         session_seconds: float = 1.0,
+        host: str = HOST,
+        advertised_host: str | None = None,
     ) -> None:
         if not ports:
             raise ClusterError("A cluster needs at least one broker")
@@ -92,29 +117,65 @@ class MemoryCluster:
                 raise ClusterError(f"{name} is set by the cluster for each node. Remove it from the settings.")
         self.directory = directory
         self.trace_dir = directory / "trace"
-        self.ports = list(ports)
+        self._host = host
+        self._advertised_host = advertised_host or host
         self._session_seconds = session_seconds
-        self._settings = [self._settings_of(id, port, overrides or {}) for id, port in enumerate(ports)]
+        self._overrides = {
+            "offsets.topic.replication.factor": str(min(3, len(ports))),
+            **(overrides or {}),
+        }
+        self._places: list[Place] = []
+        self._settings: list[NodeSettings] = []
+        self._add(ports)
         self._members: dict[int, _Member] = {}
+        self._paused: set[int] = set()
         self._cut: set[frozenset[int]] = set()
         """Pairs of nodes that cannot reach each other."""
         self._scheduler: LoopScheduler
         self._zookeeper: MemoryZooKeeper
 
-    def _settings_of(self, id: int, port: int, overrides: Mapping[str, str]) -> NodeSettings:
-        place = {
+    @property
+    def ports(self) -> list[int]:
+        """The ports of the nodes for clients, by id."""
+        return [place.port for place in self._places]
+
+    @property
+    def host(self) -> str:
+        """The host that nodes advertise to clients."""
+        return self._advertised_host
+
+    def _is_local(self) -> bool:
+        """Whether clients and nodes use the same listener."""
+        return self._host == self._advertised_host == HOST
+
+    def _add(self, ports: Sequence[int]) -> None:
+        """Give more nodes settings, for these ports of clients."""
+        internal = ports if self._is_local() else free_ports(len(ports), besides=ports)
+        for place in map(Place, ports, internal):
+            self._settings.append(self._settings_of(len(self._settings), place))
+            self._places.append(place)
+
+    def _listeners(self, place: Place) -> dict[str, str]:
+        internal = f"PLAINTEXT://{HOST}:{place.internal}"
+        if self._is_local():
+            return {"listeners": internal}
+        return {
+            "listeners": f"{internal},{CLIENTS}://{self._host}:{place.port}",
+            "advertised.listeners": f"{internal},{CLIENTS}://{self._advertised_host}:{place.port}",
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{CLIENTS}:PLAINTEXT",
+        }
+
+    def _settings_of(self, id: int, place: Place) -> NodeSettings:
+        own = {
             "broker.id": str(id),
             "broker.id.generation.enable": "false",
-            "listeners": f"PLAINTEXT://{HOST}:{port}",
+            **self._listeners(place),
             "log.dirs": folder_text(str(self.directory / f"node-{id}" / "data")),
             "trace.dir": str(self.trace_dir / f"node-{id}"),
             "zookeeper.connect": "memory",
         }
-        sized = {
-            "offsets.topic.replication.factor": str(min(3, len(self.ports))),
-            "replica.lag.time.max.ms": str(max(LEAST_LAG_MS, int(self._session_seconds * 1000 * SESSIONS_OF_LAG))),
-        }
-        loaded = settings_of({**DEFAULTS, **sized, **overrides, **place})
+        lag = max(LEAST_LAG_MS, int(self._session_seconds * 1000 * SESSIONS_OF_LAG))
+        loaded = settings_of({**DEFAULTS, "replica.lag.time.max.ms": str(lag), **self._overrides, **own})
         if loaded.unknown:
             raise ClusterError("; ".join(loaded.unknown))
         return loaded.settings
@@ -131,19 +192,28 @@ class MemoryCluster:
             )
         self._scheduler = LoopScheduler(asyncio.get_running_loop())
         self._zookeeper = MemoryZooKeeper(self._scheduler.call_later)
-        for id in range(len(self.ports)):
+        for id in range(len(self._places)):
             await self._start(id)
         await self._until(self._all_agree, "the brokers did not find each other and a controller")
 
     async def stop(self) -> None:
         """End every node at once: there is no other broker to take over leaders."""
+        for id in sorted(self._paused):
+            await self.resume(id)
         for id in self.live_brokers:
             await self._members.pop(id).node.stop()
 
+    async def add_broker(self) -> int:
+        """Start one more node, with the next id; when this returns, it is known to all. Returns its id."""
+        self._add(free_ports(1, self._host))
+        id = len(self._places) - 1
+        await self._start(id)
+        await self._until(self._all_agree, f"broker {id} and the others did not find each other")
+        return id
+
     async def start_broker(self, id: int) -> None:
         """Start a node that was stopped or killed, on its data; waits for its last session to expire."""
-        if not 0 <= id < len(self.ports):
-            raise ClusterError(f"broker {id} does not exist; brokers: {', '.join(map(str, range(len(self.ports))))}")
+        self._known(id)
         if id in self._members:
             raise ClusterError(f"broker {id} is already running")
         await self._until(lambda: not self._registered(id), f"the last session of broker {id} has not expired")
@@ -152,7 +222,7 @@ class MemoryCluster:
 
     async def stop_broker(self, id: int) -> None:
         """Stop a node in order: it hands on what it leads, and leaves."""
-        node = self._member(id).node
+        node = self._running(id).node
         node.leave()
         await self._until(lambda: node.ended, f"broker {id} did not stop", failed=False)
         del self._members[id]
@@ -162,8 +232,29 @@ class MemoryCluster:
         """End a node as kill -9 would. Its session expires by itself, and other nodes notice then."""
         node, store = self._member(id)
         del self._members[id]
+        self._paused.discard(id)
         store.abandon()
         await node.vanish()
+
+    async def pause(self, id: int) -> None:
+        """Suspend a node as SIGSTOP does: it handles and answers nothing. Its session expires after a while."""
+        node, store = self._running(id)
+        self._paused.add(id)
+        store.pause()
+        self._scheduler.remove(node.base)
+        for gateway in _gateways(node):
+            gateway.pause()
+
+    async def resume(self, id: int) -> None:
+        """Let a suspended node go on; it then learns what has happened meanwhile, its session's end included."""
+        node, store = self._member(id)
+        if id not in self._paused:
+            raise ClusterError(f"broker {id} is not paused")
+        self._paused.discard(id)
+        self._scheduler.add(node.base)
+        for gateway in _gateways(node):
+            gateway.resume()
+        store.resume()
 
     async def _start(self, id: int) -> None:
         store = MemoryStore(self._zookeeper, self._session_seconds)
@@ -180,7 +271,11 @@ class MemoryCluster:
         await self._until(lambda: node.ready, f"broker {id} did not start")
 
     def _network(self, id: int, base: LocalBase) -> NetworkGateway:
-        return NetworkGateway(base, lambda endpoint: self._reach(id, self.ports.index(endpoint.port)))
+        return NetworkGateway(base, lambda endpoint: self._reach(id, self._by_port(endpoint.port)))
+
+    def _by_port(self, port: int) -> int:
+        """The node that listens to other nodes on that port."""
+        return next(id for id, place in enumerate(self._places) if place.internal == port)
 
     # ------------------------------------------------------------------------------------------------ operations
 
@@ -202,16 +297,33 @@ class MemoryCluster:
             raise ClusterError(f"topic {name} was not created: {created.error_message} (error {created.error_code})")
 
         async def led() -> bool:
-            views = [await self._metadata(id, (name,)) for id in self.live_brokers if self._reach(controller, id)]
+            views = [await self._metadata(id, (name,)) for id in self._responsive if self._reach(controller, id)]
             led = [p.leader for view in views if view for topic in view.topics for p in topic.partitions]
             return len(led) == partitions * len(views) and min(led) >= 0
 
         await self._until(led, f"not all partitions of {name} got a leader that all brokers know")
 
+    async def delete_topic(self, name: str) -> None:
+        """Have the controller delete a topic; returns when it is gone from ZooKeeper, which waits for all replicas."""
+        controller = self.controller_id
+        if controller is None:
+            raise ClusterError("there is no controller")
+        response = await self._asked(
+            controller, DeleteTopicsRequest(DELETE_TOPICS_VERSION, (name,), int(PATIENCE * 1000))
+        )
+        if not isinstance(response, DeleteTopicsResponse):
+            raise ClusterError(f"topic {name} was not deleted: {response}")
+        (deleted,) = response.topics
+        if deleted.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+            raise ClusterError(f"there is no topic {name}; there are {', '.join(self.topics) or 'none'}")
+        if deleted.error_code != NONE:
+            raise ClusterError(f"topic {name} was not deleted (error {deleted.error_code})")
+        await self._until(lambda: name not in self.topics, f"topic {name} was not deleted")
+
     async def move_controller(self) -> int:
         """Let another node become controller, while the one that is has no link to ZooKeeper; the new one."""
         old = self.controller_id
-        if old is None or len(self._members) < 2:
+        if old is None or len(self._responsive) < 2:
             raise ClusterError("no other running broker can become controller")
         store = self._member(old).store
         store.disconnect()
@@ -233,15 +345,13 @@ class MemoryCluster:
     async def partition_network(self, a: int, b: int) -> None:
         """Part two nodes from each other: what is under way breaks. Both still reach ZooKeeper, and clients them."""
         for id in (a, b):
-            if not 0 <= id < len(self.ports):
-                raise ClusterError(f"broker {id} does not exist")
+            self._known(id)
         if a == b:
             raise ClusterError(f"broker {a} cannot be partitioned from itself")
         self._cut.add(frozenset((a, b)))
         for id in (a, b):
             if id in self._members:
-                network = self._members[id].node.network
-                assert isinstance(network, NetworkGateway)
+                network, _ = _gateways(self._members[id].node)
                 network.sever()
 
     async def heal_network(self) -> None:
@@ -254,6 +364,16 @@ class MemoryCluster:
     def live_brokers(self) -> list[int]:
         """The nodes that run."""
         return sorted(self._members)
+
+    @property
+    def _responsive(self) -> list[int]:
+        """The nodes that run and are not paused."""
+        return [id for id in self.live_brokers if id not in self._paused]
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics by name, as ZooKeeper says, internal ones included."""
+        return sorted(self._zookeeper.children(paths.TOPICS).names)
 
     @property
     def controller_id(self) -> int | None:
@@ -274,7 +394,7 @@ class MemoryCluster:
         """The partitions that no running broker leads, as ZooKeeper says."""
         return [
             TopicPartition(topic, int(number))
-            for topic in sorted(self._zookeeper.children(paths.TOPICS).names)
+            for topic in self.topics
             for number in json.loads(self._zookeeper.read(paths.topic(topic)).data or "{}").get("partitions", ())
             if not self._is_led(topic, int(number))
         ]
@@ -284,6 +404,17 @@ class MemoryCluster:
             return self.state_of(topic, partition)[0] in self._members
         except UnknownPartition:
             return False
+
+    def _known(self, id: int) -> None:
+        """Raises ClusterError for an id that no node has."""
+        if not 0 <= id < len(self._places):
+            raise ClusterError(f"broker {id} does not exist; brokers: {', '.join(map(str, range(len(self._places))))}")
+
+    def _running(self, id: int) -> _Member:
+        """A node that runs. Raises ClusterError also for one that is paused."""
+        if id in self._paused:
+            raise ClusterError(f"broker {id} is paused; resume it first")
+        return self._member(id)
 
     def _member(self, id: int) -> _Member:
         if id not in self._members:
@@ -300,11 +431,11 @@ class MemoryCluster:
 
     async def _all_agree(self) -> bool:
         """Whether each node that the controller reaches names the controller, and all that run."""
-        return all([await self._sees_controller(id) for id in self.live_brokers])
+        return all([await self._sees_controller(id) for id in self._responsive])
 
     async def _sees_controller(self, id: int) -> bool:
         controller = self.controller_id
-        if controller not in self._members:
+        if controller not in self._responsive:
             return False
         if not self._reach(id, controller):
             return True
@@ -312,7 +443,7 @@ class MemoryCluster:
         return (
             view is not None
             and view.controller_id == controller
-            and {broker.id for broker in view.brokers} >= self._members.keys()
+            and {broker.id for broker in view.brokers} >= set(self._responsive)
         )
 
     async def _metadata(self, id: int, topics: tuple[str, ...]) -> MetadataResponse | None:
@@ -322,7 +453,7 @@ class MemoryCluster:
     async def _asked(self, id: int, request: Message) -> Message:
         """The response of a node to a client."""
         node = self._member(id).node
-        endpoint = Endpoint("PLAINTEXT", HOST, self.ports[id])
+        endpoint = Endpoint("PLAINTEXT", HOST, self._places[id].internal)
         transmit = Transmit(CLIENT, endpoint, 1, CLIENT, request, PATIENCE)
         outcome = await node.base.request(node.network.address, transmit, PATIENCE)
         return outcome.response if isinstance(outcome, Received) else outcome
@@ -343,3 +474,10 @@ class MemoryCluster:
                 raise ClusterError(f"{otherwise} within {PATIENCE:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 1.2, 0.1)
+
+
+def _gateways(node: Node) -> tuple[NetworkGateway, ListenerGateway]:
+    """The outgoing and incoming connections of a node of this cluster: real sockets."""
+    assert isinstance(node.network, NetworkGateway)
+    assert isinstance(node.listener, ListenerGateway)
+    return node.network, node.listener

@@ -12,6 +12,20 @@ internal packages: they run in another process, so that a user's own `messages`,
 mean to the user.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .cluster import ClusterError, KafkaCluster, UnknownPartition
 
-__all__ = ["ClusterError", "KafkaCluster", "UnknownPartition"]
+if TYPE_CHECKING:
+    from .asynchronous import AsyncKafkaCluster
+
+__all__ = ["AsyncKafkaCluster", "ClusterError", "KafkaCluster", "UnknownPartition"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import AsyncKafkaCluster when it is first used: asyncio costs more time than all the rest."""
+    if name != "AsyncKafkaCluster":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .asynchronous import AsyncKafkaCluster
+
+    return AsyncKafkaCluster

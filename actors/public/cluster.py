@@ -19,13 +19,16 @@ from .process import ClusterError, ClusterProcess, UnknownPartition
 __all__ = ["ClusterError", "KafkaCluster", "Parted", "UnknownPartition"]
 
 HOST = "127.0.0.1"
+ANY_ADDRESS = ("", "0.0.0.0", "::")
 LOOK_SECONDS = 0.01
 LOG_LINES = 20
 """Lines of the brokers' log in a diagnosis."""
+ERROR_LINES = 10
+"""Maximum number of earlier ERROR lines in a diagnosis."""
 EXPLAINED = 3
 """Maximum number of partitions that a diagnosis explains."""
 EXPLAIN_SECONDS = 20.0
-"""Seconds that the explanation of one partition may take."""
+"""Seconds that one explanation may take."""
 
 __tracebackhide__ = operator.methodcaller("errisinstance", (ClusterError, TimeoutError))
 """pytest leaves this module's frames out of a traceback that ends in these errors."""
@@ -38,16 +41,21 @@ def _temporary_directory() -> Path:
 
 
 class KafkaCluster:
-    """`brokers` brokers, with ids from 0 on, over a ZooKeeper in memory; `with` starts and stops them.
+    """A Kafka cluster with a ZooKeeper in memory, in a process of its own; `with` starts and stops it.
 
-    They speak Kafka 2.6's protocol on sockets of 127.0.0.1, keep records in files, replicate and elect as Kafka does.
-    `settings` are Kafka's broker settings, for all brokers ({"min.insync.replicas": 2}). After `kill` a broker's
-    ZooKeeper session lives on for `session_timeout` seconds, and only then do the others notice. A follower that its
-    leader cannot reach leaves the ISR after `replica.lag.time.max.ms`: by default twice `session_timeout`, and one
-    second at least. Everything is below `directory`: a temporary one (under pytest below its base temporary
-    directory), which is gone after `stop`, unless a directory is named.
+    Brokers speak Kafka 2.6's protocol on sockets, keep records in files, and replicate and elect as Kafka does.
+    Methods return when their effect is complete, and raise ClusterError if it fails. Any thread may call them.
 
-    Methods return when what they do has happened, and raise ClusterError where it cannot. Any thread may call them.
+    Args:
+        brokers: Number of brokers; their ids are 0, 1, ...
+        settings: Kafka's broker settings for all of them, such as {"min.insync.replicas": 2}.
+        session_timeout: Seconds after which ZooKeeper expires the session of a killed broker; only then do the others
+            notice. A follower that its leader cannot reach leaves the ISR after `replica.lag.time.max.ms`: by default
+            twice as long, and at least one second.
+        directory: Folder of data, traces and log; it stays after `stop`. By default a temporary one (under pytest below
+            its base temporary directory), which `stop` removes.
+        host: Address that brokers bind for clients; "0.0.0.0" for containers and other machines.
+        advertised_host: Name or address under which those clients reach this machine, by default `host`.
     """
 
     new_directory: ClassVar[Callable[[], Path]] = staticmethod(_temporary_directory)
@@ -60,18 +68,24 @@ class KafkaCluster:
         settings: Mapping[str, object] | None = None,
         session_timeout: float = 1.0,
         directory: str | Path | None = None,
+        host: str = HOST,
+        advertised_host: str | None = None,
     ) -> None:
         if not isinstance(brokers, int):
             raise ClusterError(f"brokers={brokers!r} is not a number of brokers")
+        if host in ANY_ADDRESS and advertised_host is None:
+            raise ClusterError(f"clients cannot connect to host={host!r}; say advertised_host=, a name of this machine")
         self.brokers = brokers
         self.keep = False
         """Whether `stop` leaves the record of what happened in its place. `with` sets it when an error comes out."""
         self._settings = {name: _setting(value) for name, value in (settings or {}).items()}
         self._session_timeout = session_timeout
+        self._hosts = {"host": host, "advertised_host": advertised_host}
         self._named = None if directory is None else Path(directory)
         self._directory = Path()
         self._trace_dir = Path()
-        self._ports: list[int] = []
+        self._addresses: list[str] = []
+        """"host:port" of each broker, for clients."""
         self._process: ClusterProcess | None = None
 
     # ------------------------------------------------------------------------------------------------ life
@@ -86,8 +100,14 @@ class KafkaCluster:
         except BaseException:
             self._remove()
             raise
-        self._process, self._ports, self._trace_dir = process, started["ports"], Path(started["trace_dir"])
+        self._process = process
+        self._note_addresses(started)
+        self._trace_dir = Path(started["trace_dir"])
         return self
+
+    def _note_addresses(self, where: Any) -> None:
+        host = f"[{where['host']}]" if ":" in where["host"] else where["host"]
+        self._addresses = [f"{host}:{port}" for port in where["ports"]]
 
     def _begun(self) -> tuple[ClusterProcess, Any]:
         """A process in which the brokers run, and what it says of them."""
@@ -99,6 +119,7 @@ class KafkaCluster:
                 brokers=self.brokers,
                 settings=self._settings,
                 session_timeout=self._session_timeout,
+                **self._hosts,
             )
         except ClusterError:
             process.give_back()
@@ -145,7 +166,7 @@ class KafkaCluster:
     @property
     def bootstrap_servers(self) -> str:
         """ "host:port,host:port,...": what Kafka's clients call bootstrap.servers. All brokers, dead ones too."""
-        return ",".join(f"{HOST}:{port}" for port in self._ports)
+        return ",".join(self._addresses)
 
     @property
     def trace_dir(self) -> Path:
@@ -169,21 +190,25 @@ class KafkaCluster:
         )
 
     def diagnosis(self) -> str:
-        """Explain the cluster's state for a test's report.
+        """Explain what the cluster did, for a test's report.
 
-        The last lines of the brokers' log, where the record is, and, while the cluster runs, what `kafka-actors why`
-        says of partitions that no running broker leads.
+        That is: the last lines of the brokers' log, and the last errors before them; what `kafka-actors why cluster`
+        says: leaders that changed, elections, requests that were refused; what `kafka-actors why partition` says of
+        partitions that no running broker leads, while the cluster runs; and where the trace is.
         """
         try:
-            lines = self.log_file.read_text(errors="replace").splitlines()[-LOG_LINES:]
+            lines = self.log_file.read_text(errors="replace").splitlines()
         except OSError:
             lines = []
-        parts = [f"the last lines of {self.log_file}:", *(lines or ["(it is empty)"])]
+        errors = [line for line in lines[:-LOG_LINES] if " ERROR " in line]
+        parts = [f"earlier errors in {self.log_file} ({len(errors)} lines):", *errors[-ERROR_LINES:]] if errors else []
+        parts += [f"the last lines of {self.log_file}:", *(lines[-LOG_LINES:] or ["(it is empty)"])]
+        parts += self._explained("cluster")
         if self._process is not None:
-            parts += self._explained()
+            parts += self._offline()
         return "\n".join([*parts, self.whereabouts])
 
-    def _explained(self) -> list[str]:
+    def _offline(self) -> list[str]:
         """What `why` says of partitions that no running broker leads."""
         try:
             offline = self._ask("sight")["offline_partitions"]
@@ -191,22 +216,26 @@ class KafkaCluster:
             return [f"the cluster's state cannot be read: {error}"]
         lines: list[str] = []
         for partition in offline[:EXPLAINED]:
-            try:
-                done = subprocess.run(
-                    command_line("why", "partition", partition, str(self.trace_dir)),
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    timeout=EXPLAIN_SECONDS,
-                    check=False,
-                )
-                said = done.stdout + done.stderr
-            except (OSError, subprocess.TimeoutExpired) as error:
-                said = str(error)
-            lines += [f"no running broker leads {partition}:", *(f"  {line}" for line in said.splitlines())]
+            lines += [f"no running broker leads {partition}:", *self._explained("partition", partition)]
         if len(offline) > EXPLAINED:
             lines.append(f"no running broker leads {len(offline) - EXPLAINED} more: {', '.join(offline[EXPLAINED:])}")
         return lines
+
+    def _explained(self, *subject: str) -> list[str]:
+        """What `why` says of a subject."""
+        try:
+            done = subprocess.run(
+                command_line("why", *subject, str(self.trace_dir)),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=EXPLAIN_SECONDS,
+                check=False,
+            )
+            said = done.stdout + done.stderr
+        except (OSError, subprocess.TimeoutExpired) as error:
+            said = str(error)
+        return [f"  {line}" for line in said.splitlines()]
 
     # ------------------------------------------------------------------------------------------------ what is done
 
@@ -228,6 +257,32 @@ class KafkaCluster:
             replication_factor=min(3, self.brokers) if replication_factor is None else replication_factor,
             config={name: _setting(value) for name, value in (config or {}).items()},
         )
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic; it is gone from ZooKeeper when this returns. That needs all brokers with replicas of it."""
+        self._ask("delete_topic", topic=topic)
+
+    def add_broker(self) -> int:
+        """Start one more broker, and return its id: the next number. All other brokers know it then."""
+        added = self._ask("add_broker")
+        self._note_addresses(added)
+        self.brokers += 1
+        return int(added["broker_id"])
+
+    def restart(self, broker_id: int) -> None:
+        """Stop a broker by a controlled shutdown, and start it again on its data and port."""
+        self._ask("restart", broker_id=broker_id)
+
+    def pause(self, broker_id: int) -> None:
+        """Suspend a broker as SIGSTOP does, until `resume`: connections stay open, nothing is handled or answered.
+
+        Its session expires after `session_timeout`; the others then elect new leaders.
+        """
+        self._ask("pause", broker_id=broker_id)
+
+    def resume(self, broker_id: int) -> None:
+        """Let a paused broker go on: it handles what was sent to it meanwhile."""
+        self._ask("resume", broker_id=broker_id)
 
     def stop_broker(self, broker_id: int) -> None:
         """Stop a broker in order (controlled shutdown): it hands on what it leads."""
@@ -274,6 +329,11 @@ class KafkaCluster:
         """The brokers that run."""
         return [int(id) for id in self._ask("sight")["live_brokers"]]
 
+    @property
+    def topics(self) -> list[str]:
+        """The topics, without Kafka's internal ones."""
+        return [str(name) for name in self._ask("sight")["topics"] if not name.startswith("__")]
+
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
         """The leader of a partition by ZooKeeper; None if there is none."""
         leader = int(self._ask("state_of", topic=topic, partition=partition)["leader"])
@@ -301,7 +361,7 @@ class KafkaCluster:
             if found:
                 return found
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the condition was not met within {timeout:g} s; last value: {seen}")
+                raise not_so(timeout, seen)
             time.sleep(LOOK_SECONDS)
 
     def wait_for_leader(
@@ -320,8 +380,7 @@ class KafkaCluster:
         try:
             return self.wait_for(leaders, timeout)[0]
         except TimeoutError:
-            wanted = "no leader" if other_than is None else f"no leader other than {other_than}"
-            raise TimeoutError(f"{topic}-{partition} had {wanted} within {timeout:g} s") from None
+            raise without_leader(topic, partition, other_than, timeout) from None
 
     def _ask(self, do: str, **options: object) -> Any:
         if self._process is None:
@@ -340,6 +399,17 @@ class Parted:
 
     def __exit__(self, *exc_info: object) -> None:
         self._cluster.heal_network()
+
+
+def not_so(timeout: float, seen: str) -> TimeoutError:
+    """The error of a condition that did not become true."""
+    return TimeoutError(f"the condition was not met within {timeout:g} s; last value: {seen}")
+
+
+def without_leader(topic: str, partition: int, other_than: int | None, timeout: float) -> TimeoutError:
+    """The error of a partition that got no leader."""
+    wanted = "no leader" if other_than is None else f"no leader other than {other_than}"
+    return TimeoutError(f"{topic}-{partition} had {wanted} within {timeout:g} s")
 
 
 def _setting(value: object) -> str:

@@ -1,26 +1,32 @@
-"""The pytest plugin: the fixture `kafka_cluster`, and the state of its cluster in the report of a failed test.
+"""The pytest plugin: fixtures of clusters and topics, and the state of a cluster in the report of a failed test.
 
     @pytest.mark.kafka_cluster(brokers=5, settings={"min.insync.replicas": 2})
     def test_it(kafka_cluster): ...
 
-Each test has a cluster of its own, in a process that stays warm between tests. A cluster that a fixture of the user's
-gives is reported alike. Clusters live below pytest's base temporary directory (`--basetemp`).
+`kafka_cluster` is a cluster for one test, `kafka_cluster_module` for a module, `kafka_cluster_session` for the whole
+run (of each worker, with pytest-xdist). Their processes stay warm between clusters. A cluster that comes from a user's
+own fixture is reported alike. Clusters live below pytest's base temporary directory (`--basetemp`).
 """
 
 from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Generator, Iterator
+import re
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any
 
 import pytest
 
 from .cluster import ClusterError, KafkaCluster
 
-MARKER = "kafka_cluster(brokers=3, *, settings=None, session_timeout=1.0): what cluster the fixture kafka_cluster gives"
-MARK = "@pytest.mark.kafka_cluster"
-ARGUMENTS = ("brokers", "settings", "session_timeout")
+ARGUMENTS = ("brokers", "settings", "session_timeout", "host", "advertised_host")
 """The arguments of the marker, of those of `KafkaCluster`."""
+MARKER = (
+    f"kafka_cluster({', '.join(ARGUMENTS)}): the cluster that the fixtures kafka_cluster and kafka_cluster_module give"
+)
+MARK = "@pytest.mark.kafka_cluster"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,11 +45,58 @@ def _kafka_clusters_below_basetemp(tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """A Kafka cluster of three brokers for this test alone; the marker of the same name says what else."""
+    """A Kafka cluster of three brokers for this test alone, or as the marker of the same name says."""
+    yield from _running(_wanted(request))
+
+
+@pytest.fixture(scope="module")
+def kafka_cluster_module(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """A Kafka cluster for all tests of a module: three brokers, or as `pytestmark = pytest.mark.kafka_cluster` says."""
+    yield from _running(_wanted(request))
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_options() -> Mapping[str, object]:
+    """The arguments of the session's KafkaCluster: define a fixture of this name in conftest.py to change them."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_session(kafka_cluster_options: Mapping[str, Any]) -> Iterator[KafkaCluster]:
+    """A Kafka cluster for all tests of the run: three brokers, or as `kafka_cluster_options` says."""
+    yield from _running(lambda: KafkaCluster(**kafka_cluster_options))
+
+
+@pytest.fixture
+def kafka_topics(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
+    """Create topics that are deleted after the test.
+
+    `kafka_topics(cluster, partitions=3)` takes the arguments of `create_topic`, and returns the topic's name: by
+    default that of the test with a number.
+    """
+    made: list[tuple[KafkaCluster, str]] = []
+
+    def create(cluster: KafkaCluster, topic: str | None = None, **options: Any) -> str:
+        name = topic or f"{re.sub('[^a-zA-Z0-9._-]+', '-', request.node.name)[:200]}-{len(made)}"
+        cluster.create_topic(name, **options)
+        made.append((cluster, name))
+        return name
+
+    yield create
+    for cluster, name in made:
+        cluster.delete_topic(name)
+
+
+def _wanted(request: pytest.FixtureRequest) -> Callable[[], KafkaCluster]:
+    """The cluster that the closest marker describes, or the default one."""
     marker = request.node.get_closest_marker("kafka_cluster")
+    return KafkaCluster if marker is None else lambda: _marked(marker)
+
+
+def _running(make: Callable[[], KafkaCluster]) -> Iterator[KafkaCluster]:
+    """The cluster, while it runs."""
     try:
-        cluster = KafkaCluster() if marker is None else _marked(marker)
-        cluster.start()
+        cluster = make().start()
     except ClusterError as error:
         pytest.fail(f"kafka_cluster: {error}", pytrace=False)
     yield cluster
@@ -70,7 +123,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.failed:
         for name, value in getattr(item, "funcargs", {}).items():
-            if isinstance(value, KafkaCluster) and value.log_file.exists():
-                value.keep = True
-                report.sections.append((f"Kafka cluster of {name}", value.diagnosis()))
+            cluster = _cluster_of(value)
+            if cluster is not None and cluster.log_file.exists():
+                cluster.keep = True
+                report.sections.append((f"Kafka cluster of {name}", cluster.diagnosis()))
     return report
+
+
+def _cluster_of(value: object) -> KafkaCluster | None:
+    """The cluster behind a fixture's value, if it is one."""
+    asynchronous = sys.modules.get(f"{__package__}.asynchronous")
+    if asynchronous is not None and isinstance(value, asynchronous.AsyncKafkaCluster):
+        value = value.cluster
+    return value if isinstance(value, KafkaCluster) else None

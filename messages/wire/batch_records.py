@@ -70,13 +70,18 @@ class UnexpectedOffsets(InvalidRecords):
     """Compressed records whose offsets are not one after the other. Kafka answers with an unexpected error (-1)."""
 
 
+class LongLength(InvalidRecords):
+    """A record's length of more than five bytes. Kafka answers with an unexpected error (-1) unless compressed."""
+
+
 class Record(NamedTuple):
-    """One record without its headers. `timestamp` in ms."""
+    """One record. `timestamp` in ms; `headers` are empty unless they were requested."""
 
     offset: int
     timestamp: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class _Shape(NamedTuple):
@@ -125,7 +130,7 @@ class _Stream:
         data, position = self.data, self.position
         self.wanted = _LONGEST_INT
         if len(data) - position >= _LONGEST_INT or (self.is_over and position < len(data)):
-            length, start = _varint(data, position)
+            length, start = _length(data, position)
             end = start + length
             if length < 0:
                 raise InvalidRecords(f"Invalid record size: {length}")
@@ -143,8 +148,16 @@ class _Stream:
             raise self._error
 
 
-def records(batch: Data, header: BatchHeader, limit: int = MAX_DECOMPRESSED) -> Iterator[Record]:
+def records(
+    batch: Data, header: BatchHeader, limit: int = MAX_DECOMPRESSED, with_headers: bool = False
+) -> Iterator[Record]:
     """Read the records of a whole batch.
+
+    Args:
+        batch: The batch from its header on.
+        header: Its header.
+        limit: Maximum number of decompressed bytes.
+        with_headers: Also read the headers of each record.
 
     Raises:
         ValueError: The records are not what the header says, or have more than `limit` bytes decompressed. What was
@@ -160,9 +173,13 @@ def records(batch: Data, header: BatchHeader, limit: int = MAX_DECOMPRESSED) -> 
             delta, position = _varint(stream.data, position + 1, _LONGEST_LONG)
             offset_delta, position = _varint(stream.data, position)
             key, position = _text(stream.data, position, end)
-            value, _ = _text(stream.data, position, end)
+            value, position = _text(stream.data, position, end)
             stream.position = end
-            yield Record(header.base_offset + offset_delta, header.first_timestamp + delta, key, value)
+            offset, timestamp = header.base_offset + offset_delta, header.first_timestamp + delta
+            if with_headers:
+                yield Record(offset, timestamp, key, value, _headers(stream.data, position, end))
+            else:
+                yield Record(offset, timestamp, key, value)
     except IndexError as error:
         raise InvalidRecords("Found invalid record structure: a record is cut") from error
 
@@ -244,6 +261,8 @@ def _judging(records: Records) -> LongSteps[tuple[Fault | None, tuple[int, ...]]
         return Fault(MESSAGE_TOO_LARGE, str(error)), ()
     except (CannotDecompress, UnexpectedOffsets) as error:
         return Fault(UNKNOWN_SERVER_ERROR, str(error)), ()
+    except LongLength as error:
+        return Fault(INVALID_RECORD if header.codec else UNKNOWN_SERVER_ERROR, str(error)), ()
     except InvalidRecords as error:
         return Fault(INVALID_RECORD, str(error)), ()
 
@@ -349,7 +368,7 @@ def _walk(
                 size += (data[position] - 1) << 7
                 position += 1
             else:
-                size, position = _varint(data, first)
+                size, position = _length(data, first)
                 size *= 2
         if size & 1 or size < 0:
             raise InvalidRecords(f"Invalid record size: {-(size >> 1) - 1}")
@@ -534,6 +553,26 @@ def _text(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     if position + max(length, 0) > end:
         raise InvalidRecords("Found invalid record structure: a record is cut")
     return (None, position) if length < 0 else (data[position : position + length], position + length)
+
+
+def _headers(data: bytes, position: int, end: int) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers of a record that ends at `end`."""
+    _check_headers(data, position, end)
+    count, position = _varint(data, position)
+    found = []
+    for _ in range(count):
+        name, position = _text(data, position, end)
+        value, position = _text(data, position, end)
+        found.append(((name or b"").decode(errors="replace"), value))
+    return tuple(found)
+
+
+def _length(data: bytes, position: int) -> tuple[int, int]:
+    """The length of a record, and where the record begins. Raises LongLength."""
+    try:
+        return _varint(data, position)
+    except InvalidRecords as error:
+        raise LongLength(str(error)) from error
 
 
 def _varint(data: bytes, position: int, most: int = _LONGEST_INT) -> tuple[int, int]:

@@ -1,22 +1,28 @@
 """Batches that are refused by their records, at a broker of ours and at Apache's own: the same error codes.
 
-Three differences are deliberate (`tests.storage.bad_batches`): a transactional batch without a producer, a producer id
-of -2, and compressed records whose own lengths are wrong are refused with 87 here.
+Three differences are deliberate (`tests.storage.bad_batches`): a transactional batch without a producer id, a producer
+id of -2, and compressed records whose own lengths are wrong are refused with 87 here. A test shows what the last would
+do to consumers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest
 from messages.cluster import TopicPartition
 from messages.data_requests import LATEST, ListOffsetsRequest, OffsetQuery, ProducePartition, ProduceRequest
 from messages.errors import NONE
 from messages.wire.record_batch import read_records
-from tests.cluster.both import both_running
+from tests.cluster.both import Both, both_running
 from tests.storage import bad_batches
 from tests.waiting import until
 from tests.wire_client import WireClient
+
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 TOPICS = (
     CreatableTopic("plain", 1, 1),
@@ -38,28 +44,49 @@ def end(client: WireClient, topic: str) -> int:
     return int(result.offset)
 
 
-def test_every_bad_batch_gets_the_code_that_apache_gives_it(tmp_path: Path, apache_jars: Path) -> None:
-    """And the log grows by the records of those that are taken, at either."""
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Both]:
+    with both_running(tmp_path_factory.mktemp("both"), apache_jars) as made:
+        yield made
+
+
+def test_every_bad_batch_gets_the_code_that_apache_gives_it(both: Both) -> None:
+    """The log of each grows by the records of the accepted batches."""
     table = list(bad_batches.table())
     good = next(bad for bad in table if bad.kind == "good").data
     found = []
-    with both_running(tmp_path, apache_jars) as both:
-        both.answers(CreateTopicsRequest(4, TOPICS, 30_000))
-        for port in both.ports:
-            with WireClient("127.0.0.1", port) as client:
-                codes = {}
-                for topic in TOPICS:
-                    until(lambda t=topic.name: produced(client, t, good), lambda code: code == NONE, "led", 60)
-                    before = end(client, topic.name)
-                    said = {bad.name: produced(client, topic.name, bad.data) for bad in table}
-                    keyless = [bad.name for bad in table if bad.kind in bad_batches.KEYLESS]
-                    taken = [bad.records for bad in table if said[bad.name] == NONE]
-                    assert end(client, topic.name) - before == sum(taken)
-                    codes[topic.name] = said
-                    if topic.name == "compact":
-                        assert {said[name] for name in keyless} == {87}
-                        assert said.keys() - set(keyless) <= codes["plain"].keys()
-                found.append(codes["plain"])
+    both.answers(CreateTopicsRequest(4, TOPICS, 30_000))
+    for port in both.ports:
+        with WireClient("127.0.0.1", port) as client:
+            codes = {}
+            for topic in TOPICS:
+                until(lambda t=topic.name: produced(client, t, good), lambda code: code == NONE, "led", 60)
+                before = end(client, topic.name)
+                said = {bad.name: produced(client, topic.name, bad.data) for bad in table}
+                keyless = [bad.name for bad in table if bad.kind in bad_batches.KEYLESS]
+                taken = [bad.records for bad in table if said[bad.name] == NONE]
+                assert end(client, topic.name) - before == sum(taken)
+                codes[topic.name] = said
+                if topic.name == "compact":
+                    assert {said[name] for name in keyless} == {87}
+                    assert said.keys() - set(keyless) <= codes["plain"].keys()
+            found.append(codes["plain"])
     apaches, ours = found
     assert apaches == {bad.name: bad.apache for bad in table}
     assert ours == {bad.name: bad.code for bad in table}
+
+
+def test_java_stops_at_a_batch_whose_compressed_records_have_wrong_lengths(both: Both) -> None:
+    """Apache's broker stores such a batch; its consumer stops there, and reads nothing behind it."""
+    table = list(bad_batches.table())
+    good = next(bad for bad in table if bad.kind == "good")
+    for number, kind in enumerate(("good", *sorted(bad_batches.LENGTHS))):
+        topic = f"lengths-{number}"
+        [bad] = [each for each in table if (each.kind, each.codec) == (kind, 1)]
+        both.answers(CreateTopicsRequest(4, (CreatableTopic(topic, 1, 1),), 30_000))
+        with WireClient("127.0.0.1", both.ports[0]) as client:
+            until(lambda c=client, t=topic: produced(c, t, good.data), lambda code: code == NONE, "led", 60)
+            assert (produced(client, topic, bad.data), produced(client, topic, good.data)) == (NONE, NONE)
+        _, said = both.theirs(CONSUMER, "--topic", topic, "--from-beginning", "--timeout-ms", "8000")
+        read = said.split().count("value")
+        assert (read == 3 * good.records) if kind == "good" else (good.records <= read < 2 * good.records), (kind, said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,9 @@ from actors.public.process import ClusterProcess
 from actors.runtime.replayer import replay_directory
 from tests.public.contract import ClusterContract, read, send
 from tests.public.process_cluster import ProcessCluster
+
+API_VERSIONS = bytes.fromhex("0000000f 0012 0000 00000007 0005 636c696d65".replace(" ", ""))
+"""ApiVersions v0, with correlation id 7."""
 
 
 class TestInMemory(ClusterContract):
@@ -82,6 +86,93 @@ def test_a_broker_that_the_controller_cannot_reach_is_not_waited_for() -> None:
         cluster.start_broker(cut_off)
         cluster.heal_network()
         cluster.move_controller()
+
+
+# ------------------------------------------------------------------------------------------------- a broker suspended
+
+
+def test_a_paused_broker_loses_its_leaders_and_catches_up_when_it_is_resumed() -> None:
+    with KafkaCluster(session_timeout=0.3) as cluster:
+        cluster.create_topic("t")
+        paused = cluster.wait_for_leader("t")
+        cluster.pause(paused)
+        with pytest.raises(ClusterError, match=f"broker {paused} is paused; resume it first"):
+            cluster.stop_broker(paused)
+        cluster.wait_for_leader("t", other_than=paused)
+        cluster.wait_for(lambda: paused not in cluster.isr_of("t") and cluster.controller_id not in (None, paused))
+        send(cluster, "t", ["meanwhile"])
+        cluster.resume(paused)
+        cluster.wait_for(lambda: paused in cluster.isr_of("t"))
+        assert read(cluster, "t", 1) == ["meanwhile"]
+        with pytest.raises(ClusterError, match="is not paused"):
+            cluster.resume(paused)
+        assert sorted(cluster.live_brokers) == [0, 1, 2]
+
+
+def test_a_short_pause_is_noticed_by_nobody() -> None:
+    with KafkaCluster(session_timeout=20) as cluster:
+        cluster.create_topic("t", partitions=3)
+        before = [(cluster.leader_of("t", n), cluster.isr_of("t", n)) for n in range(3)]
+        controller = cluster.controller_id
+        for id in range(3):
+            cluster.pause(id)
+            cluster.resume(id)
+        send(cluster, "t", ["after"])
+        assert cluster.controller_id == controller
+        assert [(cluster.leader_of("t", n), cluster.isr_of("t", n)) for n in range(3)] == before
+
+
+def test_a_paused_broker_accepts_connections_and_answers_nothing() -> None:
+    with KafkaCluster(1) as cluster:
+        cluster.pause(0)
+        host, port = cluster.bootstrap_servers.split(":")
+        with socket.create_connection((host, int(port)), 5) as link:
+            link.sendall(API_VERSIONS)
+            link.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                link.recv(1)
+            cluster.resume(0)
+            link.settimeout(10)
+            assert len(link.recv(4)) == 4
+
+
+# ------------------------------------------------------------------------------------------------ brokers and topics
+
+
+def test_a_broker_is_added_and_gets_replicas() -> None:
+    with KafkaCluster(2) as cluster:
+        assert cluster.add_broker() == 2
+        assert cluster.brokers == 3
+        cluster.create_topic("t", replication_factor=3)
+        cluster.wait_for(lambda: cluster.isr_of("t") and len(cluster.isr_of("t")) == 3)
+        cluster.restart(2)
+        cluster.wait_for(lambda: len(cluster.isr_of("t")) == 3)
+        assert len(cluster.bootstrap_servers.split(",")) == 3
+
+
+def test_a_deleted_topic_is_gone_and_its_name_is_free() -> None:
+    with KafkaCluster(2) as cluster:
+        cluster.create_topic("t")
+        cluster.delete_topic("t")
+        assert cluster.topics == []
+        with pytest.raises(ClusterError, match="there is no topic t; there are none"):
+            cluster.delete_topic("t")
+        cluster.create_topic("t")
+        assert cluster.topics == ["t"]
+
+
+def test_clients_on_other_machines_get_an_advertised_name() -> None:
+    """Brokers bind all interfaces for clients, and talk to each other on 127.0.0.1."""
+    with pytest.raises(ClusterError, match="say advertised_host="):
+        KafkaCluster(host="0.0.0.0")
+    with KafkaCluster(2, host="0.0.0.0", advertised_host="localhost") as cluster:
+        assert {each.split(":")[0] for each in cluster.bootstrap_servers.split(",")} == {"localhost"}
+        cluster.create_topic("t", replication_factor=2)
+        send(cluster, "t", ["from elsewhere"])
+        assert read(cluster, "t", 1) == ["from elsewhere"]
+        assert cluster.add_broker() == 2
+    with pytest.raises(ClusterError, match=r"this machine does not have the address 192\.0\.2\.1"):
+        KafkaCluster(1, host="192.0.2.1").start()
 
 
 # ---------------------------------------------------------------------------------------------------- consumer groups
@@ -252,7 +343,7 @@ def test_a_named_directory_stays_with_all_that_is_in_it(tmp_path: Path) -> None:
     with KafkaCluster(1, directory=tmp_path / "here") as cluster:
         cluster.create_topic("t")
     assert (tmp_path / "here" / "node-0" / "data" / "t-0").is_dir()
-    with pytest.raises(ClusterError, match="here holds a cluster already"):
+    with pytest.raises(ClusterError, match="here already contains a cluster"):
         KafkaCluster(1, directory=tmp_path / "here").start()
 
 

@@ -100,10 +100,16 @@ def test_an_error_points_at_the_line_of_the_test_and_not_into_our_code(tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("broker=5", "has no argument 'broker'; did you mean brokers? It takes brokers, settings, session_timeout."),
-        ("wild=1", "has no argument 'wild'. It takes brokers, settings, session_timeout."),
-        ("3, {}", "too many positional arguments. It takes brokers, settings, session_timeout."),
-        ("3, brokers=3", "multiple values for argument 'brokers'. It takes brokers, settings, session_timeout."),
+        (
+            "broker=5",
+            "has no argument 'broker'; did you mean brokers? It takes brokers, settings, session_timeout, host,",
+        ),
+        ("wild=1", "has no argument 'wild'. It takes brokers, settings, session_timeout, host,"),
+        ("3, {}", "too many positional arguments. It takes brokers, settings, session_timeout, host,"),
+        (
+            "3, brokers=3",
+            "multiple values for argument 'brokers'. It takes brokers, settings, session_timeout, host,",
+        ),
         ("'three'", "kafka_cluster: brokers='three' is not a number of brokers"),
         ("settings={'min.insync.replica': 2}", "is no known setting; did you mean min.insync.replicas?"),
     ],
@@ -114,3 +120,86 @@ def test_a_wrong_argument_of_the_marker_is_named(tmp_path: Path, arguments: str,
     assert "1 error" in output
     assert words in output
     assert "Traceback" not in output and "TypeError" not in output
+
+
+SHARED = """
+import pytest
+pytestmark = pytest.mark.kafka_cluster(brokers=2)
+
+def test_a_topic_of_its_own(kafka_cluster_module, kafka_topics):
+    name = kafka_topics(kafka_cluster_module, partitions=2)
+    assert kafka_cluster_module.topics == [name] == ["test_a_topic_of_its_own-0"]
+    assert kafka_cluster_module.live_brokers == [0, 1]
+
+@pytest.mark.parametrize("what", ["a b", "c/d"])
+def test_no_topic_is_left(kafka_cluster_module, kafka_topics, what):
+    assert kafka_cluster_module.topics == []
+    kafka_topics(kafka_cluster_module)
+
+def test_one_for_the_session(kafka_cluster_session):
+    assert kafka_cluster_session.live_brokers == [0]
+
+def test_module_and_session_differ(kafka_cluster_module, kafka_cluster_session):
+    assert kafka_cluster_module.bootstrap_servers != kafka_cluster_session.bootstrap_servers
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "2")], ids=["alone", "xdist"])
+def test_clusters_of_a_module_and_of_the_session(tmp_path: Path, options: tuple[str, ...]) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    conftest = (
+        "import pytest\n@pytest.fixture(scope='session')\ndef kafka_cluster_options():\n    return {'brokers': 1}\n"
+    )
+    (folder / "conftest.py").write_text(conftest)
+    assert "5 passed" in run_pytest(folder, SHARED, *options)
+
+
+UNITTEST = """
+import unittest
+from kafka_actors import KafkaCluster
+
+class TestOrders(unittest.TestCase):
+    def setUp(self):
+        self.cluster = self.enterContext(KafkaCluster(1))
+
+    def test_it(self):
+        self.cluster.create_topic("t")
+        self.assertEqual(self.cluster.topics, ["t"])
+
+if __name__ == "__main__":
+    unittest.main()
+"""
+
+
+def test_it_works_in_unittest(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(UNITTEST)
+    done = subprocess.run(
+        [sys.executable, "-P", "test_it.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "OK" in done.stderr, done.stderr
+
+
+REFUSED = """
+import pytest
+from confluent_kafka import Producer
+
+@pytest.mark.kafka_cluster(2, session_timeout=0.2)
+def test_it(kafka_cluster):
+    kafka_cluster.create_topic("t", replication_factor=2, config={"min.insync.replicas": 2})
+    kafka_cluster.kill(kafka_cluster.wait_for_leader("t"))
+    kafka_cluster.wait_for(lambda: len(kafka_cluster.isr_of("t")) == 1)
+    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "acks": "all", "retries": 0})
+    producer.produce("t", b"x")
+    producer.flush(10)
+    assert "the test fails" == ""
+"""
+
+
+def test_the_report_says_what_the_cluster_did_and_refused(tmp_path: Path) -> None:
+    output = run_pytest(tmp_path, REFUSED)
+    assert "What happened?" in output
+    assert re.search(r"broker \d was elected, epoch 1 \[", output)
+    assert re.search(r"Produce: NOT_ENOUGH_REPLICAS \d+ times \(t-0\), the last:", output), output
+    assert re.search(r"t-0 got a leader: broker \d, during \S+", output), output
+    assert re.search(r"broker \d was killed, or its trace is cut off here", output)

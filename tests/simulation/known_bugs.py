@@ -14,13 +14,9 @@ from weakref import WeakSet
 import attrs
 import pytest
 
-from actors.broker import partition as broker_partition
 from actors.controller.controller import ControllerActor
-from actors.core.broker import partition as core_partition
-from actors.core.broker.replica_manager import Epochs
 from actors.core.controller import (
     brokers,
-    deletion_plan,
     failover,
     leader_balance,
     leadership,
@@ -35,10 +31,7 @@ from actors.core.controller.states import PartitionState
 from actors.simulation.actions import ABSENT, FAULTS, invent
 from actors.simulation.run import run
 from actors.simulation.schedule import Schedule, parse
-from actors.storage.logs import _Directory
-from messages.cluster import LeaderIsrAndControllerEpoch
 from messages.conversation import Done, Failure, Flow, SessionLost, ask
-from messages.errors import NONE
 from messages.events import (
     AutoPreferredReplicaLeaderElection,
     BrokerChange,
@@ -46,10 +39,10 @@ from messages.events import (
     PartitionModifications,
     TopicDeletion,
 )
-from messages.requests import LeaderAndIsrRequest
 from messages.store import DELETE, NO_NODE, WriteOp
 from messages.zookeeper import Brokers, ResignController
-from zk_bridge import partition_states, paths
+from tests.simulation.patches import Change, apply
+from zk_bridge import paths
 from zk_bridge.conversations import transact
 from zk_bridge.questions import CONVERSATIONS
 
@@ -81,7 +74,10 @@ class KnownBug:
 
 def _unfenced(patch: pytest.MonkeyPatch) -> None:
     """Partition states are written without a check of the controller epoch."""
-    patch.setattr(partition_states, "fence", lambda epoch_zk_version: ())
+    fence = "check = fence(question.epoch_zk_version)"
+    states = "zk_bridge.partition_states"
+    apply(patch, Change(f"{states}:update_partition_states", fence, "check = ()"))
+    apply(patch, Change(f"{states}:create_partition_states", fence, "check = ()"))
 
 
 def _unseen(patch: pytest.MonkeyPatch) -> None:
@@ -108,12 +104,7 @@ def _unseen(patch: pytest.MonkeyPatch) -> None:
 
 def _controller_kept(patch: pytest.MonkeyPatch) -> None:
     """A controller that resigns does not delete /controller."""
-
-    def clear(context: ControllerContext, current: Any) -> Flow[Any]:
-        yield from ()
-        return current
-
-    patch.setattr(failover, "_clear", clear)
+    apply(patch, Change("actors.core.controller.failover:_clear", "context.active or not current.ours", "True"))
 
 
 def _stale_epochs(patch: pytest.MonkeyPatch) -> None:
@@ -132,20 +123,13 @@ def _stale_epochs(patch: pytest.MonkeyPatch) -> None:
 
 def _left_behind(patch: pytest.MonkeyPatch) -> None:
     """Completed reassignments stay in /admin/reassign_partitions."""
-
-    def forget(context: ControllerContext, requests: Any) -> Flow[None]:
-        yield from ()
-
-    patch.setattr(reassignment, "_forget", forget)
+    question = "left = yield from ask(ForgetReassignments"
+    apply(patch, Change("actors.core.controller.reassignment:_forget", question, f"return\n    {question}"))
 
 
 def _stuck(patch: pytest.MonkeyPatch) -> None:
     """A broker failure does not make its replicas ineligible for deletion."""
-
-    def fail(context: ControllerContext, replicas: Any) -> Flow[None]:
-        yield from ()
-
-    patch.setattr(deletion_plan, "fail", fail)
+    apply(patch, Change("actors.core.controller.deletion_plan:fail", "    if topics:", "    if False:"))
 
 
 def _halted(patch: pytest.MonkeyPatch) -> None:
@@ -163,20 +147,15 @@ def _halted(patch: pytest.MonkeyPatch) -> None:
 
 def _superset(patch: pytest.MonkeyPatch) -> None:
     """The controller writes its cached ISR over the ISR that the leader has written."""
-    right = leadership.read_states
-
-    def read(context: ControllerContext, partitions: Any, failures: Any) -> Flow[Any]:
-        states = yield from right(context, partitions, failures)
-        for partition, state in states.items():
-            known = context.leadership.get(partition)
-            if known is not None:
-                states[partition] = LeaderIsrAndControllerEpoch(
-                    state.leader, state.leader_epoch, known.isr, state.controller_epoch, state.zk_version
-                )
-        return states
-
-    for module in ("partition_state_machine", "replica_state_machine", "reassignment"):
-        patch.setattr(f"actors.core.controller.{module}.read_states", read)
+    change = Change(
+        "actors.core.controller.leadership:read_states",
+        "states[partition] = state",
+        "known = context.leadership.get(partition)\n"
+        "            states[partition] = state if known is None else leader_isr_and_epoch(\n"
+        "                state.leader, state.leader_epoch, known.isr, state.controller_epoch, state.zk_version\n"
+        "            )",
+    )
+    apply(patch, change)
 
 
 def _deadlocked(patch: pytest.MonkeyPatch) -> None:
@@ -193,15 +172,15 @@ def _deadlocked(patch: pytest.MonkeyPatch) -> None:
 
 def _unchecked_epochs(patch: pytest.MonkeyPatch) -> None:
     """A broker applies each LeaderAndIsr request, whatever its controller epoch and leader epoch."""
-    right = Epochs.verdict
-
-    def verdict(self: Epochs, request: Any) -> int:
-        return NONE if isinstance(request, LeaderAndIsrRequest) else right(self, request)
-
-    patch.setattr(Epochs, "verdict", verdict)
-    patch.setattr(broker_partition, "role_verdict", lambda known, order: NONE)
-    for module in (broker_partition, core_partition):
-        patch.setattr(module, "is_superseded", lambda known, order: False)
+    roles = "actors.core.broker.partition"
+    obeyed = "if isinstance(request, LeaderAndIsrRequest):\n            return NONE\n        "
+    first = "if request.broker_epoch"
+    apply(
+        patch,
+        Change("actors.core.broker.replica_manager:Epochs.verdict", f"{first} !=", f"{obeyed}{first} !="),
+        Change(f"{roles}:role_verdict", "if order.leader_epoch", "return NONE\n    if order.leader_epoch"),
+        Change(f"{roles}:is_superseded", "order.zk_version < known.zk_version", "False"),
+    )
 
 
 def _growing(patch: pytest.MonkeyPatch) -> None:
@@ -297,7 +276,7 @@ def _kept_states(patch: pytest.MonkeyPatch) -> None:
 
 def _remembered(patch: pytest.MonkeyPatch) -> None:
     """The checkpoints keep the entries of a deleted log until the next flush."""
-    patch.setattr(_Directory, "write_forgotten", lambda self: None)
+    apply(patch, Change("actors.storage.logs:_Directory.write_forgotten", "if points.lists_forgotten:", "if False:"))
 
 
 KNOWN_BUGS: tuple[KnownBug, ...] = (

@@ -1,0 +1,91 @@
+"""What happened to a cluster, in order of time, and which requests were refused: from the facts of its traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from actors.cli.brokers import name_of
+from actors.cli.explanations import Answer, Line, state_history, terms
+from actors.cli.trace_facts import ErrorAnswered, Facts, Written
+from messages.cluster import NO_LEADER, TopicPartition
+from messages.trace.endings import KILLED
+from messages.trace.schema import STOPPED
+
+EVENTS = 40
+"""Maximum number of events in a history: the last ones."""
+NAMED = 5
+"""Maximum number of partitions that a line names."""
+
+ENDED = {KILLED: "was killed, or its trace is cut off here", STOPPED: "stopped"}
+"""What is said of a process by how its trace ends; nothing of one that still runs."""
+
+USUAL = {("Metadata", 5), ("FindCoordinator", 15), ("JoinGroup", 79), ("ListOffsets", 78)}
+"""(API, code) of answers that every start of a client brings."""
+
+
+def happened(facts: Facts, _: None) -> Answer:
+    """Processes that began and ended, controllers, and leaders that changed."""
+    lines = [line for line in (*_processes(facts), *terms(facts, None), *_leaders(facts)) if line.place is not None]
+    lines.sort(key=lambda line: line.place or ())
+    left_out = len(lines) - EVENTS
+    before = [Line(f"{left_out} earlier events are left out")] if left_out > 0 else []
+    return [*before, *lines[-EVENTS:]]
+
+
+def refused(facts: Facts, _: None) -> Answer:
+    """Error codes that clients and brokers were answered: how often, for what, and the last time."""
+    found: dict[tuple[str, int], list[ErrorAnswered]] = {}
+    for each in facts.errors:
+        if (each.api, each.code) not in USUAL:
+            found.setdefault((each.api, each.code), []).append(each)
+    return [
+        Line(
+            f"{api}: {name_of(code)} {sum(each.times for each in answers)} times"
+            f" ({_names(sorted({each.subject or 'all' for each in answers}))}), the last:",
+            answers[-1].place,
+        )
+        for (api, code), answers in found.items()
+    ]
+
+
+def _processes(facts: Facts) -> Iterator[Line]:
+    began: set[int] = set()
+    for life in sorted(facts.lives, key=lambda life: life.began):
+        node = life.place.node
+        if node in began:
+            yield Line(f"broker {node} was started again", life.place._replace(at=life.began, n=1))
+        began.add(node)
+        if life.ending in ENDED:
+            yield Line(f"broker {node} {ENDED[life.ending]}", life.place)
+
+
+def _leaders(facts: Facts) -> Iterator[Line]:
+    """Changes of leaders: what one event did to many partitions is one line."""
+    changes: dict[tuple[object, ...], list[tuple[Written, TopicPartition]]] = {}
+    for partition in sorted({state.partition for state in facts.written}):
+        for before, after in pairwise(state_history(facts, partition)):
+            if before.leader != after.leader:
+                event = after.place if after.event is None else after.event.place
+                key = (event, before.leader, after.leader)
+                changes.setdefault(key, []).append((after, partition))
+    for (_, before_id, after_id), changed in changes.items():
+        first = changed[0][0]
+        named = _names([str(partition) for _, partition in changed])
+        what = "lost its leader, " if after_id == NO_LEADER else "got a leader: "
+        many = what.replace("its leader", "their leader") if len(changed) > 1 else what
+        who = f"broker {before_id}" if after_id == NO_LEADER else f"broker {after_id}"
+        during = f", during {first.event}" if first.event else ""
+        yield Line(f"{named} {many}{who}{during}", first.place)
+
+
+def _names(names: list[str]) -> str:
+    """The names, or the first few of many."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+QUESTIONS: tuple[tuple[str, Callable[..., Answer]], ...] = (
+    ("What happened?", happened),
+    ("Which requests were refused?", refused),
+)

@@ -1,0 +1,92 @@
+"""AsyncKafkaCluster: it does what KafkaCluster does, and the event loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from actors.public import AsyncKafkaCluster, ClusterError, KafkaCluster
+
+
+def test_heartbeats_of_a_consumer_go_on_while_a_condition_is_awaited() -> None:
+    """A session of the group lasts half a second: if the loop were blocked, the member would be removed."""
+
+    async def scenario() -> bytes | None:
+        settings = {"group.min.session.timeout.ms": 100}
+        async with AsyncKafkaCluster(settings=settings, session_timeout=0.3) as cluster:
+            await cluster.create_topic("t", partitions=2)
+            consumer = AIOKafkaConsumer(
+                "t",
+                bootstrap_servers=cluster.bootstrap_servers,
+                group_id="g",
+                session_timeout_ms=500,
+                heartbeat_interval_ms=100,
+                auto_offset_reset="earliest",
+            )
+            await consumer.start()
+            await cluster.wait_for(lambda: {p.partition for p in consumer.assignment()} == {0, 1})
+            generation = consumer._coordinator.generation
+            coordinator = consumer._coordinator.coordinator_id
+            dead = next(id for id in await cluster.live_brokers() if id != coordinator)
+            await cluster.kill(dead)
+            await cluster.wait_for_leader("t", 0, other_than=dead)
+            await cluster.wait_for_leader("t", 1, other_than=dead)
+            until = asyncio.get_running_loop().time() + 1.5
+            await cluster.wait_for(lambda: asyncio.get_running_loop().time() > until)
+            assert consumer._coordinator.generation == generation
+            async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as producer:
+                await producer.send_and_wait("t", b"after", partition=0)
+            record = await asyncio.wait_for(consumer.getone(), 20)
+            await consumer.stop()
+            value: bytes | None = record.value
+            return value
+
+    assert asyncio.run(scenario()) == b"after"
+
+
+def test_the_loop_goes_on_during_every_method() -> None:
+    """A task that counts is never held up for long, whatever is called."""
+
+    async def scenario() -> float:
+        longest, last = 0.0, asyncio.get_running_loop().time()
+
+        async def watch() -> None:
+            nonlocal longest, last
+            while True:
+                await asyncio.sleep(0.005)
+                now = asyncio.get_running_loop().time()
+                longest, last = max(longest, now - last), now
+
+        watcher = asyncio.create_task(watch())
+        async with AsyncKafkaCluster(2, session_timeout=0.3) as cluster:
+            await cluster.create_topic("t", replication_factor=2)
+            assert await cluster.topics() == ["t"]
+            await cluster.restart(1)
+            assert await cluster.live_brokers() == [0, 1]
+            assert await cluster.add_broker() == 2
+            assert len(cluster.bootstrap_servers.split(",")) == 3
+            controller = await cluster.controller_id()
+            assert await cluster.move_controller() != controller
+            async with cluster.partition_network(0, 1):
+                assert await cluster.leader_of("t") is not None
+            await cluster.wait_for(lambda: cluster.isr_of("t"))
+            await cluster.delete_topic("t")
+            assert await cluster.topics() == []
+            with pytest.raises(ClusterError, match="broker 7 does not run"):
+                await cluster.kill(7)
+            with pytest.raises(TimeoutError, match=r"u-0 had no leader within 0\.05 s"):
+                await cluster.wait_for_leader("u", timeout=0.05)
+        watcher.cancel()
+        return longest
+
+    assert asyncio.run(scenario()) < 1.0
+
+
+def test_it_shares_a_cluster_with_callers_that_block() -> None:
+    with KafkaCluster(1) as cluster:
+        same = AsyncKafkaCluster.of(cluster)
+        asyncio.run(same.create_topic("t"))
+        assert cluster.topics == ["t"]
+        assert same.bootstrap_servers == cluster.bootstrap_servers

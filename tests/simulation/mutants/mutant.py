@@ -1,0 +1,31 @@
+"""A mutant: one realistic protocol bug as changes of source text."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from tests.simulation.patches import Change, apply
+
+
+@attrs.frozen
+class Mutant:
+    """One protocol bug.
+
+    `rule` is the source of the rule that it breaks; `test` is the pytest target that fails with it by itself, in the
+    same process: the nearest to the rule.
+    """
+
+    name: str
+    rule: str
+    changes: tuple[Change, ...]
+    test: str
+
+    def apply(self, patch: pytest.MonkeyPatch) -> None:
+        """Put the bug into the running code until `patch` is undone. Raises DoesNotApply."""
+        apply(patch, *self.changes)
+
+
+def mutant(name: str, rule: str, target: str, old: str, new: str, test: str, *more: Change) -> Mutant:
+    """A mutant of one change, and of `more` where one function is not enough."""
+    return Mutant(name, rule, (Change(target, old, new), *more), test)

@@ -1,0 +1,151 @@
+"""Bugs as changes of source text, applied to the running code and taken back by pytest's MonkeyPatch.
+
+Rule 1: a change names a function, or a module-level table, and replaces one fragment of its source. A fragment that is
+        absent, or that occurs more than once, is an error: a change never silently stops applying.
+Rule 2: a function keeps its identity, only its code object is replaced: every module, table and subclass that holds the
+        function runs the changed code.
+Rule 3: a table is a dict, or a `Table` of a state machine; it is changed in place for the same reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import attrs
+import pytest
+
+from actors.core.controller.states import Table
+
+
+class DoesNotApply(Exception):
+    """A change that does not fit the source; the text names the target, the fragment and the remedy."""
+
+
+@attrs.frozen
+class Change:
+    """One fragment of a function's or a table's source, and its replacement.
+
+    `target` is "module:qualified.name". Fragments are matched with their white space; indentation within them is that
+    of the file.
+    """
+
+    target: str
+    old: str
+    new: str
+
+    def apply(self, patch: pytest.MonkeyPatch) -> None:
+        """Apply it until `patch` is undone. Raises DoesNotApply."""
+        module_name, _, name = self.target.partition(":")
+        module = importlib.import_module(module_name)
+        node = _definition(module, name)
+        if isinstance(node, ast.FunctionDef):
+            function = _function(module, name)
+            patch.setattr(
+                function, "__code__", _code(compile(self._changed(module, node), _file(module), "exec"), name)
+            )
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            self._change_table(patch, module, name)
+        else:
+            raise DoesNotApply(f"{self.target}: there is no such function or table")
+
+    def _changed(self, module: ModuleType, node: ast.stmt) -> str:
+        """The module's source with the fragment replaced in this definition."""
+        lines = _source(_file(module)).splitlines(keepends=True)
+        first, last = node.lineno - 1, node.end_lineno
+        before, text, after = "".join(lines[:first]), "".join(lines[first:last]), "".join(lines[last:])
+        if (count := text.count(self.old)) != 1:
+            raise DoesNotApply(
+                f"{self.target}: the fragment {self.old!r} occurs {count} times, not once; adapt it to the function"
+            )
+        return f"{before}{text.replace(self.old, self.new)}{after}"
+
+    def _change_table(self, patch: pytest.MonkeyPatch, module: ModuleType, name: str) -> None:
+        node = _definition(module, name)
+        assert node is not None
+        tree = ast.parse(self._changed(module, node))
+        changed = next(each for each in tree.body if _defines(each, name))
+        assert isinstance(changed, ast.Assign | ast.AnnAssign) and changed.value is not None
+        table = getattr(module, name)
+        value = eval(compile(ast.Expression(changed.value), _file(module), "eval"), vars(module))
+        if isinstance(table, Table):
+            patch.setattr(table, "rows", value.rows)
+        elif isinstance(table, dict):
+            for key in table.keys() - value.keys():
+                patch.delitem(table, key)
+            for key in [key for key in value if key not in table or table[key] != value[key]]:
+                patch.setitem(table, key, value[key])
+        else:
+            raise DoesNotApply(f"{self.target}: a {type(table).__name__} is neither a function, a dict nor a Table")
+
+
+def apply(patch: pytest.MonkeyPatch, *changes: Change) -> None:
+    """Apply several changes, each of another function or table. Raises DoesNotApply."""
+    if len({change.target for change in changes}) < len(changes):
+        raise DoesNotApply(f"{changes[0].target}: one change per function; join the fragments")
+    for change in changes:
+        change.apply(patch)
+
+
+def _file(module: ModuleType) -> str:
+    assert module.__file__ is not None
+    return module.__file__
+
+
+@functools.cache
+def _source(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _tree(file: str) -> ast.Module:
+    return ast.parse(_source(file))
+
+
+def _defines(node: ast.stmt, name: str) -> bool:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        return node.name == name
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
+
+
+def _definition(module: ModuleType, name: str) -> ast.stmt | None:
+    """The definition of a qualified name; None if there is none."""
+    body, found = _tree(_file(module)).body, None
+    for part in name.split("."):
+        found = next((each for each in body if _defines(each, part)), None)
+        body = found.body if isinstance(found, ast.ClassDef) else []
+    return found
+
+
+def _function(module: ModuleType, name: str) -> FunctionType:
+    """The function of a qualified name, without decorators."""
+    found: Any = module
+    for part in name.split("."):
+        found = inspect.getattr_static(found, part)
+    if isinstance(found, property):
+        found = found.fget
+    elif isinstance(found, staticmethod | classmethod):
+        found = found.__func__
+    found = inspect.unwrap(found)
+    if not isinstance(found, FunctionType):
+        raise DoesNotApply(f"{module.__name__}:{name} is a {type(found).__name__}, not a function")
+    return found
+
+
+def _code(module: CodeType, name: str) -> CodeType:
+    """The code object of a qualified name in a compiled module."""
+    return next(code for code in _nested(module) if code.co_qualname == name)
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from _nested(each)
