@@ -26,8 +26,8 @@ PUBLIC = "actors.public"
 """What other people's programs import, as `kafka_actors`; it knows nothing of the house."""
 
 KINDS: dict[str, str] = {
-    "harmless": """__future__ abc array base64 bisect collections contextlib copy csv dataclasses difflib enum errno
-                   functools hashlib heapq itertools json keyword math operator re shlex string
+    "harmless": """__future__ abc array ast base64 bisect collections contextlib copy csv dataclasses difflib enum errno
+                   functools hashlib heapq html itertools json keyword math operator re shlex string
                    struct textwrap types typing weakref zlib""",
     "log": "logging",
     "durations": "datetime.timedelta",
@@ -103,8 +103,8 @@ LAYERS: dict[str, Layer] = {
         touches=_EVERYTHING,
     ),
     "actors.simulation": Layer(
-        f"{_RULES} messages.wire actors.core.controller actors.broker actors.controller actors.gateway actors.node"
-        " actors.runtime actors.storage zk_bridge zk_bridge.client",
+        f"{_RULES} messages.wire actors.core.controller actors.core.coordinator actors.broker actors.controller"
+        " actors.gateway actors.node actors.runtime actors.storage zk_bridge zk_bridge.client",
         others="attrs thespian",
         touches="files chance threads code",
     ),

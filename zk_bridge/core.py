@@ -25,6 +25,7 @@ from typing import Any
 from actors.runtime.conversation import WAITING, Ended, Failed, advance
 from messages.conversation import Answer, AskFailed, Continue, Failure, Pause, SessionLost
 from messages.events import SessionEstablished, SessionExpired
+from messages.probes import probe
 from messages.store import (
     CONNECTED,
     CONNECTION_LOSS,
@@ -178,6 +179,7 @@ class BridgeCore:
                 for start in range(0, len(node_paths), ARMS_PER_REQUEST):
                     part = Arm(**{field: node_paths[start : start + ARMS_PER_REQUEST]})
                     self._next_id += 1
+                    probe("T16 watches are set again after a lost connection")
                     self._rearming[self._next_id] = part
                     self._send(self._store, StoreArm(self._next_id, *part, since))
 

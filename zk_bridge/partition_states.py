@@ -16,6 +16,7 @@ from typing import Any
 
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership
 from messages.conversation import SLICE, BadZnode, Pause, slices
+from messages.probes import probe
 from messages.store import BAD_VERSION, CONNECTION_LOSS, CREATE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
 from messages.zookeeper import (
     CreatePartitionStates,
@@ -53,6 +54,7 @@ def get_partition_states(question: GetPartitionStates) -> Conversation:
                 try:
                     state = known[data, version] = znodes.decode_state(node_paths[index], data, version)
                 except BadZnode as bad:
+                    probe("T10 a state znode cannot be decoded")
                     error = str(bad)
             found.append(_new(PartitionStateRead, (partitions[index], state, error)))
     return PartitionStates(tuple(found))
@@ -90,6 +92,7 @@ def update_partition_states(question: UpdatePartitionStates) -> Conversation:
                 if node.code != OK:
                     settled[index] = WriteResult(partition, NO_NODE, -1)
                 elif node.version == op.version + 1 and node.data == op.data:
+                    probe("a written state counts although its response was lost")
                     settled[index] = WriteResult(partition, OK, node.version)
                 elif node.version == op.version:
                     unsettled.append(index)
@@ -159,6 +162,7 @@ def _settle_creates(
         elif node.code != OK:
             unsettled.append(index)
         elif node.data == op.data:
+            probe("T7 a created state counts although its response was lost")
             settled[index] = WriteResult(tp, OK, node.version)
         else:
             settled[index] = WriteResult(tp, NODE_EXISTS, -1)

@@ -35,6 +35,7 @@ from messages.partition import (
     WatchFollowers,
     WriteIsrChanges,
 )
+from messages.probes import probe
 from messages.store import OK
 from messages.vocabulary import Message
 from messages.zookeeper import NotifyIsrChange, UpdatePartitionStates
@@ -148,6 +149,7 @@ class IsrKeeperActor(FlowActor):
         try:
             written = yield from ask(UpdatePartitionStates(states, None))
         except AskFailed as error:
+            probe("the outcome of an ISR change is unknown")
             log.warning("Failed to write %d ISR changes, retrying: %s", len(wanted), error)
             return False
         outcomes = zip(wanted, written.results, strict=True)

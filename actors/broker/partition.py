@@ -113,6 +113,7 @@ from messages.partition import (
     TrimLog,
     WatchFollowers,
 )
+from messages.probes import probe
 from messages.requests import LeaderAndIsrPartitionState
 from messages.vocabulary import Message
 
@@ -612,6 +613,7 @@ class PartitionActor(Answerer):
         try:
             target, ask = self._parting(message)
             if target < self._log_end:
+                probe("a follower truncates its log")
                 self._log_start, self._log_end = self.port("logs").truncate(self._log_path, target)
                 self._move_high_watermark(min(self._high_watermark, self._log_end))
         except OSError as error:
@@ -621,6 +623,7 @@ class PartitionActor(Answerer):
     def _parting(self, said: Reconcile) -> tuple[int, int]:
         """(where to cut, which epoch to ask about next or -1)."""
         if said.end < 0:
+            probe("a follower does not learn where an epoch ends")
             return said.otherwise, -1
         if said.epoch < 0:
             return said.end, -1
@@ -628,6 +631,7 @@ class PartitionActor(Answerer):
         if own_epoch == said.epoch:
             return min(said.end, own_end), -1
         if 0 <= own_epoch < said.epoch:
+            probe("a follower asks about an older epoch")
             return own_end, own_epoch
         return said.end, -1
 
@@ -635,6 +639,7 @@ class PartitionActor(Answerer):
         """Nothing of our log is in the leader's any more."""
         if self._fenced(message.leader_epoch, sender):
             return
+        probe("a follower begins its log anew")
         error_code = NONE
         try:
             self._log_start, self._log_end = self.port("logs").restart(self._log_path, message.offset)
@@ -651,6 +656,7 @@ class PartitionActor(Answerer):
         """
         fenced = leader_epoch != self._known.leader_epoch or self._known.role != FOLLOWER
         if fenced:
+            probe("a follower refuses data of another leader epoch")
             self._replicated(sender, leader_epoch, FENCED_LEADER_EPOCH)
         return fenced
 
@@ -724,7 +730,11 @@ class PartitionActor(Answerer):
         for step in to_do:
             match step:
                 case WriteIsr(number, isr, zk_version):
-                    known = self._known
+                    known, moves = self._known, self._known.adding_replicas or self._known.removing_replicas
+                    if len(isr) > len(leader.isr):
+                        probe("ISR expands while a reassignment is under way" if moves else "ISR expands")
+                    else:
+                        probe("ISR shrinks while a reassignment is under way" if moves else "ISR shrinks")
                     self._say(changing_isr(leader, isr, self.now, self.port("time").wall_ms()))
                     self._isr_writes += 1
                     self.send(

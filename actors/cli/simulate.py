@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -11,11 +19,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from actors.cli.app import FAILED, Failed
 from actors.cli.display import console
 from actors.simulation.actions import ABSENT, ADMIN, FAULTS, GROUPS, NAMED, invent, unfit
+from actors.simulation.canary import NAME, SEEDS, run_with_bug
+from actors.simulation.coverage import Report
 from actors.simulation.explore import explore
 from actors.simulation.run import Outcome, run
 from actors.simulation.schedule import BadSchedule, Schedule, parse
 from actors.simulation.shrink import Shrinker
+from actors.simulation.triage import digest, examine, groups, page
 from messages.node import NodeSettings
+
+NOT_FOUND = 3
+"""The exit code if --canary is not found."""
+
+SAMPLE = 20
+"""--check-determinism runs every seed of this distance twice."""
+
+EQUAL = "each seed that was run twice left the same traces"
+FOUND = "found"
 
 
 def _faults(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -28,10 +48,33 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
         raise click.BadParameter(
             f"unknown faults: {', '.join(unknown)}. Use {', '.join((*FAULTS, *NAMED))}, all or none."
         )
-    return (*(FAULTS if "all" in parts else ()), *(part for part in parts if part != "all"))
+    wanted = (*FAULTS, *NAMED) if "all" in parts else parts
+    return tuple(part for part in (*FAULTS, *NAMED) if part in wanted)
 
 
-@click.command("simulate", epilog="Exit codes: 0 no violation, 1 a violation, 2 usage error.")
+def _percent(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """A percentage: 95% or 95."""
+    if value is None:
+        return None
+    if not re.fullmatch(r"\d+(\.\d+)?%?", value) or float(value.rstrip("%")) > 100:
+        raise click.BadParameter(f"{value}: a percentage is a number from 0 to 100, such as 95%")
+    return float(value.rstrip("%"))
+
+
+def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """A duration: 90s, 10m, 2h."""
+    if value is None:
+        return None
+    if not re.fullmatch(r"\d+(\.\d+)?[smh]", value):
+        raise click.BadParameter(f"{value}: a duration is a number with s, m or h, such as 10m")
+    return float(value[:-1]) * {"s": 1, "m": 60, "h": 3600}[value[-1]]
+
+
+@click.command(
+    "simulate",
+    epilog="Exit codes: 0 no violation, 1 a violation, too little coverage, or two different runs of one schedule,"
+    " 2 usage error, 3 --canary was not found.",
+)
 @click.option("--brokers", type=click.IntRange(1, 1000), default=3, show_default=True, help="Number of brokers.")
 @click.option("--topics", type=click.IntRange(1), default=8, show_default=True, help="Maximum number of topics.")
 @click.option(
@@ -73,6 +116,46 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Run this schedule instead of seeds.",
 )
+@click.option(
+    "--coverage",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this file what the runs reached, how often, and what they never reached: JSON to a .json file,"
+    " Markdown to any other.",
+)
+@click.option(
+    "--require",
+    callback=_percent,
+    metavar="PERCENT",
+    help="Exit with code 1 if the runs reach less than this part of what can be reached, such as 95%, or if an action"
+    " never ran.",
+)
+@click.option(
+    "--budget",
+    callback=_seconds,
+    metavar="DURATION",
+    help="Run seeds until this time is over, such as 90s, 10m or 2h, instead of --seeds.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the groups of violations to this file; if it exists, compare with it first.",
+)
+@click.option(
+    "--html", "html_file", type=click.Path(dir_okay=False, path_type=Path), help="Write them to this file as a page."
+)
+@click.option(
+    "--canary/--no-canary",
+    default=False,
+    show_default=True,
+    help="First patch a known bug into the worker processes, and run seeds until it is found.",
+)
+@click.option(
+    "--check-determinism/--no-check-determinism",
+    default=False,
+    show_default=True,
+    help=f"Run every {SAMPLE}th seed twice, in processes of their own, and compare the bytes of the traces.",
+)
 @click.option("--workers", type=click.IntRange(1), help="Number of processes; one per core by default.")
 @click.option(
     "--shrink/--no-shrink", default=True, show_default=True, help="Shorten the schedule of the first violation."
@@ -96,6 +179,13 @@ def command(
     records: bool,
     validate: bool,
     schedule: Path | None,
+    coverage: Path | None,
+    require: float | None,
+    budget: float | None,
+    json_file: Path | None,
+    html_file: Path | None,
+    canary: bool,
+    check_determinism: bool,
     workers: int | None,
     shrink: bool,
     keep: Path,
@@ -106,30 +196,131 @@ def command(
     kept: `kafka-actors simulate --schedule FILE` runs it again.
     """
     out = console()
+    before = _read_report(json_file)
+
+    def made(number: int) -> Schedule:
+        return invent(number, brokers, topics, partitions, replication_factor, duration, faults, records, validate)
+
+    began, runs = time.monotonic(), 1 if schedule is not None else seeds
+    schedules: Iterable[Schedule] = map(made, range(seed, seed + seeds) if budget is None else itertools.count(seed))
     if schedule is not None:
         schedules = [_read(schedule)]
-    else:
-        schedules = [
-            invent(each, brokers, topics, partitions, replication_factor, duration, faults, records, validate)
-            for each in range(seed, seed + seeds)
-        ]
+    checks = {"canary": _find_canary(made, seed, workers or 0)} if canary else {}
+    covered = coverage is not None or require is not None
+    reached: Counter[str] = Counter()
     broken: list[Outcome] = []
     seconds, deliveries = 0.0, 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=out, transient=True) as progress:
-        task = progress.add_task("seeds", total=len(schedules))
-        for outcome in explore(schedules, workers or 0):
+        task = progress.add_task("seeds", total=None if budget is not None else runs)
+        runs = 0
+
+        def is_over() -> bool:
+            return budget is not None and time.monotonic() - began > budget
+
+        for outcome in explore(schedules, partial(run, covered=covered), workers or 0, is_over):
+            runs += 1
+            reached.update(outcome.reached)
             seconds += outcome.seconds
             deliveries += outcome.deliveries
             progress.advance(task)
             if outcome.violation is not None:
                 broken.append(outcome)
                 out.print(f"seed {outcome.schedule.seed}: {outcome.violation}")
-    out.print(f"{len(schedules)} seeds, {seconds:.0f} simulated seconds, {deliveries} messages, {len(broken)} broken")
-    if not broken:
-        return 0
+    out.print(f"{runs} seeds, {seconds:.0f} simulated seconds, {deliveries} messages, {len(broken)} broken")
+    exit_code = _report_coverage(Report(reached), coverage, require) if covered else 0
+    if check_determinism:
+        numbers = range(seed, seed + runs, SAMPLE)
+        checked = [_read(schedule)] if schedule is not None else list(map(made, numbers))
+        checks["determinism"] = _compare_runs(checked, workers or 0)
+    for name, result in checks.items():
+        out.print(f"{name}: {result}", highlight=False)
+    if json_file is not None or html_file is not None:
+        with out.status(f"shrinking {len(broken)} schedules"):
+            cases = list(explore(broken, examine, workers or 0))
+        report: dict[str, Any] = {
+            "runs": runs,
+            "broken": len(broken),
+            "checks": checks,
+            "groups": groups(cases, before),
+        }
+        _write(json_file, json.dumps(report, indent=1) + "\n")
+        _write(html_file, page(report))
+        for group in report["groups"]:
+            seen = ", ".join(map(str, group["seeds"]))
+            out.print(f"{group['status']}: {group['invariant']} ({group['shape']}): seeds {seen}", highlight=False)
+    if checks.get("determinism", EQUAL) != EQUAL:
+        exit_code = FAILED
+    if broken:
+        exit_code = FAILED
+    if not checks.get("canary", FOUND).startswith(FOUND):
+        exit_code = NOT_FOUND
+    if not broken or json_file is not None or html_file is not None:
+        return exit_code
     _keep(min(broken, key=lambda each: each.schedule.seed), shrink and schedule is None, keep)
-    return FAILED
+    return exit_code
+
+
+def _find_canary(made: Callable[[int], Schedule], seed: int, workers: int) -> str:
+    """Run seeds with a known bug until one violates an invariant; return the result in words."""
+    schedules = map(made, range(seed, seed + SEEDS))
+    for outcome in explore(schedules, run_with_bug, workers):
+        if outcome.violation is not None:
+            return f"{FOUND} by seed {outcome.schedule.seed}: {outcome.violation.invariant} ({NAME})"
+    return f"not found within {SEEDS} seeds: {NAME}. The simulation does not see what it should see."
+
+
+def _compare_runs(schedules: Sequence[Schedule], workers: int) -> str:
+    """Run each schedule twice, in processes of their own; return the result in words."""
+    twice = [schedule for schedule in schedules for _ in range(2)]
+    found: dict[int, set[str]] = {}
+    for number, checksum in explore(twice, digest, workers, fresh=True):
+        found.setdefault(number, set()).add(checksum)
+    differing = sorted(number for number, checksums in found.items() if len(checksums) > 1)
+    return f"the traces of seeds {', '.join(map(str, differing))} differ between two runs" if differing else EQUAL
+
+
+def _read_report(file: Path | None) -> dict[str, Any]:
+    """The report of the last time; empty if there is none."""
+    if file is None or not file.exists():
+        return {}
+    try:
+        read = json.loads(file.read_text(encoding="utf-8"))
+        return {"groups": [dict(group) for group in read["groups"]]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Failed(f"{file}: not a report of kafka-actors simulate: {error!r}. Name another file.") from error
+
+
+def _write(file: Path | None, text: str) -> None:
+    """Write a report, if it was requested."""
+    if file is not None:
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise Failed(f"{file}: {error.strerror}. Name a file that can be written.") from error
+
+
+def _report_coverage(report: Report, file: Path | None, require: float | None) -> int:
+    """Write and print what was reached; return the exit code."""
+    out = console()
+    if file is not None:
+        _write(file, json.dumps(report.document(), indent=1) + "\n" if file.suffix == ".json" else report.text())
+    out.print(report.summary(), highlight=False)
+    for what, names in (
+        ("never reached, without a reason", report.missing),
+        ("reached, although a reason says it cannot be", report.false_reasons),
+        ("error code that the table of its API lacks", report.undeclared),
+    ):
+        for name in names:
+            out.print(f"{what}: {name}", highlight=False, soft_wrap=True)
+    if require is None:
+        return 0
+    if report.percent < require:
+        out.print(f"{report.percent:.1f} % were reached, {require:g} % are required", highlight=False)
+    for name in report.idle_actions:
+        out.print(f"action that never ran: {name}", highlight=False)
+    red = report.percent < require or report.idle_actions or report.false_reasons or report.undeclared
+    return FAILED if red else 0
 
 
 def _read(path: Path) -> Schedule:

@@ -34,6 +34,7 @@ from messages.events import (
 from messages.metrics import DropMetric, Gauge, Gauges, Sample, Samples
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
 from messages.parts import LeaderAndIsrPart, NoErrorsPart, Part, StopReplicaPart, UpdateMetadataPart, entries_of, let_go
+from messages.probes import probe
 from messages.requests import (
     ControllerRequest,
     LeaderAndIsrPartitionState,
@@ -111,6 +112,7 @@ class BrokerChannelActor(FlowActor):
         changed = self._endpoint != message.endpoint
         self._endpoint = message.endpoint
         if changed and self._awaited is not None:
+            probe("a broker moves while a request to it is in flight")
             self.send(self._start.network, CloseConnection(self._start.channel))
             self.cancel_timer(RESEND)
             self._answer_parts = []
@@ -155,6 +157,7 @@ class BrokerChannelActor(FlowActor):
                 *(self._endpoint.host, self._endpoint.port, start.broker_id),
                 message.reason,
             )
+            probe("a request of the controller is sent again")
             self.set_timer(RESEND, BACKOFF)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:

@@ -53,6 +53,7 @@ from messages.events import (
 from messages.metrics import DropMetric, Gauge, Gauges, Samples
 from messages.network import ClientResponse
 from messages.node import StartController
+from messages.probes import probe
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.controller")
@@ -113,11 +114,13 @@ class ControllerActor(FlowActor):
         for message, _ in dropped:
             self._stopped = self._stopped or isinstance(message, ControllerShutdown)
             if isinstance(message, Forwarded):
+                probe("T13 a request that waits is refused when the session expires")
                 self._refuse(message)
 
     def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
         """Rule 4."""
         what = Consequence.DROPPED if isinstance(error, UnknownMessage) else consequence(error)
+        probe("T4 an event fails, and its requests are not left for the next one")
         if isinstance(event, Forwarded):
             ours = what in (Consequence.DROPPED, Consequence.RELOADED)
             self._refuse(event, UNKNOWN_SERVER_ERROR if ours else None)

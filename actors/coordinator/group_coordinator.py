@@ -60,6 +60,7 @@ from messages.groups import (
 from messages.network import ClientResponse
 from messages.node import NodeSettings, StartCoordinatorFinder, StartGroupCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
+from messages.probes import probe
 from messages.protocol_version import release_of
 from messages.vocabulary import Message
 
@@ -305,6 +306,7 @@ class GroupCoordinatorActor(Dispatcher):
         self._places.loading.discard(partition)
         self._places.serving.discard(partition)
         if partition in self._loaders:
+            probe("a coordinator gives up a partition that it loads")
             self.send(self._loaders.pop(partition).actor, ActorExitRequest())
         for name in [name for name, hosted in self._groups.items() if hosted.partition == partition]:
             actor = self._groups.pop(name).actor

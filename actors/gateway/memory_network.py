@@ -87,6 +87,8 @@ class MemoryNetwork:
         self.timers = timers
         self.wire: Wire = Direct() if wire is None else wire
         self.heard = heard
+        self.answered: Callable[[Message, Message | None], None] | None = None
+        """Called with a request and its response when the response leaves a host."""
         self.listeners: dict[Place, tuple[MemoryListener, str]] = {}
         """Who listens at a place, and the listener's name."""
         self.connections = 0
@@ -373,6 +375,9 @@ class MemoryListener:
         if message.rest:
             self._idle.rest(message)
         parts = tuple(self._parts.pop(id, ()))
+        answered, exchange = self._network.answered, self._exchanges.get(id)
+        if answered is not None and exchange is not None:
+            answered(exchange.transmit.request, response if response is None else joined(parts, response))
         self._answer(id, lambda exchange: exchange.received(parts, response))
 
     def _tell(self, message: Message) -> None:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import inspect
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 import attrs
 
+from actors.simulation import client_requests
+from actors.simulation.client_requests import ABSENT_TOPIC
 from actors.simulation.cluster import Cluster, host_of
 from actors.simulation.disk import FAILING, FULL
 from actors.simulation.schedule import REST, Action, Schedule
@@ -58,7 +60,11 @@ RECORDS = "records"
 ABSENT = "absent"
 """Reassignments to a broker that never exists, and deletions of their topics; included only if requested by name."""
 
-NAMED = (ADMIN, GROUPS, ABSENT)
+STALE = "stale"
+"""Requests with old epochs, and requests of controllers for partitions that are not there; only if requested by
+name."""
+
+NAMED = (ADMIN, GROUPS, ABSENT, STALE)
 """The groups of actions that are included only if requested by name."""
 
 Replicas = tuple[tuple[int, ...], ...]
@@ -378,8 +384,12 @@ def _configure_brokers(cluster: Cluster, entry: str) -> None:
     _alter(cluster, BROKER, "", entry)
 
 
+MEMBERS_GROUPS = ("g0", "g1")
+"""The groups that members join."""
+
+
 def _choose_member(chance: random.Random, known: PlannedTopics) -> Chosen:
-    return f"g{chance.randrange(2)}", str(chance.randrange(4))
+    return chance.choice(MEMBERS_GROUPS), str(chance.randrange(4))
 
 
 def _join(cluster: Cluster, group: str, number: str) -> None:
@@ -395,6 +405,111 @@ def _leave_group(cluster: Cluster, group: str, number: str) -> None:
 def _fall_silent(cluster: Cluster, group: str, number: str) -> None:
     """Stop a member without a LeaveGroup request; its session expires."""
     cluster.members.leave(group, number, silently=True)
+
+
+def _choose_request(requests: Collection[str]) -> Choose:
+    """Choose some of the requests, and what they are about."""
+    names = tuple(requests)
+
+    def choose(chance: random.Random, known: PlannedTopics) -> Chosen:
+        topic = known.topic(chance) or ABSENT_TOPIC
+        number = chance.randrange(len(known.topics.get(topic, ())) or 1)
+        return ",".join(chance.sample(names, 4)), topic, str(number), chance.choice(MEMBERS_GROUPS)
+
+    return choose
+
+
+def _send(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
+    """Send requests of admin clients to every node."""
+    for name in requests.split(","):
+        client_requests.send(cluster, name, topic, int(number), group)
+
+
+def _send_data(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
+    """Send requests of producers and consumers, valid or not, to every node."""
+    _send(cluster, requests, topic, number, group)
+
+
+def _send_group(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
+    """Send requests about consumer groups to every node."""
+    _send(cluster, requests, topic, number, group)
+
+
+def _send_stale(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
+    """Send requests of controllers and brokers that every node must refuse, such as those with an old epoch."""
+    _send(cluster, requests, topic, number, group)
+
+
+OVERRIDES = {
+    "max.message.bytes=60": "produce",
+    "segment.bytes=60": "produce",
+    "cleanup.policy=compact": "trim-nothing",
+    "compression.type=zstd": "fetch-old-version",
+    "message.timestamp.difference.max.ms=60000": "produce-old-time",
+    "min.insync.replicas=3": "produce,produce-one-ack,list-offsets,list-offsets-old-version",
+}
+"""Overrides that make a leader refuse requests -> those requests."""
+
+REFUSED_FOR = 4
+"""How often the requests of an override are sent, once a second."""
+
+
+def _choose_override(chance: random.Random, known: PlannedTopics) -> Chosen:
+    topic = known.topic(chance)
+    return None if topic is None else (topic, chance.choice(tuple(OVERRIDES)))
+
+
+def _override(cluster: Cluster, topic: str, entry: str) -> None:
+    """Set an override of a topic that makes its leaders refuse requests, send some, and delete it again."""
+    _configure(cluster, topic, entry)
+    for second in range(1, REFUSED_FOR + 1):
+        send = partial(_send_data, cluster, OVERRIDES.get(entry, "produce"), topic, "0", MEMBERS_GROUPS[0])
+        cluster.scheduler.call_later(second, send)
+
+
+def _end_override(cluster: Cluster, topic: str, entry: str) -> None:
+    """Delete all overrides of the topic."""
+    if cluster.zookeeper.up and cluster.exists(paths.topic(topic)) and not cluster.exists(paths.delete_topic(topic)):
+        cluster.try_ask(SetTopicConfig(topic, ()))
+    elif not cluster.zookeeper.up:
+        cluster.scheduler.call_later(1.0, partial(_end_override, cluster, topic, entry))
+
+
+OFTEN = 0.1
+"""Seconds between two requests that `swamp` sends."""
+
+
+def _swamp(cluster: Cluster, node: str) -> None:
+    """Stop a node, start it again with slow disks, and send it requests about groups all the time."""
+    for disk in ("0", "1"):
+        _clog(cluster, node, disk)
+    cluster.leave(int(node))
+    cluster.scheduler.call_later(2.0, partial(cluster.start, int(node)))
+    _swamp_more(cluster, node, 0)
+
+
+def _swamp_more(cluster: Cluster, node: str, number: int) -> None:
+    disks = cluster.machines[int(node)].disks
+    if disks.delays:
+        requests = client_requests.OF_COORDINATORS
+        for group in MEMBERS_GROUPS:
+            client_requests.send(cluster, requests[number % len(requests)], ABSENT_TOPIC, 0, group, (int(node),))
+        cluster.scheduler.call_later(OFTEN, partial(_swamp_more, cluster, node, number + 1))
+
+
+def _end_swamp(cluster: Cluster, node: str) -> None:
+    """The disks are as fast as before, and the node runs."""
+    for disk in ("0", "1"):
+        _clear(cluster, node, disk)
+    cluster.start(int(node))
+
+
+def _touch(cluster: Cluster, node: str) -> None:
+    """Write the registration of a broker again, unchanged."""
+    path = f"/brokers/ids/{node}"
+    data = cluster.zookeeper.read(path).data
+    if cluster.zookeeper.up and data is not None:
+        cluster.write(WriteOp(SET, path, data))
 
 
 def _nothing(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -630,6 +745,13 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("ask-elect", ADMIN, 2, _choose_election, _ask_elect),
     ActionKind("ask-configure", ADMIN, 2, _choose_config, _ask_configure),
     ActionKind("configure-brokers", ADMIN, 2, _choose_broker_config, _configure_brokers),
+    ActionKind("send-admin", ADMIN, 8, _choose_request(client_requests.ADMIN), _send),
+    ActionKind("touch", ADMIN, 1, _one, _touch),
+    ActionKind("send-group", GROUPS, 6, _choose_request(client_requests.GROUPS), _send_group),
+    ActionKind("swamp", GROUPS, 2, _one, _swamp, _end_swamp, (20.0, 30.0)),
+    ActionKind("send-stale", STALE, 4, _choose_request(client_requests.STALE), _send_stale),
+    ActionKind("send-data", RECORDS, 8, _choose_request(client_requests.DATA), _send_data),
+    ActionKind("override", RECORDS, 3, _choose_override, _override, _end_override, SHORT),
     ActionKind("join", GROUPS, 6, _choose_member, _join),
     ActionKind("leave", GROUPS, 2, _choose_member, _leave_group),
     ActionKind("fall-silent", GROUPS, 2, _choose_member, _fall_silent),
@@ -683,6 +805,7 @@ _ARGUMENTS: dict[str, tuple[Callable[[str, int], bool], str]] = {
     "number": (_is_number, "a number"),
     "disk": (lambda word, brokers: word in ("0", "1"), "a disk, 0 or 1"),
     "seconds": (_is_seconds, "a number of seconds"),
+    "requests": (lambda word, brokers: word in client_requests.REQUESTS, "a request"),
 }
 """The valid words of an argument, by its name in the action's function; commas separate words."""
 

@@ -18,7 +18,7 @@ from actors.controller.channel import BrokerChannelActor
 from actors.controller.controller import ControllerActor
 from actors.node.assembly import Node
 from actors.runtime import DEAD_LETTER, Delivery, Effect
-from actors.simulation.cluster import Cluster
+from actors.simulation.cluster import CLIENT, Cluster
 from actors.simulation.members import AssignmentReceived
 from actors.simulation.moves import StateChanged, StateChanges
 from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
@@ -238,9 +238,13 @@ class Checker:
         self.requests = 0
         self._rows: dict[type, list[Any]] = {}
         self._places: dict[str, int] = {}
-        for place, row in enumerate(rows):
-            self._places[row.name] = place
-            self._rows.setdefault(row.on, []).append(row)
+        for row in rows:
+            self.watch(row)
+
+    def watch(self, row: Any) -> None:
+        """Add a row to those that are looked at."""
+        self._places[row.name] = len(self._places)
+        self._rows.setdefault(row.on, []).append(row)
 
     # ------------------------------------------------------------------------------------------------ what happens
 
@@ -260,7 +264,7 @@ class Checker:
     def heard(self, source: str, target: str, request: Message) -> None:
         """A request leaves a host."""
         self.requests += 1
-        if isinstance(request, ControllerRequest):
+        if isinstance(request, ControllerRequest) and source != CLIENT:
             self._look(RequestSent(source, target, request))
 
     def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:

@@ -1,17 +1,19 @@
-"""Runs of many schedules in parallel processes.
+"""Run many schedules, on all cores.
 
-Rule: the results do not depend on the number of cores, nor on the order in which the runs end.
+Rule: the violations of a seed depend neither on the number of cores nor on the order in which runs end.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import islice
+from typing import TypeVar
 
-from actors.simulation.run import Outcome, run
-from actors.simulation.schedule import Schedule
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def cores() -> int:
@@ -19,18 +21,41 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def explore(schedules: Sequence[Schedule], workers: int = 0) -> Iterator[Outcome]:
-    """Yield the outcomes as the runs end; `workers` is the number of processes, by default one per core."""
-    count = min(workers or cores(), len(schedules))
-    if count <= 1:
-        yield from map(run, schedules)
+def explore(
+    items: Iterable[T],
+    play: Callable[[T], R],
+    workers: int = 0,
+    is_over: Callable[[], bool] = lambda: False,
+    fresh: bool = False,
+) -> Iterator[R]:
+    """Yield the results of `play` as they come.
+
+    Args:
+        items: What is played, one after the other; it may never end.
+        play: Runs one of them, such as `actors.simulation.run.run`; other processes import it by its name.
+        workers: Number of processes, by default one per core.
+        is_over: Whether no further item is begun.
+        fresh: Whether each item has a process of its own.
+    """
+    count = workers or cores()
+    waiting = iter(items)
+    if count <= 1 and not fresh:
+        for item in waiting:
+            if is_over():
+                return
+            yield play(item)
         return
     # A fresh process each: what the caller's threads hold must not be copied.
-    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = [pool.submit(run, schedule) for schedule in schedules]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context, max_tasks_per_child=1 if fresh else None) as pool:
+        running: set[Future[R]] = {pool.submit(play, item) for item in islice(waiting, 2 * count)}
         try:
-            for done in as_completed(waiting):
-                yield done.result()
+            while running:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for each in done:
+                    yield each.result()
+                if not is_over():
+                    running |= {pool.submit(play, item) for item in islice(waiting, len(done))}
         finally:
-            for each in waiting:
+            for each in running:
                 each.cancel()

@@ -20,6 +20,7 @@ import attrs
 from actors.core.topic_name import GROUP_METADATA
 from messages.cluster import TopicPartition
 from messages.errors import (
+    FENCED_INSTANCE_ID,
     ILLEGAL_GENERATION,
     MEMBER_ID_REQUIRED,
     NONE,
@@ -62,6 +63,9 @@ SESSION_MS, REBALANCE_MS = 6_000, 10_000
 PATIENCE = 12.0
 """Seconds that a member waits for a response, enough for a rebalance."""
 
+STATIC = "3"
+"""The number of the static member of each group."""
+
 NO_ANSWER = -1
 """The error code of a missing response."""
 
@@ -97,8 +101,19 @@ class Group:
     """By generation."""
     owners: dict[tuple[int, int], str] = attrs.field(factory=dict)
     """By generation and part."""
+    ids: dict[str, str] = attrs.field(factory=dict)
+    """Member id -> itself, or the instance id of a static member."""
+    has_static: bool = False
+    """Whether a static member ever joined it."""
+    is_deleted: bool = False
+    """Whether a client requested its deletion: its commits may be gone."""
     fetched: dict[int, int] | None = None
     described: DescribedGroup | None = None
+
+
+def instance_of(group: str) -> str:
+    """The instance id of a group's static member."""
+    return f"{group}-{STATIC}"
 
 
 class Members:
@@ -120,7 +135,9 @@ class Members:
         """A member of this number takes part from now on, where it does not."""
         there = self.groups.setdefault(group, Group(group))
         if number not in there.living:
-            there.living[number] = member = Member(self, there)
+            instance = instance_of(group) if number == STATIC else None
+            there.has_static |= number == STATIC
+            there.living[number] = member = Member(self, there, instance)
             member.find()
 
     def leave(self, group: str, number: str, silently: bool = False) -> None:
@@ -160,16 +177,22 @@ def _described(group: Group, response: Message | None) -> None:
 class Member:
     """One group member; each response decides the next request."""
 
-    def __init__(self, members: Members, group: Group) -> None:
+    def __init__(self, members: Members, group: Group, instance: str | None = None) -> None:
         self.id = NO_MEMBER
+        self.generation = NO_GENERATION
         self.parts: tuple[int, ...] = ()
         """Its current assignment, while valid."""
         self._members = members
         self._group = group
-        self._generation = NO_GENERATION
+        self._instance = instance
         self._leader = NO_MEMBER
         self._coordinator = -1
         self._over = False
+
+    @property
+    def leads(self) -> bool:
+        """Does it assign the parts of its generation?"""
+        return self.id == self._leader
 
     def find(self) -> None:
         """Begin: who coordinates?"""
@@ -179,7 +202,7 @@ class Member:
         """Take part no longer."""
         self._over = True
         if not silently and self.id != NO_MEMBER:
-            leaving = LeaveGroupRequest(3, self._group.name, (LeavingMember(self.id),))
+            leaving = LeaveGroupRequest(3, self._group.name, (LeavingMember(self.id, self._instance),))
             self._members.ask(self._coordinator, leaving, lambda response: None, PATIENCE)
 
     def _found(self, response: Message | None) -> None:
@@ -193,7 +216,10 @@ class Member:
         self.parts = ()
         protocols = (JoinProtocol("range", b""),)
         group = self._group.name
-        self._ask(JoinGroupRequest(5, group, SESSION_MS, self.id, "consumer", protocols, REBALANCE_MS), self._joined)
+        times = SESSION_MS, REBALANCE_MS
+        self._ask(
+            JoinGroupRequest(5, group, times[0], self.id, "consumer", protocols, times[1], self._instance), self._joined
+        )
 
     def _joined(self, response: Message | None) -> None:
         if not isinstance(response, JoinGroupResponse):
@@ -204,21 +230,24 @@ class Member:
         elif response.error_code != NONE:
             self._refused(response.error_code)
         else:
-            self.id, self._generation, self._leader = response.member_id, response.generation_id, response.leader
+            self._group.ids[response.member_id] = self._instance or response.member_id
+            self.id, self.generation, self._leader = response.member_id, response.generation_id, response.leader
             ids = sorted(each.member_id for each in response.members)
             dealt = tuple(MemberAssignment(id, bytes(range(place, PARTS, len(ids)))) for place, id in enumerate(ids))
-            self._ask(SyncGroupRequest(3, self._group.name, self._generation, self.id, dealt), self._synced)
+            group = self._group.name
+            self._ask(SyncGroupRequest(3, group, self.generation, self.id, dealt, self._instance), self._synced)
 
     def _synced(self, response: Any) -> None:
         if isinstance(response, SyncGroupResponse) and response.error_code == NONE:
             self.parts = tuple(response.assignment)
-            self._members.tell(AssignmentReceived(self._group, self._generation, self._leader, self.id, self.parts))
+            name = self._instance or self.id
+            self._members.tell(AssignmentReceived(self._group, self.generation, self._leader, name, self.parts))
             self._later(self._beat)
         else:
             self._refused(NO_ANSWER if response is None else response.error_code)
 
     def _beat(self) -> None:
-        self._ask(HeartbeatRequest(3, self._group.name, self._generation, self.id), self._beaten)
+        self._ask(HeartbeatRequest(3, self._group.name, self.generation, self.id, self._instance), self._beaten)
 
     def _beaten(self, response: Any) -> None:
         if response is None or response.error_code != NONE:
@@ -233,7 +262,7 @@ class Member:
         group.last += 1
         group.unsure.add(group.last)
         parts = tuple(CommittedPartition(TopicPartition(GROUP_METADATA, part), group.last) for part in self.parts)
-        request = OffsetCommitRequest(7, group.name, self._generation, self.id, parts)
+        request = OffsetCommitRequest(7, group.name, self.generation, self.id, parts, self._instance)
         self._ask(request, partial(self._committed, group.last))
 
     def _committed(self, number: int, response: Message | None) -> None:
@@ -255,9 +284,9 @@ class Member:
 
     def _refused(self, error: int) -> None:
         """Back to where a client goes back to (rule 1)."""
-        if error == UNKNOWN_MEMBER_ID:
+        if error in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
             self.id = NO_MEMBER
-        stays = error in (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS)
+        stays = error in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS)
         self._later(self._join if stays else self.find)
 
     def _ask(self, request: Message, tell: Tell) -> None:

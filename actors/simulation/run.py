@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 
 import attrs
 
+from actors.runtime import Delivery
 from actors.runtime.silence import silent
 from actors.simulation.actions import ACTIONS
 from actors.simulation.checker import Checker, Violation
 from actors.simulation.cluster import DOWN, UP, Cluster
+from actors.simulation.coverage import Collector
 from actors.simulation.invariants import INVARIANTS, Invariant
 from actors.simulation.records import Clients
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.story import Story
+from messages.probes import collecting
 from messages.requests import MetadataRequest
 from messages.vocabulary import Message
 
@@ -51,7 +56,10 @@ SETTINGS = {
 
 @attrs.frozen
 class Outcome:
-    """The result of a run: its first violation, its virtual seconds, and the numbers of deliveries and requests."""
+    """The result of a run: its first violation, its virtual seconds, and the numbers of deliveries and requests.
+
+    `reached` counts what it reached, if coverage was requested (`actors.simulation.coverage`).
+    """
 
     schedule: Schedule
     violation: Violation | None
@@ -60,6 +68,7 @@ class Outcome:
     requests: int
     broke_at: float | None = None
     """The time of the violation in the schedule."""
+    reached: Mapping[str, int] = attrs.field(factory=dict)
 
 
 def run(
@@ -67,6 +76,7 @@ def run(
     keep: Path | None = None,
     invariants: tuple[Invariant, ...] = INVARIANTS,
     story: list[str] | None = None,
+    covered: bool = False,
 ) -> Outcome:
     """Execute a schedule.
 
@@ -75,11 +85,12 @@ def run(
         keep: A folder that receives the disks and the trace of each node.
         invariants: The checked invariants.
         story: Receives the lines of the transcript (`actors.simulation.story`).
+        covered: Whether the outcome counts what the run reached (`actors.simulation.coverage`).
     """
     root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))
     try:
         with silent():
-            return _Run(schedule, root, keep is not None, invariants, story).run()
+            return _Run(schedule, root, keep is not None, invariants, story, covered).run()
     finally:
         if keep is None:
             shutil.rmtree(root, ignore_errors=True)
@@ -95,9 +106,13 @@ class _Run:
         recorded: bool,
         invariants: tuple[Invariant, ...],
         story: list[str] | None = None,
+        covered: bool = False,
     ) -> None:
         self.schedule = schedule
         self.checker = checker = Checker(invariants)
+        self.coverage = Collector(checker) if covered else None
+        if self.coverage is not None:
+            checker.watch(self.coverage.row)
         settings = {
             **SETTINGS,
             "validate_state": schedule.validated,
@@ -109,11 +124,13 @@ class _Run:
             schedule.seed,
             recorded,
             settings=settings,
-            observe=checker.observe,
+            observe=checker.observe if self.coverage is None else self._observe,
             heard=self._heard,
             steady=schedule.steady,
         )
         self.story = None if story is None else Story(checker, story)
+        if self.coverage is not None:
+            self.cluster.network.answered = self.coverage.answered
         self.cluster.members.tell = checker.dealt
         self.cluster.zookeeper.observers.append(checker.transaction)
         if self.story is not None:
@@ -125,6 +142,13 @@ class _Run:
         self._undone = 0
 
     def run(self) -> Outcome:
+        """Execute the schedule."""
+        with ExitStack() as stack:
+            if self.coverage is not None:
+                stack.enter_context(collecting(self.coverage.probe))
+            return self._run()
+
+    def _run(self) -> Outcome:
         cluster, checker = self.cluster, self.checker
         for node in cluster.machines:
             cluster.start(node)
@@ -135,6 +159,8 @@ class _Run:
                 break
             if self.story is not None:
                 self.story.action(action)
+            if self.coverage is not None:
+                self.coverage.action(action)
             self._do(action)
         if self._advance(self.schedule.duration):
             self._rest()
@@ -148,9 +174,15 @@ class _Run:
             checker.deliveries,
             checker.requests,
             None if violation is None else self.now,
+            {} if self.coverage is None else self.coverage.counts,
         )
         cluster.close()
         return outcome
+
+    def _observe(self, node: int, delivery: Delivery) -> None:
+        self.checker.observe(node, delivery)
+        if self.coverage is not None:
+            self.coverage.observe(node, delivery)
 
     def _heard(self, source: str, target: str, request: Message) -> None:
         self.checker.heard(source, target, request)

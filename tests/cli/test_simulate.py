@@ -15,8 +15,8 @@ from actors.public.console import command_line
     ("line", "why"),
     [
         ("brokers three", "line 2"),
-        ("set nonsense 1", "no such node setting"),
-        ("0 dance 1", "there is no action 'dance'"),
+        ("set nonsense 1", "unknown node setting"),
+        ("0 dance 1", "unknown action 'dance'"),
         ("0 kill", "0.000 kill: missing a required argument"),
         ("0 kill 3 for 1", "0.000 kill 3 for 1.000: '3' is not a node; the nodes are 0 to 2"),
         ("0 create t0 0,1 1,7", "'7' is not a node"),

@@ -39,6 +39,7 @@ from messages.errors import (
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
 )
+from messages.probes import probe
 
 UNKNOWN = -1
 """A follower's log end before its first fetch."""
@@ -300,6 +301,7 @@ class Leader:
         waiting = self._waiting or ()
         late = [waiter for waiter in waiting if waiter.deadline <= now]
         if late:
+            probe("a produce times out")
             self._waiting = [waiter for waiter in waiting if waiter.deadline > now]
             self._release(late, REQUEST_TIMED_OUT)
 
@@ -309,7 +311,9 @@ class Leader:
         if writing is None or writing.number != number:
             return
         self._writing = None
-        if zk_version is not None:
+        if zk_version is None:
+            probe("ZooKeeper refuses an ISR change")
+        else:
             self.isr, self.zk_version = writing.isr, zk_version
         self._advance(now)
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, TopicPartition
 from messages.errors import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
+from messages.probes import probe
 from messages.requests import LeaderAndIsrPartitionState
 
 NO_ROLE = "none"
@@ -100,6 +101,7 @@ def is_superseded(known: Partition, order: LeaderAndIsrPartitionState) -> bool:
 def make_leader(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:
     """Lead. Returns the partition as it is now, and whether it is a new leader (was none before)."""
     if is_superseded(known, order):
+        probe("a broker ignores the order to lead on an older state")
         return known, False
     return _taken_over(known, order, LEADER, order.isr), not known.leads
 
@@ -107,6 +109,7 @@ def make_leader(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Pa
 def make_follower(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:
     """Follow. Returns the partition as it is now, and whether the leader or its epoch is news."""
     if is_superseded(known, order):
+        probe("a broker ignores the order to follow on an older state")
         return known, False
     changed = (order.leader, order.leader_epoch) != (known.leader, known.leader_epoch)
     return _taken_over(known, order, FOLLOWER, ()), changed
@@ -135,6 +138,9 @@ def make_stopped(known: Partition) -> Partition:
 
 def stop_verdict(known: Partition, leader_epoch: int) -> int:
     """Error code of a StopReplica order with this leader epoch: NONE or 74 (rule 4)."""
-    if leader_epoch in _ALWAYS_OBEYED_STOPS or leader_epoch >= known.leader_epoch:
+    if leader_epoch in _ALWAYS_OBEYED_STOPS or leader_epoch > known.leader_epoch:
+        return NONE
+    if leader_epoch == known.leader_epoch:
+        probe("T5 a StopReplica request has the known leader epoch")
         return NONE
     return FENCED_LEADER_EPOCH

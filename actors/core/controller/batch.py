@@ -33,6 +33,7 @@ from messages.cluster import (
 )
 from messages.conversation import SLICE, Flow, Pause, chunks, grow_tables, in_turns
 from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
+from messages.probes import probe
 from messages.protocol_version import at_least
 from messages.requests import (
     LeaderAndIsrPartitionState,
@@ -408,6 +409,8 @@ class RequestBatch:
                         sum(len(part.entries) for part in parts) + len(rest),
                         broker_id,
                     )
+                    if len(rest) > 1:
+                        probe("T3 one StopReplica request has several replicas")
                     yield SendRequest(
                         broker_id,
                         StopReplicaRequest(version, context.broker_id, context.epoch, broker.epoch, rest),

@@ -25,6 +25,7 @@ from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import Broker, TopicPartition
 from messages.conversation import Flow, ask
 from messages.events import BrokerChange, BrokerModifications
+from messages.probes import probe
 from messages.zookeeper import GetBroker, GetBrokers, StopWatching, WatchBrokers
 
 log = logging.getLogger("kafka.controller")
@@ -57,6 +58,7 @@ def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
     if joined:
         yield from on_broker_startup(context, joined)
     if bounced:
+        probe("a broker registers again before its absence is seen")
         yield from on_broker_failure(context, [broker.id for broker in bounced])
         yield from on_broker_startup(context, bounced)
     if dead:

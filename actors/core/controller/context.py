@@ -30,6 +30,7 @@ from messages.cluster import (
 from messages.conversation import Flow, slices
 from messages.node import NodeSettings
 from messages.parts import UpdateMetadataPart
+from messages.probes import probe
 from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataPartitionState
 from messages.topic_deletion import DeletingTopic, DeletionSets
 from messages.zookeeper import TopicAssignment
@@ -340,6 +341,8 @@ class ControllerContext:
         pauses = Pauses()
         for topic in topics:
             for part in slices(tuple(self.topics.get(topic, {}).values())):
+                if topic not in self.queued:
+                    probe("T12 a topic that was removed by hand leaves no states behind")
                 self.remove_partitions(part)
                 yield from pauses.after(len(part))
             self.topics.pop(topic, None)

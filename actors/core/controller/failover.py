@@ -35,6 +35,7 @@ from actors.core.controller.slicing import drop
 from messages.cluster import NO_CONTROLLER
 from messages.conversation import AskFailed, ControllerMoved, Flow, SessionLost, ask
 from messages.events import EVENTS, Reelect
+from messages.probes import probe
 from messages.zookeeper import (
     ControllerIs,
     DeleteIsrChangeNotifications,
@@ -135,6 +136,7 @@ def _clear(context: ControllerContext, current: ControllerIs) -> Flow[Controller
     """Who is in /controller after we have deleted it where our session made it for a term that is over (rule 4)."""
     if context.active or not current.ours:
         return current
+    probe("a controller deletes its own /controller after its term")
     try:
         yield from ask(ResignController())
     except ControllerMoved:
@@ -163,6 +165,7 @@ def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     except (ControllerMoved, SessionLost):
         raise
     except Exception as error:
+        probe("the term of a controller cannot begin")
         log.error(
             "%s Error while electing or becoming controller. Trigger controller movement immediately: %s",
             context.tag,
@@ -224,8 +227,11 @@ def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> 
     A topic whose reassignment ends here is not halted: a target that never comes would halt it for ever.
     """
     if not context.settings.delete_topic_enable:
+        probe("T15 a controller begins its term where deletion is disabled")
         yield from deletion_plan.forget_requests(context, requested)
         return
     ended = yield from reassignment.end_for_deletion(context, requested)
     offline = {tp.topic: None for partitions in context.offline_replicas().values() for tp in partitions}
+    if requested and offline.keys() & set(requested):
+        probe("a controller begins its term with a deletion that waits for a broker")
     yield from deletion_plan.begin(context, requested, [topic for topic in offline if topic not in ended])

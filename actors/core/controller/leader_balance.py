@@ -47,6 +47,7 @@ from messages.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.events import AutoPreferredReplicaLeaderElection, PreferredReplicaLeaderElection
+from messages.probes import probe
 from messages.vocabulary import Message
 from messages.zookeeper import ForgetPreferredElections, GetPreferredElections
 
@@ -140,6 +141,7 @@ def _check(context: ControllerContext, partition: TopicPartition, wanted: Electi
         raise Refused("The topic is being deleted", INVALID_TOPIC)
     leadership = context.leadership.get(partition)
     if leadership is None:
+        probe("T8 an election is requested for a partition that has never had a leader")
         raise Refused(f"{partition} has never had a leader", wanted.no_leader_code)
     led = leadership.leader in context.online_brokers if wanted.unclean else _led_by_preferred(context, partition)
     if led:
@@ -189,6 +191,8 @@ def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], tri
             names,
         )
     imbalanced = yield from chosen(lambda tp: not _led_by_preferred(context, tp), fit)
+    if len(imbalanced) < len(fit):
+        probe("T11 a preferred leader is not elected again")
     yield from move_partitions(context, imbalanced, PartitionState.ONLINE, elections.preferred)
 
 

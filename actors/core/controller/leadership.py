@@ -17,6 +17,7 @@ from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition, leader_isr_and_epoch
 from messages.conversation import AskFailed, Flow, ask
+from messages.probes import probe
 from messages.store import BAD_VERSION, CODE_NAMES, OK
 from messages.zookeeper import GetPartitionStates, UpdatePartitionStates
 
@@ -50,6 +51,7 @@ def read_states(
         if state is None:
             failures[partition] = error_text or "it has no state znode"
         elif state.controller_epoch > context.epoch:
+            probe("a controller reads a state that a newer controller wrote")
             failures[partition] = f"its state was written by a controller of epoch {state.controller_epoch}"
         else:
             states[partition] = state
@@ -81,6 +83,8 @@ def write_states(
             again.append(partition)
         else:
             failures[partition] = f"its state could not be written: {CODE_NAMES[result.code]}"
+    if again:
+        probe("T2 only the states that met another version are written again")
     return written, again
 
 

@@ -66,6 +66,7 @@ from messages.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
+from messages.probes import probe
 from messages.vocabulary import Message
 from messages.zookeeper import (
     ForgetReassignments,
@@ -114,6 +115,7 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
     moving = [tp for tp in context.reassigning if tp.topic in wanted]
     if not moving:
         return frozenset()
+    probe("T1 the deletion of a topic ends its reassignments")
     log.info(
         "%s Cancelling the reassignment of %s: the topic is being deleted", context.tag, ", ".join(map(str, moving))
     )
@@ -140,6 +142,7 @@ def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChang
         return
     complete = yield from _caught_up(context, [partition])
     if complete:
+        probe("the target of a reassignment joins the ISR")
         others = list(islice((tp for tp in context.reassigning if tp != partition), MOVES))
         complete += yield from _caught_up(context, others)
     yield from _finish(context, complete)
@@ -159,6 +162,7 @@ def alter(context: ControllerContext, request: AlterPartitionReassignmentsReques
     answer = yield from ask(GetReassignments())
     overtaken = [each for each in answer.requested if each.partition in wanted]
     if overtaken:
+        probe("a requested reassignment replaces that of the znode")
         yield from _forget(context, overtaken)
     failures = yield from _reassign(context, wanted)
     refusals.update((tp, Refused(why, UNKNOWN_SERVER_ERROR)) for tp, why in failures.items())
@@ -266,6 +270,7 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Fail
         if partition not in failures:
             for broker_id in context.assignments[partition].replicas:
                 if broker_id not in assignment.replicas:
+                    probe("a reassignment is replaced before its end")
                     unneeded.setdefault(broker_id, []).append(partition)
             context.set_assignment(partition, assignment)
             log.info(
@@ -329,6 +334,8 @@ def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) ->
     staying = yield from chosen(lambda tp: _leader_stays(context, tp), led)
     kept = frozenset(staying)
     leaving = [tp for tp in led if tp not in kept]
+    if leaving:
+        probe("a reassignment moves the leader away")
     yield from move_partitions(context, leaving, PartitionState.ONLINE, elections.reassign)
     yield from _raise_epochs(context, staying)
     yield from _delete_replicas(context, removed)
@@ -414,6 +421,7 @@ def _write(context: ControllerContext, assignments: Assignments) -> Flow[Failure
     failures: Failures = {}
     if not topics or (yield from _written(context, topics)) == "":
         return failures
+    probe("assignments are written topic by topic")
     for each in topics:
         why = yield from _written(context, [each])
         if why:

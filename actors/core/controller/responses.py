@@ -20,6 +20,7 @@ from messages.events import (
     TopicDeletionStopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
+from messages.probes import probe
 
 log = logging.getLogger("kafka.controller")
 
@@ -75,6 +76,7 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
     broker_id = event.broker_id
     broker = context.brokers.get(broker_id)
     if event.error_code and broker is not None and event.broker_epoch < broker.epoch:
+        probe("a broker refuses a deletion that was meant for its earlier registration")
         return
     wrong = {error.partition for error in event.response.partition_errors if error.error_code != NONE}
     states = context.replica_states.get(broker_id, {})
@@ -86,6 +88,8 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
     )
     failed = concerned if event.error_code else [tp for tp in concerned if tp in wrong]
     if failed:
+        if event.error_code:
+            probe("T6 an error of a whole StopReplica request fails its deletions")
         log.error("%s Broker %d failed to delete its replicas of %d partitions", context.tag, broker_id, len(failed))
         yield from deletion_plan.fail(context, {broker_id: failed})
     deleted = [] if event.error_code else [tp for tp in concerned if tp not in wrong]

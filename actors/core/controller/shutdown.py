@@ -14,6 +14,7 @@ from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.conversation import Flow, in_slices
 from messages.errors import BROKER_NOT_AVAILABLE, NONE, STALE_BROKER_EPOCH
+from messages.probes import probe
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 
 log = logging.getLogger("kafka.controller")
@@ -30,6 +31,7 @@ def controlled_shutdown(
     broker_id = request.broker_id
     broker = context.brokers.get(broker_id)
     if broker is None:
+        probe("T9 a broker that is not registered requests its shutdown")
         return ControlledShutdownResponse(BROKER_NOT_AVAILABLE)
     if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker.epoch:
         log.warning(
@@ -48,6 +50,8 @@ def controlled_shutdown(
     yield from move_replicas(context, {broker_id: followed}, ReplicaState.OFFLINE)
     concerned = yield from _movable(context, broker_id)
     remaining = yield from chosen(lambda tp: context.leadership[tp].leader == broker_id, concerned)
+    if remaining:
+        probe("a broker that shuts down stays the leader where the ISR has no other member")
     return ControlledShutdownResponse(NONE, tuple(remaining))
 
 

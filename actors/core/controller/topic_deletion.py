@@ -22,6 +22,7 @@ from actors.core.controller.slicing import Pauses, chosen
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import PartitionReplica
 from messages.conversation import Flow, in_slices, slices
+from messages.probes import probe
 from messages.topic_deletion import (
     AnnounceDeletion,
     CompleteReplicaDeletions,
@@ -172,6 +173,8 @@ class DeletionRecord:
         if finished:
             steps.append(FinishDeletions(tuple(finished)))
             for topic in finished:
+                if topic in self.ineligible:
+                    probe("T14 a deleted topic is forgotten as an ineligible one")
                 del self.topics[topic]
                 self.started.pop(topic, None)
                 self.ineligible.pop(topic, None)

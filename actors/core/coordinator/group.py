@@ -49,6 +49,7 @@ from messages.group_requests import (
     OffsetFetchRequest,
 )
 from messages.groups import GroupRecord, GroupSettings, OffsetEntry, OffsetRecord, RecordedGroup
+from messages.probes import probe
 from messages.requests import PartitionError
 
 COMMIT_CODES = {
@@ -220,6 +221,8 @@ class Group(Membership):
             self._answer_sync(member, NOT_COORDINATOR)
         for done in self._under_way.values():
             if isinstance(done, Committing):
+                probe("a group is unloaded while a commit is under way")
                 self._committed(done, NOT_COORDINATOR)
         self._under_way.clear()
+        probe(f"group {self.state.value} to {DEAD.value}")
         self.state = DEAD

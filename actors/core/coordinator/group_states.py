@@ -18,6 +18,7 @@ from messages.errors import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
+from messages.probes import probe
 
 
 class GroupState(enum.Enum):
@@ -63,82 +64,112 @@ class Action(enum.Enum):
     UNSUBSCRIBED = "forgotten where no consumer of the group subscribes"
 
 
-Table = Mapping[GroupState, int | Action]
-"""What each state says to one kind of request."""
+class Table(dict[GroupState, int | Action]):
+    """What each state says to one kind of request: its `name`. Each look at a cell is a probe."""
 
-JOIN_NEW: Table = {
-    EMPTY: Action.ADMIT,
-    PREPARING: Action.ADMIT,
-    COMPLETING: Action.ADMIT,
-    STABLE: Action.ADMIT,
-    DEAD: COORDINATOR_NOT_AVAILABLE,
-}
-JOIN_AGAIN: Table = {
-    EMPTY: UNKNOWN_MEMBER_ID,
-    PREPARING: Action.REBALANCE,
-    COMPLETING: Action.REBALANCE_IF_NEWS,
-    STABLE: Action.REBALANCE_IF_NEWS_OR_LEADER,
-    DEAD: COORDINATOR_NOT_AVAILABLE,
-}
-JOIN_STATIC: Table = {
-    EMPTY: UNKNOWN_MEMBER_ID,
-    PREPARING: Action.REPLACE,
-    COMPLETING: Action.REPLACE,
-    STABLE: Action.REPLACE_QUIETLY,
-    DEAD: COORDINATOR_NOT_AVAILABLE,
-}
-SYNC: Table = {
-    EMPTY: UNKNOWN_MEMBER_ID,
-    PREPARING: REBALANCE_IN_PROGRESS,
-    COMPLETING: Action.AWAIT,
-    STABLE: Action.TELL,
-    DEAD: COORDINATOR_NOT_AVAILABLE,
-}
-HEARTBEAT: Table = {
-    EMPTY: UNKNOWN_MEMBER_ID,
-    PREPARING: REBALANCE_IN_PROGRESS,
-    COMPLETING: NONE,
-    STABLE: NONE,
-    DEAD: COORDINATOR_NOT_AVAILABLE,
-}
-COMMIT: Table = {
-    EMPTY: Action.STORE,
-    PREPARING: Action.STORE,
-    COMPLETING: REBALANCE_IN_PROGRESS,
-    STABLE: Action.STORE,
-    DEAD: COORDINATOR_NOT_AVAILABLE,
-}
-LEAVE: Table = {
-    EMPTY: UNKNOWN_MEMBER_ID,
-    PREPARING: Action.REMOVE,
-    COMPLETING: Action.REMOVE,
-    STABLE: Action.REMOVE,
-    DEAD: COORDINATOR_NOT_AVAILABLE,
-}
-DELETE_OFFSETS: Table = {
-    EMPTY: Action.FORGET,
-    PREPARING: Action.UNSUBSCRIBED,
-    COMPLETING: Action.UNSUBSCRIBED,
-    STABLE: Action.UNSUBSCRIBED,
-    DEAD: GROUP_ID_NOT_FOUND,
-}
-DELETE_GROUP: Table = {
-    EMPTY: Action.FORGET,
-    PREPARING: NON_EMPTY_GROUP,
-    COMPLETING: NON_EMPTY_GROUP,
-    STABLE: NON_EMPTY_GROUP,
-    DEAD: GROUP_ID_NOT_FOUND,
-}
+    def __init__(self, name: str, cells: Mapping[GroupState, int | Action]) -> None:
+        super().__init__(cells)
+        self.name = name
+        self.probes = {state: f"{name} in {state.value}" for state in cells}
+
+    def __getitem__(self, state: GroupState) -> int | Action:
+        probe(self.probes[state])
+        return super().__getitem__(state)
+
+
+JOIN_NEW = Table(
+    "JoinGroup of a new member",
+    {
+        EMPTY: Action.ADMIT,
+        PREPARING: Action.ADMIT,
+        COMPLETING: Action.ADMIT,
+        STABLE: Action.ADMIT,
+        DEAD: COORDINATOR_NOT_AVAILABLE,
+    },
+)
+JOIN_AGAIN = Table(
+    "JoinGroup of a member",
+    {
+        EMPTY: UNKNOWN_MEMBER_ID,
+        PREPARING: Action.REBALANCE,
+        COMPLETING: Action.REBALANCE_IF_NEWS,
+        STABLE: Action.REBALANCE_IF_NEWS_OR_LEADER,
+        DEAD: COORDINATOR_NOT_AVAILABLE,
+    },
+)
+JOIN_STATIC = Table(
+    "JoinGroup of a static member without its member id",
+    {
+        EMPTY: UNKNOWN_MEMBER_ID,
+        PREPARING: Action.REPLACE,
+        COMPLETING: Action.REPLACE,
+        STABLE: Action.REPLACE_QUIETLY,
+        DEAD: COORDINATOR_NOT_AVAILABLE,
+    },
+)
+SYNC = Table(
+    "SyncGroup",
+    {
+        EMPTY: UNKNOWN_MEMBER_ID,
+        PREPARING: REBALANCE_IN_PROGRESS,
+        COMPLETING: Action.AWAIT,
+        STABLE: Action.TELL,
+        DEAD: COORDINATOR_NOT_AVAILABLE,
+    },
+)
+HEARTBEAT = Table(
+    "Heartbeat",
+    {
+        EMPTY: UNKNOWN_MEMBER_ID,
+        PREPARING: REBALANCE_IN_PROGRESS,
+        COMPLETING: NONE,
+        STABLE: NONE,
+        DEAD: COORDINATOR_NOT_AVAILABLE,
+    },
+)
+COMMIT = Table(
+    "OffsetCommit",
+    {
+        EMPTY: Action.STORE,
+        PREPARING: Action.STORE,
+        COMPLETING: REBALANCE_IN_PROGRESS,
+        STABLE: Action.STORE,
+        DEAD: COORDINATOR_NOT_AVAILABLE,
+    },
+)
+LEAVE = Table(
+    "LeaveGroup",
+    {
+        EMPTY: UNKNOWN_MEMBER_ID,
+        PREPARING: Action.REMOVE,
+        COMPLETING: Action.REMOVE,
+        STABLE: Action.REMOVE,
+        DEAD: COORDINATOR_NOT_AVAILABLE,
+    },
+)
+DELETE_OFFSETS = Table(
+    "OffsetDelete",
+    {
+        EMPTY: Action.FORGET,
+        PREPARING: Action.UNSUBSCRIBED,
+        COMPLETING: Action.UNSUBSCRIBED,
+        STABLE: Action.UNSUBSCRIBED,
+        DEAD: GROUP_ID_NOT_FOUND,
+    },
+)
+DELETE_GROUP = Table(
+    "DeleteGroups",
+    {
+        EMPTY: Action.FORGET,
+        PREPARING: NON_EMPTY_GROUP,
+        COMPLETING: NON_EMPTY_GROUP,
+        STABLE: NON_EMPTY_GROUP,
+        DEAD: GROUP_ID_NOT_FOUND,
+    },
+)
 
 TABLES: Mapping[str, Table] = {
-    "JoinGroup of a new member": JOIN_NEW,
-    "JoinGroup of a member": JOIN_AGAIN,
-    "JoinGroup of a static member without its member id": JOIN_STATIC,
-    "SyncGroup": SYNC,
-    "Heartbeat": HEARTBEAT,
-    "OffsetCommit": COMMIT,
-    "LeaveGroup": LEAVE,
-    "OffsetDelete": DELETE_OFFSETS,
-    "DeleteGroups": DELETE_GROUP,
+    table.name: table
+    for table in (JOIN_NEW, JOIN_AGAIN, JOIN_STATIC, SYNC, HEARTBEAT, COMMIT, LEAVE, DELETE_OFFSETS, DELETE_GROUP)
 }
 """Every table by what it answers; the documentation shows them."""

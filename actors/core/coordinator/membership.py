@@ -97,6 +97,7 @@ from messages.groups import (
     RecordedMember,
     SyncDue,
 )
+from messages.probes import probe
 from messages.vocabulary import Message
 
 NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
@@ -443,6 +444,7 @@ class Membership:
         for member in [each for each in self.members.values() if each.joining is None and not each.is_static]:
             self._drop(member.id)
         if self.members and not self._leader_has_joined():
+            probe("a rebalance goes on with static members that have not joined")
             self._arm_join(self._longest_rebalance())
             return
         self._to_do.append(Disarm(JOIN_TIMER))
@@ -544,6 +546,7 @@ class Membership:
             self._give_parts(done.assignments, NONE)
             self._enter(STABLE, wall_ms)
         else:
+            probe("the assignment of a generation cannot be stored")
             self._give_parts({}, error_code)
             self._rebalance(wall_ms)
 
@@ -559,6 +562,7 @@ class Membership:
     def sync_due(self, generation: int, wall_ms: int) -> None:
         """Who has not asked for its part is out (rule 5)."""
         if generation == self.generation and self.state in (COMPLETING, STABLE) and self.unsynced:
+            probe("a member does not ask for its assignment in time")
             for member_id in list(self.unsynced):
                 self._drop(member_id)
             self._rebalance(wall_ms)
@@ -672,6 +676,7 @@ class Membership:
     def _enter(self, state: GroupState, wall_ms: int) -> None:
         if self.state not in PREVIOUS[state]:
             raise IllegalMove(f"group {self.name} from {self.state.value} to {state.value}")
+        probe(f"group {self.state.value} to {state.value}")
         self.state, self.since_ms = state, wall_ms
 
     def note_topics(self) -> None:

@@ -1,0 +1,141 @@
+"""The error codes that each API can answer with (broker.md 6.2): part of what a simulation is to reach.
+
+A test holds the table to the code: each code that an API's modules name is answered by one of their APIs or is named
+in `NOT_ANSWERED`, and the other way round. A code that a run sees and the table lacks is an error of the table.
+UNKNOWN_SERVER_ERROR is left out where only a handler that fails responds with it: an invariant forbids that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from messages import errors
+from messages.apis import CONFIGS, CONTROLLER, GROUPS, METADATA_CACHE, PARTITIONS, PRODUCER_IDS, REPLICA_MANAGER
+from messages.apis import REQUEST_HANDLER as HANDLER
+
+NAMES: Mapping[int, str] = {
+    code: name for name, code in vars(errors).items() if name.isupper() and isinstance(code, int)
+}
+"""Kafka's names of the codes."""
+
+_LEADERSHIP = "UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER KAFKA_STORAGE_ERROR"
+_EPOCHS = "FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH"
+_PLACES = "INVALID_GROUP_ID COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR"
+_MEMBER = "UNKNOWN_MEMBER_ID FENCED_INSTANCE_ID"
+_LOG = "NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE"
+_CONTROLLER = "NOT_CONTROLLER"
+_ASSIGNED = "INVALID_PARTITIONS INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT"
+_CONFIGS = "NONE UNKNOWN_TOPIC_OR_PARTITION INVALID_REQUEST"
+
+_CODES: Mapping[str, str] = {
+    "Produce": f"NONE {_LEADERSHIP} CORRUPT_MESSAGE REQUEST_TIMED_OUT MESSAGE_TOO_LARGE INVALID_TOPIC"
+    " RECORD_LIST_TOO_LARGE NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND INVALID_REQUIRED_ACKS"
+    " INVALID_TIMESTAMP OUT_OF_ORDER_SEQUENCE INVALID_PRODUCER_EPOCH UNSUPPORTED_COMPRESSION_TYPE INVALID_RECORD",
+    "Fetch": f"NONE {_LEADERSHIP} {_EPOCHS} OFFSET_OUT_OF_RANGE FETCH_SESSION_ID_NOT_FOUND"
+    " INVALID_FETCH_SESSION_EPOCH UNSUPPORTED_COMPRESSION_TYPE",
+    "ListOffsets": f"NONE {_LEADERSHIP} {_EPOCHS} OFFSET_NOT_AVAILABLE LEADER_NOT_AVAILABLE",
+    "OffsetForLeaderEpoch": f"NONE {_LEADERSHIP} {_EPOCHS}",
+    "DeleteRecords": f"NONE {_LEADERSHIP} OFFSET_OUT_OF_RANGE POLICY_VIOLATION REQUEST_TIMED_OUT",
+    "Metadata": "NONE UNKNOWN_TOPIC_OR_PARTITION LEADER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE INVALID_TOPIC"
+    " INVALID_REPLICATION_FACTOR LISTENER_NOT_FOUND UNKNOWN_SERVER_ERROR",
+    "LeaderAndIsr": "NONE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC"
+    " KAFKA_STORAGE_ERROR",
+    "StopReplica": "NONE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH FENCED_LEADER_EPOCH KAFKA_STORAGE_ERROR",
+    "UpdateMetadata": "NONE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH",
+    "ControlledShutdown": "NONE BROKER_NOT_AVAILABLE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH",
+    "DescribeLogDirs": "NONE KAFKA_STORAGE_ERROR",
+    "InitProducerId": "NONE COORDINATOR_NOT_AVAILABLE TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "FindCoordinator": "NONE COORDINATOR_NOT_AVAILABLE INVALID_REQUEST TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "JoinGroup": f"NONE {_PLACES} {_MEMBER} COORDINATOR_NOT_AVAILABLE INVALID_SESSION_TIMEOUT MEMBER_ID_REQUIRED"
+    " INCONSISTENT_GROUP_PROTOCOL GROUP_MAX_SIZE_REACHED REBALANCE_IN_PROGRESS",
+    "SyncGroup": f"NONE {_PLACES} {_MEMBER} COORDINATOR_NOT_AVAILABLE ILLEGAL_GENERATION REBALANCE_IN_PROGRESS"
+    " INCONSISTENT_GROUP_PROTOCOL",
+    "Heartbeat": f"NONE INVALID_GROUP_ID NOT_COORDINATOR {_MEMBER} COORDINATOR_NOT_AVAILABLE ILLEGAL_GENERATION"
+    " REBALANCE_IN_PROGRESS",
+    "LeaveGroup": f"NONE {_PLACES} {_MEMBER} COORDINATOR_NOT_AVAILABLE",
+    "OffsetCommit": f"NONE COORDINATOR_LOAD_IN_PROGRESS {_LOG} {_MEMBER} ILLEGAL_GENERATION REBALANCE_IN_PROGRESS"
+    " UNKNOWN_TOPIC_OR_PARTITION OFFSET_METADATA_TOO_LARGE INVALID_COMMIT_OFFSET_SIZE REQUEST_TIMED_OUT",
+    "OffsetFetch": "NONE COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR",
+    "OffsetDelete": f"NONE {_PLACES} GROUP_ID_NOT_FOUND NON_EMPTY_GROUP UNKNOWN_TOPIC_OR_PARTITION"
+    " GROUP_SUBSCRIBED_TO_TOPIC",
+    "DescribeGroups": "NONE COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR",
+    "ListGroups": "NONE COORDINATOR_LOAD_IN_PROGRESS",
+    "DeleteGroups": "NONE COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR GROUP_ID_NOT_FOUND NON_EMPTY_GROUP",
+    "CreateTopics": f"NONE {_CONTROLLER} {_ASSIGNED} TOPIC_ALREADY_EXISTS INVALID_REQUEST INVALID_TOPIC"
+    " INVALID_CONFIG REQUEST_TIMED_OUT",
+    "DeleteTopics": f"NONE {_CONTROLLER} UNKNOWN_TOPIC_OR_PARTITION TOPIC_DELETION_DISABLED INVALID_REQUEST"
+    " REQUEST_TIMED_OUT",
+    "CreatePartitions": f"NONE {_CONTROLLER} INVALID_PARTITIONS INVALID_REPLICA_ASSIGNMENT"
+    " UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC INVALID_REQUEST REASSIGNMENT_IN_PROGRESS REQUEST_TIMED_OUT",
+    "ElectLeaders": f"NONE {_CONTROLLER} PREFERRED_LEADER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE"
+    " ELECTION_NOT_NEEDED UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC INVALID_REQUEST REQUEST_TIMED_OUT",
+    "AlterPartitionReassignments": f"NONE {_CONTROLLER} INVALID_REPLICA_ASSIGNMENT NO_REASSIGNMENT_IN_PROGRESS"
+    " UNKNOWN_TOPIC_OR_PARTITION",
+    "ListPartitionReassignments": f"NONE {_CONTROLLER}",
+    "DescribeConfigs": f"{_CONFIGS} INVALID_TOPIC",
+    "AlterConfigs": f"{_CONFIGS} INVALID_CONFIG",
+    "IncrementalAlterConfigs": f"{_CONFIGS} INVALID_CONFIG",
+    "SaslHandshake": "ILLEGAL_SASL_STATE",
+    "SaslAuthenticate": "ILLEGAL_SASL_STATE",
+    "DescribeAcls": "SECURITY_DISABLED",
+    "CreateAcls": "SECURITY_DISABLED",
+    "DeleteAcls": "SECURITY_DISABLED",
+    "CreateDelegationToken": "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
+    "RenewDelegationToken": "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
+    "ExpireDelegationToken": "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
+    "DescribeDelegationToken": "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
+    "ApiVersions": "NONE UNSUPPORTED_VERSION INVALID_REQUEST",
+}
+
+ANSWERS: Mapping[str, tuple[str, ...]] = {
+    api: tuple(dict.fromkeys(names.split())) for api, names in sorted(_CODES.items())
+}
+"""The names of an API's error codes."""
+
+CODE_MODULES: Mapping[str, tuple[str, ...]] = {
+    PARTITIONS: (
+        *("actors.broker.partition_requests", "actors.broker.partition", "actors.storage.logs"),
+        *("actors.core.broker.leader", "actors.core.broker.produce", "actors.core.broker.fetches"),
+        "actors.core.broker.fetch_sessions",
+    ),
+    METADATA_CACHE: (
+        *("actors.broker.metadata_cache", "actors.core.broker.metadata_cache", "actors.broker.auto_topic_creation"),
+        "actors.core.broker.auto_topic_creation",
+    ),
+    REPLICA_MANAGER: (
+        *("actors.broker.replica_manager", "actors.core.broker.replica_manager", "actors.core.broker.partition"),
+        *("actors.core.broker.log_dirs",),
+    ),
+    CONTROLLER: (
+        *("actors.controller.controller", "actors.core.controller.topic_requests", "actors.core.controller.shutdown"),
+        *("actors.core.controller.reassignment", "actors.core.controller.leader_balance", "actors.core.topic_admin"),
+        *("actors.core.replica_assignment", "actors.core.topic_config", "actors.core.refusal"),
+        "actors.core.topic_name",
+    ),
+    GROUPS: (
+        *("actors.coordinator.group_coordinator", "actors.coordinator.coordinator_finder"),
+        *("actors.core.coordinator.gates", "actors.core.coordinator.group", "actors.core.coordinator.membership"),
+        *("actors.core.coordinator.group_states", "actors.core.coordinator.offsets"),
+    ),
+    PRODUCER_IDS: ("actors.broker.producer_ids",),
+    CONFIGS: ("actors.broker.configs", "actors.core.topic_config", "actors.core.topic_name", "actors.core.refusal"),
+    HANDLER: ("actors.broker.request_handler",),
+}
+"""Handler of `messages.apis` -> the modules that name the codes of its APIs."""
+
+_FAILED = "Only a handler that fails, or a ZooKeeper that refuses what was checked before, makes it an answer."
+_OF_A_LOG = "An error of the log of a group; clients see another one."
+
+NOT_ANSWERED: Mapping[tuple[str, str], str] = {
+    **{
+        (GROUPS, code): _OF_A_LOG
+        for code in (
+            *("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "NOT_LEADER_OR_FOLLOWER"),
+            *("KAFKA_STORAGE_ERROR", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"),
+        )
+    },
+    **{(handler, "UNKNOWN_SERVER_ERROR"): _FAILED for handler in (REPLICA_MANAGER, CONTROLLER, GROUPS, CONFIGS)},
+    (METADATA_CACHE, "REQUEST_TIMED_OUT"): "It answers requests of the controller that wait for metadata.",
+    (HANDLER, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"): "It refuses transactions before other handlers.",
+}
+"""(handler, code that its modules name and none of its APIs answers with): why."""

@@ -1,0 +1,702 @@
+"""Requests that clients send now and then while a cluster runs: valid ones, and such as a node must refuse.
+
+Rule 1: a row of `REQUESTS` makes one request about a partition, or about a group. The request goes to every node, so
+        that it meets the leader, followers, the controller, and nodes that have nothing to do with it.
+Rule 2: a request changes nothing that an invariant expects: it appends records, reads, describes, and changes
+        overrides, topics and groups that nothing else looks at.
+Rule 3: a request is made of what ZooKeeper holds when it is sent. A row that cannot make one now returns None; a row
+        that makes a tuple sends its requests at once, one that makes a list sends one of them each second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from actors.core.topic_name import GROUP_METADATA
+from actors.simulation.cluster import Cluster
+from actors.simulation.members import instance_of
+from messages.admin_requests import (
+    UNCLEAN,
+    AlterPartitionReassignmentsRequest,
+    CreatableAssignment,
+    CreatableConfig,
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectableTopic,
+    ElectLeadersRequest,
+    GrowingTopic,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+    ReassignablePartition,
+    ReassignableTopic,
+    WantedReplicas,
+)
+from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
+from messages.config_requests import (
+    BROKER,
+    TOPIC,
+    AlterConfigsRequest,
+    ChangedResource,
+    ConfigChange,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from messages.data_requests import (
+    ACKS_ALL,
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    DeleteRecordsRequest,
+    EpochQuery,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    OffsetQuery,
+    ProducePartition,
+    ProduceRequest,
+    TrimmedPartition,
+)
+from messages.group_requests import (
+    NO_GENERATION,
+    NO_MEMBER,
+    TRANSACTION_KEY,
+    CommittedPartition,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    ForgottenPartition,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinProtocol,
+    LeaveGroupRequest,
+    LeavingMember,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchTopic,
+    SyncGroupRequest,
+)
+from messages.log_dir_requests import DescribableLogDirTopic, DescribeLogDirsRequest
+from messages.records import CONTROL_BIT, Records
+from messages.requests import (
+    ApiVersionsRequest,
+    ControlledShutdownRequest,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    MetadataRequest,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from messages.security_requests import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateDelegationTokenRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+    DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
+from messages.vocabulary import Message
+from messages.wire.record_batch import HEADER, batch_of, read_records, with_records
+from zk_bridge import paths
+from zk_bridge.znodes.controller import decode_controller, decode_controller_epoch
+from zk_bridge.znodes.partition_states import decode_state
+from zk_bridge.znodes.topics import decode_topic
+
+ABSENT_TOPIC = "absent"
+BAD_NAME = "bad/name"
+OWN_GROUP = "own"
+"""A group without members: a consumer that assigns its partitions itself commits under its name."""
+TIMEOUT_MS = 3000
+ANY = 0, 0, 0, 0
+ZSTD_ATTRIBUTES = 4
+
+
+class About(NamedTuple):
+    """What a request is about: a node that receives it, a partition, and a group."""
+
+    cluster: Cluster
+    node: int
+    topic: str
+    number: int
+    group: str
+
+    @property
+    def partition(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.number)
+
+    @property
+    def absent(self) -> TopicPartition:
+        """A partition that does not exist."""
+        return TopicPartition(ABSENT_TOPIC, 0)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The partition's leader epoch in ZooKeeper; 0 if there is none."""
+        path = paths.partition_state(self.partition)
+        node = self.cluster.zookeeper.nodes.get(path)
+        return 0 if node is None else decode_state(path, node.data, 0).leader_epoch
+
+    @property
+    def partitions(self) -> int:
+        """The number of the topic's partitions in ZooKeeper."""
+        data = self.cluster.zookeeper.read(paths.topic(self.topic)).data
+        return 0 if data is None else len(decode_topic("", data))
+
+    @property
+    def controller(self) -> tuple[int, int]:
+        """The id of the controller and its epoch; -1 and 0 if there is none."""
+        read = self.cluster.zookeeper.read
+        id, epoch = read(paths.CONTROLLER).data, read(paths.CONTROLLER_EPOCH).data
+        if id is None or epoch is None:
+            return -1, 0
+        return decode_controller(paths.CONTROLLER, id), decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch)
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of the node's registration; -1 if there is none."""
+        node = self.cluster.zookeeper.nodes.get(f"/brokers/ids/{self.node}")
+        return UNKNOWN_BROKER_EPOCH if node is None else node.czxid
+
+
+Make = Callable[[About], Message | None]
+Wanted = Callable[[About], Message | tuple[Message, ...] | list[Message] | None]
+
+GAP = 1.0
+"""Seconds between the requests of a list."""
+
+# ---------------------------------------------------------------------------------------------------- records
+
+
+def _batch(about: About, **header: int) -> Records:
+    """A batch of one record; of its header, these fields are otherwise."""
+    batch = batch_of([(b"key", b"asked")], about.cluster.wall_ms())
+    if not header:
+        return batch
+    changed = batch.batches[0]._replace(**header)
+    return read_records(with_records(changed, bytes(batch.body.data)[HEADER.size :]))
+
+
+def _produce(
+    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+    acks: int = ACKS_ALL,
+    version: int = 8,
+    value: bytes = b"",
+    **header: int,
+) -> Make:
+    def make(about: About) -> Message:
+        batch = batch_of([(b"key", value)], about.cluster.wall_ms()) if value else _batch(about, **header)
+        return ProduceRequest(version, None, acks, TIMEOUT_MS, (ProducePartition(partition(about), batch),))
+
+    return make
+
+
+def _fetch(
+    offset: int = 0,
+    epoch: Callable[[About], int] = lambda about: -1,
+    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+    version: int = 11,
+    session: tuple[int, int] = (0, -1),
+    replica: int = CONSUMER,
+) -> Make:
+    def make(about: About) -> Message:
+        part = FetchPartition(partition(about), offset, 1 << 16, epoch(about))
+        return FetchRequest(version, replica, 0, 0, (part,), 1 << 16, session_id=session[0], session_epoch=session[1])
+
+    return make
+
+
+def _offsets(
+    timestamp: int = LATEST,
+    epoch: Callable[[About], int] = lambda about: -1,
+    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+    version: int = 5,
+) -> Make:
+    return lambda about: ListOffsetsRequest(
+        version, CONSUMER, (OffsetQuery(partition(about), timestamp, epoch(about)),)
+    )
+
+
+def _epoch_end(
+    epoch: Callable[[About], int] = lambda about: -1,
+    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+) -> Make:
+    return lambda about: OffsetForLeaderEpochRequest(
+        3, CONSUMER, (EpochQuery(partition(about), about.leader_epoch, epoch(about)),)
+    )
+
+
+def _trim(offset: int, partition: Callable[[About], TopicPartition] = lambda about: about.partition) -> Make:
+    return lambda about: DeleteRecordsRequest(2, (TrimmedPartition(partition(about), offset),), TIMEOUT_MS)
+
+
+def _absent(about: About) -> TopicPartition:
+    return about.absent
+
+
+def _internal(about: About) -> TopicPartition:
+    return TopicPartition(GROUP_METADATA, 0)
+
+
+def _old(about: About) -> int:
+    return about.leader_epoch - 1
+
+
+def _coming(about: About) -> int:
+    return about.leader_epoch + 1
+
+
+DATA: Mapping[str, Make] = {
+    "produce": _produce(),
+    "produce-one-ack": _produce(acks=1),
+    "produce-bad-acks": _produce(acks=2),
+    "produce-absent": _produce(_absent),
+    "produce-internal": _produce(_internal),
+    "produce-large": _produce(value=b"x" * 1_100_000),
+    "produce-bad-offset": _produce(base_offset=5),
+    "produce-control": _produce(attributes=CONTROL_BIT),
+    "produce-old-zstd": _produce(version=3, attributes=ZSTD_ATTRIBUTES),
+    "produce-old-time": _produce(first_timestamp=0, max_timestamp=0),
+    "produce-gap": _produce(producer_id=7, producer_epoch=1, base_sequence=9),
+    "produce-sequence": _produce(producer_id=7, producer_epoch=1, base_sequence=0),
+    "produce-fenced": _produce(producer_id=7, producer_epoch=0, base_sequence=0),
+    "produce-corrupt": lambda about: ProduceRequest(
+        8, None, 1, TIMEOUT_MS, (ProducePartition(about.partition, _batch(about)._replace(error_code=2)),)
+    ),
+    "fetch": _fetch(),
+    "fetch-absent": _fetch(partition=_absent),
+    "fetch-beyond": _fetch(1 << 40),
+    "fetch-old-version": _fetch(version=9),
+    "fetch-old-epoch": _fetch(epoch=_old),
+    "fetch-coming-epoch": _fetch(epoch=_coming),
+    "fetch-unassigned": _fetch(replica=90),
+    "fetch-no-session": _fetch(session=(1 << 30, 3)),
+    "fetch-session": _fetch(session=(0, 0)),
+    "list-offsets": _offsets(),
+    "list-first-offsets": _offsets(EARLIEST),
+    "list-offsets-of-a-time": _offsets(0, version=4),
+    "list-offsets-old-version": _offsets(version=2),
+    "list-offsets-absent": _offsets(partition=_absent),
+    "list-offsets-old-epoch": _offsets(epoch=_old),
+    "list-offsets-coming-epoch": _offsets(epoch=_coming),
+    "epoch-end": _epoch_end(),
+    "epoch-end-absent": _epoch_end(partition=_absent),
+    "epoch-end-old-epoch": _epoch_end(_old),
+    "epoch-end-coming-epoch": _epoch_end(_coming),
+    "trim-absent": _trim(0, _absent),
+    "trim-beyond": _trim(1 << 40),
+    "trim-nothing": _trim(0),
+    "producer-id": lambda about: InitProducerIdRequest(3, None, 60_000),
+    "transactional-producer-id": lambda about: InitProducerIdRequest(3, "transaction", 60_000),
+}
+"""Produce, Fetch and their kin."""
+
+# ---------------------------------------------------------------------------------------------------- admin clients
+
+
+def _create(*topics: CreatableTopic, validate_only: bool = True) -> Make:
+    return lambda about: CreateTopicsRequest(5, topics, TIMEOUT_MS, validate_only)
+
+
+def _grow(
+    by: int, *replicas: tuple[int, ...], topic: str = "", twice: bool = False, validate_only: bool = True
+) -> Make:
+    def make(about: About) -> Message:
+        wanted = tuple(map(WantedReplicas, replicas)) if replicas else None
+        growing = GrowingTopic(topic or about.topic, about.partitions + by, wanted)
+        return CreatePartitionsRequest(1, (growing,) * (2 if twice else 1), TIMEOUT_MS, validate_only)
+
+    return make
+
+
+def _elect(topic: str = "", kind: int = 0) -> Make:
+    return lambda about: ElectLeadersRequest(
+        1, (ElectableTopic(topic or about.topic, (about.number,)),), TIMEOUT_MS, kind
+    )
+
+
+def _reassign(replicas: tuple[int, ...] | None, topic: str = "") -> Make:
+    return lambda about: AlterPartitionReassignmentsRequest(
+        0, TIMEOUT_MS, (ReassignableTopic(topic or about.topic, (ReassignablePartition(about.number, replicas),)),)
+    )
+
+
+def _describe(kind: int, name: str | None = None) -> Make:
+    return lambda about: DescribeConfigsRequest(
+        3, (DescribeConfigsResource(kind, about.topic if name is None else name),), include_synonyms=True
+    )
+
+
+def _configure(
+    kind: int, name: str | None, key: str, value: str, whole: bool = False, validate_only: bool = True
+) -> Make:
+    def make(about: About) -> Message:
+        changed = ChangedResource(kind, about.topic if name is None else name, (ConfigChange(key, value),))
+        request = AlterConfigsRequest if whole else IncrementalAlterConfigsRequest
+        return request(1, (changed,), validate_only)
+
+    return make
+
+
+def _log_dirs(about: About) -> Message:
+    return DescribeLogDirsRequest(2, (DescribableLogDirTopic(about.topic, (about.number,)),))
+
+
+_TWICE = CreatableTopic("twice", 1, 1)
+
+LATE = "late"
+"""A topic whose only replica is on a broker that does not exist: it never has a leader."""
+
+
+def _create_late(about: About) -> Message:
+    return CreateTopicsRequest(5, (CreatableTopic(LATE, assignments=(CreatableAssignment(0, (90,)),)),), 1)
+
+
+def _own_topic(about: About) -> list[Message]:
+    """The life of a topic whose client waits for nothing."""
+    name, brokers = f"own-{about.number}", sorted(about.cluster.machines)
+    one = tuple(CreatableAssignment(number, (brokers[0],)) for number in range(2))
+    moved = ReassignableTopic(name, (ReassignablePartition(0, (brokers[-1], brokers[0])),))
+    growing = GrowingTopic(name, 3)
+    return [
+        CreateTopicsRequest(5, (CreatableTopic(name, assignments=one),), 1),
+        AlterPartitionReassignmentsRequest(0, TIMEOUT_MS, (moved,)),
+        CreatePartitionsRequest(1, (growing,), 1),
+        ElectLeadersRequest(1, (ElectableTopic(name, (0,)),), 1),
+        DeleteTopicsRequest(4, (name,), 1),
+        CreatePartitionsRequest(1, (growing,), 1),
+        ElectLeadersRequest(1, (ElectableTopic(name, (0,)),), 1),
+    ]
+
+
+def _moving_topic(about: About) -> tuple[Message, ...]:
+    """A topic cannot grow while one of its partitions is being reassigned."""
+    brokers = sorted(about.cluster.machines)
+    moved = ReassignableTopic(about.topic, (ReassignablePartition(about.number, tuple(brokers)),))
+    return (
+        AlterPartitionReassignmentsRequest(0, TIMEOUT_MS, (moved,)),
+        CreatePartitionsRequest(1, (GrowingTopic(about.topic, about.partitions + 1),), TIMEOUT_MS, True),
+        _reassign(None)(about),
+    )
+
+
+def _late_topic(about: About) -> list[Message]:
+    """Nothing is elected for a partition that never has a leader."""
+    of_late = (ElectableTopic(LATE, (0,)),)
+    return [_create_late(about), *(ElectLeadersRequest(1, of_late, TIMEOUT_MS, kind) for kind in (0, UNCLEAN))]
+
+
+ADMIN: Mapping[str, Wanted] = {
+    "metadata": lambda about: MetadataRequest(9, (about.topic,), False),
+    "metadata-old-version": lambda about: MetadataRequest(0, None, False),
+    "metadata-absent": lambda about: MetadataRequest(9, (ABSENT_TOPIC,), False),
+    "metadata-bad-name": lambda about: MetadataRequest(9, (BAD_NAME,), True),
+    "metadata-creates": lambda about: MetadataRequest(9, (f"auto-{about.number}",), True),
+    "api-versions": lambda about: ApiVersionsRequest(3, "simulation", "1.0"),
+    "api-versions-unknown": lambda about: ApiVersionsRequest(99),
+    "api-versions-bad-name": lambda about: ApiVersionsRequest(3, "-", "-"),
+    "log-dirs": _log_dirs,
+    "create-valid": _create(CreatableTopic("valid", 2, 1)),
+    "create-existing": lambda about: CreateTopicsRequest(5, (CreatableTopic(about.topic, 1, 1),), TIMEOUT_MS, True),
+    "create-twice": _create(_TWICE, _TWICE),
+    "create-bad-name": _create(CreatableTopic(BAD_NAME, 1, 1)),
+    "create-no-partitions": _create(CreatableTopic("none", 0, 1)),
+    "create-many-replicas": _create(CreatableTopic("many", 1, 90)),
+    "create-bad-replicas": _create(CreatableTopic("bad", assignments=(CreatableAssignment(0, (0, 0)),))),
+    "create-bad-config": _create(CreatableTopic("bad", 1, 1, configs=(CreatableConfig("no.such.config", "1"),))),
+    "late-topic": _late_topic,
+    "own-topic": _own_topic,
+    "moving-topic": _moving_topic,
+    "elect-unknown-type": _elect(kind=9),
+    "metadata-internal": lambda about: MetadataRequest(9, (GROUP_METADATA,), True),
+    "delete-absent": lambda about: DeleteTopicsRequest(4, (ABSENT_TOPIC,), TIMEOUT_MS),
+    "grow-valid": _grow(1),
+    "grow-by-nothing": _grow(0),
+    "grow-bad-replicas": _grow(1, (90,)),
+    "grow-absent": _grow(1, topic=ABSENT_TOPIC),
+    "grow-twice": _grow(1, twice=True),
+    "elect": _elect(),
+    "elect-absent": _elect(ABSENT_TOPIC),
+    "elect-unclean-absent": _elect(ABSENT_TOPIC, UNCLEAN),
+    "elect-all": lambda about: ElectLeadersRequest(1, None, TIMEOUT_MS),
+    "reassign-cancel": _reassign(None),
+    "reassign-absent": _reassign((0,), ABSENT_TOPIC),
+    "reassign-nowhere": _reassign(()),
+    "list-reassignments": lambda about: ListPartitionReassignmentsRequest(0, TIMEOUT_MS),
+    "list-reassignment": lambda about: ListPartitionReassignmentsRequest(
+        0, TIMEOUT_MS, (ListPartitionReassignmentsTopics(about.topic, (about.number,)),)
+    ),
+    "describe-topic": _describe(TOPIC),
+    "describe-absent": _describe(TOPIC, ABSENT_TOPIC),
+    "describe-bad-name": _describe(TOPIC, BAD_NAME),
+    "describe-brokers": _describe(BROKER, ""),
+    "describe-broker": _describe(BROKER, "0"),
+    "alter-whole": _configure(TOPIC, None, "retention.ms", "900000000", whole=True),
+    "alter-whole-absent": _configure(TOPIC, ABSENT_TOPIC, "retention.ms", "1", whole=True),
+    "alter-whole-bad": _configure(TOPIC, None, "retention.ms", "soon", whole=True),
+    "alter-whole-unknown": _configure(BROKER, "unknown", "num.replica.fetchers", "1", whole=True),
+    "alter": _configure(TOPIC, None, "retention.ms", "900000000"),
+    "alter-absent": _configure(TOPIC, ABSENT_TOPIC, "retention.ms", "1"),
+    "alter-bad": _configure(TOPIC, None, "retention.ms", "soon"),
+    "alter-broker": _configure(BROKER, "1", "num.replica.fetchers", "1"),
+    "sasl-handshake": lambda about: SaslHandshakeRequest(1, "PLAIN"),
+    "sasl": lambda about: SaslAuthenticateRequest(2),
+    "describe-acls": lambda about: DescribeAclsRequest(2, 1, None, None, None, 1, 1),
+    "create-acls": lambda about: CreateAclsRequest(2, (AclCreation(2, about.topic, "User:a", "*", 2, 3),)),
+    "delete-acls": lambda about: DeleteAclsRequest(2, (DeleteAclsFilter(1, None, None, None, 1, 1),)),
+    "create-token": lambda about: CreateDelegationTokenRequest(2),
+    "renew-token": lambda about: RenewDelegationTokenRequest(2),
+    "expire-token": lambda about: ExpireDelegationTokenRequest(2),
+    "describe-token": lambda about: DescribeDelegationTokenRequest(2, None),
+}
+"""What admin clients request: most of it is only validated (rule 2)."""
+
+# ---------------------------------------------------------------------------------------------------- groups
+
+
+def _commit(
+    group: str = OWN_GROUP,
+    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+    generation: int = NO_GENERATION,
+    member: str = NO_MEMBER,
+    metadata: str = "",
+) -> Make:
+    return lambda about: OffsetCommitRequest(
+        *(7, group or about.group, generation, member),
+        (CommittedPartition(partition(about), 1, committed_metadata=metadata),),
+    )
+
+
+def _join(
+    session_ms: int = 6000, member: str = NO_MEMBER, protocol: str = "range", group: str | None = None, version: int = 5
+) -> Make:
+    return lambda about: JoinGroupRequest(
+        *(version, about.group if group is None else group, session_ms, member, "consumer"),
+        (JoinProtocol(protocol, b""),),
+        5000,
+    )
+
+
+def _forget(group: str, partition: Callable[[About], TopicPartition] = lambda about: about.partition) -> Make:
+    return lambda about: OffsetDeleteRequest(0, group or about.group, (ForgottenPartition(partition(about)),))
+
+
+def _as_member(make: Callable[[About, str, int], Message], leads: bool = True) -> Wanted:
+    """A request in the name of a member of the group; `leads`: also of the one that assigns the parts."""
+
+    def made(about: About) -> Message | None:
+        group = about.cluster.members.groups.get(about.group)
+        members = [] if group is None else [each for _, each in sorted(group.living.items()) if each.id]
+        members = [each for each in members if leads or not each.leads]
+        return make(about, members[0].id, members[0].generation) if members else None
+
+    return made
+
+
+def _commit_as(about: About, member: str, generation: int) -> Message:
+    committed = (CommittedPartition(about.absent, 1),)
+    return OffsetCommitRequest(7, about.group, generation, member, committed)
+
+
+def _own_group(about: About) -> tuple[Message, ...]:
+    """A group is deleted while requests about it are under way."""
+    deletion = DeleteGroupsRequest(2, (OWN_GROUP,))
+    return (
+        _commit()(about),
+        deletion,
+        deletion,
+        _forget(OWN_GROUP)(about),
+        HeartbeatRequest(3, OWN_GROUP, 0, "stranger"),
+        _commit()(about),
+        _commit(OWN_GROUP, generation=1, member="stranger")(about),
+        SyncGroupRequest(3, OWN_GROUP, 1, "stranger"),
+        LeaveGroupRequest(3, OWN_GROUP, (LeavingMember("stranger"),)),
+        _join(group=OWN_GROUP)(about),
+    )
+
+
+def _delete_busy_group(about: About) -> Message | None:
+    """Its members' commits are no longer expected: they may all have left when the request arrives."""
+    group = about.cluster.members.groups.get(about.group)
+    if group is not None:
+        group.is_deleted = True
+    return DeleteGroupsRequest(2, (about.group,))
+
+
+GROUPS: Mapping[str, Wanted] = {
+    "find-coordinator": lambda about: FindCoordinatorRequest(2, OWN_GROUP),
+    "find-transactions": lambda about: FindCoordinatorRequest(2, "transaction", TRANSACTION_KEY),
+    "find-other": lambda about: FindCoordinatorRequest(2, OWN_GROUP, 7),
+    "commit": _commit(),
+    "commit-absent": _commit(partition=_absent),
+    "commit-long": _commit(metadata="x" * 5000),
+    "commit-stranger": _commit("", generation=1, member="stranger"),
+    "commit-outside": _commit(""),
+    "fetch-offsets": lambda about: OffsetFetchRequest(7, OWN_GROUP, None),
+    "fetch-one-offset": lambda about: OffsetFetchRequest(
+        1, about.group, (OffsetFetchTopic(about.topic, (about.number,)),)
+    ),
+    "forget-offsets": _forget(OWN_GROUP),
+    "forget-absent": _forget(OWN_GROUP, _absent),
+    "forget-of-unknown": _forget("unknown"),
+    "forget-of-nameless": lambda about: OffsetDeleteRequest(0, "", ()),
+    "forget-subscribed": _forget(""),
+    "join-short-session": _join(1),
+    "join-stranger": _join(member="stranger"),
+    "join-other-protocol": _join(protocol="no other member has it"),
+    "join-nameless": _join(group=""),
+    "join-and-go": _join(group="passing"),
+    "join-at-once": _join(group="passing", version=3),
+    "join-as-well": _join(version=3),
+    "sync-stranger": lambda about: SyncGroupRequest(3, about.group, 1, "stranger"),
+    "sync-nameless": lambda about: SyncGroupRequest(3, "", 1, "stranger"),
+    "sync-without-protocol": lambda about: SyncGroupRequest(5, about.group, 1, "stranger"),
+    "beat-stranger": lambda about: HeartbeatRequest(3, about.group, 1, "stranger"),
+    "beat-nameless": lambda about: HeartbeatRequest(3, "", 1, "stranger"),
+    "leave-stranger": lambda about: LeaveGroupRequest(3, about.group, (LeavingMember("stranger"),)),
+    "leave-nameless": lambda about: LeaveGroupRequest(3, "", (LeavingMember("stranger"),)),
+    "describe-groups": lambda about: DescribeGroupsRequest(4, (about.group, OWN_GROUP, "unknown")),
+    "list-groups": lambda about: ListGroupsRequest(4),
+    "list-stable-groups": lambda about: ListGroupsRequest(4, ("Stable",)),
+    "own-group": _own_group,
+    "delete-busy-group": _delete_busy_group,
+    "beat-as-member": _as_member(lambda about, id, generation: HeartbeatRequest(3, about.group, generation, id)),
+    "beat-of-old": _as_member(lambda about, id, generation: HeartbeatRequest(3, about.group, generation - 1, id)),
+    "sync-as-member": _as_member(
+        lambda about, id, generation: SyncGroupRequest(3, about.group, generation, id), leads=False
+    ),
+    "sync-of-old": _as_member(lambda about, id, generation: SyncGroupRequest(3, about.group, generation - 1, id)),
+    "join-as-member": _as_member(lambda about, id, generation: _join(member=id)(about)),
+    "leave-as-member": _as_member(lambda about, id, _: LeaveGroupRequest(3, about.group, (LeavingMember(id),))),
+    "commit-as-member": _as_member(_commit_as),
+    "beat-fenced": lambda about: HeartbeatRequest(3, about.group, 1, "stranger", instance_of(about.group)),
+    "sync-fenced": lambda about: SyncGroupRequest(
+        3, about.group, 1, "stranger", group_instance_id=instance_of(about.group)
+    ),
+    "commit-fenced": lambda about: OffsetCommitRequest(
+        *(7, about.group, 1, "stranger", (CommittedPartition(about.partition, 1),)), instance_of(about.group)
+    ),
+    "join-fenced": lambda about: JoinGroupRequest(
+        *(5, about.group, 6000, "stranger", "consumer", (JoinProtocol("range", b""),), 5000, instance_of(about.group))
+    ),
+    "leave-fenced": lambda about: LeaveGroupRequest(
+        3, about.group, (LeavingMember("stranger", instance_of(about.group)),)
+    ),
+    "commit-of-stranger": _commit("", generation=0, member="stranger"),
+    "delete-own-group": lambda about: DeleteGroupsRequest(2, (OWN_GROUP, "unknown", "passing")),
+}
+"""What consumers and their admins request beside what members do."""
+
+
+# ---------------------------------------------------------------------------------------------------- stale requests
+
+
+def _orders(
+    epoch: Callable[[About], tuple[int, int]] = lambda about: (about.controller[1], about.broker_epoch),
+    topic: str = "",
+    leader_epoch: int = 0,
+) -> tuple[Make, Make, Make]:
+    """LeaderAndIsr, StopReplica and UpdateMetadata about one partition, by controller and broker epoch."""
+
+    def partition(about: About) -> TopicPartition:
+        return TopicPartition(topic or about.topic, about.number)
+
+    def lead(about: About) -> Message:
+        controller_epoch, broker_epoch = epoch(about)
+        state = LeaderAndIsrPartitionState(
+            *(partition(about), controller_epoch, 90, about.leader_epoch + leader_epoch, (90,), 0, (90,))
+        )
+        return LeaderAndIsrRequest(4, about.controller[0], controller_epoch, broker_epoch, (state,), ())
+
+    def stop(about: About) -> Message | None:
+        if leader_epoch and not about.leader_epoch:
+            return None
+        state = StopReplicaPartitionState(partition(about), about.leader_epoch + leader_epoch)
+        return StopReplicaRequest(3, about.controller[0], *epoch(about), (state,))
+
+    def publish(about: About) -> Message:
+        return UpdateMetadataRequest(6, about.controller[0], *epoch(about), (), ())
+
+    return lead, stop, publish
+
+
+def _old_controller(about: About) -> tuple[int, int]:
+    return about.controller[1] - 1, about.broker_epoch
+
+
+def _old_registration(about: About) -> tuple[int, int]:
+    return about.controller[1], max(about.broker_epoch - 1, 0)
+
+
+def _shutdown(node: int | None, stale: bool) -> Make:
+    return lambda about: ControlledShutdownRequest(
+        3, about.node if node is None else node, max(about.broker_epoch - 1, 0) if stale else about.broker_epoch
+    )
+
+
+_BY_OLD_CONTROLLER = _orders(_old_controller)
+_FOR_OLD_REGISTRATION = _orders(_old_registration)
+
+STALE: Mapping[str, Make] = {
+    "lead-old-controller": _BY_OLD_CONTROLLER[0],
+    "stop-old-controller": _BY_OLD_CONTROLLER[1],
+    "publish-old-controller": _BY_OLD_CONTROLLER[2],
+    "lead-old-registration": _FOR_OLD_REGISTRATION[0],
+    "stop-old-registration": _FOR_OLD_REGISTRATION[1],
+    "publish-old-registration": _FOR_OLD_REGISTRATION[2],
+    "lead-old-epoch": _orders(leader_epoch=-1)[0],
+    "lead-elsewhere": _orders(leader_epoch=1)[0],
+    "lead-bad-name": _orders(topic=BAD_NAME, leader_epoch=1)[0],
+    "stop-old-epoch": _orders(leader_epoch=-1)[1],
+    "stop-bad-name": _orders(topic=BAD_NAME)[1],
+    "shutdown-old-registration": _shutdown(None, stale=True),
+    "shutdown-of-unknown": _shutdown(90, stale=False),
+}
+"""Requests of a controller, and of a broker that leaves, that must be refused: by an old epoch, or for a partition
+that is not there."""
+
+OF_COORDINATORS = (
+    *("join-stranger", "sync-stranger", "leave-stranger", "commit-stranger", "fetch-offsets", "forget-of-unknown"),
+    *("describe-groups", "list-groups", "delete-own-group", "beat-stranger"),
+)
+"""Requests that each coordinator refuses while it loads its groups."""
+
+REQUESTS: Mapping[str, Wanted] = {**DATA, **ADMIN, **GROUPS, **STALE}
+
+
+def send(
+    cluster: Cluster, request: str, topic: str, number: int, group: str, nodes: Iterable[int] | None = None
+) -> None:
+    """Send the request of this name to these nodes, by default to all (rule 1); their responses change nothing."""
+    for node in cluster.machines if nodes is None else nodes:
+        about = About(cluster, node, topic, number, group)
+        made = REQUESTS[request](about)
+        requests = made if isinstance(made, tuple | list) else () if made is None else (made,)
+        for place, each in enumerate(requests):
+            ask = partial(cluster.ask, node, each, partial(_go_on, about))
+            if isinstance(made, list) and place:
+                cluster.scheduler.call_later(place * GAP, ask)
+            else:
+                ask()
+
+
+def _go_on(about: About, response: Message | None) -> None:
+    """Go on with a fetch session in an epoch that the session does not have."""
+    if isinstance(response, FetchResponse) and response.session_id:
+        session = response.session_id, 9
+        about.cluster.ask(about.node, _fetch(session=session)(about), lambda response: None)

@@ -1,0 +1,370 @@
+"""Coverage: what simulated runs have reached of all that they could reach, how often, and what they never reached.
+
+Rule 1: the universe is derived from the code: rows of state tables, events, error codes of APIs (`answers`), kinds of
+        actions by the role of their target, and every `probe` in the sources. A trap of controller.md is a probe whose
+        name begins with its number.
+Rule 2: what cannot be reached has its reason in `UNREACHABLE`. A reason is false where a run reaches the point.
+Rule 3: counting changes nothing: a run with coverage is the same run, byte for byte.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+from thespian.actors import WakeupMessage
+
+from actors.controller.controller import ControllerActor
+from actors.controller.topic_deletion import TopicDeletionActor
+from actors.core.controller import partition_state_machine, replica_state_machine
+from actors.core.controller.events import HANDLERS, REQUESTS
+from actors.core.controller.states import State
+from actors.core.coordinator.group_states import PREVIOUS, TABLES
+from actors.core.coordinator.placement import slot
+from actors.core.topic_name import GROUP_METADATA
+from actors.runtime import Delivery
+from actors.simulation.actions import KINDS, ActionKind
+from actors.simulation.answers import ANSWERS, NAMES
+from actors.simulation.checker import Checker
+from actors.simulation.invariants import Invariant
+from actors.simulation.moves import StateChanged
+from actors.simulation.schedule import REST, Action
+from messages import topic_deletion
+from messages.apis import API_BY_REQUEST
+from messages.broker import Forwarded
+from messages.cluster import TopicPartition
+from messages.conversation import Ask, Question
+from messages.events import ControllerChange, ControllerShutdown, Reelect, SessionExpired, Startup
+from messages.vocabulary import VOCABULARY, Message
+
+ROLES = LEADER, FOLLOWER, CONTROLLER = ("leader", "follower", "controller")
+"""What the target of an action is in a run: it leads a partition, follows one, is the controller."""
+
+SOURCES = tuple(Path(__file__).resolve().parents[2] / package for package in ("actors", "messages", "zk_bridge"))
+TRAP = re.compile(r"T(\d+) ")
+TERM_EVENTS = (Startup, ControllerChange, Reelect, SessionExpired, ControllerShutdown)
+"""Events of the controller that concern its term itself (`actors.core.controller.failover`)."""
+
+STATES, GROUPS, DELETION, EVENTS, ANSWERED, TRAPS, ACTED, PROBES = (
+    "moves of partitions and replicas",
+    "group tables",
+    "topic deletion",
+    "controller events",
+    "error codes of APIs",
+    "traps of controller.md",
+    "actions by role",
+    "probes",
+)
+"""The kinds of what is counted."""
+
+_GUARDED = "A check before the table refuses the request; tests/core/coordinator/test_group.py holds the cell."
+_ONE_LISTENER = "All simulated nodes have the same single listener; tests/core/broker holds it."
+_ENABLED = "Seeds leave delete.topic.enable on; tests/scenarios/6.2-13-disabled.txt holds it."
+
+UNREACHABLE: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "JoinGroup of a new member in Dead",
+            *(f"JoinGroup of a member in {state}" for state in ("Empty", "Dead")),
+            *(f"JoinGroup of a static member without its member id in {state}" for state in ("Empty", "Dead")),
+            *(f"SyncGroup in {state}" for state in ("Empty", "Dead")),
+            *(f"LeaveGroup in {state}" for state in ("Empty", "Dead")),
+        ),
+        _GUARDED,
+    ),
+    **dict.fromkeys(
+        (
+            "DeleteTopics TOPIC_DELETION_DISABLED",
+            "DeleteTopics INVALID_REQUEST",
+            "T15 a controller begins its term where deletion is disabled",
+        ),
+        _ENABLED,
+    ),
+    "Metadata LISTENER_NOT_FOUND": _ONE_LISTENER,
+    "a broker moves while a request to it is in flight": "Simulated nodes keep their endpoint; tests/controller"
+    "/test_channel.py holds it.",
+    "T10 a state znode cannot be decoded": "The checker decodes each state itself; tests/zk_bridge holds it.",
+    "group Dead to Dead": "A dead group is unloaded at once.",
+}
+"""Name -> why no seed reaches it (rule 2)."""
+
+RARE: Mapping[str, str] = {}
+"""Name -> why few seeds reach it. Such a reason is not false where a run does."""
+
+# ---------------------------------------------------------------------------------------------------- the universe
+
+
+@cache
+def universe() -> Mapping[str, str]:
+    """The name of everything that is counted -> its kind."""
+    found: dict[str, str] = {}
+    for table in (partition_state_machine.TABLE, replica_state_machine.TABLE):
+        for row in table.rows:
+            found.update(dict.fromkeys((_move(each, row.target) for each in row.previous), STATES))
+    for state, previous in PREVIOUS.items():
+        found.update(dict.fromkeys((f"group {each.value} to {state.value}" for each in previous), GROUPS))
+    for cells in TABLES.values():
+        found.update(dict.fromkeys(cells.probes.values(), GROUPS))
+    questions = (
+        each for each in vars(topic_deletion).values() if isinstance(each, type) and issubclass(each, Question)
+    )
+    found.update(dict.fromkeys((_asked(each) for each in questions if each is not Question), DELETION))
+    found.update(dict.fromkeys((_event(each) for each in (*TERM_EVENTS, *HANDLERS, *REQUESTS)), EVENTS))
+    found.update(dict.fromkeys((_answer(api, code) for api, codes in ANSWERS.items() for code in codes), ANSWERED))
+    found.update(dict.fromkeys((_acted(kind.name, role) for kind in KINDS if kind.weight for role in ROLES), ACTED))
+    found.update((name, TRAPS if TRAP.match(name) else PROBES) for name in probes())
+    return found
+
+
+def probes() -> Iterator[str]:
+    """The names of the probes in the sources."""
+    for file in sorted(file for package in SOURCES for file in package.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "probe(" in text:
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "probe":
+                    yield from _texts(node.args[0])
+
+
+def _texts(node: ast.expr) -> Iterator[str]:
+    """The constant texts of a probe's argument; names that are put together belong to tables."""
+    if isinstance(node, ast.IfExp):
+        yield from _texts(node.body)
+        yield from _texts(node.orelse)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+
+
+def _move(before: State, after: State) -> str:
+    return f"{before.value} to {after.value}"
+
+
+def _asked(question: type) -> str:
+    return f"deletion {question.__name__}"
+
+
+def _event(event: type) -> str:
+    return f"controller {event.__name__}"
+
+
+def _answer(api: str, code: str) -> str:
+    return f"{api} {code}"
+
+
+def _acted(action: str, role: str) -> str:
+    return f"{action} of a {role}"
+
+
+# ---------------------------------------------------------------------------------------------------- counting
+
+
+class Collector:
+    """Counts what one run reaches, in `counts`. `law` is the run's checker."""
+
+    def __init__(self, law: Checker) -> None:
+        self.counts: Counter[str] = Counter()
+        self._law = law
+
+    @property
+    def row(self) -> Invariant:
+        """A row beside the invariants that looks at moves, and never finds anything wrong."""
+        return Invariant("coverage of moves", "coverage", StateChanged, self._moved)
+
+    def _moved(self, law: Checker, change: StateChanged) -> Iterator[str]:
+        self.counts.update(_move(before, change.target) for before in change.before.values())
+        yield from ()
+
+    def probe(self, name: str) -> None:
+        """A probe is reached."""
+        self.counts[name] += 1
+
+    def observe(self, node: int, delivery: Delivery) -> None:
+        """A message was delivered on a node."""
+        message = delivery.message
+        if delivery.actor_class == ControllerActor.__name__:
+            if isinstance(message, WakeupMessage):
+                message = message.payload
+            elif isinstance(message, Forwarded):
+                message = message.request.request
+            self.counts[_event(type(message))] += 1
+        elif delivery.actor_class == TopicDeletionActor.__name__ and isinstance(message, Ask):
+            self.counts[_asked(type(message.question))] += 1
+
+    def answered(self, request: Message, response: Message | None) -> None:
+        """A node responds to a request of another host."""
+        if response is not None:
+            api = API_BY_REQUEST[type(request)].name
+            for code in set(_codes(response)):
+                self.counts[_answer(api, NAMES.get(code, str(code)))] += 1
+
+    def action(self, action: Action) -> None:
+        """An action is about to be done."""
+        if action.name != REST:
+            for role in {role for node, partitions in self._targets(action) for role in self._roles(node, partitions)}:
+                self.counts[_acted(action.name, role)] += 1
+
+    def _targets(self, action: Action) -> Iterator[tuple[int, tuple[TopicPartition, ...]]]:
+        """The nodes that an action concerns, with the partitions that it concerns there."""
+        law = self._law
+        arguments = _arguments(action)
+        topic, group = arguments.get("topic"), arguments.get("group")
+        partitions = tuple(law.assigned)
+        if topic in law.topics:
+            numbers = law.topics[topic]
+            number = int(arguments["number"]) if group is None and "number" in arguments else -1
+            partitions = (numbers[number],) if number in numbers else tuple(numbers.values())
+        elif group is not None and topic is None:
+            count = len(law.topics.get(GROUP_METADATA, ()))
+            partitions = (TopicPartition(GROUP_METADATA, slot(group) % count),) if count else ()
+        words = [arguments[name] for name in ("node", "one", "other", "replicas") if name in arguments]
+        nodes = {int(word) for words_of in words for word in words_of.replace(" ", ",").split(",") if word.isdecimal()}
+        for node in sorted(nodes or law.cluster.machines):
+            yield node, partitions
+
+    def _roles(self, node: int, partitions: tuple[TopicPartition, ...]) -> Iterator[str]:
+        law = self._law
+        if law.controller == node:
+            yield CONTROLLER
+        for partition in partitions:
+            state, assigned = law.states.get(partition), law.assigned.get(partition)
+            if state is not None and state.leader == node:
+                yield LEADER
+            elif assigned is not None and node in assigned.replicas:
+                yield FOLLOWER
+
+
+@cache
+def _parameters(do: Any) -> inspect.Signature:
+    return inspect.signature(do)
+
+
+def _arguments(action: Action) -> dict[str, str]:
+    """An action's arguments by name, several of one name as words."""
+    kind: ActionKind = next(kind for kind in KINDS if kind.name == action.name)
+    bound = _parameters(kind.do).bind(None, *action.args).arguments
+    named = {name: " ".join(value) if isinstance(value, tuple) else value for name, value in bound.items()}
+    return {name: value for name, value in named.items() if isinstance(value, str)}
+
+
+_FIELDS: dict[type, tuple[bool, tuple[str, ...]]] = {}
+"""Of a message class: has it an error code, and which of its fields hold tuples of messages?"""
+
+
+def _codes(value: Any) -> Iterator[int]:
+    """The error codes in a response."""
+    if isinstance(value, tuple) and type(value) is tuple:
+        for each in value:
+            yield from _codes(each)
+        return
+    kind = type(value)
+    if kind.__name__ not in VOCABULARY:
+        return
+    if kind not in _FIELDS:
+        fields = attrs.fields(kind)
+        nested = tuple(field.name for field in fields if str(field.type).startswith("tuple"))
+        _FIELDS[kind] = any(field.name == "error_code" for field in fields), nested
+    has_code, nested = _FIELDS[kind]
+    if has_code:
+        yield value.error_code
+    for name in nested:
+        yield from _codes(getattr(value, name))
+
+
+# ---------------------------------------------------------------------------------------------------- the report
+
+
+@attrs.frozen
+class Report:
+    """What a number of runs have reached together. `everything`: what counts, by name with its kind."""
+
+    counts: Mapping[str, int]
+    everything: Mapping[str, str] = attrs.field(factory=universe)
+    reasons: Mapping[str, str] = UNREACHABLE
+    rare: Mapping[str, str] = RARE
+
+    @property
+    def reached(self) -> list[str]:
+        """What was reached, in the universe's order."""
+        return [name for name in self.everything if self.counts.get(name)]
+
+    @property
+    def percent(self) -> float:
+        """How much of the universe was reached."""
+        return 100 * len(self.reached) / max(len(self.everything), 1)
+
+    @property
+    def missing(self) -> list[str]:
+        """What was never reached and has no reason."""
+        return [name for name in self.everything if not self.counts.get(name) and name not in self.why]
+
+    @property
+    def why(self) -> Mapping[str, str]:
+        """All reasons by name."""
+        return {**self.rare, **self.reasons}
+
+    @property
+    def idle_actions(self) -> list[str]:
+        """Actions without a reason that were never run on any target."""
+        roles: dict[str, list[str]] = {}
+        for name, kind in self.everything.items():
+            if kind == ACTED and name not in self.why:
+                roles.setdefault(name.partition(" ")[0], []).append(name)
+        return [action for action, names in roles.items() if not any(self.counts.get(name) for name in names)]
+
+    @property
+    def false_reasons(self) -> list[str]:
+        """What has a reason and was reached all the same, or is not in the universe."""
+        unknown = [name for name in self.rare if name not in self.everything]
+        return [name for name in self.reasons if name not in self.everything or self.counts.get(name)] + unknown
+
+    @property
+    def undeclared(self) -> list[str]:
+        """Error codes that a node responded with and that the table of its API lacks; a failed handler's apart."""
+        apis = {api for api in ANSWERS if any(name.startswith(f"{api} ") for name in self.counts)}
+        codes = frozenset(NAMES.values()) - {"UNKNOWN_SERVER_ERROR"}
+        return sorted(
+            name
+            for name in self.counts.keys() - self.everything.keys()
+            if name.partition(" ")[0] in apis and name.partition(" ")[2] in codes
+        )
+
+    def summary(self) -> str:
+        """One line."""
+        return (
+            f"coverage: {len(self.reached)} of {len(self.everything)} reached ({self.percent:.1f} %), "
+            f"{len(self.everything) - len(self.reached) - len(self.missing)} have a reason, {len(self.missing)} missing"
+        )
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        by_kind: dict[str, dict[str, int]] = {}
+        for name, kind in self.everything.items():
+            by_kind.setdefault(kind, {})[name] = self.counts.get(name, 0)
+        return {
+            "reached": len(self.reached),
+            "universe": len(self.everything),
+            "percent": round(self.percent, 2),
+            "missing": self.missing,
+            "false reasons": self.false_reasons,
+            "undeclared error codes": self.undeclared,
+            "idle actions": self.idle_actions,
+            "reasons": dict(self.why),
+            "counts": by_kind,
+        }
+
+    def text(self) -> str:
+        """As Markdown: what was never reached, then what was reached how often."""
+        lines = ["# Coverage", "", self.summary(), "", "| never reached | kind | reason |", "| --- | --- | --- |"]
+        for name, kind in self.everything.items():
+            if not self.counts.get(name):
+                lines.append(f"| {name} | {kind} | {self.why.get(name, 'none')} |")
+        lines += ["", "| reached | kind | times |", "| --- | --- | --- |"]
+        lines += [f"| {name} | {self.everything[name]} | {self.counts[name]} |" for name in self.reached]
+        return "\n".join(lines) + "\n"
