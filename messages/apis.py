@@ -59,7 +59,7 @@ from messages.data_requests import (
     ProduceRequest,
     ProduceResponse,
 )
-from messages.errors import NONE, NOT_CONTROLLER, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.error_codes import NONE, NOT_CONTROLLER, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.group_requests import (
     DeletedGroup,
     DeleteGroupsRequest,

@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     """Rows, in the order of the question; each has a value for each column."""
 
     columns: tuple[str, ...] = ()
@@ -34,14 +34,14 @@ class Answer:
 class Summary:
     """The answers by question. `malformed` lines and `unreadable` files are in none, nor what follows `damage`."""
 
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, QueryResult]
     malformed: int
     unreadable: tuple[str, ...]
     damage: tuple[str, ...] = ()
 
-    def __getitem__(self, question: str) -> Answer:
+    def __getitem__(self, question: str) -> QueryResult:
         """The answer; an empty one where that was not asked."""
-        return self.answers.get(question, Answer())
+        return self.answers.get(question, QueryResult())
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""

@@ -25,14 +25,14 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _SIGNALS = (signal.SIGINT, *_ENDING)
 
 
-class Ended(Exception):
+class ChildEnded(Exception):
     """The child ended without a result: killed from outside, or out of memory."""
 
 
 def apart(work: Callable[[], _T]) -> _T:
     """The result of `work`, done in a child; what it raises is raised here. Result and exception must be picklable.
 
-    For the main thread. An interrupt, SIGTERM or SIGHUP ends the child and all that it started. Raises Ended.
+    For the main thread. An interrupt, SIGTERM or SIGHUP ends the child and all that it started. Raises ChildEnded.
     """
     reader, writer = Pipe(duplex=False)
     lifeline, ours = Pipe(duplex=False)
@@ -48,7 +48,7 @@ def apart(work: Callable[[], _T]) -> _T:
             lifeline.close()
             succeeded, result = reader.recv()
         except EOFError:
-            raise Ended("the process that did the work ended without a result") from None
+            raise ChildEnded("the process that did the work ended without a result") from None
         finally:
             _kill(child)
             reader.close()

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from messages.trace.runs import Run, Slice, slice_lines, slices
-from messages.trace.schema import DELIVERIES, Record
+from messages.trace.schema import DELIVERIES, TraceRecord
 from messages.trace.text import records_of
 
 __all__ = ["ARROW", "DELIVERIES", "MALFORMED", "batches", "planned"]
@@ -533,7 +533,7 @@ def _malformed(slice: Slice, line: bytes) -> tuple[Any, ...]:
     return (slice.header.run, slice.header.node, 0, MALFORMED, 0, *blank, *_NOTHING)
 
 
-def _row(slice: Slice, row: _Row | Record) -> tuple[Any, ...]:
+def _row(slice: Slice, row: _Row | TraceRecord) -> tuple[Any, ...]:
     header, taken = slice.header, _NOTHING
     error = row.error
     take = TAKEN.get(row.type)

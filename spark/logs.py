@@ -92,7 +92,7 @@ def _one_state(**fields: Take) -> Take:
 
 
 @dataclass(frozen=True)
-class Line:
+class LinePattern:
     """A kind of line: the pattern of its message, and what it tells, by column."""
 
     pattern: str
@@ -107,29 +107,31 @@ _ORDER = {"type": _word("Transmit"), "request": _word("LeaderAndIsrRequest")}
 _PARTITION = {"topic": _text(1), "partition": _number(2)}
 _ISR_NOW = _one_state(**_PARTITION, isr=_numbers(_text(3)))
 
-LINES: tuple[Line, ...] = (
-    Line(
+LINES: tuple[LinePattern, ...] = (
+    LinePattern(
         r"successfully elected as the controller(?:\. Epoch incremented to (\d+))?",
         _event("Answer") | {"request": _word("Elected"), "epoch": _number(1)},
     ),
-    Line(
+    LinePattern(
         r"Newly added brokers: .*all live brokers: ([\d,]*)$",
         _event("BrokerChange") | {"request": _word("Brokers"), "brokers": _numbers(_text(1))},
     ),
-    Line(
+    LinePattern(
         r"Currently active brokers in the cluster: \w+\((.*)\)$",
         _event("Answer") | {"request": _word("Brokers"), "brokers": _numbers(_text(1))},
     ),
-    Line(r"New topics: \[", _event("TopicChange")),
-    Line(r"New partitions to be added ", _event("PartitionModifications")),
-    Line(r"Delete topics listener fired for topics \S+ to be deleted", _event("TopicDeletion")),
-    Line(r"Processing automatic preferred replica leader election", _event("AutoPreferredReplicaLeaderElection")),
-    Line(r"Starting (?:preferred )?replica leader election .*for partitions ", _event("ReplicaLeaderElection")),
-    Line(r"Shutting down broker \d+$", _event("ControlledShutdown")),
-    Line(r"Handling log directory failure for brokers", _event("LogDirEventNotification")),
-    Line(r"Starting topic deletion for topics (.+)$", {"type": _word("Ask"), "topics": _names(1)}),
-    Line(r"Deletion of topic (.+) successfully completed", {"type": _word("StoreWrite"), "topics": _names(1)}),
-    Line(
+    LinePattern(r"New topics: \[", _event("TopicChange")),
+    LinePattern(r"New partitions to be added ", _event("PartitionModifications")),
+    LinePattern(r"Delete topics listener fired for topics \S+ to be deleted", _event("TopicDeletion")),
+    LinePattern(
+        r"Processing automatic preferred replica leader election", _event("AutoPreferredReplicaLeaderElection")
+    ),
+    LinePattern(r"Starting (?:preferred )?replica leader election .*for partitions ", _event("ReplicaLeaderElection")),
+    LinePattern(r"Shutting down broker \d+$", _event("ControlledShutdown")),
+    LinePattern(r"Handling log directory failure for brokers", _event("LogDirEventNotification")),
+    LinePattern(r"Starting topic deletion for topics (.+)$", {"type": _word("Ask"), "topics": _names(1)}),
+    LinePattern(r"Deletion of topic (.+) successfully completed", {"type": _word("StoreWrite"), "topics": _names(1)}),
+    LinePattern(
         r"Changed partition (.+)-(\d+) from \w+ to OnlinePartition with state "
         r"LeaderAndIsr\(leader=(-?\d+), ?leaderEpoch=(\d+), ?isr\w*=(.*), ?(?:zkVersion|leaderRecoveryState)=",
         _ORDER
@@ -143,7 +145,7 @@ LINES: tuple[Line, ...] = (
             )
         },
     ),
-    Line(
+    LinePattern(
         r"Partition (.+)-(\d+) state changed to "
         r"\(Leader:(-?\d+),ISR:([\d,]*),.*LeaderEpoch:(\d+),.*ControllerEpoch:(\d+)\)",
         _ORDER
@@ -157,7 +159,7 @@ LINES: tuple[Line, ...] = (
             )
         },
     ),
-    Line(
+    LinePattern(
         r"Sending become-\w+ LeaderAndIsr request .* to broker (\d+) for partition (.+)-(\d+)$",
         _ORDER
         | {
@@ -175,7 +177,7 @@ LINES: tuple[Line, ...] = (
         },
     ),
     *(
-        Line(
+        LinePattern(
             rf"\[Partition (.+)-(\d+) broker=\d+\] {word} ISR from [\d,]* to ([\d,]*)",
             {
                 "type": _word("ChangeIsr"),
@@ -185,13 +187,13 @@ LINES: tuple[Line, ...] = (
         )
         for word, items in (("Shrinking", -1), ("Expanding", 1))
     ),
-    Line(
+    LinePattern(
         r"\[Partition (.+)-(\d+) broker=\d+\] ISR updated to \[?([\d,]*)",
         {"type": _word(UPDATED), "states": _ISR_NOW},
     ),
-    Line(r"^starting$", {"type": _word(STARTED)}),
-    Line(r"^\[KafkaServer id=\d+\] started$", {"type": _word(SERVING)}),
-    Line(r"^\[KafkaServer id=\d+\] shut down completed$", {"type": _word(ENDED)}),
+    LinePattern(r"^starting$", {"type": _word(STARTED)}),
+    LinePattern(r"^\[KafkaServer id=\d+\] started$", {"type": _word(SERVING)}),
+    LinePattern(r"^\[KafkaServer id=\d+\] shut down completed$", {"type": _word(ENDED)}),
 )
 """What lines tell; a line is of the first kind that it matches."""
 

@@ -7,17 +7,17 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from messages.trace.endings import worded
-from spark.answers import Answer
+from spark.answers import QueryResult
 
 Shown = Callable[[Any], object]
 
 
-def heads(answer: Answer) -> list[str]:
+def heads(answer: QueryResult) -> list[str]:
     """What stands above the columns."""
     return [column.removesuffix("_at").replace("_", " ") for column in answer.columns]
 
 
-def rows(answer: Answer, most: int, zone: tzinfo | None = None) -> list[list[object]]:
+def rows(answer: QueryResult, most: int, zone: tzinfo | None = None) -> list[list[object]]:
     """The first `most` rows as they are written; of the rest nothing is looked at."""
     kinds = [shown(column, zone) for column in answer.columns]
     return [[kind(value) for kind, value in zip(kinds, row, strict=True)] for row in answer.rows[:most]]

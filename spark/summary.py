@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from messages.trace.errors import NotATrace
 from messages.trace.runs import find_runs
-from spark.answers import Answer, Summary
+from spark.answers import QueryResult, Summary
 from spark.choices import BRIEF, COMPARED, LOGGED, MASTER, is_local
 from spark.columns import MALFORMED
 from spark.errors import Incomplete
@@ -206,5 +206,5 @@ def _summary(facts: Facts, say: Callable[[str], None], only: Collection[str], pa
     return Summary(answers, malformed.result(), facts.manifest.unreadable, damage)
 
 
-def _collect(frame: DataFrame) -> Answer:
-    return Answer(tuple(frame.columns), tuple(tuple(row) for row in frame.collect()))
+def _collect(frame: DataFrame) -> QueryResult:
+    return QueryResult(tuple(frame.columns), tuple(tuple(row) for row in frame.collect()))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -142,7 +143,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "actors.coordinator.group",
         "messages.wire.record_batch.batch_of",
     ): "who writes a log writes batches, as any producer does",
-    ("actors.storage.logs", "messages.records"): HEADERS,
+    ("actors.storage.log_manager", "messages.records"): HEADERS,
     ("actors.storage.log.log", "messages.records"): HEADERS,
     ("actors.storage.log.segment", "messages.records"): HEADERS,
     ("actors.storage.log.producers", "messages.records"): HEADERS,
@@ -156,6 +157,36 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.vocabulary", "exec()"): "a maker sets its class's fields by name, each in a statement of its own",
 }
 """(module, what it imports or calls beyond its room's rule): why."""
+
+
+SHARED_FILE_NAMES: dict[str, str] = {
+    **dict.fromkeys(
+        """auto_topic_creation channel cluster config_requests controller conversation events group metadata_cache
+        metrics network node partition parts replica_manager snapshots state store topic_deletion""".split(),
+        "one thing in several layers: its messages, its rules (actors.core), its actor, questions about it (spark)",
+    ),
+    **dict.fromkeys(
+        """brokers cluster configs controller leader_elections notifications partition_states reassignments
+        topic_deletion topics""".split(),
+        "one znode in several layers: questions (messages.zookeeper), conversations (zk_bridge), bytes (znodes)",
+    ),
+    **dict.fromkeys(
+        "broker configs leader_election summary topic_admin topics".split(),
+        "a command of `kafka-actors` has a module of its name in actors.cli, whatever does the work",
+    ),
+    "codec": "each format has its codec: bytes of the wire, records of a trace",
+    "disk": "the simulated disk takes the place of the real one",
+    "errors": "the exceptions of a package",
+    "ports": "runtime has the mechanism, node has the ports of a node",
+    "validation": "the controller's and the broker's knowledge are checked alike",
+}
+"""File names that occur in more than one package: why they mean the same there (docs/contributing/layout.md)."""
+
+SHARED_CLASS_NAMES: dict[str, str] = {
+    "ClusterError": "raised in the fixture's process, and again in the user's, which imports no internal package",
+    "UnknownPartition": "raised in the fixture's process, and again in the user's, which imports no internal package",
+}
+"""Class names that are defined more than once: why."""
 
 
 @attrs.frozen
@@ -187,6 +218,16 @@ def imports(source: str, module: str = "") -> Iterator[Import]:
                 raise ValueError(f"line {node.lineno}: imports are absolute here")
             whence = f"{PUBLIC}.{node.module}" if node.level else node.module
             yield from (Import(node.lineno, f"{whence}.{alias.name}") for alias in node.names)
+
+
+def class_names(source: str) -> list[str]:
+    """The classes that a source defines, wherever in it."""
+    return [node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+
+
+def repeated(names: Iterable[str]) -> set[str]:
+    """The names that occur more than once."""
+    return {name for name, count in Counter(names).items() if count > 1}
 
 
 def within(name: str, package: str) -> bool:

@@ -256,6 +256,20 @@ def test_message_names_are_unique_and_picklable() -> None:
     assert not twice
 
 
+def test_one_class_name_is_one_class() -> None:
+    names = [name for source in MODULES.values() for name in layering.class_names(source)]
+    assert layering.repeated(names) == set(layering.SHARED_CLASS_NAMES), "see SHARED_CLASS_NAMES in tests/layering.py"
+
+
+def test_one_file_name_is_one_thing() -> None:
+    names = [file.stem for file in sources() if not file.stem.startswith("__")]
+    assert layering.repeated(names) == set(layering.SHARED_FILE_NAMES), "see SHARED_FILE_NAMES in tests/layering.py"
+
+
+def test_a_repeated_class_name_is_found() -> None:
+    assert layering.repeated(layering.class_names("class A: ...\ndef f():\n    class A: ...\nclass B: ...")) == {"A"}
+
+
 MAY_NAP = {
     "tests/runtime/test_frozen_time.py": "that asyncio's sleep ends under frozen time is what is shown",
     "tests/soak/cluster.py": "deeds have a pace, and a frozen node stays so for longer than its session",

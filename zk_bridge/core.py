@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from actors.runtime.conversation import WAITING, Ended, Failed, advance
+from actors.runtime.conversation import WAITING, Raised, Returned, advance
 from messages.conversation import Answer, AskFailed, Continue, Failure, Pause, SessionLost
 from messages.events import SessionEstablished, SessionExpired
 from messages.probes import probe
@@ -211,9 +211,9 @@ class BridgeCore:
     def _advance(self, talk: _Talk, reply: Any) -> None:
         """Resume a conversation with `reply`; answer when it is over."""
         outcome = advance(talk.conversation, partial(self._step, talk), reply)
-        if isinstance(outcome, Ended):
+        if isinstance(outcome, Returned):
             self._send(talk.asker, Answer(talk.ask_id, outcome.result, self.generation, talk.requests))
-        elif isinstance(outcome, Failed):
+        elif isinstance(outcome, Raised):
             self._fail(talk, outcome.error)
 
     def _step(self, talk: _Talk, step: Any) -> object:

@@ -112,7 +112,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     writes is the one that should read. Here the pipe is a bell that is rung once until it is heard.
     """
 
-    def __init__(self, client: Client, retry: KazooRetry, logger: Any) -> None:
+    def __init__(self, client: KazooSession, retry: KazooRetry, logger: Any) -> None:
         super().__init__(client, retry, logger=logger)
         self._xid: int = 0
         self._rung = False
@@ -202,7 +202,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
             self.client.news(WatchEvent(self.client.unchroot(watch.path), kind))
 
 
-class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+class _KazooThreads(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's threads and sockets, without its patience with who does not take a connection (rule 3)."""
 
     patience = 0.0
@@ -222,7 +222,7 @@ def _sense_expected() -> Iterator[None]:
         raise ConnectionDropped(f"ZooKeeper's answer makes no sense: {type(error).__name__}: {error}") from error
 
 
-class Client(KazooClient):  # type: ignore[misc]
+class KazooSession(KazooClient):  # type: ignore[misc]
     """A session with the servers of `hosts`, which tells `news` of its states in order with everything else.
 
     `gate` closes the gap in which a request could slip into a queue that kazoo is just throwing away. Raises
@@ -230,7 +230,7 @@ class Client(KazooClient):  # type: ignore[misc]
     """
 
     def __init__(self, hosts: str, session_timeout: float, news: Callable[[Any], None]) -> None:
-        handler = _Handler()
+        handler = _KazooThreads()
         retry = KazooRetry(
             max_tries=-1, delay=RECONNECT_DELAY, max_delay=RECONNECT_MAX_DELAY, sleep_func=handler.sleep_func
         )

@@ -39,7 +39,7 @@ from messages.store import (
 )
 from zk_bridge import jute, paths
 from zk_bridge.jute import Multi, MultiRead, SetWatches, SingleChildren, SingleData, WatchExists, below
-from zk_bridge.kazoo_client import Client
+from zk_bridge.kazoo_client import KazooSession
 from zk_bridge.store import Sink, StoreRequest, ZooKeeperUnavailable
 
 READ_OPS = 2000
@@ -81,7 +81,7 @@ class KazooStore:
         self._stopping = threading.Lock()
         self._started = self._stopped = False
         self._trouble = f"no answer within {connection_timeout:g} s"
-        self._client = Client(hosts, session_timeout, self._report_connection)
+        self._client = KazooSession(hosts, session_timeout, self._report_connection)
 
     @property
     def prefix(self) -> str:
@@ -120,7 +120,7 @@ class KazooStore:
     def submit(self, request: StoreRequest) -> None:
         """Send a request; see Store.submit."""
         if isinstance(request, StoreRead):
-            _Reading(self, request).go_on()
+            _StoreReading(self, request).go_on()
         elif isinstance(request, StoreWrite):
             self._write(request)
         else:
@@ -217,7 +217,7 @@ class KazooStore:
             self.send(each, partial(counted, done))
 
 
-class _Reading:
+class _StoreReading:
     """A StoreRead under way: its parts, a bounded number of them sent at a time, and what has come of them.
 
     The submitting thread begins it, kazoo's connection thread goes on, both inside the client's gate (a lock of its own

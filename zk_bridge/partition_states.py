@@ -63,7 +63,7 @@ def get_partition_states(question: GetPartitionStates) -> Conversation:
 def update_partition_states(question: UpdatePartitionStates) -> Conversation:
     """Set states, each if it still has the version that its entry carries."""
     check = fence(question.epoch_zk_version)
-    encoded = _Encoded()
+    encoded = _EncodedStates()
     every_op = (
         _new(
             WriteOp,
@@ -107,7 +107,7 @@ def create_partition_states(question: CreatePartitionStates) -> Conversation:
     """Create states, and the parents that they need, in the same transactions."""
     check = fence(question.epoch_zk_version)
     entries = question.states
-    encoded = _Encoded()
+    encoded = _EncodedStates()
     present = {paths.partitions(topic) for topic in question.begun}  # parents known to exist
     results: list[WriteResult] = []
     available, topics = WRITE_OPS - len(check), len({tp.topic for tp, _ in entries})
@@ -173,7 +173,7 @@ def _found(node_paths: Iterable[str], nodes: Iterable[Any]) -> set[str]:
     return {path for path, node in zip(node_paths, nodes, strict=False) if node.code == OK}
 
 
-class _Encoded:
+class _EncodedStates:
     """Bytes of states, made once for equal decisions: a batch of 100,000 has few distinct ones."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ CHILD = "child"
 ANY = "*"
 
 
-class Row(NamedTuple):
+class WatchRow(NamedTuple):
     """One row of the table: which event each change of `path` is.
 
     `path` has a `*` for each key; `keys` make the event's first fields of their texts. `of_term` as in `Watch`.
@@ -54,9 +54,9 @@ class Row(NamedTuple):
         return "/".join(next(texts, "") if part == ANY else part for part in self.path.split("/"))
 
 
-def rows(events: Iterable[Any]) -> tuple[Row, ...]:
+def rows(events: Iterable[Any]) -> tuple[WatchRow, ...]:
     """The table that these classes of events declare."""
-    table: dict[tuple[str, str], Row] = {}
+    table: dict[tuple[str, str], WatchRow] = {}
     for event in events:
         if event.watch is None:
             continue
@@ -64,7 +64,7 @@ def rows(events: Iterable[Any]) -> tuple[Row, ...]:
         kind = CHILD if changes == (CHILDREN_CHANGED,) else NODE
         hints = get_type_hints(event)
         keys = tuple(hints[name] for name in event.__match_args__[: path.count(ANY)])
-        row = table.setdefault((path, kind), Row(path, kind, {}, keys, of_term))
+        row = table.setdefault((path, kind), WatchRow(path, kind, {}, keys, of_term))
         row.events.update(dict.fromkeys(changes, event))
     return tuple(table.values())
 
@@ -81,7 +81,7 @@ class _Watch:
 
     __slots__ = ("arms", "key", "present", "row", "notified", "watchers")
 
-    def __init__(self, row: Row, key: tuple[Any, ...], arms: str) -> None:
+    def __init__(self, row: WatchRow, key: tuple[Any, ...], arms: str) -> None:
         self.row = row
         self.key = key
         self.arms = arms  # the field of Arm by which it was armed: data, exists or children
@@ -100,9 +100,9 @@ class Notification(NamedTuple):
 class WatchTable:
     """Who watches what. Watchers are compared by equality only: actor addresses cannot be hashed."""
 
-    def __init__(self, table: Iterable[Row] = WATCHES) -> None:
+    def __init__(self, table: Iterable[WatchRow] = WATCHES) -> None:
         self._watches: dict[tuple[str, str], _Watch] = {}
-        self._rows: dict[tuple[str, int], list[Row]] = {}
+        self._rows: dict[tuple[str, int], list[WatchRow]] = {}
         for row in table:
             self._rows.setdefault((row.kind, row.path.count("/")), []).append(row)
 
@@ -211,7 +211,7 @@ class WatchTable:
         places = [(row.path_of(key), row.kind) for key in keys for row in rows_named]
         return [place for place in places if place in self._watches]
 
-    def _row(self, path: str, kind: str) -> tuple[Row, tuple[Any, ...]]:
+    def _row(self, path: str, kind: str) -> tuple[WatchRow, tuple[Any, ...]]:
         for row in self._rows.get((kind, path.count("/")), ()):
             key = row.key(path)
             if key is not None:
@@ -241,7 +241,7 @@ def stop_watching(question: StopWatching) -> Conversation:
     return Done()
 
 
-def _named(row: Row, events: Collection[str]) -> bool:
+def _named(row: WatchRow, events: Collection[str]) -> bool:
     return any(cls.__name__ in events for cls in row.events.values())
 
 

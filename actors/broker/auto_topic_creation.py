@@ -19,7 +19,7 @@ from actors.core.topic_admin import numbered
 from actors.runtime import FlowActor
 from messages.broker import CreateMissingTopics, Creation, GetAliveBrokers, MissingTopicsCreated
 from messages.conversation import AskFailed, Flow, ask
-from messages.errors import LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
+from messages.error_codes import LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
 from messages.node import StartAutoTopicCreation
 from messages.vocabulary import Message
 from messages.zookeeper import CreateTopic, GetTopics, TopicAssignment

@@ -68,7 +68,7 @@ from messages.data_requests import (
     RecordError,
     produced_partition,
 )
-from messages.errors import (
+from messages.error_codes import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
     INVALID_RECORD,

@@ -25,7 +25,7 @@ import attrs
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.fetch_sessions import FetchSessions
-from actors.core.broker.fetches import Fetches, Read, Respond, WakeSession
+from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
 from actors.core.broker.replication_quota import LEADER, metric
 from actors.core.broker.topic_figures import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicFigures
 from actors.core.topic_name import INTERNAL_TOPICS
@@ -46,7 +46,7 @@ from messages.data_requests import (
     ProduceRequest,
     ProduceResponse,
 )
-from messages.errors import (
+from messages.error_codes import (
     INVALID_TOPIC,
     KAFKA_STORAGE_ERROR,
     NONE,
@@ -458,7 +458,7 @@ class PartitionRequestsActor(Dispatcher):
                     case WakeSession(session_id):
                         assert self._listener is not None
                         self.send(self._listener, WakeFetchSession(session_id))
-                    case Read(partition, question):
+                    case ReadPartition(partition, question):
                         actor = self._hosted.get(partition)
                         if actor is not None:
                             self.send(actor, question)

@@ -12,7 +12,7 @@ from actors.runtime import FlowActor
 from messages.broker import Forwarded
 from messages.conversation import AskFailed, Flow, ask
 from messages.data_requests import InitProducerIdResponse
-from messages.errors import COORDINATOR_NOT_AVAILABLE, NONE
+from messages.error_codes import COORDINATOR_NOT_AVAILABLE, NONE
 from messages.network import ClientResponse
 from messages.node import StartProducerIds
 from messages.vocabulary import Message

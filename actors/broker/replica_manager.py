@@ -88,7 +88,13 @@ from messages.conversation import (
     in_slices,
     in_turns,
 )
-from messages.errors import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
+from messages.error_codes import (
+    FENCED_LEADER_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    STALE_CONTROLLER_EPOCH,
+    UNKNOWN_SERVER_ERROR,
+)
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientPart, ClientResponse
@@ -353,7 +359,7 @@ class ReplicaManagerActor(FlowActor):
         self._epochs = self._epochs.corrected(there.epoch)
 
     def _validate(self, directories: LogDirectories) -> None:
-        """Raises Inconsistent where what we know contradicts itself."""
+        """Raises InconsistentBroker where what we know contradicts itself."""
         offline = [partition for partition, actor in self._hosted.items() if actor is None]
         online = self._hosted.keys() - offline
         check(

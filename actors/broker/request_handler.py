@@ -30,7 +30,7 @@ from messages.apis import (
 )
 from messages.broker import METADATA_CACHE, Forwarded, ForwardedPart
 from messages.data_requests import InitProducerIdRequest
-from messages.errors import (
+from messages.error_codes import (
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     ILLEGAL_SASL_STATE,
     INVALID_REQUEST,

@@ -40,20 +40,20 @@ COMMANDS = {
 """Each command and its help; the function `command` in the module of the same name (a dash is an underscore)."""
 
 
-class Failed(click.ClickException):
+class CommandFailed(click.ClickException):
     """A command could not do what it was asked; the text says why."""
 
     exit_code = FAILED
 
 
 def text_of(path: Path) -> str:
-    """A file's text. Raises Failed."""
+    """A file's text. Raises CommandFailed."""
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise Failed(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise CommandFailed(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except OSError as error:
-        raise Failed(f"{path}: {error.strerror}") from error
+        raise CommandFailed(f"{path}: {error.strerror}") from error
 
 
 class Commands(click.Group):

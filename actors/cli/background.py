@@ -6,14 +6,16 @@ import os
 import signal
 from pathlib import Path
 
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 
 
 def in_background(log: Path) -> str | None:
     """Fork. None in the child, which goes on; in the parent the first line that the child prints.
 
-    The child has a session of its own, no input, and what it complains of goes to `log`. Failed with these words where
-    it ends without a line; an interrupt ends it.
+    The child has a session of its own, no input, and its errors go to `log`. An interrupt ends it.
+
+    Raises:
+        CommandFailed: The child ended without a line; the text is what it wrote to `log`.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     complaints = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -38,4 +40,4 @@ def in_background(log: Path) -> str | None:
         return line
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     words = log.read_bytes()[before:].decode(errors="replace").strip()
-    raise Failed(words.removeprefix("Error: ") or f"it ended with {code} before it was ready; its log is {log}")
+    raise CommandFailed(words.removeprefix("Error: ") or f"it ended with {code} before it was ready; its log is {log}")

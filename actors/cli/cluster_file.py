@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.cli.whole_file import write_whole
 
 NAME = "cluster.json"
@@ -29,14 +29,14 @@ def write_cluster(directory: Path, description: dict[str, Any]) -> None:
 
 
 def read_cluster(directory: Path) -> dict[str, Any]:
-    """What the folder says. Failed where it holds no cluster, or a torn file."""
+    """What the folder says. CommandFailed where it holds no cluster, or a torn file."""
     file = directory / NAME
     try:
         description = json.loads(file.read_text())
     except FileNotFoundError:
-        raise Failed(f"{directory} is not a cluster folder: it contains no {NAME}") from None
+        raise CommandFailed(f"{directory} is not a cluster folder: it contains no {NAME}") from None
     except ValueError as error:
-        raise Failed(f"{file} cannot be read: {error}") from None
+        raise CommandFailed(f"{file} cannot be read: {error}") from None
     if not isinstance(description, dict) or not isinstance(description.get("zookeeper"), str):
-        raise Failed(f"{file} has no ZooKeeper address")
+        raise CommandFailed(f"{file} has no ZooKeeper address")
     return description

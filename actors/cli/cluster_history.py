@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from actors.cli.brokers import name_of
+from actors.cli.admin_client import name_of
 from actors.cli.explanations import Answer, Line, state_history, terms
-from actors.cli.trace_facts import ErrorAnswered, Facts, Written
+from actors.cli.trace_facts import ErrorAnswered, StateWrite, TraceFacts
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
@@ -24,7 +24,7 @@ USUAL = {("Metadata", 5), ("FindCoordinator", 15), ("JoinGroup", 79), ("ListOffs
 """(API, code) of answers that every start of a client brings."""
 
 
-def happened(facts: Facts, _: None) -> Answer:
+def happened(facts: TraceFacts, _: None) -> Answer:
     """Processes that began and ended, controllers, and leaders that changed."""
     lines = [line for line in (*_processes(facts), *terms(facts, None), *_leaders(facts)) if line.place is not None]
     lines.sort(key=lambda line: line.place or ())
@@ -33,7 +33,7 @@ def happened(facts: Facts, _: None) -> Answer:
     return [*before, *lines[-EVENTS:]]
 
 
-def refused(facts: Facts, _: None) -> Answer:
+def refused(facts: TraceFacts, _: None) -> Answer:
     """Error codes that clients and brokers were answered: how often, for what, and the last time."""
     found: dict[tuple[str, int], list[ErrorAnswered]] = {}
     for each in facts.errors:
@@ -49,7 +49,7 @@ def refused(facts: Facts, _: None) -> Answer:
     ]
 
 
-def _processes(facts: Facts) -> Iterator[Line]:
+def _processes(facts: TraceFacts) -> Iterator[Line]:
     began: set[int] = set()
     for life in sorted(facts.lives, key=lambda life: life.began):
         node = life.place.node
@@ -60,9 +60,9 @@ def _processes(facts: Facts) -> Iterator[Line]:
             yield Line(f"broker {node} {ENDED[life.ending]}", life.place)
 
 
-def _leaders(facts: Facts) -> Iterator[Line]:
+def _leaders(facts: TraceFacts) -> Iterator[Line]:
     """Changes of leaders: what one event did to many partitions is one line."""
-    changes: dict[tuple[object, ...], list[tuple[Written, TopicPartition]]] = {}
+    changes: dict[tuple[object, ...], list[tuple[StateWrite, TopicPartition]]] = {}
     for partition in sorted({state.partition for state in facts.written}):
         for before, after in pairwise(state_history(facts, partition)):
             if before.leader != after.leader:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from actors.cli import overrides
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.wrong_use import check_options, only_action, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, zookeeper
@@ -25,7 +25,7 @@ from actors.core.config_admin import (
     parse_deleted,
     updated,
 )
-from actors.core.configs import check_broker, check_topic
+from actors.core.config_requests import check_broker, check_topic
 from actors.core.refusal import Refused
 from messages.zookeeper import ALL_BROKERS, GetBrokers, GetTopics
 
@@ -80,7 +80,7 @@ def command(**parameters: Any) -> int:
             else:
                 _alter(ask, entity, options["add-config"] or "", options["delete-config"] or "")
         except Refused as refused:
-            raise Failed(str(refused)) from refused
+            raise CommandFailed(str(refused)) from refused
     return 0
 
 
@@ -141,8 +141,8 @@ def _alter(ask: Callable[[Any], Any], entity: Entity, add: str, delete: str) -> 
 
 
 def _overrides(ask: Callable[[Any], Any], entity: Entity) -> overrides.Overrides:
-    """The overrides of one topic or broker. Raises Failed for an unknown topic or unreadable overrides."""
+    """The overrides of one topic or broker. Raises CommandFailed for an unknown topic or unreadable overrides."""
     assert entity.name is not None
     if entity.kind == TOPICS and entity.name not in ask(GetTopics(watch=False)).topics:
-        raise Failed(f"The topic '{entity.name}' does not exist.")
+        raise CommandFailed(f"The topic '{entity.name}' does not exist.")
     return overrides.read(ask, entity.kind, entity.name)

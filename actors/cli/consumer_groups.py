@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from actors.cli.brokers import brokers, places_of
+from actors.cli.admin_client import brokers, places_of
 from actors.cli.display import printable
 from actors.cli.group_admin import (
     GroupAdmin,

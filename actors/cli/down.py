@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.cli.local_cluster import LOOK_SECONDS, runner
 from actors.cli.zookeeper import of_cluster
 
@@ -24,12 +24,12 @@ def command(directory: Path) -> int:
     """Stop the cluster that `kafka-actors up` runs in a folder with a clean shutdown, and wait for it."""
     process = runner(directory)
     if process is None:
-        raise Failed(f"no cluster is running in {directory}")
+        raise CommandFailed(f"no cluster is running in {directory}")
     with suppress(ProcessLookupError):  # just gone
         os.kill(process, signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while runner(directory) == process:
         if time.monotonic() > deadline:
-            raise Failed(f"process {process} does not stop; it runs the cluster in {directory}")
+            raise CommandFailed(f"process {process} does not stop; it runs the cluster in {directory}")
         time.sleep(LOOK_SECONDS)
     return 0

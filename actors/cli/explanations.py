@@ -10,10 +10,21 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from actors.cli.brokers import name_of
-from actors.cli.trace_facts import Assigned, Deletion, Facts, Idle, Life, Order, Place, Refused, Seen, Written
+from actors.cli.admin_client import name_of
+from actors.cli.trace_facts import (
+    Deletion,
+    Idle,
+    LeaderAndIsrSent,
+    Life,
+    ReplicasAssigned,
+    RequestRefused,
+    Seen,
+    StateWrite,
+    TraceFacts,
+    TracePosition,
+)
 from messages.cluster import NO_LEADER, TopicPartition
-from messages.errors import NONE
+from messages.error_codes import NONE
 
 LAST = 5
 """Maximum number of entries of a history."""
@@ -25,7 +36,7 @@ class Line(NamedTuple):
     """A sentence, and where the record shows it."""
 
     text: str
-    place: Place | None = None
+    place: TracePosition | None = None
 
 
 Answer = list[Line]
@@ -34,7 +45,7 @@ Answer = list[Line]
 # ----------------------------------------------------------------------------------------------------------- partition
 
 
-def leader(facts: Facts, partition: TopicPartition) -> Answer:
+def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Why has it no leader, or this one?"""
     history = state_history(facts, partition)
     if not history:
@@ -60,7 +71,7 @@ def leader(facts: Facts, partition: TopicPartition) -> Answer:
     return lines
 
 
-def preferred(facts: Facts, partition: TopicPartition) -> Answer:
+def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Why does another than the preferred replica lead it?"""
     history, assigned = state_history(facts, partition), _assigned(facts, partition)
     if not history or assigned is None or history[-1].leader in (NO_LEADER, *assigned.replicas[:1]):
@@ -79,7 +90,7 @@ def preferred(facts: Facts, partition: TopicPartition) -> Answer:
     return lines
 
 
-def isr(facts: Facts, partition: TopicPartition) -> Answer:
+def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Why are replicas not in the ISR?"""
     history, assigned = state_history(facts, partition), _assigned(facts, partition)
     lines = []
@@ -94,7 +105,7 @@ def isr(facts: Facts, partition: TopicPartition) -> Answer:
     return lines
 
 
-def epoch(facts: Facts, partition: TopicPartition) -> Answer:
+def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Why did its epoch grow, and who wrote its state last?"""
     history = state_history(facts, partition)
     if not history:
@@ -116,7 +127,7 @@ def epoch(facts: Facts, partition: TopicPartition) -> Answer:
     return answer
 
 
-def reassignment(facts: Facts, partition: TopicPartition) -> Answer:
+def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Why does its reassignment not finish?"""
     history, assigned = state_history(facts, partition), _assigned(facts, partition)
     if assigned is None or not (assigned.adding or assigned.removing):
@@ -134,7 +145,7 @@ def reassignment(facts: Facts, partition: TopicPartition) -> Answer:
     return lines
 
 
-def begun(facts: Facts, partition: TopicPartition) -> Answer:
+def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Why was its reassignment refused, taken back, or overtaken?"""
     lines = [
         Line(f"an admin's request was refused: {_why(each)}", each.place)
@@ -158,11 +169,11 @@ def begun(facts: Facts, partition: TopicPartition) -> Answer:
     return lines[-LAST:]
 
 
-def outages(facts: Facts, partition: TopicPartition) -> Answer:
+def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """When was it without a leader, and what took so long?"""
     lines: list[Line] = []
-    before: Written | None = None
-    gap: list[Written] = []
+    before: StateWrite | None = None
+    gap: list[StateWrite] = []
     """States without a leader since `before`."""
     for state in state_history(facts, partition):
         if state.leader == NO_LEADER:
@@ -181,7 +192,7 @@ def outages(facts: Facts, partition: TopicPartition) -> Answer:
     return lines[-LAST:]
 
 
-def _outage(facts: Facts, before: Written, gap: Sequence[Written], after: Written) -> Answer:
+def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], after: StateWrite) -> Answer:
     """The time between two leaders, by what took it. Empty if the record lacks the event of an election."""
     first, event = (gap[0] if gap else after).event, after.event
     if first is None or event is None:
@@ -216,13 +227,13 @@ def _outage(facts: Facts, before: Written, gap: Sequence[Written], after: Writte
     return [Line(total + ", ".join(f"{took:.3f} s {what}" for took, what in parts), after.place)]
 
 
-def _is_gone(facts: Facts, broker: int, until: Place) -> bool:
+def _is_gone(facts: TraceFacts, broker: int, until: TracePosition) -> bool:
     """Whether the controller that last looked before this missed a broker."""
     seen = [each for each in facts.seen if each.place <= until]
     return bool(seen) and broker not in seen[-1].brokers
 
 
-def _lost_at(facts: Facts, led: Written, after: Written) -> tuple[float, str]:
+def _lost_at(facts: TraceFacts, led: StateWrite, after: StateWrite) -> tuple[float, str]:
     """Since when a leader did not lead any more, and what shows that; `after` is the first state that says so."""
     event = after.event
     noticed = event.place if event is not None else after.place
@@ -232,7 +243,7 @@ def _lost_at(facts: Facts, led: Written, after: Written) -> tuple[float, str]:
     return noticed.at, f"the controller heard of {event.kind if event is not None else 'it'}"
 
 
-def _life(facts: Facts, broker: int, noticed: Place) -> Life | None:
+def _life(facts: TraceFacts, broker: int, noticed: TracePosition) -> Life | None:
     """The run in which a broker lived that a controller still saw before this event; None if it is not recorded."""
     lives = [each for each in facts.lives if each.place.node == broker and each.registered]
     epochs = [each.brokers[broker] for each in facts.seen if each.place < noticed and broker in each.brokers]
@@ -246,7 +257,7 @@ def _life(facts: Facts, broker: int, noticed: Place) -> Life | None:
 Interval = tuple[float, float]
 
 
-def _alive_times(facts: Facts, brokers: Iterable[int]) -> list[Interval]:
+def _alive_times(facts: TraceFacts, brokers: Iterable[int]) -> list[Interval]:
     """When one of these brokers was registered and its process ran: by their runs, else as controllers saw it."""
     times: list[Interval] = []
     for broker in brokers:
@@ -269,12 +280,12 @@ def _without(times: Iterable[Interval], begin: float, end: float) -> float:
     return without + max(0.0, end - covered)
 
 
-def _ready_at(facts: Facts, broker: int, heard: float) -> float:
+def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
     """Since when a broker was registered that was elected in an event; minus infinity if that is not recorded."""
     return max((since for since, end in _alive_times(facts, (broker,)) if since <= heard <= end), default=-math.inf)
 
 
-def heard(facts: Facts, partition: TopicPartition) -> Answer:
+def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Which of its brokers believe something else than ZooKeeper says?"""
     history, assigned = state_history(facts, partition), _assigned(facts, partition)
     lines: list[Line] = []
@@ -299,7 +310,7 @@ def heard(facts: Facts, partition: TopicPartition) -> Answer:
     return lines
 
 
-def lost(facts: Facts, partition: TopicPartition) -> Answer:
+def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Why are records missing that were there?"""
     lines = []
     for cut in facts.cuts:
@@ -311,13 +322,13 @@ def lost(facts: Facts, partition: TopicPartition) -> Answer:
         if after.leader not in (NO_LEADER, *before.isr):
             unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {_ids(before.isr)}: {_wrote(after)}"
             lines.append(Line(unclean, after.place))
-    return sorted(lines, key=lambda line: line.place or Place(0.0, 0, "", 0))[-LAST:]
+    return sorted(lines, key=lambda line: line.place or TracePosition(0.0, 0, "", 0))[-LAST:]
 
 
 # --------------------------------------------------------------------------------------------------------------- topic
 
 
-def deletion(facts: Facts, topic: str) -> Answer:
+def deletion(facts: TraceFacts, topic: str) -> Answer:
     """Why is it not deleted?"""
     made = [fact.place for fact in facts.assigned if fact.partition.topic == topic and fact.written]
     over = [place for place in _deleted(facts, topic) if any(place < each for each in made)]
@@ -351,7 +362,7 @@ def deletion(facts: Facts, topic: str) -> Answer:
     return lines
 
 
-def made(facts: Facts, topic: str) -> Answer:
+def made(facts: TraceFacts, topic: str) -> Answer:
     """Why has it fewer partitions or replicas than ordered, or was not made?"""
     lines = [
         Line(f"{each.request} was refused: {_why(each)}", each.place)
@@ -368,7 +379,7 @@ def made(facts: Facts, topic: str) -> Answer:
 # -------------------------------------------------------------------------------------------------------------- broker
 
 
-def alive(facts: Facts, broker: int) -> Answer:
+def alive(facts: TraceFacts, broker: int) -> Answer:
     """Why does it count as dead, or alive?"""
     lines = []
     before: dict[int, int | None] = {}
@@ -386,7 +397,7 @@ def alive(facts: Facts, broker: int) -> Answer:
     return lines[-LAST:] or [Line(f"no controller in this record has seen broker {broker}")]
 
 
-def unreachable(facts: Facts, broker: int) -> Answer:
+def unreachable(facts: TraceFacts, broker: int) -> Answer:
     """Why does it not get requests?"""
     failures = [fact for fact in facts.failures if fact.broker == broker]
     if not failures:
@@ -397,7 +408,7 @@ def unreachable(facts: Facts, broker: int) -> Answer:
     return lines + [Line("it has answered requests since then", each.place) for each in answered[-1:]]
 
 
-def leaves(facts: Facts, broker: int) -> Answer:
+def leaves(facts: TraceFacts, broker: int) -> Answer:
     """Why was its controlled shutdown refused?"""
     lines = []
     for each in facts.refused:
@@ -417,7 +428,7 @@ def leaves(facts: Facts, broker: int) -> Answer:
 # ---------------------------------------------------------------------------------------------------------- controller
 
 
-def terms(facts: Facts, _: None) -> Answer:
+def terms(facts: TraceFacts, _: None) -> Answer:
     """Who was controller when, and why did it change?"""
     lines, in_office = [], set()
     for fact in facts.terms:
@@ -432,7 +443,7 @@ def terms(facts: Facts, _: None) -> Answer:
     return lines or [Line("no controller was elected in this trace")]
 
 
-def busy(facts: Facts, _: None) -> Answer:
+def busy(facts: TraceFacts, _: None) -> Answer:
     """What is it doing at the end, and what waits behind it?"""
     lines = []
     for each in facts.waiting[:LAST]:
@@ -441,7 +452,7 @@ def busy(facts: Facts, _: None) -> Answer:
     return lines
 
 
-def slow(facts: Facts, _: None) -> Answer:
+def slow(facts: TraceFacts, _: None) -> Answer:
     """Which events made everything slow?"""
     slowest = sorted(facts.handled, key=lambda event: (-(event.took or 0), event.place))[:LAST]
     return [
@@ -449,7 +460,7 @@ def slow(facts: Facts, _: None) -> Answer:
     ]
 
 
-def idle(facts: Facts, _: None) -> Answer:
+def idle(facts: TraceFacts, _: None) -> Answer:
     """Which events did nothing, and why?"""
     reasons: dict[str, list[Idle]] = {}
     for each in facts.idle:
@@ -491,7 +502,7 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
 # ------------------------------------------------------------------------------------------------------------- details
 
 
-def state_history(facts: Facts, partition: TopicPartition) -> list[Written]:
+def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWrite]:
     """The states of a partition in the order of their znode's versions; of a topic made anew, those of the last one.
 
     A state that was written is preferred to the same one when it was read.
@@ -499,7 +510,7 @@ def state_history(facts: Facts, partition: TopicPartition) -> list[Written]:
     deleted = _deleted(facts, partition.topic)
     states = [state for state in facts.written if state.partition == partition]
     last = max((sum(each < state.place for each in deleted) for state in states), default=0)
-    found: dict[object, Written] = {}
+    found: dict[object, StateWrite] = {}
     for state in states:
         key = state.version if state.version >= 0 else state.place
         if sum(each < state.place for each in deleted) == last and (key not in found or not state.read):
@@ -507,24 +518,24 @@ def state_history(facts: Facts, partition: TopicPartition) -> list[Written]:
     return sorted(found.values(), key=lambda state: (state.version, state.place))
 
 
-def _queued(facts: Facts, topic: str) -> list[Deletion]:
+def _queued(facts: TraceFacts, topic: str) -> list[Deletion]:
     """The steps of a topic's deletion that is not over."""
     steps = [each for each in facts.deletions if topic in each.topics]
     over = max((number for number, each in enumerate(steps, 1) if each.step == "deleted"), default=0)
     return [each for each in steps[over:] if each.step == "queued"]
 
 
-def _deleted(facts: Facts, topic: str) -> list[Place]:
+def _deleted(facts: TraceFacts, topic: str) -> list[TracePosition]:
     """Where the znodes of a topic were removed."""
     return [each.place for each in facts.deletions if each.step == "deleted" and topic in each.topics]
 
 
-def _assigned(facts: Facts, partition: TopicPartition) -> Assigned | None:
+def _assigned(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssigned | None:
     """The current assignment, as it was first seen: the write that made it, if that is recorded.
 
     Later events read the same assignment again, or write it again; they did not make it.
     """
-    since: Assigned | None = None
+    since: ReplicasAssigned | None = None
     for fact in reversed([fact for fact in facts.assigned if fact.partition == partition]):
         if since is not None and _replicas(fact) != _replicas(since):
             break
@@ -532,16 +543,16 @@ def _assigned(facts: Facts, partition: TopicPartition) -> Assigned | None:
     return since
 
 
-def _replicas(assigned: Assigned) -> tuple[tuple[int, ...], ...]:
+def _replicas(assigned: ReplicasAssigned) -> tuple[tuple[int, ...], ...]:
     return assigned.replicas, assigned.adding, assigned.removing
 
 
-def _latest(facts: Facts, topic: str) -> list[Assigned]:
+def _latest(facts: TraceFacts, topic: str) -> list[ReplicasAssigned]:
     latest = {fact.partition: fact for fact in facts.assigned if fact.partition.topic == topic}
     return [latest[partition] for partition in sorted(latest)]
 
 
-def _since(history: Sequence[Written], what: Callable[[Written], object]) -> Written:
+def _since(history: Sequence[StateWrite], what: Callable[[StateWrite], object]) -> StateWrite:
     """The first of the last states that have all the same of it."""
     since = history[-1]
     for state in reversed(history):
@@ -551,7 +562,7 @@ def _since(history: Sequence[Written], what: Callable[[Written], object]) -> Wri
     return since
 
 
-def _alive(facts: Facts, broker: int, only_gone: bool = False) -> Line | None:
+def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Line | None:
     """Since when a broker is seen, or not seen any more; None if it was never observed."""
     if not facts.seen:
         return None
@@ -567,20 +578,20 @@ def _alive(facts: Facts, broker: int, only_gone: bool = False) -> Line | None:
     return Line(f"broker {broker} is {state} for controller {since.by}, since {since.event}", since.place)
 
 
-def _orders(order: Order, state: Written) -> bool:
+def _orders(order: LeaderAndIsrSent, state: StateWrite) -> bool:
     """Whether it is the order to the leader to be the leader."""
     return (order.broker, order.partition, order.epoch) == (state.leader, state.partition, state.epoch)
 
 
-def _target(assigned: Assigned) -> list[int]:
+def _target(assigned: ReplicasAssigned) -> list[int]:
     return [broker for broker in assigned.replicas if broker not in assigned.removing]
 
 
-def _why(refused: Refused) -> str:
+def _why(refused: RequestRefused) -> str:
     return f"{refused.why} ({name_of(refused.code)})" if refused.why else name_of(refused.code)
 
 
-def _wrote(state: Written) -> str:
+def _wrote(state: StateWrite) -> str:
     return f"{state.by} {'found it in ZooKeeper' if state.read else 'wrote it'}" + (
         f" during {state.event}" if state.event else ""
     )

@@ -8,7 +8,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 
-from actors.cli.app import PROGRAM, Failed
+from actors.cli.app import PROGRAM, CommandFailed
 
 EXTRAS = {
     "spark": ("pyspark", "pyarrow", "plotly", "jinja2"),
@@ -26,7 +26,7 @@ def need(extra: str, what: str, alternative: str = "") -> None:
         alternative: What to do without them.
 
     Raises:
-        Failed: A library is missing; the text names the command that installs it.
+        CommandFailed: A library is missing; the text names the command that installs it.
     """
     missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
     if missing:
@@ -35,7 +35,7 @@ def need(extra: str, what: str, alternative: str = "") -> None:
             f"{what} needs {', '.join(missing)}, of the extra '{extra}' of {PROGRAM}. Install it:",
             f"  {pip}",
         ]
-        raise Failed("\n".join((*lines, alternative) if alternative else lines))
+        raise CommandFailed("\n".join((*lines, alternative) if alternative else lines))
 
 
 def _requirement(library: str) -> str:

@@ -16,34 +16,34 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from actors.cli.trace_facts import (
-    Answered,
-    Assigned,
+    BrokerResponse,
+    ControllerEvent,
     Cut,
     Deletion,
     Dropped,
     ErrorAnswered,
-    Event,
-    Facts,
-    Failed,
     Idle,
+    LeaderAndIsrSent,
     Life,
-    Order,
-    Place,
-    Refused,
+    ReplicasAssigned,
+    RequestFailed,
+    RequestRefused,
     Seen,
+    StateWrite,
     Term,
+    TraceFacts,
+    TracePosition,
     Waiting,
-    Written,
 )
 from actors.core.controller.events import REQUESTS
 from actors.core.controller.gauges import EVENT_TIME, EVENT_WAIT
 from messages import events
 from messages.cluster import TopicPartition
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.store import OK
 from messages.trace.endings import KILLED
-from messages.trace.runs import Records, Run, ending
-from messages.trace.schema import DELIVERIES, Record
+from messages.trace.runs import Run, RunRecords, ending
+from messages.trace.schema import DELIVERIES, TraceRecord
 
 CONTROLLER = "ControllerActor"
 PARTITION = "PartitionActor"
@@ -80,12 +80,12 @@ CLOSE = 1e-4
 """Times within this number of seconds are equal."""
 
 
-def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> Facts:
+def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> TraceFacts:
     """The facts of these runs; orders to brokers only of `partition`, where one is named.
 
     Raises TraceError for a run that is damaged.
     """
-    facts = Facts()
+    facts = TraceFacts()
     for run in runs:
         _Pass(run, facts, partition).go()
     return facts.in_order()
@@ -94,7 +94,7 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> Fact
 class _Mail(NamedTuple):
     """An event as it came: of which session, and whether its controller was in office."""
 
-    event: Event
+    event: ControllerEvent
     generation: int
     in_office: bool
 
@@ -109,7 +109,7 @@ class _Desk:
         """Facts of the event that it is at, and where they go."""
         self.open: dict[int, str] = {}
         """Questions without an answer."""
-        self.last: Event | None = None
+        self.last: ControllerEvent | None = None
         self.in_office = False
         self.dead_generation = 0
         self.busy = False
@@ -121,7 +121,7 @@ class _Desk:
         apart, nearest = min(same, default=(CLOSE, None))
         return nearest if apart < CLOSE else None
 
-    def settle(self, event: Event | None) -> None:
+    def settle(self, event: ControllerEvent | None) -> None:
         """What was learnt was learnt during this event."""
         for facts, fact in self.learnt:
             facts.append(fact._replace(event=event))
@@ -142,24 +142,24 @@ class _Desk:
 class _Pass:
     """One pass of one run."""
 
-    def __init__(self, run: Run, facts: Facts, partition: TopicPartition | None) -> None:
+    def __init__(self, run: Run, facts: TraceFacts, partition: TopicPartition | None) -> None:
         self.facts = facts
         self.run = run
         self.partition = partition
         self.events = {name for name, _ in run.header.events} or {event.__name__ for event in events.EVENTS}
         self.desks: dict[str, _Desk] = {}
         """Controllers by address."""
-        self.asked: dict[tuple[str, int], tuple[Place, Any]] = {}
+        self.asked: dict[tuple[str, int], tuple[TracePosition, Any]] = {}
         """Questions about states under way: by asker and number."""
         self.requests: dict[tuple[str, int, int], Any] = {}
         """Requests that a controller may refuse: by listener, connection and number."""
         self.channels: dict[str, int] = {}
         """To which broker a channel leads, by its address."""
-        self.answered: dict[int, Place] = {}
+        self.answered: dict[int, TracePosition] = {}
         """Where brokers last answered a controller's request."""
         self.ahead: dict[tuple[str, str], list[Any]] = {}
         """What came to a channel ahead of a LeaderAndIsr, or of an answer."""
-        self.orders: dict[str, list[list[Order]]] = {}
+        self.orders: dict[str, list[list[LeaderAndIsrSent]]] = {}
         """By channel, what of each LeaderAndIsr in its queue is of interest."""
         self.log_ends: dict[str, int] = {}
         self.versions: dict[TopicPartition, int] = {}
@@ -172,14 +172,14 @@ class _Pass:
     def go(self) -> None:
         """Read all records."""
         first = last = None
-        for record in Records(self.run):
+        for record in RunRecords(self.run):
             if record.kind in DELIVERIES:
                 last = self._place(record)
                 first = first or last
                 self._take(last, record)
         if first is None or last is None:
             return
-        self.facts.answered += [Answered(each, broker) for broker, each in self.answered.items()]
+        self.facts.answered += [BrokerResponse(each, broker) for broker, each in self.answered.items()]
         how = ending(self.run)
         self.facts.lives.append(Life(last, first.at, how, tuple(self.registered)))
         for desk in self.desks.values():
@@ -191,11 +191,11 @@ class _Pass:
         for queue in self.orders.values():
             self.facts.orders += [order for orders in queue for order in orders]
 
-    def _place(self, record: Record) -> Place:
+    def _place(self, record: TraceRecord) -> TracePosition:
         header = self.run.header
-        return Place(record.taken_at + header.clock_offset, header.node, header.run, record.n)
+        return TracePosition(record.taken_at + header.clock_offset, header.node, header.run, record.n)
 
-    def _at_the_end(self, desk: _Desk, last: Place) -> None:
+    def _at_the_end(self, desk: _Desk, last: TracePosition) -> None:
         """What a controller has before it at the end of the record; nothing, if it waits for no answer."""
         desk.settle(desk.mail[0].event if desk.mail else None)
         if not desk.open:
@@ -204,7 +204,7 @@ class _Pass:
             waits_for = ", ".join(dict.fromkeys(desk.open.values())) if number == 0 else ""
             self.facts.waiting.append(Waiting(event.place, event, last.at - event.place.at, waits_for))
 
-    def _take(self, place: Place, record: Record) -> None:
+    def _take(self, place: TracePosition, record: TraceRecord) -> None:
         if record.type == "Received" and record.receiver in self.channels:
             self.answered[self.channels[record.receiver]] = place
         if record.actor == CONTROLLER:
@@ -218,7 +218,7 @@ class _Pass:
 
     # ------------------------------------------------------------------------------------------------ controllers
 
-    def _to_controller(self, place: Place, record: Record) -> None:
+    def _to_controller(self, place: TracePosition, record: TraceRecord) -> None:
         """Mail of a controller: an event, an answer, its end."""
         kind, payload = record.type, {}
         if kind in ("Forwarded", "WakeupMessage", "StartController", "Answer") or kind in self.events or kind in ENDS:
@@ -250,10 +250,10 @@ class _Pass:
         if failed in ENDS:
             self.facts.terms.append(Term(place, desk.broker, -1, ENDS[failed]))
 
-    def _came(self, desk: _Desk, place: Place, kind: str, about: str = "", generation: int = 0) -> None:
-        desk.mail.append(_Mail(Event(place, kind, about), generation, desk.in_office))
+    def _came(self, desk: _Desk, place: TracePosition, kind: str, about: str = "", generation: int = 0) -> None:
+        desk.mail.append(_Mail(ControllerEvent(place, kind, about), generation, desk.in_office))
 
-    def _expired(self, desk: _Desk, place: Place, generation: int) -> None:
+    def _expired(self, desk: _Desk, place: TracePosition, generation: int) -> None:
         """Rule 2."""
         desk.settle(desk.mail[0].event if desk.mail else None)
         if desk.open:
@@ -269,7 +269,7 @@ class _Pass:
         over, desk.mail = desk.mail[:count], desk.mail[count:]
         self.facts.idle += [Idle(each.event.place, each.event, desk.why_idle(each)) for each in over]
 
-    def samples(self, place: Place, record: Record, payload: Any) -> None:
+    def samples(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
         """A controller says that an event is over (rule 1)."""
         desk = self.desks.get(record.sender)
         values = {name: (value, dict(labels).get("event")) for name, value, labels in payload["values"]}
@@ -288,7 +288,7 @@ class _Pass:
             desk.last = None  # it came before the record begins
         desk.settle(desk.last)  # of the event before, if it failed, and this is the end of what followed
 
-    def ask(self, place: Place, record: Record, payload: Any) -> None:
+    def ask(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
         """A question to ZooKeeper's bridge, or to the deletion."""
         name, question = payload["question"]
         desk = self.desks.get(record.sender)
@@ -320,7 +320,7 @@ class _Pass:
             desk.in_office = False
             self._learn(desk, self.facts.terms, Term(place, desk.broker, -1, ""))
 
-    def answer(self, place: Place, record: Record, payload: Any) -> None:
+    def answer(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
         """An answer, of ZooKeeper's bridge or of the deletion."""
         name, result = payload["result"]
         desk = self.desks.get(record.receiver)
@@ -348,14 +348,14 @@ class _Pass:
             by = f"controller {desk.broker}" if desk is not None else f"broker {place.node}, which leads it,"
             for (tp, state), (_, code, version) in zip(states, result["results"], strict=False):
                 if code == OK:
-                    self._state(desk, Written(asked, *_state(tp, state), by, place.at, None, version))
+                    self._state(desk, StateWrite(asked, *_state(tp, state), by, place.at, None, version))
         elif name == "PartitionStates" and desk is not None:
             for tp, state, _ in result["states"]:
                 if state is not None and self.partition in (None, tuple(tp)):
                     by, version = f"controller {desk.broker}", state["zk_version"]
-                    self._state(desk, Written(place, *_state(tp, state), by, place.at, None, version, read=True))
+                    self._state(desk, StateWrite(place, *_state(tp, state), by, place.at, None, version, read=True))
 
-    def _state(self, desk: _Desk | None, state: Written) -> None:
+    def _state(self, desk: _Desk | None, state: StateWrite) -> None:
         """A partition's state, unless it is the one that this run knew last."""
         if self.versions.get(state.partition) != state.version:
             self.versions[state.partition] = state.version
@@ -370,7 +370,7 @@ class _Pass:
 
     # ------------------------------------------------------------------------------------------------ refusals
 
-    def response(self, place: Place, record: Record, payload: Any) -> None:
+    def response(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
         """What a client, or a broker, was answered."""
         desk = self.desks.get(record.sender)
         if desk is not None:
@@ -380,10 +380,10 @@ class _Pass:
         if request is not None:
             kind = request[0].removesuffix("Request")
             self.facts.refused += [
-                Refused(place, kind, *each) for each in _refusals(request[1], payload["response"][1])
+                RequestRefused(place, kind, *each) for each in _refusals(request[1], payload["response"][1])
             ]
 
-    def errors(self, place: Place, record: Record, payload: Any) -> None:
+    def errors(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
         """Error codes in answers to clients and brokers."""
         for each in payload.get("responses", (payload,)):
             name, response = each["response"]
@@ -394,35 +394,37 @@ class _Pass:
 
     # ------------------------------------------------------------------------------------------------ orders
 
-    def channel(self, place: Place, record: Record, payload: Any) -> None:
+    def channel(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
         """A channel to a broker is opened."""
         self.channels[record.receiver] = payload["broker_id"]
 
-    def part(self, place: Place, record: Record, payload: Any) -> None:
+    def part(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
         """A part of a LeaderAndIsr comes to a channel ahead of it, or one of the answer to it."""
         part = payload["part"][1] if record.type == "ChannelPart" else payload
         if record.receiver in self.channels:
             self.ahead.setdefault((record.receiver, record.type), []).extend(part["entries"])
 
-    def ordered(self, place: Place, record: Record, payload: Any) -> None:
+    def ordered(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
         """A LeaderAndIsr is put into a channel's queue."""
         broker = self.channels.get(record.receiver)
         states = [*self.ahead.pop((record.receiver, "LeaderAndIsrPart"), ()), *payload["partition_states"]]
         if broker is not None:
             orders = [
-                Order(place, broker, TopicPartition(*each["partition"]), each["leader"], each["leader_epoch"])
+                LeaderAndIsrSent(
+                    place, broker, TopicPartition(*each["partition"]), each["leader"], each["leader_epoch"]
+                )
                 for each in states
                 if self.partition in (None, tuple(each["partition"]))
             ]
             self.orders.setdefault(record.receiver, []).append(orders)
 
-    def transmit(self, place: Place, record: Record, payload: Any) -> None:
+    def transmit(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
         """A LeaderAndIsr is sent, not for the first time perhaps."""
         queue = self.orders.get(record.sender)
         if queue:
             queue[0] = [order._replace(sent=order.sent or place.at) for order in queue[0]]
 
-    def received(self, place: Place, record: Record, payload: Any) -> None:
+    def received(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
         """The answer to a channel's request: to the first LeaderAndIsr in the queue, if that is one."""
         answered = self.ahead.pop((record.receiver, "ChannelPart"), [])
         name, response = payload["response"]
@@ -434,17 +436,17 @@ class _Pass:
             code = response["error_code"] or codes.get(order.partition, NONE)
             self.facts.orders.append(order._replace(answered=place.at, outcome=code))
 
-    def failed(self, place: Place, record: Record, payload: Any) -> None:
+    def failed(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
         """A connection to a broker failed."""
         broker, reason = self.channels.get(record.receiver), payload["reason"]
         if broker is not None:
-            self.facts.failures.append(Failed(place, broker, reason))
+            self.facts.failures.append(RequestFailed(place, broker, reason))
             queue = self.orders.get(record.receiver, [])
             queue[:] = [[order._replace(why=reason) for order in orders] for orders in queue]
 
     # ------------------------------------------------------------------------------------------------ logs
 
-    def _on_disk(self, place: Place, record: Record) -> None:
+    def _on_disk(self, place: TracePosition, record: TraceRecord) -> None:
         """What a replica did to its log."""
         for effect in record.effects:
             end = _LOG_END.get(effect.method)
@@ -479,12 +481,12 @@ def _state(partition: Any, state: Any) -> tuple[TopicPartition, int, int, tuple[
     return TopicPartition(*partition), state["leader"], state["leader_epoch"], tuple(state["isr"])
 
 
-def _assignments(place: Place, topics: Any, written: bool) -> Iterator[Assigned]:
+def _assignments(place: TracePosition, topics: Any, written: bool) -> Iterator[ReplicasAssigned]:
     """The assignments of a message's topics."""
     for topic, partitions in topics:
         for number, each in partitions:
             replicas, adding, removing = (tuple(each[name]) for name in ("replicas", "adding", "removing"))
-            yield Assigned(place, TopicPartition(topic, number), replicas, adding, removing, None, written)
+            yield ReplicasAssigned(place, TopicPartition(topic, number), replicas, adding, removing, None, written)
 
 
 def _refusals(asked: Any, answer: Any) -> Iterator[tuple[Any, ...]]:
@@ -509,7 +511,7 @@ _LOG_END = {"open": 1, "append": 0, "replicate": 1, "truncate": 1, "restart": 1}
 _ANY = re.compile(b"")
 _ANSWERED = "|".join(f'"{request.__name__.removesuffix("Request")}Response"' for request in REQUESTS)
 _REFUSED = re.compile(rb'"error_code":(?!0[,}])')
-_TAKEN: dict[str, tuple[tuple[re.Pattern[bytes], Callable[[_Pass, Place, Record, Any], None]], ...]] = {
+_TAKEN: dict[str, tuple[tuple[re.Pattern[bytes], Callable[[_Pass, TracePosition, TraceRecord, Any], None]], ...]] = {
     "Samples": ((re.compile(EVENT_TIME.encode()), _Pass.samples),),
     "Ask": ((_ANY, _Pass.ask),),
     "Answer": ((_ANY, _Pass.answer),),

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from actors.cli.app import Failed
-from actors.cli.brokers import Brokers, name_of
-from actors.core.coordinator.records import assigned_partitions
+from actors.cli.admin_client import AdminClient, name_of
+from actors.cli.app import CommandFailed
+from actors.core.coordinator.group_metadata_records import assigned_partitions
 from messages.cluster import TopicPartition
 from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.group_requests import (
     CommittedPartition,
     DeleteGroupsRequest,
@@ -40,7 +40,7 @@ Target = Callable[["GroupAdmin", Offsets, Sequence[TopicPartition]], Offsets]
 """(admin, what is committed, partitions) -> where they are to begin."""
 
 
-class Row(NamedTuple):
+class GroupPartition(NamedTuple):
     """One partition of a described group."""
 
     partition: TopicPartition
@@ -53,7 +53,7 @@ class Row(NamedTuple):
 class GroupAdmin:
     """Groups of a cluster; what is to be read goes to `say`, line by line."""
 
-    def __init__(self, cluster: Brokers, say: Callable[[str], None]) -> None:
+    def __init__(self, cluster: AdminClient, say: Callable[[str], None]) -> None:
         self._cluster = cluster
         self._say = say
 
@@ -77,7 +77,7 @@ class GroupAdmin:
         )
         group: DescribedGroup = answer.groups[0]
         if group.error_code != NONE:
-            raise Failed(f"group '{name}': {name_of(group.error_code)}")
+            raise CommandFailed(f"group '{name}': {name_of(group.error_code)}")
         return group
 
     def committed(self, name: str) -> dict[TopicPartition, int]:
@@ -86,7 +86,7 @@ class GroupAdmin:
             name, OffsetFetchRequest(FETCH_VERSION, name, None), lambda answer: answer.error_code
         )
         if answer.error_code != NONE:
-            raise Failed(f"the offsets of group '{name}': {name_of(answer.error_code)}")
+            raise CommandFailed(f"the offsets of group '{name}': {name_of(answer.error_code)}")
         return {each.partition: each.committed_offset for each in answer.partitions if each.committed_offset >= 0}
 
     def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
@@ -139,7 +139,7 @@ class GroupAdmin:
             ],
         )
 
-    def _rows(self, group: DescribedGroup, committed: Offsets) -> list[Row]:
+    def _rows(self, group: DescribedGroup, committed: Offsets) -> list[GroupPartition]:
         owners = {tp: member for member in group.members for tp in assigned_partitions(member.member_assignment)}
         partitions = [*owners, *(tp for tp in committed if tp not in owners)]
         ends = self.offsets(partitions, LATEST)
@@ -147,7 +147,7 @@ class GroupAdmin:
         for tp in partitions:
             at, end = committed.get(tp), ends.get(tp)
             lag = NONE_TEXT if at is None or end is None else str(end - at)
-            rows.append(Row(tp, _said(at), _said(end), lag, owners.get(tp)))
+            rows.append(GroupPartition(tp, _said(at), _said(end), lag, owners.get(tp)))
         return rows
 
     def describe_members(self, name: str, verbose: bool) -> None:
@@ -184,13 +184,13 @@ class GroupAdmin:
     def _existing(self, name: str) -> DescribedGroup:
         group = self.group(name)
         if group.group_state == "Dead":
-            raise Failed(f"Consumer group '{name}' does not exist.")
+            raise CommandFailed(f"Consumer group '{name}' does not exist.")
         return group
 
     # ------------------------------------------------------------------------------------------------ delete, reset
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete groups. Failed where one cannot be."""
+        """Delete groups. CommandFailed where one cannot be."""
         done, failed = [], []
         for name in names:
             answer = self._cluster.ask_coordinator(
@@ -205,14 +205,14 @@ class GroupAdmin:
         if failed:
             if done:
                 self._say(f"\nThese consumer groups were deleted successfully: {quoted}")
-            raise Failed("\n".join(("Deletion of some consumer groups failed:", *failed)))
+            raise CommandFailed("\n".join(("Deletion of some consumer groups failed:", *failed)))
         self._say(f"Deletion of requested consumer groups ({quoted}) was successful.")
 
     def reset(self, name: str, topics: Sequence[str] | None, target: Target, execute: bool, export: bool) -> None:
         """Where a group shall go on in these topics ("t" or "t:0,1"; None: wherever it has offsets)."""
         group = self.group(name)
         if group.group_state not in INACTIVE:
-            raise Failed(
+            raise CommandFailed(
                 f"Assignments can only be reset if the group '{name}' is inactive, but the current state is"
                 f" {group.group_state}."
             )
@@ -250,7 +250,7 @@ class GroupAdmin:
         refused = [each for each in answer.partitions if each.error_code != NONE]
         if refused:
             reasons = ", ".join(f"{each.partition}: {name_of(each.error_code)}" for each in refused)
-            raise Failed(f"offsets of group '{name}' could not be committed: {reasons}")
+            raise CommandFailed(f"offsets of group '{name}' could not be committed: {reasons}")
 
     # ------------------------------------------------------------------------------------------------ tables
 
@@ -271,7 +271,7 @@ def _said(offset: int | None) -> str:
     return NONE_TEXT if offset is None else str(offset)
 
 
-def _who(row: Row) -> tuple[str, str, str]:
+def _who(row: GroupPartition) -> tuple[str, str, str]:
     member = row.member
     return (NONE_TEXT,) * 3 if member is None else (member.member_id, member.client_host, member.client_id)
 
@@ -322,7 +322,9 @@ def shift_by(count: int) -> Target:
     def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
         missing = [str(tp) for tp in partitions if tp not in committed]
         if missing:
-            raise Failed(f"Cannot shift offset for partition {missing[0]} since there is no current committed offset")
+            raise CommandFailed(
+                f"Cannot shift offset for partition {missing[0]} since there is no current committed offset"
+            )
         return _within(admin, {tp: committed[tp] + count for tp in partitions})
 
     return target

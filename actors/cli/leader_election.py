@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from actors.cli.app import FAILED, Failed, text_of
-from actors.cli.brokers import NAMES, Brokers, brokers, places_of
+from actors.cli.admin_client import NAMES, AdminClient, brokers, places_of
+from actors.cli.app import FAILED, CommandFailed, text_of
 from actors.cli.display import printable
 from actors.cli.wrong_use import given, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, places_in, zookeeper
-from actors.core.leader_election import Outcome, parse_partitions, report
+from actors.core.leader_election import ElectionOutcome, parse_partitions, report
 from actors.core.refusal import Refused
 from messages.admin_requests import PREFERRED, UNCLEAN, ElectableTopic, ElectLeadersRequest
 from messages.cluster import TopicPartition
@@ -86,7 +86,7 @@ def _wanted(options: dict[str, Any]) -> list[TopicPartition] | None:
     try:
         return parse_partitions(text_of(options["path-to-json-file"]))
     except Refused as refused:
-        raise Failed(str(refused)) from refused
+        raise CommandFailed(str(refused)) from refused
 
 
 def _places(text: str) -> list[tuple[str, int]]:
@@ -96,7 +96,7 @@ def _places(text: str) -> list[tuple[str, int]]:
         raise wrong_use(str(error)) from error
 
 
-def _elect(cluster: Brokers, kind: str, partitions: Sequence[TopicPartition] | None, timeout_ms: int) -> int:
+def _elect(cluster: AdminClient, kind: str, partitions: Sequence[TopicPartition] | None, timeout_ms: int) -> int:
     topics = None
     if partitions is not None:
         by_topic: dict[str, list[int]] = {}
@@ -105,7 +105,7 @@ def _elect(cluster: Brokers, kind: str, partitions: Sequence[TopicPartition] | N
         topics = tuple(ElectableTopic(topic, tuple(numbers)) for topic, numbers in by_topic.items())
     answer = cluster.ask_controller(ElectLeadersRequest(ELECT_VERSION, topics, timeout_ms, TYPES[kind]))
     outcomes = {
-        TopicPartition(topic.name, each.partition_index): Outcome(each.error_code, each.error_message)
+        TopicPartition(topic.name, each.partition_index): ElectionOutcome(each.error_code, each.error_message)
         for topic in answer.topics
         for each in topic.partitions
     }

@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.cli.cluster_file import read_cluster, write_cluster
 from actors.cli.status import scrape
 from actors.cli.zookeeper import zookeeper
@@ -59,7 +59,7 @@ OWN_SETTINGS = ("broker.id", "node.id", "listeners", "log.dirs", "zookeeper.conn
 _GUARD = "signal" if sys.platform == "linux" else "pipe"
 
 
-class Node:
+class BrokerProcess:
     """One node's process. `ended` is its exit code, None while it runs; negative for a signal."""
 
     def __init__(self, number: int, port: int, directory: Path) -> None:
@@ -152,7 +152,7 @@ class LocalCluster:
         self.directory = directory
         self._overrides = overrides or {}
         self._defaults = {**DEFAULTS, "offsets.topic.replication.factor": str(min(3, len(ports)))}
-        self.nodes = [Node(number, port, directory / f"node-{number}") for number, port in enumerate(ports)]
+        self.nodes = [BrokerProcess(number, port, directory / f"node-{number}") for number, port in enumerate(ports)]
         self.zookeeper = zookeeper_connect or ""
         self.server: EmbeddedZooKeeper | None = None
         if zookeeper_connect is None:
@@ -172,7 +172,7 @@ class LocalCluster:
                 try:
                     self.server.start()
                 except ZooKeeperStartFailed as error:
-                    raise Failed(str(error)) from error
+                    raise CommandFailed(str(error)) from error
                 stack.callback(self.server.stop)
                 self.zookeeper = self.server.connect_string
             self._ask = stack.enter_context(zookeeper(self.zookeeper, empty=True))
@@ -203,7 +203,7 @@ class LocalCluster:
             return {node: reason for node, reason in found.items() if reason}
         return {}
 
-    def registered(self, node: Node) -> bool:
+    def registered(self, node: BrokerProcess) -> bool:
         """Whether the node's registration is in ZooKeeper; after a kill it stays until the session expires."""
         return node.id in {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}
 
@@ -213,7 +213,7 @@ class LocalCluster:
         """The port of the embedded ZooKeeper when the directory was last used, if it is free; else 0, any."""
         try:
             port = int(read_cluster(self.directory)["zookeeper"].rpartition(":")[2])
-        except (Failed, OSError, ValueError):
+        except (CommandFailed, OSError, ValueError):
             return 0
         return 0 if busy([port]) else port
 
@@ -223,7 +223,7 @@ class LocalCluster:
         while not stopping() and (taken := [node for node in self.nodes if self.registered(node)]):
             if time.monotonic() > deadline:
                 ids = ", ".join(str(node.id) for node in taken)
-                raise Failed(f"ZooKeeper at {self.zookeeper} has live brokers with the same ids: {ids}")
+                raise CommandFailed(f"ZooKeeper at {self.zookeeper} has live brokers with the same ids: {ids}")
             time.sleep(LOOK_SECONDS)
 
     def _await_ready(self, stopping: Callable[[], bool]) -> None:
@@ -232,12 +232,14 @@ class LocalCluster:
         while not stopping():
             for node in self.nodes:
                 if node.ended is not None:
-                    raise Failed(f"node {node.id} did not start (exit code {node.ended}):\n{node.last_words()}")
+                    raise CommandFailed(f"node {node.id} did not start (exit code {node.ended}):\n{node.last_words()}")
             if self._ready():
                 return
             if time.monotonic() > deadline:
                 words = "\n".join(f"node {node.id}: {node.last_words(1)}" for node in self.nodes)
-                raise Failed(f"the cluster was not ready after {START_SECONDS:.0f} s; last lines of its log:\n{words}")
+                raise CommandFailed(
+                    f"the cluster was not ready after {START_SECONDS:.0f} s; last lines of its log:\n{words}"
+                )
             time.sleep(LOOK_SECONDS)
 
     def _ready(self) -> bool:
@@ -265,7 +267,7 @@ class LocalCluster:
         _stop([node for node in running if node.ended is None], STOP_SECONDS, say)
 
 
-def _stop(nodes: Sequence[Node], patience: float, say: Callable[[str], None]) -> None:
+def _stop(nodes: Sequence[BrokerProcess], patience: float, say: Callable[[str], None]) -> None:
     """Ask the nodes to stop, after `patience` seconds to stop at once, and after HASTE_SECONDS kill them."""
     for node in nodes:
         node.terminate()
@@ -306,7 +308,7 @@ def only_user_of(directory: Path) -> Iterator[None]:
     """Hold the directory's lock; Failed if another process does."""
     with (directory / LOCK).open("a+") as lock:
         if not _locked(lock):
-            raise Failed(f"{directory} is in use by another kafka-actors up")
+            raise CommandFailed(f"{directory} is in use by another kafka-actors up")
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
@@ -314,14 +316,14 @@ def only_user_of(directory: Path) -> Iterator[None]:
 
 
 def runner(directory: Path) -> int | None:
-    """The process that runs the cluster in this folder; None if none does. Raises Failed for another folder."""
+    """The process that runs the cluster in this folder; None if none does. Raises CommandFailed for another folder."""
     try:
         with (directory / LOCK).open("r") as lock:
             return None if _locked(lock) else int(lock.read())
     except (FileNotFoundError, NotADirectoryError):
-        raise Failed(f"{directory} is not a cluster folder: it contains no {LOCK}") from None
+        raise CommandFailed(f"{directory} is not a cluster folder: it contains no {LOCK}") from None
     except ValueError:
-        raise Failed(f"{directory / LOCK} is locked, but contains no process id") from None
+        raise CommandFailed(f"{directory / LOCK} is locked, but contains no process id") from None
 
 
 def _locked(lock: IO[str]) -> bool:

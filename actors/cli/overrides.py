@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.core.config_admin import BROKERS, TOPICS
 from messages.cluster import ConfigEntry
 from messages.zookeeper import GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig, SetTopicConfig
@@ -14,13 +14,13 @@ Overrides = tuple[ConfigEntry, ...]
 
 
 def read(ask: Callable[[Any], Any], kind: str, name: str) -> Overrides:
-    """The overrides of a topic or a broker (TOPICS, BROKERS). Raises Failed if they are unreadable."""
+    """The overrides of a topic or a broker (TOPICS, BROKERS). Raises CommandFailed if they are unreadable."""
     if kind == TOPICS:
         (config,) = ask(GetTopicConfigs((name,))).topics
     else:
         (config,) = ask(GetBrokerConfigs((name,))).brokers
     if not config.readable:
-        raise Failed(f"the overrides of {kind[:-1]} {name} cannot be read: the znode is not JSON")
+        raise CommandFailed(f"the overrides of {kind[:-1]} {name} cannot be read: the znode is not JSON")
     entries: Overrides = config.entries
     return entries
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from actors.cli.app import Failed, text_of
-from actors.cli.brokers import brokers
+from actors.cli.admin_client import brokers
+from actors.cli.app import CommandFailed, text_of
 from actors.cli.display import printable
 from actors.cli.reassignment_admin import ReassignmentAdmin
 from actors.cli.wrong_use import check_options, only_action
@@ -19,7 +19,7 @@ from actors.cli.zookeeper import address_of, cluster_options, places_in, zookeep
 from actors.core.refusal import Refused
 
 
-class Action(NamedTuple):
+class ActionOptions(NamedTuple):
     """The options that an action must have, and those it may have."""
 
     needs: tuple[str, ...] = ()
@@ -28,11 +28,11 @@ class Action(NamedTuple):
 
 PLAN = "reassignment-json-file"
 ACTIONS = {
-    "cancel": Action((PLAN,), ("preserve-throttles",)),
-    "execute": Action((PLAN,), ("additional", "throttle")),
-    "generate": Action(("broker-list", "topics-to-move-json-file"), ("disable-rack-aware",)),
-    "list": Action(),
-    "verify": Action((PLAN,), ("preserve-throttles",)),
+    "cancel": ActionOptions((PLAN,), ("preserve-throttles",)),
+    "execute": ActionOptions((PLAN,), ("additional", "throttle")),
+    "generate": ActionOptions(("broker-list", "topics-to-move-json-file"), ("disable-rack-aware",)),
+    "list": ActionOptions(),
+    "verify": ActionOptions((PLAN,), ("preserve-throttles",)),
 }
 OPTIONS = sorted({option for action in ACTIONS.values() for option in (*action.needs, *action.may)})
 CONTROLLER_SECONDS = 30.0
@@ -76,7 +76,7 @@ def command(**parameters: Any) -> int:
         try:
             _act(admin, action, options)
         except Refused as refused:
-            raise Failed(str(refused)) from refused
+            raise CommandFailed(str(refused)) from refused
     return 0
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from actors.cli import overrides
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.core.config_admin import BROKERS, TOPICS
 from actors.core.reassignment_plan import (
     FOLLOWER_THROTTLED,
@@ -39,7 +39,7 @@ from messages.admin_requests import (
     ReassignableTopic,
 )
 from messages.cluster import ConfigEntry, ReplicaAssignment, TopicPartition
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.vocabulary import Message
 from messages.zookeeper import (
     GetAssignments,
@@ -68,7 +68,7 @@ Answer = Callable[[Message], Any]
 class ReassignmentAdmin:
     """The actions of the command. `ask` asks ZooKeeper, `controller` the controller; `say` prints a line.
 
-    Raises Failed, and Refused where a core rule does.
+    Raises CommandFailed, and Refused where a core rule does.
     """
 
     def __init__(self, ask: Callable[[Any], Any], controller: Answer, say: Callable[[str], None]) -> None:
@@ -83,10 +83,10 @@ class ReassignmentAdmin:
         known = {broker.id: broker.rack for broker in self._ask(GetBrokers(watch=False)).brokers}
         unknown = sorted(set(brokers) - set(known))
         if unknown:
-            raise Failed(f"Unknown broker id {unknown[0]}")
+            raise CommandFailed(f"Unknown broker id {unknown[0]}")
         racks = {broker: known[broker] if rack_aware else None for broker in sorted(brokers)}
         if None in racks.values() and any(racks.values()):
-            raise Failed(
+            raise CommandFailed(
                 "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica"
                 " assignment without rack information."
             )
@@ -101,7 +101,7 @@ class ReassignmentAdmin:
         everything = self._assignments()
         requested: Reassignments = self._ask(GetReassignments(watch=False))
         if not additional and (requested.there or any(each.adding or each.removing for each in everything.values())):
-            raise Failed(IN_PROGRESS)
+            raise CommandFailed(IN_PROGRESS)
         self._check_partitions(plan, everything)
         current = format_plan({tp: everything[tp].replicas for tp in plan})
         self._say(f"Current partition replica assignment\n\n{current}\n")
@@ -154,32 +154,32 @@ class ReassignmentAdmin:
     # ------------------------------------------------------------------------------------------------- details
 
     def _assignments(self, topics: Collection[str] | None = None) -> dict[TopicPartition, ReplicaAssignment]:
-        """How these topics are assigned, or all. Failed where one does not exist."""
+        """How these topics are assigned, or all. CommandFailed where one does not exist."""
         names = tuple(topics) if topics is not None else self._ask(GetTopics(watch=False)).topics
         found = self._ask(GetAssignments(names, watch=False)).topics if names else ()
         absent = sorted(set(topics or ()) - {topic for topic, _ in found})
         if absent:
-            raise Failed(f"Topic {absent[0]} not found.")
+            raise CommandFailed(f"Topic {absent[0]} not found.")
         return {TopicPartition(topic, number): each for topic, partitions in found for number, each in partitions}
 
     def _check_brokers(self, plan: Plan) -> None:
         alive = {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}
         for broker in sorted({replica for replicas in plan.values() for replica in replicas}):
             if broker not in alive:
-                raise Failed(f"Unknown broker id {broker}")
+                raise CommandFailed(f"Unknown broker id {broker}")
 
     def _check_partitions(self, plan: Plan, everything: Mapping[TopicPartition, ReplicaAssignment]) -> None:
         topics = {tp.topic for tp in everything}
         for topic in sorted({tp.topic for tp in plan} - topics):
-            raise Failed(f"Topic {topic} not found.")
+            raise CommandFailed(f"Topic {topic} not found.")
         absent = [tp for tp in plan if tp not in everything]
         if absent:
-            raise Failed(f"Unable to find partition: {', '.join(map(str, absent))}")
+            raise CommandFailed(f"Unable to find partition: {', '.join(map(str, absent))}")
 
     def _request(self, plan: Plan) -> None:
         requests = tuple(RequestedReassignment(tp, replicas) for tp, replicas in plan.items())
         if isinstance(self._ask(RequestReassignments(requests)), Reassignments):
-            raise Failed(IN_PROGRESS)
+            raise CommandFailed(IN_PROGRESS)
 
     def _alter(self, plan: Mapping[TopicPartition, tuple[int, ...] | None], failure: str) -> None:
         """Have the controller give partitions these replicas, or those from before (None). Failed with its words."""
@@ -195,7 +195,7 @@ class ReassignmentAdmin:
             if each.error_code != NONE
         ]
         if refused:
-            raise Failed("\n".join([failure, *refused]))
+            raise CommandFailed("\n".join([failure, *refused]))
 
     def _clear_throttles(self, plan: Plan) -> None:
         brokers = {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from actors.cli.app import FAILED, Failed
+from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console, table
 from actors.node.node import NodeActor
-from actors.runtime.comparison import message_line
+from actors.runtime.divergence import message_line
 from actors.runtime.replay_report import ReplayReport, RunReplay
 from actors.runtime.replayer import Replay, replay_directory
 from actors.runtime.state import shown, state_of
@@ -67,17 +67,17 @@ def command(
         demand(runs, found.unreadable, directory, node)
         if len(runs) > 1:
             names = ", ".join(f"{each.header.run} (node {each.header.node})" for each in runs)
-            raise Failed(f"{directory} holds {len(runs)} runs: select one with --run or --node: {names}")
+            raise CommandFailed(f"{directory} holds {len(runs)} runs: select one with --run or --node: {names}")
         return _look(runs[0], begin, until, break_at, actor)
     except TraceError as error:
-        raise Failed(str(error)) from error
+        raise CommandFailed(str(error)) from error
 
 
 def demand(runs: object, unreadable: tuple[str, ...], directory: Path, node: int | None) -> None:
-    """Raises Failed where there is no run."""
+    """Raises CommandFailed where there is no run."""
     if not runs:
         what = "readable run" if unreadable else "recorded run"
-        raise Failed(f"{directory} contains no {what}" + (f" of node {node}" if node is not None else ""))
+        raise CommandFailed(f"{directory} contains no {what}" + (f" of node {node}" if node is not None else ""))
 
 
 def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, actor: str | None) -> int:
@@ -91,13 +91,15 @@ def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, 
     if replay.stopped_at is not None:
         out.print(f"stopped before delivery {replay.stopped_at.n}: {message_line(replay.stopped_at)}")
     elif break_at is not None or (until is not None and until > replay.base.n):
-        raise Failed(f"the run ends with delivery {replay.base.n}: " + _not_met(until, break_at))
+        raise CommandFailed(f"the run ends with delivery {replay.base.n}: " + _not_met(until, break_at))
     if actor is not None:
         here = [str(ref) for ref in replay.base.living()]
         named = [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
         if len(named) != 1:
             known = ", ".join(named or here) or "none"
-            raise Failed(f"{actor} is not one actor that exists after delivery {replay.base.n}: there are {known}")
+            raise CommandFailed(
+                f"{actor} is not one actor that exists after delivery {replay.base.n}: there are {known}"
+            )
         state = state_of(replay.base.instance_of(replay.base.address_of(named[0])))
         click.echo(json.dumps(shown(state), indent=2, ensure_ascii=False))
     return 0

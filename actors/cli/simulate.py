@@ -16,13 +16,13 @@ from typing import Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from actors.cli.app import FAILED, Failed
+from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console
 from actors.simulation.actions import ABSENT, ADMIN, FAULTS, GROUPS, NAMED, invent, unfit
 from actors.simulation.canary import NAME, SEEDS, run_with_bug
 from actors.simulation.coverage import Report
 from actors.simulation.explore import explore
-from actors.simulation.run import Outcome, run
+from actors.simulation.run import RunOutcome, run
 from actors.simulation.schedule import BadSchedule, Schedule, parse
 from actors.simulation.shrink import Shrinker
 from actors.simulation.triage import digest, examine, groups, page
@@ -208,7 +208,7 @@ def command(
     checks = {"canary": _find_canary(made, seed, workers or 0)} if canary else {}
     covered = coverage is not None or require is not None
     reached: Counter[str] = Counter()
-    broken: list[Outcome] = []
+    broken: list[RunOutcome] = []
     seconds, deliveries = 0.0, 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=out, transient=True) as progress:
@@ -288,7 +288,7 @@ def _read_report(file: Path | None) -> dict[str, Any]:
         read = json.loads(file.read_text(encoding="utf-8"))
         return {"groups": [dict(group) for group in read["groups"]]}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Failed(f"{file}: not a report of kafka-actors simulate: {error!r}. Name another file.") from error
+        raise CommandFailed(f"{file}: not a report of kafka-actors simulate: {error!r}. Name another file.") from error
 
 
 def _write(file: Path | None, text: str) -> None:
@@ -297,7 +297,7 @@ def _write(file: Path | None, text: str) -> None:
         try:
             file.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise Failed(f"{file}: {error.strerror}. Name a file that can be written.") from error
+            raise CommandFailed(f"{file}: {error.strerror}. Name a file that can be written.") from error
 
 
 def _report_coverage(report: Report, file: Path | None, require: float | None) -> int:
@@ -327,18 +327,18 @@ def _read(path: Path) -> Schedule:
     try:
         read = parse(path.read_text(encoding="utf-8"))
     except (BadSchedule, UnicodeDecodeError) as error:
-        raise Failed(f"{path}: {error}") from error
+        raise CommandFailed(f"{path}: {error}") from error
     for name, _ in read.settings:
         if name not in inspect.signature(NodeSettings).parameters:
-            raise Failed(f"{path}: set {name}: unknown node setting; remove the line or correct the name")
+            raise CommandFailed(f"{path}: set {name}: unknown node setting; remove the line or correct the name")
     for action in read.actions:
         reason = unfit(action, read.brokers)
         if reason is not None:
-            raise Failed(f"{path}: {reason}")
+            raise CommandFailed(f"{path}: {reason}")
     return read
 
 
-def _keep(broken: Outcome, shrinking: bool, folder: Path) -> None:
+def _keep(broken: RunOutcome, shrinking: bool, folder: Path) -> None:
     """Shrink a violation, run it again with traces, and print how to reproduce it."""
     out = console()
     smallest = broken

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.cli.extras import need
 
 
@@ -22,7 +22,7 @@ def prepared() -> int:
     The data is stored in this Python environment, for this version of Java.
     """
     need("spark", "spark prepare")
-    from spark.apart import Ended, apart
+    from spark.apart import ChildEnded, apart
     from spark.archive import prepare
     from spark.errors import SparkUnavailable
     from spark.java import archive, home
@@ -33,8 +33,8 @@ def prepared() -> int:
     click.echo("storing Spark's class data, once (half a minute)")
     try:
         click.echo(f"Spark is ready: {apart(prepare)}")
-    except (SparkUnavailable, Ended, OSError) as error:
-        raise Failed(str(error)) from error
+    except (SparkUnavailable, ChildEnded, OSError) as error:
+        raise CommandFailed(str(error)) from error
     return 0
 
 
@@ -51,5 +51,5 @@ def bundled(file: Path) -> int:
     try:
         click.echo(f"{bundle(file)}: {file.stat().st_size >> 20} MB")
     except OSError as error:
-        raise Failed(f"{file}: {error.strerror}") from error
+        raise CommandFailed(f"{file}: {error.strerror}") from error
     return 0

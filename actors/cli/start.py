@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.cli.cluster_file import read_cluster
-from actors.cli.local_cluster import LOOK_SECONDS, START_SECONDS, Node, runner
+from actors.cli.local_cluster import LOOK_SECONDS, START_SECONDS, BrokerProcess, runner
 from actors.cli.zookeeper import of_cluster
 
 NOTICED_SECONDS = 2.0
@@ -23,23 +23,25 @@ NOTICED_SECONDS = 2.0
 def command(node: int, directory: Path) -> int:
     """Start a dead node again. The process of the cluster starts it when the node's session has expired."""
     if runner(directory) is None:
-        raise Failed(f"no cluster is running in {directory}; kafka-actors up --dir starts it, with all its nodes")
+        raise CommandFailed(
+            f"no cluster is running in {directory}; kafka-actors up --dir starts it, with all its nodes"
+        )
     if not _wait(lambda: _process(directory, node) is None, NOTICED_SECONDS):
-        raise Failed(f"node {node} runs (process {_process(directory, node)})")
-    entry = Node(node, 0, directory / f"node-{node}")
+        raise CommandFailed(f"node {node} runs (process {_process(directory, node)})")
+    entry = BrokerProcess(node, 0, directory / f"node-{node}")
     entry.request.touch()
     if not _wait(lambda: _process(directory, node) is not None, START_SECONDS):
         entry.request.unlink(missing_ok=True)
-        raise Failed(f"node {node} was not started within {START_SECONDS:.0f} s; its log is {entry.log}")
+        raise CommandFailed(f"node {node} was not started within {START_SECONDS:.0f} s; its log is {entry.log}")
     click.echo(f"node {node} started again, process {_process(directory, node)}; its log is {entry.log}")
     return 0
 
 
 def _process(directory: Path, node: int) -> int | None:
-    """The process of a node as cluster.json says, None while it is dead. Failed where there is no such node."""
+    """The process of a node as cluster.json says, None while it is dead. CommandFailed where there is no such node."""
     processes: dict[int, int | None] = {each["id"]: each["pid"] for each in read_cluster(directory)["brokers"]}
     if node not in processes:
-        raise Failed(f"the cluster in {directory} has no node {node}; it has {', '.join(map(str, processes))}")
+        raise CommandFailed(f"the cluster in {directory} has no node {node}; it has {', '.join(map(str, processes))}")
     return processes[node]
 
 

@@ -21,14 +21,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 from rich.table import Table
 
-from actors.cli.app import FAILED, Failed
+from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console, table
 from actors.cli.extras import need
 from actors.cli.whole_file import write_whole
 from messages.trace.errors import TraceError
 from messages.trace.schema import INPUTS
 from spark.answers import Summary
-from spark.apart import Ended, apart
+from spark.apart import ChildEnded, apart
 from spark.choices import BRIEF, COMPARED, LOGGED, MASTER, SUBMITTED, TITLES, default_master, is_local
 from spark.errors import Incomplete, SparkUnavailable
 from spark.headline import headline
@@ -118,17 +118,17 @@ def command(
         own = {"zone": _known(zone)} if logs else {"partial": in_part, "against": against}
         summary = apart(partial(_read, logs, directory, say=_say, only=asked, master=master, **own))
     except Incomplete as error:
-        raise Failed(
+        raise CommandFailed(
             f"not everything below {directory} can be read (--partial summarises the rest):\n{error}"
         ) from error
-    except (TraceError, SparkUnavailable, Ended) as error:
-        raise Failed(str(error)) from error
+    except (TraceError, SparkUnavailable, ChildEnded) as error:
+        raise CommandFailed(str(error)) from error
     publish(summary)
     if is_local(master) and sys.stderr.isatty():
         _prepare_spark()
     if not summary["runs"]:
         what = "readable run" if summary.unreadable else "log with known lines" if logs else "recorded run"
-        raise Failed(f"{directory} contains no {what}")
+        raise CommandFailed(f"{directory} contains no {what}")
     return FAILED if summary.damage or summary.unreadable else 0
 
 
@@ -162,7 +162,7 @@ def _prepare_spark() -> None:
     if "SPARK_HOME" in os.environ or archive(home()).exists():
         return
     _say("storing Spark's class data, once (half a minute; Ctrl-C skips it): summaries start faster from now on")
-    with suppress(KeyboardInterrupt, SparkUnavailable, Ended, OSError):
+    with suppress(KeyboardInterrupt, SparkUnavailable, ChildEnded, OSError):
         apart(_prepare)
 
 

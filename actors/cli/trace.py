@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from actors.cli import replay
-from actors.cli.app import FAILED, Failed
+from actors.cli.app import FAILED, CommandFailed
 from actors.cli.extras import need
 from actors.runtime.expansion import expand
 from actors.runtime.replay_report import ReplayReport
@@ -37,16 +37,18 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
     A replay restores the payloads, and compares them with the trace.
     """
     if target.resolve().is_relative_to(directory.resolve()):
-        raise Failed(f"{target} is inside {directory}. Choose a folder outside it, so that no run is read twice.")
+        raise CommandFailed(
+            f"{target} is inside {directory}. Choose a folder outside it, so that no run is read twice."
+        )
     try:
         found = find_runs(directory)
         runs = [each for each in found.runs if node in (None, each.header.node)]
         replay.demand(runs, found.unreadable, directory, node)
         report = ReplayReport(tuple(expand(each, replay.ACTORS, target) for each in runs), found.unreadable)
     except TraceError as error:
-        raise Failed(str(error)) from error
+        raise CommandFailed(str(error)) from error
     except OSError as error:
-        raise Failed(f"{error.filename or target}: {error.strerror}") from error
+        raise CommandFailed(f"{error.filename or target}: {error.strerror}") from error
     replay.show(report)
     return 0 if report.ok else FAILED
 
@@ -66,14 +68,14 @@ def packed(directory: Path, target: Path) -> int:
         packing = Packing(directory, target)
         rows = packing.finish()
     except TraceError as error:
-        raise Failed(str(error)) from error
+        raise CommandFailed(str(error)) from error
     except OSError as error:
-        raise Failed(f"{error.filename or target}: {error.strerror}") from error
+        raise CommandFailed(f"{error.filename or target}: {error.strerror}") from error
     manifest = packing.manifest
     faults = [fault for run in manifest.runs for fault in run.faults]
     for words in (*(f"damaged, and left out from there on: {fault}" for fault in faults), *manifest.unreadable):
         click.echo(words, err=True)
     if not manifest.runs:
-        raise Failed(f"{directory} contains no recorded run")
+        raise CommandFailed(f"{directory} contains no recorded run")
     click.echo(f"{rows} rows written, of {len(manifest.runs)} runs, in {target}")
     return FAILED if faults or manifest.unreadable else 0

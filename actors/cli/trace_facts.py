@@ -14,7 +14,7 @@ from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
 
-class Place(NamedTuple):
+class TracePosition(NamedTuple):
     """Where a fact stands: when (seconds since 1970), and which delivery of whose run."""
 
     at: float
@@ -23,13 +23,13 @@ class Place(NamedTuple):
     n: int
 
 
-class Event(NamedTuple):
+class ControllerEvent(NamedTuple):
     """A controller's event: where it was delivered, and whom it is about.
 
     `waited` and `took` are in milliseconds, None for an event of which no end is recorded.
     """
 
-    place: Place
+    place: TracePosition
     kind: str
     about: str = ""
     waited: float | None = None
@@ -44,84 +44,84 @@ class Event(NamedTuple):
         return f"{self.name} (delivery {self.place.n})"
 
 
-class Written(NamedTuple):
+class StateWrite(NamedTuple):
     """A partition's state was asked to be written, and was at `taken`; `by` whom, and during which of its events.
 
     `version` is that of its znode, -1 if unknown. `read`: `by` did not write it but found it there: the write itself is
     not recorded, for its writer was killed before ZooKeeper's answer, or keeps no record.
     """
 
-    place: Place
+    place: TracePosition
     partition: TopicPartition
     leader: int
     epoch: int
     isr: tuple[int, ...]
     by: str
     taken: float
-    event: Event | None = None
+    event: ControllerEvent | None = None
     version: int = -1
     read: bool = False
 
 
-class Assigned(NamedTuple):
+class ReplicasAssigned(NamedTuple):
     """A partition has these replicas; some of them are being added or removed.
 
     `written`: this delivery wrote the assignment to ZooKeeper; otherwise a controller read it there.
     """
 
-    place: Place
+    place: TracePosition
     partition: TopicPartition
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
     removing: tuple[int, ...]
-    event: Event | None = None
+    event: ControllerEvent | None = None
     written: bool = False
 
 
 class Dropped(NamedTuple):
     """A request for these replicas was taken out of /admin/reassign_partitions."""
 
-    place: Place
+    place: TracePosition
     partition: TopicPartition
     replicas: tuple[int, ...]
-    event: Event | None = None
+    event: ControllerEvent | None = None
 
 
 class Seen(NamedTuple):
     """A controller saw these brokers registered, with their epochs."""
 
-    place: Place
+    place: TracePosition
     by: int
     brokers: dict[int, int]
-    event: Event | None = None
+    event: ControllerEvent | None = None
 
 
 class Term(NamedTuple):
     """A controller's term began (`epoch`), or ended (`why`, or during which event)."""
 
-    place: Place
+    place: TracePosition
     broker: int
     epoch: int
     why: str
-    event: Event | None = None
+    event: ControllerEvent | None = None
 
 
 class Deletion(NamedTuple):
     """What happened to the deletion of topics: `step` is asked, queued, ineligible or deleted."""
 
-    place: Place
+    place: TracePosition
     step: str
     topics: tuple[str, ...]
-    event: Event | None = None
+    event: ControllerEvent | None = None
 
 
-class Order(NamedTuple):
+class LeaderAndIsrSent(NamedTuple):
     """A LeaderAndIsr for a broker: it was `sent`, and `answered` with the code `outcome`.
 
     0 and None say that it was not; then `why` is how the channel's last try to send anything ended.
     """
 
-    place: Place
+    place: TracePosition
     broker: int
     partition: TopicPartition
     leader: int
@@ -132,28 +132,28 @@ class Order(NamedTuple):
     why: str = ""
 
 
-class Failed(NamedTuple):
+class RequestFailed(NamedTuple):
     """A request to a broker failed with its connection."""
 
-    place: Place
+    place: TracePosition
     broker: int
     reason: str
 
 
-class Answered(NamedTuple):
+class BrokerResponse(NamedTuple):
     """A broker answered a controller's request: the last one of the run."""
 
-    place: Place
+    place: TracePosition
     broker: int
 
 
-class Refused(NamedTuple):
+class RequestRefused(NamedTuple):
     """A controller refused what a client or a broker asked of it, as to this topic, partition or broker.
 
     `left` are the partitions that a broker would still lead.
     """
 
-    place: Place
+    place: TracePosition
     request: str
     subject: str | TopicPartition | int
     code: int
@@ -164,7 +164,7 @@ class Refused(NamedTuple):
 class ErrorAnswered(NamedTuple):
     """A client or broker was answered an error code to its request, `times` times in this response."""
 
-    place: Place
+    place: TracePosition
     api: str
     code: int
     subject: str
@@ -174,7 +174,7 @@ class ErrorAnswered(NamedTuple):
 class Cut(NamedTuple):
     """A replica's log was cut: it ended at offset `end` (-1: not recorded), and ends at `to`."""
 
-    place: Place
+    place: TracePosition
     partition: TopicPartition
     end: int
     to: int
@@ -183,16 +183,16 @@ class Cut(NamedTuple):
 class Idle(NamedTuple):
     """An event did nothing, and why."""
 
-    place: Place
-    event: Event
+    place: TracePosition
+    event: ControllerEvent
     why: str
 
 
 class Waiting(NamedTuple):
     """An event that was not over when the record ended, `age` seconds old; the one at work `waits_for` answers."""
 
-    place: Place
-    event: Event
+    place: TracePosition
+    event: ControllerEvent
     age: float
     waits_for: str
 
@@ -203,7 +203,7 @@ class Life(NamedTuple):
     `registered` are the broker epochs that ZooKeeper gave it, each with its time. A process that was refused has none.
     """
 
-    place: Place
+    place: TracePosition
     began: float
     ending: str
     registered: tuple[tuple[int, float], ...] = ()
@@ -215,27 +215,27 @@ class Life(NamedTuple):
 
 
 @dataclasses.dataclass
-class Facts:
+class TraceFacts:
     """All facts of some runs, each kind in order of time."""
 
-    written: list[Written] = dataclasses.field(default_factory=list)
-    assigned: list[Assigned] = dataclasses.field(default_factory=list)
+    written: list[StateWrite] = dataclasses.field(default_factory=list)
+    assigned: list[ReplicasAssigned] = dataclasses.field(default_factory=list)
     dropped: list[Dropped] = dataclasses.field(default_factory=list)
     seen: list[Seen] = dataclasses.field(default_factory=list)
     terms: list[Term] = dataclasses.field(default_factory=list)
     deletions: list[Deletion] = dataclasses.field(default_factory=list)
-    orders: list[Order] = dataclasses.field(default_factory=list)
-    failures: list[Failed] = dataclasses.field(default_factory=list)
-    answered: list[Answered] = dataclasses.field(default_factory=list)
-    refused: list[Refused] = dataclasses.field(default_factory=list)
+    orders: list[LeaderAndIsrSent] = dataclasses.field(default_factory=list)
+    failures: list[RequestFailed] = dataclasses.field(default_factory=list)
+    answered: list[BrokerResponse] = dataclasses.field(default_factory=list)
+    refused: list[RequestRefused] = dataclasses.field(default_factory=list)
     errors: list[ErrorAnswered] = dataclasses.field(default_factory=list)
     cuts: list[Cut] = dataclasses.field(default_factory=list)
-    handled: list[Event] = dataclasses.field(default_factory=list)
+    handled: list[ControllerEvent] = dataclasses.field(default_factory=list)
     idle: list[Idle] = dataclasses.field(default_factory=list)
     waiting: list[Waiting] = dataclasses.field(default_factory=list)
     lives: list[Life] = dataclasses.field(default_factory=list)
 
-    def in_order(self) -> Facts:
+    def in_order(self) -> TraceFacts:
         """The same, sorted."""
         for field in dataclasses.fields(self):
             getattr(self, field.name).sort(key=lambda fact: fact[0])

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from actors.cli.app import FAILED, PROGRAM, Failed
+from actors.cli.app import FAILED, PROGRAM, CommandFailed
 from actors.cli.background import in_background
 from actors.cli.broker import metrics_host_option, of_metrics, override_option
 from actors.cli.cluster_file import IN_MEMORY
@@ -102,7 +102,7 @@ def command(
         need("zookeeper", "An embedded ZooKeeper", WITHOUT_JARS)
     ports = [port + number for number in range(brokers)] if port else free_ports(brokers)
     if reason := refusal(ports):
-        raise Failed(f"{reason}; choose others with --port")
+        raise CommandFailed(f"{reason}; choose others with --port")
     place = Path(directory or tempfile.mkdtemp(prefix="kafka-actors-")).absolute()
     if detach:
         line = in_background(place / "up.log")

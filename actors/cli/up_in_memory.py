@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.cli.cluster_file import IN_MEMORY, write_cluster
 from actors.cli.local_cluster import SESSION_TIMEOUT_MS, only_user_of
 from actors.cli.node_log import CLUSTER_LOG, logging_to
@@ -31,7 +31,7 @@ def run_in_memory(
     """Run a cluster in `directory` until a signal stops it; `ready` receives the content of cluster.json. Return the
     exit code.
 
-    Failed where it cannot start.
+    CommandFailed where it cannot start.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with only_user_of(directory):
@@ -41,7 +41,7 @@ def run_in_memory(
                     _run(MemoryCluster(directory, ports, overrides, SESSION_TIMEOUT_MS / 1000), stop_signals, ready)
                 )
             except ClusterError as error:
-                raise Failed(str(error)) from error
+                raise CommandFailed(str(error)) from error
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from actors.cli import cluster_history
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.explanations import QUESTIONS as OF_ONE
 from actors.cli.explanations import Line
@@ -71,16 +71,16 @@ def command(about: str, name: str | None, directory: Path | None) -> int:
     try:
         found = find_runs(directory)
         if not found.runs:
-            raise Failed(f"{directory} contains no recorded run")
+            raise CommandFailed(f"{directory} contains no recorded run")
         for run in found.runs:
             if run.header.detail != FULL:
-                raise Failed(
+                raise CommandFailed(
                     f"run {run.header.run} holds no payloads (trace.detail={run.header.detail}): "
                     "restore them with `kafka-actors trace expand`"
                 )
         facts = gather(found.runs, subject if about == "partition" else None)
     except TraceError as error:
-        raise Failed(str(error)) from error
+        raise CommandFailed(str(error)) from error
     for question, answer in QUESTIONS[about]:
         lines = answer(facts, subject)
         if lines:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.cli.cluster_file import IN_MEMORY, read_cluster
 from actors.cli.node_log import one_line
 from actors.node.settings import zookeeper_places
@@ -76,7 +76,9 @@ def address_of(address: str | None, directory: Path | None, bootstrap_server: st
     if directory is not None:
         address = str(read_cluster(directory)["zookeeper"])
         if address == IN_MEMORY:
-            raise Failed(f"the ZooKeeper of the cluster in {directory} is in memory: only its brokers can be reached")
+            raise CommandFailed(
+                f"the ZooKeeper of the cluster in {directory} is in memory: only its brokers can be reached"
+            )
         return address
     if address is None:
         raise click.UsageError("--zookeeper must be specified (or --dir, the folder of `kafka-actors up`)", context)
@@ -87,7 +89,7 @@ def address_of(address: str | None, directory: Path | None, bootstrap_server: st
 def zookeeper(address: str, empty: bool = False) -> Iterator[Callable[[Question[R]], R]]:
     """`ask(question)` at host:port[,host:port]*[/chroot].
 
-    Raises Failed without a response, or without a cluster unless it may be `empty`.
+    Raises CommandFailed without a response, or without a cluster unless it may be `empty`.
     """
     logging.getLogger("kazoo").addHandler(logging.NullHandler())  # what it has to say comes as our errors
     logger, warnings = logging.getLogger("zk_bridge"), _Warnings()
@@ -96,20 +98,20 @@ def zookeeper(address: str, empty: bool = False) -> Iterator[Callable[[Question[
         _reach(address)
         with connect(address) as client:
             if not empty and isinstance(client.ask(FindClusterId()), NoCluster):
-                raise Failed(f"there is no cluster in ZooKeeper at {address}{_chroot_hint(address)}")
+                raise CommandFailed(f"there is no cluster in ZooKeeper at {address}{_chroot_hint(address)}")
             yield client.ask
     except ZooKeeperUnavailable as error:
-        raise Failed(str(error)) from error
+        raise CommandFailed(str(error)) from error
     finally:
         logger.removeHandler(warnings)
 
 
 def places_in(ask: Callable[[GetBrokers], Brokers]) -> list[tuple[str, int]]:
-    """Where the registered brokers can be asked. Failed where none can."""
+    """Where the registered brokers can be asked. CommandFailed where none can."""
     endpoints = [each for broker in ask(GetBrokers(watch=False)).brokers for each in broker.endpoints]
     places = [(each.host, each.port) for each in endpoints if each.security_protocol == "PLAINTEXT"]
     if not places:
-        raise Failed("no registered broker has a PLAINTEXT listener")
+        raise CommandFailed("no registered broker has a PLAINTEXT listener")
     return places
 
 

@@ -25,7 +25,7 @@ from actors.runtime import FlowActor
 from messages.channel import MoveChannel, StartChannel
 from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import Flow, in_turns
-from messages.errors import KAFKA_STORAGE_ERROR, NONE
+from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from messages.events import (
     LeaderAndIsrResponseReceived,
     TopicDeletionStopReplicaResponseReceived,

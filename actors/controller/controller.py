@@ -40,7 +40,7 @@ from messages.apis import API_BY_REQUEST
 from messages.broker import AwaitTopics, Forwarded
 from messages.channel import MoveChannel, StartChannel
 from messages.conversation import Flow
-from messages.errors import UNKNOWN_SERVER_ERROR
+from messages.error_codes import UNKNOWN_SERVER_ERROR
 from messages.events import (
     ControllerChange,
     ControllerShutdown,

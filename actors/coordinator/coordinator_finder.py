@@ -16,7 +16,7 @@ from actors.runtime import FlowActor
 from messages.broker import CreateMissingTopics, FindLeader, Forwarded, PartitionsDeleted
 from messages.cluster import TopicPartition
 from messages.conversation import AskFailed, Flow, ask
-from messages.errors import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NONE
+from messages.error_codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NONE
 from messages.group_requests import GROUP_KEY, FindCoordinatorRequest, FindCoordinatorResponse
 from messages.groups import CountGroupPartitions, GroupPartitions
 from messages.network import ClientResponse

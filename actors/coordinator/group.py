@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.coordinator.group import Group
-from actors.core.coordinator.membership import Arm, Disarm, Reply, Store
-from actors.core.coordinator.records import Record, key_value
+from actors.core.coordinator.group_metadata_records import Record, key_value
+from actors.core.coordinator.membership import AppendRecords, ArmTimer, Disarm, Reply
 from actors.runtime import Answerer
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
@@ -167,10 +167,10 @@ class GroupActor(Answerer):
                 case Reply(forwarded, response):
                     request = forwarded.request
                     self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
-                case Store(number, records):
+                case AppendRecords(number, records):
                     for part in slices(records, RECORDS_AT_ONCE):
                         self._append(number, part)
-                case Arm(name, delay_ms, payload):
+                case ArmTimer(name, delay_ms, payload):
                     self.set_timer(name, delay_ms / 1000, payload)
                 case Disarm(name):
                     self.cancel_timer(name)

@@ -22,15 +22,15 @@ from actors.coordinator.group import GroupActor
 from actors.coordinator.group_loader import GroupLoaderActor
 from actors.core.coordinator.gates import NOBODYS, Places, is_nameless_sync, makes_group, session_verdict, verdict
 from actors.core.coordinator.gathering import Gathering
+from actors.core.coordinator.group_metadata_records import written_format
 from actors.core.coordinator.group_states import GroupState
-from actors.core.coordinator.records import written_format
 from actors.core.topic_name import GROUP_METADATA
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
 from messages.cluster import TopicPartition
 from messages.conversation import Answer, Ask, Failure
-from messages.errors import COORDINATOR_LOAD_IN_PROGRESS, INCONSISTENT_GROUP_PROTOCOL, NONE, UNKNOWN_SERVER_ERROR
+from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, INCONSISTENT_GROUP_PROTOCOL, NONE, UNKNOWN_SERVER_ERROR
 from messages.group_requests import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,

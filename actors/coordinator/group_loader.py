@@ -15,7 +15,7 @@ from actors.core.topic_name import GROUP_METADATA
 from actors.runtime import Dispatcher
 from messages.cluster import TopicPartition
 from messages.data_requests import EARLIEST, FetchPartition, OffsetQuery
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.groups import GroupsLoaded, HandOver, LoadedGroup, LoadEnded, LoadGroups
 from messages.partition import FindOffset, LogRead, OffsetFound, ReadLog
 

@@ -15,7 +15,7 @@ import attrs
 
 from actors.core.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
 from actors.core.refusal import Refused
-from actors.core.topic_config import BOOLEAN, CONFIGS, FROM_SERVER, TEXT, Kind, number
+from actors.core.topic_config import BOOLEAN, CONFIGS, FROM_SERVER, TEXT, ConfigType, number
 from messages.cluster import ConfigEntry
 from messages.node import NodeSettings
 from messages.vocabulary import changed
@@ -29,7 +29,7 @@ def field_of(setting: str) -> str:
     return setting.replace(".", "_")
 
 
-TOPIC_DEFAULTS: dict[str, Kind] = {
+TOPIC_DEFAULTS: dict[str, ConfigType] = {
     server: CONFIGS[topic] for topic, (server, _) in FROM_SERVER.items() if field_of(server) in _FIELDS
 }
 """Defaults of topics that we act on -> how their value is read."""
@@ -40,7 +40,7 @@ THREADS = (
 )
 """Numbers of threads, which are fixed here (rule 3)."""
 
-DYNAMIC: dict[str, Kind] = {
+DYNAMIC: dict[str, ConfigType] = {
     ADVERTISED_LISTENERS: TEXT,
     "follower.replication.throttled.rate": number("LONG", 0),
     "leader.replication.throttled.rate": number("LONG", 0),
@@ -77,7 +77,7 @@ def invalid(entries: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _is_valid(kind: Kind, text: str) -> bool:
+def _is_valid(kind: ConfigType, text: str) -> bool:
     return kind.problem(text.strip()) is None
 
 
@@ -85,7 +85,7 @@ def _is_number(text: str) -> bool:
     return number("LONG", None).problem(text) is None
 
 
-def _value(kind: Kind, text: str) -> object:
+def _value(kind: ConfigType, text: str) -> object:
     if kind.type in ("INT", "LONG"):
         return int(text)
     return text.lower() == "true" if kind.type == "BOOLEAN" else text

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from actors.core.refusal import Refused
 from messages.cluster import TopicPartition
-from messages.errors import ELECTION_NOT_NEEDED, NONE, REQUEST_TIMED_OUT
+from messages.error_codes import ELECTION_NOT_NEEDED, NONE, REQUEST_TIMED_OUT
 
 
-class Outcome(NamedTuple):
+class ElectionOutcome(NamedTuple):
     """What became of one partition: a code of Kafka's, and the controller's words."""
 
     code: int
@@ -37,7 +37,9 @@ def parse_partitions(text: str) -> list[TopicPartition]:
     return list(found)
 
 
-def report(kind: str, outcomes: Mapping[TopicPartition, Outcome], names: Mapping[int, str]) -> tuple[list[str], int]:
+def report(
+    kind: str, outcomes: Mapping[TopicPartition, ElectionOutcome], names: Mapping[int, str]
+) -> tuple[list[str], int]:
     """The result lines of an election of this kind ("PREFERRED"), and the number of failures.
 
     `names` are those of codes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messages.errors import INVALID_REQUEST
+from messages.error_codes import INVALID_REQUEST
 
 
 class Refused(ValueError):

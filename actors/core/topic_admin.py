@@ -12,7 +12,7 @@ from actors.core.refusal import Refused
 from actors.core.replica_assignment import InvalidAssignment, Racks, assign, extend
 from actors.core.topic_name import check_name, collisions
 from messages.cluster import PartitionAssignment, ReplicaAssignment
-from messages.errors import (
+from messages.error_codes import (
     INVALID_PARTITIONS,
     INVALID_REPLICATION_FACTOR,
     INVALID_TOPIC,

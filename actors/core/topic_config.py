@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
-from messages.errors import INVALID_CONFIG
+from messages.error_codes import INVALID_CONFIG
 from messages.records import COMPRESSION_TYPES
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -20,14 +20,14 @@ class InvalidConfig(Refused):
     code = INVALID_CONFIG
 
 
-class Kind(NamedTuple):
+class ConfigType(NamedTuple):
     """How a value is read (its type in Kafka's words), and what is wrong with it, if anything."""
 
     type: str
     problem: Callable[[str], str | None]
 
 
-def number(kind: str, low: float | None, high: float | None = None) -> Kind:
+def number(kind: str, low: float | None, high: float | None = None) -> ConfigType:
     """A number between `low` and `high`, where they are given."""
     limit = INT_MAX if kind == "INT" else LONG_MAX
 
@@ -44,22 +44,22 @@ def number(kind: str, low: float | None, high: float | None = None) -> Kind:
             return f"Value must be no more than {high}"
         return None
 
-    return Kind(kind, problem)
+    return ConfigType(kind, problem)
 
 
-def _one_of(*choices: str) -> Kind:
+def _one_of(*choices: str) -> ConfigType:
     def problem(text: str) -> str | None:
         return None if text in choices else f"String must be one of: {', '.join(choices)}"
 
-    return Kind("STRING", problem)
+    return ConfigType("STRING", problem)
 
 
-def _list_of(*choices: str) -> Kind:
+def _list_of(*choices: str) -> ConfigType:
     def problem(text: str) -> str | None:
         wrong = [item for item in text.split(",") if item.strip() not in choices]
         return f"String must be one of: {', '.join(choices)}" if wrong else None
 
-    return Kind("LIST", problem)
+    return ConfigType("LIST", problem)
 
 
 def _boolean(text: str) -> str | None:
@@ -73,7 +73,7 @@ def _gzip_level(text: str) -> str | None:
     return problem
 
 
-def _throttled(name: str) -> Kind:
+def _throttled(name: str) -> ConfigType:
     def problem(text: str) -> str | None:
         if text == "*" or not text or re.fullmatch(r"[0-9]+:[0-9]+(,\s*[0-9]+:[0-9]+)*", text):
             return None
@@ -82,7 +82,7 @@ def _throttled(name: str) -> Kind:
             " [partitionId]:[brokerId],[partitionId]:[brokerId],..."
         )
 
-    return Kind("LIST", problem)
+    return ConfigType("LIST", problem)
 
 
 def _format_version(text: str) -> str | None:
@@ -93,13 +93,13 @@ def _format_version(text: str) -> str | None:
     )
 
 
-BOOLEAN = Kind("BOOLEAN", _boolean)
-TEXT = Kind("STRING", lambda text: None)
+BOOLEAN = ConfigType("BOOLEAN", _boolean)
+TEXT = ConfigType("STRING", lambda text: None)
 TIME = number("LONG", 0)
 
-CONFIGS: dict[str, Kind] = {
+CONFIGS: dict[str, ConfigType] = {
     "cleanup.policy": _list_of("compact", "delete"),
-    "compression.gzip.level": Kind("INT", _gzip_level),
+    "compression.gzip.level": ConfigType("INT", _gzip_level),
     "compression.lz4.level": number("INT", 1, 17),
     "compression.type": _one_of(*COMPRESSION_TYPES),
     "compression.zstd.level": number("INT", -131072, 22),
@@ -115,7 +115,7 @@ CONFIGS: dict[str, Kind] = {
     "max.compaction.lag.ms": number("LONG", 1),
     "max.message.bytes": number("INT", 0),
     "message.downconversion.enable": BOOLEAN,
-    "message.format.version": Kind("STRING", _format_version),
+    "message.format.version": ConfigType("STRING", _format_version),
     "message.timestamp.after.max.ms": TIME,
     "message.timestamp.before.max.ms": TIME,
     "message.timestamp.difference.max.ms": TIME,

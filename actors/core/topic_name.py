@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from actors.core.refusal import Refused
-from messages.errors import INVALID_TOPIC
+from messages.error_codes import INVALID_TOPIC
 
 MAX_LENGTH = 249
 GROUP_METADATA = "__consumer_offsets"

@@ -23,7 +23,7 @@ from actors.gateway.stream import Data, Piece, Stream
 from actors.gateway.workbench import Workbench, letting_go
 from messages.apis import API_BY_REQUEST, APIS
 from messages.data_requests import FetchRequest, ProduceRequest
-from messages.errors import CLUSTER_AUTHORIZATION_FAILED
+from messages.error_codes import CLUSTER_AUTHORIZATION_FAILED
 from messages.network import ClientPart, ClientRequest, ClientRequests, ClientResponse, client_request
 from messages.node import NodeSettings
 from messages.parts import Part, joined

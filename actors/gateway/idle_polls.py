@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from messages.data_requests import FetchRequest, FetchResponse, is_idle_poll, next_epoch
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.network import ClientRequest, ClientResponse, FetchSessionWoken, Transmit
 from messages.vocabulary import Message, changed
 

@@ -31,7 +31,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
         self._gate = threading.Lock()
         if ":" in host:
             self.address_family = socket.AF_INET6
-        super().__init__((host, port), _Handler)
+        super().__init__((host, port), _MetricsHandler)
         self.set_app(app)
         self._thread = threading.Thread(target=self.serve_forever, name="metrics", daemon=True)
         self._thread.start()
@@ -73,7 +73,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
         _log.debug("A scrape from %s failed", client_address, exc_info=True)
 
 
-class _Handler(WSGIRequestHandler):
+class _MetricsHandler(WSGIRequestHandler):
     timeout = IDLE_SECONDS
 
     def log_message(self, format: str, *args: object) -> None:

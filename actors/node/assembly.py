@@ -32,7 +32,7 @@ from actors.runtime.recorder import Recorder, Unrecorded
 from actors.runtime.turns import MINUTE
 from actors.storage.disk import DiskPort
 from actors.storage.log_directories import unlock_directories
-from actors.storage.logs import LogsPort
+from actors.storage.log_manager import LogsPort
 from messages.events import CONTROLLER_EVENTS
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
 from messages.vocabulary import Message

@@ -32,7 +32,7 @@ from messages.admin_requests import (
     DeleteTopicsResponse,
 )
 from messages.cluster import Endpoint, TopicPartition
-from messages.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from messages.error_codes import NONE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeSettings
 from messages.requests import MetadataRequest, MetadataResponse
@@ -44,7 +44,7 @@ from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 PATIENCE = 30.0
 GLANCE = 0.002
 """Seconds between two looks; they grow, up to a tenth of a second."""
-CLIENT = "kafka_actors.cluster"
+CLIENT = "kafka_actors.kafka_cluster"
 METADATA_VERSION, CREATE_TOPICS_VERSION, DELETE_TOPICS_VERSION = 8, 5, 3
 
 DEFAULTS = {

@@ -19,7 +19,7 @@ from typing import ClassVar
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.broker.auto_topic_creation import AutoTopicCreationActor
-from actors.broker.configs import ConfigsActor
+from actors.broker.config_requests import ConfigsActor
 from actors.broker.dynamic_config import DynamicConfigActor
 from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
 from actors.broker.isr_keeper import IsrKeeperActor

@@ -8,12 +8,12 @@ import resource
 from collections.abc import Sequence
 
 from actors.gateway.limits import MAX_LOG_FILES, RESERVED_FILES, Files
-from actors.storage.logs import number_of_logs
+from actors.storage.log_manager import number_of_logs
 
 MINIMUM = 64
 """Below it a node has no files left for ZooKeeper, other brokers and its trace."""
 
-_log = logging.getLogger("kafka_actors.process")
+_log = logging.getLogger("kafka_actors.cluster_process")
 
 
 def raise_limit() -> None:

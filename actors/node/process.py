@@ -18,13 +18,13 @@ from actors.node import garbage, open_files
 from actors.node.assembly import Node
 from actors.node.ports import TimePort
 from actors.runtime import LoopScheduler, RealClock
-from actors.storage.logs import recover
+from actors.storage.log_manager import recover
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped
 from messages.vocabulary import Message
 from zk_bridge.kazoo_store import KazooStore
 from zk_bridge.store import ZooKeeperUnavailable
 
-_log = logging.getLogger("kafka_actors.process")
+_log = logging.getLogger("kafka_actors.cluster_process")
 _server_log = logging.getLogger("kafka.server.KafkaServer")
 """Kafka's lines about the life of a broker, which tools read."""
 

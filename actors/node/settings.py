@@ -110,7 +110,7 @@ def settings_of(properties: Mapping[str, str], insecure: bool = False) -> Loaded
     quorum = [f"{name}={properties[name]}" for name in KRAFT if properties.get(name, "").strip()]
     if quorum and ("process.roles" in properties or "zookeeper.connect" not in properties):
         raise SettingsError([_OF_KRAFT.format(", ".join(quorum))])
-    reader = _Reader(properties)
+    reader = _PropertiesReader(properties)
     settings = reader.settings()
     idle = [name for name in properties if name not in _ACTING]
     ignored = [name for name in idle if name in KNOWN or name.startswith(KNOWN_PREFIXES) or SECURITY.fullmatch(name)]
@@ -142,7 +142,7 @@ def fields_of(properties: Mapping[str, str]) -> dict[str, Any]:
         if not (name in _ACTING and _ACTING[name].field)
     ]
     if not errors:
-        reader = _Reader(properties)
+        reader = _PropertiesReader(properties)
         errors = [error for error in reader.errors if error.partition("=")[0] in properties]
         fields = {_ACTING[name].field: reader.value(name) for name in properties}
     if errors:
@@ -155,7 +155,7 @@ def _unknown(name: str) -> str:
     return f"{name} is no known setting" + (f"; did you mean {nearest[0]}?" if nearest else "")
 
 
-class _Reader:
+class _PropertiesReader:
     """Reads one set of properties, collecting what is wrong instead of stopping at the first error."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:

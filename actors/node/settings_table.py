@@ -21,7 +21,7 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 
-class Kind(NamedTuple):
+class SettingType(NamedTuple):
     """What values a setting takes: `allowed` says it to the user, `parse` raises ValueError for any other."""
 
     allowed: str
@@ -33,18 +33,18 @@ class Setting(NamedTuple):
     empty where it takes part in another's."""
 
     name: str
-    kind: Kind
+    kind: SettingType
     default: str | None
     field: str = ""
 
 
-def _integer(low: int, high: int = INT_MAX) -> Kind:
+def _integer(low: int, high: int = INT_MAX) -> SettingType:
     def parse(text: str) -> int:
         if not re.fullmatch(r"[+-]?[0-9]+", text) or not low <= int(text) <= high:
             raise ValueError(text)
         return int(text)
 
-    return Kind(
+    return SettingType(
         f"a whole number from {low} to {high}" if high < INT_MAX else f"a whole number of at least {low}", parse
     )
 
@@ -53,23 +53,23 @@ def _boolean(text: str) -> bool:
     return {"true": True, "false": False}[text.lower()]
 
 
-def _choices(*choices: str) -> Kind:
+def _choices(*choices: str) -> SettingType:
     def parse(text: str) -> tuple[str, ...]:
         chosen = items(text)
         if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(choices):
             raise ValueError(text)
         return tuple(choice for choice in choices if choice in chosen)
 
-    return Kind(f"{' or '.join(choices)}, or both", parse)
+    return SettingType(f"{' or '.join(choices)}, or both", parse)
 
 
-def _one_of(*choices: str) -> Kind:
+def _one_of(*choices: str) -> SettingType:
     def parse(text: str) -> str:
         if text not in choices:
             raise ValueError(text)
         return text
 
-    return Kind(f"one of {', '.join(choices)}", parse)
+    return SettingType(f"one of {', '.join(choices)}", parse)
 
 
 def _protocol_version(text: str) -> str:
@@ -114,19 +114,19 @@ OLDEST_PROTOCOL, NEWEST_PROTOCOL = (0, 8, 0), (2, 6)
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
-TEXT = Kind("text without control characters", _text)
-BOOLEAN = Kind("true or false", _boolean)
-CLEANUP = Kind("delete, compact, or both", lambda text: ",".join(_choices("delete", "compact").parse(text)))
+TEXT = SettingType("text without control characters", _text)
+BOOLEAN = SettingType("true or false", _boolean)
+CLEANUP = SettingType("delete, compact, or both", lambda text: ",".join(_choices("delete", "compact").parse(text)))
 COMPRESSION_TYPE = _one_of(*COMPRESSION_TYPES)
-TIMESTAMP_TYPE = Kind(
+TIMESTAMP_TYPE = SettingType(
     "CreateTime or LogAppendTime", {"CreateTime": "CreateTime", "LogAppendTime": "LogAppendTime"}.__getitem__
 )
-SELECTOR = Kind(
+SELECTOR = SettingType(
     f"nothing, {LEADER_SELECTOR} or {RACK_AWARE_SELECTOR}",
     {"": "", LEADER_SELECTOR: "", RACK_AWARE_SELECTOR: RACK_AWARE_SELECTOR}.__getitem__,
 )
 PORT = _integer(0, 65535)
-CONNECTIONS_OF = Kind("HOST:NUMBER pairs, separated by commas", _connections_of)
+CONNECTIONS_OF = SettingType("HOST:NUMBER pairs, separated by commas", _connections_of)
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("broker.id", _integer(-1), None),
@@ -152,7 +152,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("security.inter.broker.protocol", TEXT, "PLAINTEXT"),
     Setting(
         "inter.broker.protocol.version",
-        Kind("a version from 0.8.0 to 2.6, such as 2.4 or 2.4-IV1", _protocol_version),
+        SettingType("a version from 0.8.0 to 2.6, such as 2.4 or 2.4-IV1", _protocol_version),
         "2.6",
         "inter_broker_protocol_version",
     ),

@@ -14,7 +14,7 @@ mean to the user.
 
 from typing import TYPE_CHECKING, Any
 
-from .cluster import ClusterError, KafkaCluster, UnknownPartition
+from .kafka_cluster import ClusterError, KafkaCluster, UnknownPartition
 
 if TYPE_CHECKING:
     from .asynchronous import AsyncKafkaCluster

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from .cluster import HOST, LOOK_SECONDS, KafkaCluster, UnknownPartition, not_so, without_leader
+from .kafka_cluster import HOST, LOOK_SECONDS, KafkaCluster, UnknownPartition, not_so, without_leader
 
 __all__ = ["AsyncKafkaCluster"]
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from .cluster import ClusterError, KafkaCluster
+from .kafka_cluster import ClusterError, KafkaCluster
 
 ARGUMENTS = ("brokers", "settings", "session_timeout", "host", "advertised_host")
 """The arguments of the marker, of those of `KafkaCluster`."""

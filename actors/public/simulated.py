@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .cluster_process import ClusterError, UnknownPartition
 from .console import ROOT
-from .process import ClusterError, UnknownPartition
 
 _T = TypeVar("_T")
 
@@ -80,7 +80,7 @@ class SimulatedCluster:
         self._cut: list[tuple[str, str]] = []
 
     def __enter__(self) -> SimulatedCluster:
-        from actors.simulation.cluster import Cluster
+        from actors.simulation.simulated_cluster import Cluster
 
         settings = {"zookeeper_session_timeout_ms": 6000, "controlled_shutdown_retry_backoff_ms": 100, **self._settings}
         self._cluster = Cluster(self.brokers, self.directory, self._seed, recorded=True, settings=settings)
@@ -201,7 +201,7 @@ class SimulatedCluster:
 
     def partition_network(self, a: int, b: int) -> None:
         """Part two brokers from each other: nothing comes through, neither way, until `heal_network`."""
-        from actors.simulation.cluster import host_of
+        from actors.simulation.simulated_cluster import host_of
 
         self._known(a)
         self._known(b)

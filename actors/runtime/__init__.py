@@ -3,7 +3,7 @@
 from actors.runtime.answerer import Answerer
 from actors.runtime.base import LocalBase, local_system
 from actors.runtime.clock import Clock, RealClock, VirtualClock
-from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, Delivery, Effect, Envelope
+from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, Delivery, Envelope, PortCall
 from actors.runtime.dispatch import Dispatcher, UnknownMessage
 from actors.runtime.flow import FlowActor
 from actors.runtime.kernel import Kernel, Observer, describe
@@ -22,7 +22,7 @@ __all__ = [
     "Clock",
     "Delivery",
     "Dispatcher",
-    "Effect",
+    "PortCall",
     "EffectDiverged",
     "Envelope",
     "FlowActor",

@@ -51,7 +51,7 @@ from actors.runtime.loop import LoopDriver
 from actors.runtime.reference import ActorRef
 from actors.runtime.register import Register
 from actors.runtime.sources import Sources
-from actors.runtime.status import actor_status
+from actors.runtime.thespian_status import actor_status
 from messages.runtime import ActorSnapshot, StopChildren, SystemState
 
 log = logging.getLogger(__name__)

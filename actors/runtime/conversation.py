@@ -20,13 +20,13 @@ WAITING: Final = object()
 """What `perform` returns for a step whose answer is not there yet."""
 
 
-class Ended(NamedTuple, Generic[T]):
+class Returned(NamedTuple, Generic[T]):
     """The conversation is over; what it returned."""
 
     result: T
 
 
-class Failed(NamedTuple):
+class Raised(NamedTuple):
     """The conversation is over; what it raised."""
 
     error: Exception
@@ -37,15 +37,15 @@ def advance(
     perform: Callable[[Any], object],
     value: object = None,
     error: Exception | None = None,
-) -> Ended[T] | Failed | None:
+) -> Returned[T] | Raised | None:
     """Resume with `value`, or by raising `error`, and go on until it waits (None), has ended or has failed."""
     while True:
         try:
             step = conversation.send(value) if error is None else conversation.throw(error)
         except StopIteration as end:
-            return Ended(end.value)
+            return Returned(end.value)
         except Exception as raised:
-            return Failed(raised)
+            return Raised(raised)
         value = error = None
         try:
             value = perform(step)

@@ -22,7 +22,7 @@ DEAD_LETTER = "dead letter"
 """Delivery.error of a message whose receiver is no more."""
 
 
-class Effect(NamedTuple):
+class PortCall(NamedTuple):
     """One call through a port; args and result hold only str, int, bool, None and tuples.
 
     `error` is "" or "errno text" of the OSError that was raised.
@@ -63,5 +63,5 @@ class Delivery(NamedTuple):
     queued_at: float
     taken_at: float
     finished_at: float
-    effects: tuple[Effect, ...]
+    effects: tuple[PortCall, ...]
     error: str | None

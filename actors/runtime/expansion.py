@@ -19,7 +19,7 @@ from actors.runtime.replay_report import RunReplay
 from actors.runtime.replayer import Replay
 from actors.runtime.snapshots import system_pieces
 from messages.trace.runs import Run
-from messages.trace.schema import ENDED, Record, ended, in_full
+from messages.trace.schema import ENDED, TraceRecord, ended, in_full
 from messages.trace.text import FrameText
 from messages.trace.writer import SEGMENT_BYTES, RunWriter
 
@@ -60,7 +60,7 @@ class _Expansion:
         self._after = base.n
         self._snapshot(base)
 
-    def lived(self, record: Record) -> None:
+    def lived(self, record: TraceRecord) -> None:
         """See Listener.lived."""
         if record.kind == ENDED:
             self.flush()

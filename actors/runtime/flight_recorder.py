@@ -33,7 +33,7 @@ from actors.runtime.reference import ActorRef
 from actors.runtime.snapshots import read_out, system_pieces
 from messages.requests import ControllerRequest
 from messages.trace.codec import address_text
-from messages.trace.schema import DUMPED, FULL, Header, Record, created, ended, part_of
+from messages.trace.schema import DUMPED, FULL, Header, TraceRecord, created, ended, part_of
 from messages.trace.snapshots import Piece
 from messages.trace.text import FrameText
 from messages.trace.writer import SEGMENT_BYTES, RunWriter
@@ -93,7 +93,7 @@ class FlightRecorder:
         self._bounds = max_bytes, free_bytes
         self._deliveries = deliveries
         self._slow = slow_seconds
-        self._kept: deque[tuple[Any, ...] | Record] = deque()
+        self._kept: deque[tuple[Any, ...] | TraceRecord] = deque()
         self.keep: Callable[[tuple[Any, ...]], None] = self._kept.append
         self._stretches = deque((Stretch(0, ()),))
         self._looked = 0
@@ -141,7 +141,7 @@ class FlightRecorder:
         """Why these deliveries, the last first, are worth a dump; "" if all is well."""
         slow, found = self._slow, ""
         for taken in latest:
-            if taken.__class__ is Record:
+            if taken.__class__ is TraceRecord:
                 continue
             if isinstance(taken[6], _EPOCHED) and taken[6].controller_epoch > self._epoch:
                 before, self._epoch = self._epoch, taken[6].controller_epoch
@@ -281,7 +281,7 @@ def _write(
         writer.close()
 
 
-def _number(taken: tuple[Any, ...] | Record) -> int:
+def _number(taken: tuple[Any, ...] | TraceRecord) -> int:
     """The number of a delivery, or of the one after which an actor was created."""
-    number: int = taken.n if taken.__class__ is Record else taken[0]  # type: ignore[union-attr, index]
+    number: int = taken.n if taken.__class__ is TraceRecord else taken[0]  # type: ignore[union-attr, index]
     return number

@@ -34,7 +34,7 @@ from typing import Any, ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
-from actors.runtime.conversation import WAITING, Failed, advance
+from actors.runtime.conversation import WAITING, Raised, advance
 from actors.runtime.dispatch import Dispatcher
 from messages.conversation import (
     Answer,
@@ -192,7 +192,7 @@ class FlowActor(Dispatcher):
                 return
             self._flow = value = error = None
             self._begun.clear()
-            if isinstance(outcome, Failed):
+            if isinstance(outcome, Raised):
                 self._fail(outcome.error)
         self._event = None
 

@@ -38,7 +38,7 @@ from typing import Any, ClassVar, Protocol
 from thespian.actors import ActorAddress
 
 from actors.runtime.clock import Clock, RealClock, VirtualClock
-from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, Delivery, Effect, Envelope
+from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, Delivery, Envelope, PortCall
 from actors.runtime.external_endpoint import ExternalEndpoint
 from actors.runtime.ports import Ports
 from actors.runtime.reference import ActorRef, System
@@ -317,7 +317,7 @@ class Kernel(ABC):
                 return Envelope._make(_mail_of(timer))
         return None
 
-    def deliver(self, envelope: Envelope, now: float, effects: Iterable[Effect] | None = None) -> Delivery:
+    def deliver(self, envelope: Envelope, now: float, effects: Iterable[PortCall] | None = None) -> Delivery:
         """Hand out one message at the time `now` and give the account of it.
 
         With `effects`, ports answer from them instead of being called; raises EffectDiverged at a call that differs.
@@ -422,7 +422,7 @@ class Kernel(ABC):
                 self._effects.clear()
             return 0.0
         finished = self._clock_now()
-        effects: tuple[Effect, ...] = ()
+        effects: tuple[PortCall, ...] = ()
         if self._effects:
             effects = tuple(self._effects)
             self._effects.clear()

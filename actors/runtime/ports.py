@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from actors.runtime.delivery import Effect
+from actors.runtime.delivery import PortCall
 from messages.records import Body
 
 BODY = "record batches"
@@ -22,7 +22,7 @@ BODY = "record batches"
 class EffectDiverged(BaseException):
     """In replay an actor made another call than recorded: `made` against `recorded` (None: no further call)."""
 
-    def __init__(self, made: tuple[str, str, tuple[Any, ...]], recorded: Effect | None) -> None:
+    def __init__(self, made: tuple[str, str, tuple[Any, ...]], recorded: PortCall | None) -> None:
         super().__init__(f"{made[0]}.{made[1]}{made[2]} where the record has {recorded}")
         self.made = made
         self.recorded = recorded
@@ -36,8 +36,8 @@ class Ports(dict[str, Any]):
 
     def __init__(self, objects: dict[str, Any] | None = None) -> None:
         super().__init__(objects or {})
-        self.made: list[Effect] = []
-        self.recorded: Iterator[Effect] | None = None
+        self.made: list[PortCall] = []
+        self.recorded: Iterator[PortCall] | None = None
         self._doors: dict[str, Port] = {}
 
     def port(self, name: str) -> Port:
@@ -57,13 +57,13 @@ class Ports(dict[str, Any]):
         try:
             result = getattr(self[port], method)(*args)
         except OSError as error:
-            self.made.append(Effect(port, method, noted, None, f"{error.errno or 0} {error.strerror or error}"))
+            self.made.append(PortCall(port, method, noted, None, f"{error.errno or 0} {error.strerror or error}"))
             raise
         # in a third of the time that the class takes: every call of a port makes one
-        self.made.append(tuple.__new__(Effect, (port, method, noted, _noted(result), "")))
+        self.made.append(tuple.__new__(PortCall, (port, method, noted, _noted(result), "")))
         return result
 
-    def _answer(self, port: str, method: str, args: tuple[Any, ...], recorded: Effect | None) -> Any:
+    def _answer(self, port: str, method: str, args: tuple[Any, ...], recorded: PortCall | None) -> Any:
         args = _noted(args)
         if recorded is None or (recorded.port, recorded.method, recorded.args) != (port, method, args):
             raise EffectDiverged((port, method, args), recorded)

@@ -47,7 +47,7 @@ from messages.trace.schema import (
     SCHEMA_VERSION,
     STOPPED,
     Header,
-    Record,
+    TraceRecord,
     created,
     ended,
     masked,
@@ -121,7 +121,7 @@ def header_of(
         python=platform.python_version(),
         platform=platform.platform(),
         events=events,
-        columns=Record.__struct_fields__,
+        columns=TraceRecord.__struct_fields__,
         detail=detail,
     )
 
@@ -162,7 +162,7 @@ class Recorder:
         self.recorded = 0
         """Records that are in the trace's files."""
         self._writer: RunWriter | None = None
-        self._waiting: deque[tuple[Any, ...] | Record] = deque()
+        self._waiting: deque[tuple[Any, ...] | TraceRecord] = deque()
         self.keep: Callable[[tuple[Any, ...]], None] = self._waiting.append
         self._compressor = zstd.ZstdCompressor(level=LEVEL)
         self._inputs = detail == INPUTS
@@ -360,7 +360,7 @@ class Recorder:
         if aside is not None:
             aside.close()
 
-    def _end(self, reason: str, error: str | None) -> Record:
+    def _end(self, reason: str, error: str | None) -> TraceRecord:
         return ended(self._after, reason, self.recorded, error, self._now())
 
     def _close(self) -> None:

@@ -35,7 +35,8 @@ from thespian.actors import Actor
 from actors.runtime.base import LocalBase, class_name
 from actors.runtime.clock import VirtualClock
 from actors.runtime.code_version import code_version
-from actors.runtime.comparison import (
+from actors.runtime.delivery import DEAD_LETTER, Envelope
+from actors.runtime.divergence import (
     Diverged,
     call,
     compare_message,
@@ -48,7 +49,6 @@ from actors.runtime.comparison import (
     route,
     state_difference,
 )
-from actors.runtime.delivery import DEAD_LETTER, Envelope
 from actors.runtime.ports import EffectDiverged
 from actors.runtime.replay_report import ReplayReport, RunReplay
 from actors.runtime.silence import silent
@@ -56,7 +56,7 @@ from actors.runtime.snapshots import restore_lines, system_lines
 from messages.trace.codec import Codec, address_text
 from messages.trace.endings import DAMAGED
 from messages.trace.errors import Damaged, TraceError
-from messages.trace.runs import Records, Run, ending, find_runs, first_delivery, snapshots
+from messages.trace.runs import Run, RunRecords, ending, find_runs, first_delivery, snapshots
 from messages.trace.schema import (
     CREATED,
     DELIVERIES,
@@ -68,7 +68,7 @@ from messages.trace.schema import (
     TIMER,
     Header,
     Payload,
-    Record,
+    TraceRecord,
     completed,
     created,
 )
@@ -110,13 +110,13 @@ class _Stop(Exception):
     """This is as far as was asked for."""
 
 
-class Listener(Protocol):
+class ReplayListener(Protocol):
     """The listener of a replay."""
 
     def begins(self, base: LocalBase) -> None:
         """It begins at a snapshot, with this system."""
 
-    def lived(self, record: Record) -> None:
+    def lived(self, record: TraceRecord) -> None:
         """The next record is as it was, and complete, whatever the run leaves out."""
 
     def holds(self, base: LocalBase) -> None:
@@ -138,10 +138,10 @@ class Replay:
         begin: int | None = None,
         until: int | None = None,
         break_at: str | None = None,
-        listener: Listener | None = None,
+        listener: ReplayListener | None = None,
     ) -> None:
         self.base = LocalBase(clock=VirtualClock())
-        self.stopped_at: Record | None = None
+        self.stopped_at: TraceRecord | None = None
         self._run = run
         self._actors = actors
         self._begin = begin
@@ -159,7 +159,7 @@ class Replay:
         self._counts = dict.fromkeys(
             ("deliveries", "inputs", "timers", "messages", "effects", "errors", "snapshots", "began"), 0
         )
-        self._last_record: Record | None = None
+        self._last_record: TraceRecord | None = None
         """The record with the payload that it lacks."""
         self._first_at: float | None = None
         self._last_at = 0.0
@@ -167,7 +167,7 @@ class Replay:
     def result(self) -> RunReplay:
         """Do it. Actors do not log meanwhile: it would read as if it happened now."""
         run, divergence, problem, damaged = self._run, None, "; ".join(self._run.faults), bool(self._run.faults)
-        records = Records(run)
+        records = RunRecords(run)
         try:
             if not problem:
                 with silent():
@@ -205,7 +205,7 @@ class Replay:
 
     # ----------------------------------------------------------------------------------------------- the beginning
 
-    def _records(self) -> Records:
+    def _records(self) -> RunRecords:
         """The records from where the replay begins. Raises Damaged, OSError."""
         run, found = self._run, snapshots(self._run)
         first = first_delivery(run)
@@ -221,10 +221,10 @@ class Replay:
             if first:
                 raise _CannotGoOn(f"it begins after delivery {first}, and there is no snapshot to begin with")
             self._marks += found
-            return Records(run)
+            return RunRecords(run)
         self._restore(begin)
         self._marks += found[found.index(begin) + 1 :]
-        return Records(run, begin.after)
+        return RunRecords(run, begin.after)
 
     def _restore(self, snapshot: Snapshot) -> None:
         """Begin where the snapshot was taken."""
@@ -247,7 +247,7 @@ class Replay:
 
     # ----------------------------------------------------------------------------------------------- all records
 
-    def _live_all(self, records: Records) -> None:
+    def _live_all(self, records: RunRecords) -> None:
         """One record after the other (rule 2); without a listener, with `_live_plain` where possible."""
         base = self.base
         looked_at = self._listener is not None or self._break_at is not None or self._until is not None
@@ -262,7 +262,7 @@ class Replay:
                     lived += 1
                 place = lived
 
-    def _live_plain(self, batch: list[Record], start: int) -> int:
+    def _live_plain(self, batch: list[TraceRecord], start: int) -> int:
         """Live the records from `start` on that are of messages that actors sent each other, and that made them do
         nothing but send; the place behind them.
 
@@ -316,7 +316,7 @@ class Replay:
 
     # ----------------------------------------------------------------------------------------------- one record
 
-    def _live(self, record: Record) -> None:
+    def _live(self, record: TraceRecord) -> None:
         self._compare_states(record)
         if record.kind == CREATED:
             self._create(record)
@@ -330,13 +330,13 @@ class Replay:
             self._listener.lived(self._last_record or record)
             self._last_record = None
 
-    def _stop_before(self, record: Record) -> None:
+    def _stop_before(self, record: TraceRecord) -> None:
         """Stop before this delivery."""
         if record.type == self._break_at or (self._until is not None and record.n > self._until):
             self.stopped_at = record
             raise _Stop
 
-    def _compare_states(self, following: Record | None) -> None:
+    def _compare_states(self, following: TraceRecord | None) -> None:
         """What all actors hold before the record that follows is what a snapshot says that was taken then."""
         base, marks = self.base, self._marks
         while marks and marks[0].after == base.n:
@@ -349,7 +349,7 @@ class Replay:
                 self._listener.holds(base)
             self._counts["snapshots"] += 1
 
-    def _create(self, record: Record) -> None:
+    def _create(self, record: TraceRecord) -> None:
         actor_class = next((each for each in self._actors if class_name(each) == record.type), None)
         if actor_class is None:
             raise _CannotGoOn(f"{record.type} is none of the actors that may be at the top of a node")
@@ -365,7 +365,7 @@ class Replay:
                 f"{again.actor} as {again.receiver}, cause {again.cause}",
             )
 
-    def _deliver(self, record: Record) -> None:
+    def _deliver(self, record: TraceRecord) -> None:
         base = self.base
         self._times.append(record.taken_at)
         if record.error == DEAD_LETTER and record.receiver.startswith("outside:"):
@@ -382,7 +382,7 @@ class Replay:
         self._counts["effects"] += len(delivery.effects)
         self._counts["errors"] += record.error is not None
 
-    def _other_effect(self, record: Record, diverged: EffectDiverged) -> Diverged:
+    def _other_effect(self, record: TraceRecord, diverged: EffectDiverged) -> Diverged:
         return Diverged(
             record.n,
             f"another effect while {record.receiver} handled {record.type}",
@@ -390,7 +390,7 @@ class Replay:
             call(*diverged.made),
         )
 
-    def _envelope(self, record: Record) -> Envelope:
+    def _envelope(self, record: TraceRecord) -> Envelope:
         if record.kind == OUTSIDE:
             self._counts["inputs"] += 1
             self._enter(record, (-record.cause, 1))
@@ -416,7 +416,7 @@ class Replay:
         compare_message(record, envelope, self._content)
         return envelope
 
-    def _enter(self, record: Record, moment: tuple[int, int]) -> None:
+    def _enter(self, record: TraceRecord, moment: tuple[int, int]) -> None:
         """What is delivered now entered the queue at that moment (during or, 1, after a delivery): it is a FIFO."""
         if moment < self._entered:
             raise Diverged(
@@ -435,7 +435,7 @@ class Replay:
             del self._times[:gone]
             self._times_from += gone
 
-    def _input(self, record: Record) -> Envelope:
+    def _input(self, record: TraceRecord) -> Envelope:
         after = -record.cause
         if not 0 <= after < record.n or not self._time_of(after) <= record.queued_at <= self._time_of(after + 1):
             problem = f"it cannot have come after delivery {after}, queued at {record.queued_at}"
@@ -461,7 +461,7 @@ class Replay:
         """Delivery `n` and what caused it, back to what came from outside; a second reading of the trace."""
         causes: dict[int, int] = {}
         with contextlib.suppress(Damaged):
-            for record in Records(self._run):
+            for record in RunRecords(self._run):
                 if record.n > n:
                     break
                 if record.kind in DELIVERIES:
@@ -472,7 +472,7 @@ class Replay:
             n = causes[n]
         last, found = max(wanted, default=0), {}
         with contextlib.suppress(Damaged):  # what comes after the divergence is not of interest any more
-            for record in Records(self._run):
+            for record in RunRecords(self._run):
                 if record.n > last:
                     break
                 if record.n in wanted and record.kind in DELIVERIES:
@@ -499,6 +499,6 @@ def _after(snapshot: Snapshot) -> int:
     return snapshot.after
 
 
-def _step(header: Header, record: Record) -> str:
+def _step(header: Header, record: TraceRecord) -> str:
     moment = datetime.fromtimestamp(record.taken_at + header.clock_offset, UTC)
     return f"{record.n} {moment:%H:%M:%S.%f} {message_line(record)}"

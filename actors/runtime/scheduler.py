@@ -23,7 +23,7 @@ from actors.runtime.clock import VirtualClock
 T = TypeVar("T")
 
 
-class Call(Protocol):
+class ScheduledCall(Protocol):
     """A call that waits for its time."""
 
     def cancel(self) -> None:
@@ -39,7 +39,7 @@ class Scheduler(Protocol):
     def remove(self, base: LocalBase) -> None:
         """Leave this base alone from now on."""
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Call:
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> ScheduledCall:
         """Call once after a number of seconds."""
 
 
@@ -57,7 +57,7 @@ class LoopScheduler:
         """See Scheduler.remove."""
         base.detach()
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Call:
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> ScheduledCall:
         """See Scheduler.call_later."""
         return self._loop.call_later(seconds, callback)
 
@@ -120,7 +120,7 @@ class VirtualScheduler:
     def _place(self, base: LocalBase) -> int:
         return next(place for place, driven in self._bases.items() if driven is base)
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Call:
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> ScheduledCall:
         """See Scheduler.call_later."""
         call = _VirtualCall(callback)
         heappush(self._calls, (self.clock.now() + seconds, next(self._numbers), call))

@@ -19,9 +19,9 @@ import attrs
 
 from actors.simulation import client_requests
 from actors.simulation.client_requests import ABSENT_TOPIC
-from actors.simulation.cluster import Cluster, host_of
 from actors.simulation.disk import FAILING, FULL
 from actors.simulation.schedule import REST, Action, Schedule
+from actors.simulation.simulated_cluster import Cluster, host_of
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from actors.core.controller import deletion_plan
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
-from actors.simulation.run import Outcome, run
+from actors.simulation.run import RunOutcome, run
 from actors.simulation.schedule import Schedule
 from messages.conversation import Flow
 
@@ -35,7 +35,7 @@ def _patched() -> Iterator[None]:
         deletion_plan.fail = right
 
 
-def run_with_bug(schedule: Schedule) -> Outcome:
+def run_with_bug(schedule: Schedule) -> RunOutcome:
     """Execute a schedule with the bug."""
     with _patched():
         return run(schedule)

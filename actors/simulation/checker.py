@@ -17,10 +17,10 @@ from thespian.actors import WakeupMessage
 from actors.controller.channel import BrokerChannelActor
 from actors.controller.controller import ControllerActor
 from actors.node.assembly import Node
-from actors.runtime import DEAD_LETTER, Delivery, Effect
-from actors.simulation.cluster import CLIENT, Cluster
+from actors.runtime import DEAD_LETTER, Delivery, PortCall
 from actors.simulation.members import AssignmentReceived
 from actors.simulation.moves import StateChanged, StateChanges
+from actors.simulation.simulated_cluster import CLIENT, Cluster
 from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
 from messages.partition import Replicate
@@ -346,7 +346,7 @@ class Checker:
             if handled.controller.context.active:
                 self._look(handled)
 
-    def _log_touched(self, node: int, effect: Effect, following: bool) -> None:
+    def _log_touched(self, node: int, effect: PortCall, following: bool) -> None:
         """A partition did something to its log: what matters is whether it wrote, and a leader's high watermark."""
         if effect.method in _FILLING:
             self.filled[effect.args[0].rpartition("/")[2]] = None

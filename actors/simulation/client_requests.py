@@ -15,8 +15,8 @@ from functools import partial
 from typing import NamedTuple
 
 from actors.core.topic_name import GROUP_METADATA
-from actors.simulation.cluster import Cluster
 from actors.simulation.members import instance_of
+from actors.simulation.simulated_cluster import Cluster
 from messages.admin_requests import (
     UNCLEAN,
     AlterPartitionReassignmentsRequest,

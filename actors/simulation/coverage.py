@@ -31,7 +31,7 @@ from actors.core.coordinator.placement import slot
 from actors.core.topic_name import GROUP_METADATA
 from actors.runtime import Delivery
 from actors.simulation.actions import KINDS, ActionKind
-from actors.simulation.answers import ANSWERS, NAMES
+from actors.simulation.api_error_codes import ANSWERS, NAMES
 from actors.simulation.checker import Checker
 from actors.simulation.invariants import Invariant
 from actors.simulation.moves import StateChanged

@@ -18,7 +18,7 @@ from typing import Any
 
 from actors.storage.disk import DiskPort
 from actors.storage.log_directories import unlock_directories
-from actors.storage.logs import RECOVERY_POINTS, LogsPort
+from actors.storage.log_manager import RECOVERY_POINTS, LogsPort
 from messages.wire.record_batch import whole_batches
 
 FULL = "full"

@@ -29,9 +29,9 @@ from actors.simulation.checker import (
     RequestSent,
     State,
 )
-from actors.simulation.cluster import UP
 from actors.simulation.members import PARTS, AssignmentReceived
 from actors.simulation.moves import VALID_PREVIOUS_STATES, StateChanged
+from actors.simulation.simulated_cluster import UP
 from actors.storage.log_directories import parse_name
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange

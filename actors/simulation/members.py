@@ -19,7 +19,7 @@ import attrs
 
 from actors.core.topic_name import GROUP_METADATA
 from messages.cluster import TopicPartition
-from messages.errors import (
+from messages.error_codes import (
     FENCED_INSTANCE_ID,
     ILLEGAL_GENERATION,
     MEMBER_ID_REQUIRED,
@@ -78,7 +78,7 @@ Ask = Callable[[int, Message, Tell, float], None]
 class AssignmentReceived:
     """A member received its assignment of a generation from the coordinator."""
 
-    group: Group
+    group: SimulatedGroup
     generation: int
     leader: str
     member: str
@@ -86,11 +86,11 @@ class AssignmentReceived:
 
 
 @attrs.define(eq=False)
-class Group:
+class SimulatedGroup:
     """A group: its live members, their commits, and the coordinator's last description."""
 
     name: str
-    living: dict[str, Member] = attrs.field(factory=dict)
+    living: dict[str, SimulatedMember] = attrs.field(factory=dict)
     committed: dict[int, int] = attrs.field(factory=dict)
     """Part -> the last number that was acknowledged."""
     unsure: set[int] = attrs.field(factory=set)
@@ -123,7 +123,7 @@ class Members:
         self, ask: Ask, call_later: Callable[[float, Callable[[], None]], Any], nodes: Sequence[int], seed: int
     ) -> None:
         self.tell: Callable[[AssignmentReceived], None] = lambda dealt: None
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, SimulatedGroup] = {}
         self.committing = True
         """Whether members commit, beside their beats."""
         self.ask = ask
@@ -133,11 +133,11 @@ class Members:
 
     def join(self, group: str, number: str) -> None:
         """A member of this number takes part from now on, where it does not."""
-        there = self.groups.setdefault(group, Group(group))
+        there = self.groups.setdefault(group, SimulatedGroup(group))
         if number not in there.living:
             instance = instance_of(group) if number == STATIC else None
             there.has_static |= number == STATIC
-            there.living[number] = member = Member(self, there, instance)
+            there.living[number] = member = SimulatedMember(self, there, instance)
             member.find()
 
     def leave(self, group: str, number: str, silently: bool = False) -> None:
@@ -153,31 +153,31 @@ class Members:
             group.fetched = group.described = None
             self.coordinator(group, partial(self._read_from, group))
 
-    def coordinator(self, group: Group, tell: Tell) -> None:
+    def coordinator(self, group: SimulatedGroup, tell: Tell) -> None:
         """Ask some node who coordinates a group."""
         self.ask(self._chance.choice(self._nodes), FindCoordinatorRequest(2, group.name), tell, PATIENCE)
 
-    def _read_from(self, group: Group, response: Message | None) -> None:
+    def _read_from(self, group: SimulatedGroup, response: Message | None) -> None:
         if isinstance(response, FindCoordinatorResponse) and response.error_code == NONE:
             node = response.node_id
             self.ask(node, OffsetFetchRequest(5, group.name, None), partial(_fetched, group), PATIENCE)
             self.ask(node, DescribeGroupsRequest(4, (group.name,)), partial(_described, group), PATIENCE)
 
 
-def _fetched(group: Group, response: Message | None) -> None:
+def _fetched(group: SimulatedGroup, response: Message | None) -> None:
     if isinstance(response, OffsetFetchResponse) and response.error_code == NONE:
         group.fetched = {each.partition.partition: each.committed_offset for each in response.partitions}
 
 
-def _described(group: Group, response: Message | None) -> None:
+def _described(group: SimulatedGroup, response: Message | None) -> None:
     if isinstance(response, DescribeGroupsResponse) and response.groups[0].error_code == NONE:
         group.described = response.groups[0]
 
 
-class Member:
+class SimulatedMember:
     """One group member; each response decides the next request."""
 
-    def __init__(self, members: Members, group: Group, instance: str | None = None) -> None:
+    def __init__(self, members: Members, group: SimulatedGroup, instance: str | None = None) -> None:
         self.id = NO_MEMBER
         self.generation = NO_GENERATION
         self.parts: tuple[int, ...] = ()

@@ -21,11 +21,11 @@ from actors.runtime import Delivery
 from actors.runtime.silence import silent
 from actors.simulation.actions import ACTIONS
 from actors.simulation.checker import Checker, Violation
-from actors.simulation.cluster import DOWN, UP, Cluster
 from actors.simulation.coverage import Collector
 from actors.simulation.invariants import INVARIANTS, Invariant
-from actors.simulation.records import Clients
 from actors.simulation.schedule import REST, Action, Schedule
+from actors.simulation.simulated_clients import Clients
+from actors.simulation.simulated_cluster import DOWN, UP, Cluster
 from actors.simulation.story import Story
 from messages.probes import collecting
 from messages.requests import MetadataRequest
@@ -55,7 +55,7 @@ SETTINGS = {
 
 
 @attrs.frozen
-class Outcome:
+class RunOutcome:
     """The result of a run: its first violation, its virtual seconds, and the numbers of deliveries and requests.
 
     `reached` counts what it reached, if coverage was requested (`actors.simulation.coverage`).
@@ -77,7 +77,7 @@ def run(
     invariants: tuple[Invariant, ...] = INVARIANTS,
     story: list[str] | None = None,
     covered: bool = False,
-) -> Outcome:
+) -> RunOutcome:
     """Execute a schedule.
 
     Args:
@@ -141,14 +141,14 @@ class _Run:
         self._undo: list[tuple[float, int, partial[None]]] = []
         self._undone = 0
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         """Execute the schedule."""
         with ExitStack() as stack:
             if self.coverage is not None:
                 stack.enter_context(collecting(self.coverage.probe))
             return self._run()
 
-    def _run(self) -> Outcome:
+    def _run(self) -> RunOutcome:
         cluster, checker = self.cluster, self.checker
         for node in cluster.machines:
             cluster.start(node)
@@ -167,7 +167,7 @@ class _Run:
         if self.story is not None:
             self.story.end()
         violation = checker.violations[0] if checker.violations else None
-        outcome = Outcome(
+        outcome = RunOutcome(
             self.schedule,
             violation,
             cluster.now,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from actors.simulation.run import Outcome
+from actors.simulation.run import RunOutcome
 from actors.simulation.schedule import REST, Action, Schedule
 
 MOST_RUNS = 400
@@ -26,8 +26,8 @@ class Shrinker:
 
     def __init__(
         self,
-        broken: Outcome,
-        play: Callable[[Schedule], Outcome],
+        broken: RunOutcome,
+        play: Callable[[Schedule], RunOutcome],
         tell: Callable[[Schedule], None] = lambda schedule: None,
         most_runs: int = MOST_RUNS,
     ) -> None:
@@ -40,7 +40,7 @@ class Shrinker:
         self._tell = tell
         self._most_runs = most_runs
 
-    def shrink(self) -> Outcome:
+    def shrink(self) -> RunOutcome:
         """The smallest run that was found."""
         self._end_early()
         before = None

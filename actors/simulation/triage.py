@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from actors.simulation.run import Outcome, run
+from actors.simulation.run import RunOutcome, run
 from actors.simulation.schedule import Schedule
 from actors.simulation.shrink import Shrinker
 
@@ -56,7 +56,7 @@ class Case:
         return self.invariant, self.shape
 
 
-def examine(broken: Outcome) -> Case:
+def examine(broken: RunOutcome) -> Case:
     """Shrink a failing run, and find the nearest run that passes."""
     shrinker = Shrinker(broken, run, most_runs=MOST_RUNS)
     smallest = shrinker.shrink()

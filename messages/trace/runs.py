@@ -37,11 +37,11 @@ from messages.trace.schema import (
     Ended,
     Header,
     Opened,
-    Record,
     Removed,
+    TraceRecord,
     ended,
 )
-from messages.trace.snapshots import Gathering, Snapshot
+from messages.trace.snapshots import Snapshot, SnapshotCollector
 from messages.trace.text import batches, decompress, record_lines
 
 
@@ -277,7 +277,7 @@ def _recorded_end(path: Path) -> Ended | None:
 # ------------------------------------------------------------------------------------------------ reading
 
 
-class Records:
+class RunRecords:
     """The records of a run, in order, by iterating (once). Raises Damaged, and OSError, on the way.
 
     `after` is the delivery of a snapshot: then those that follow it, and perhaps what was recorded of it beside the
@@ -287,7 +287,7 @@ class Records:
     def __init__(self, run: Run, after: int | None = None) -> None:
         self._run = run
         self._after = after
-        self.end: Record | None = None
+        self.end: TraceRecord | None = None
 
     def frames(self) -> Iterator[tuple[Path, Frame]]:
         """The frames behind the headers, each with its file."""
@@ -311,11 +311,11 @@ class Records:
         if run.ended is not None and run.ended.digest != previous.hex():
             raise Damaged(path, end, "this is not where the run ended: the manifest names another last frame")
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[TraceRecord]:
         for batch in self.batches():
             yield from batch
 
-    def batches(self) -> Iterator[list[Record]]:
+    def batches(self) -> Iterator[list[TraceRecord]]:
         """The same, some at a time."""
         sequence = _Sequence(self._run)
         for path, frame in self.frames():
@@ -349,13 +349,13 @@ def first_delivery(run: Run) -> int:
     """After which delivery the run's records begin. Raises Damaged, OSError."""
     if not run.removed:
         return run.header.begins
-    return next((frame.after for _, frame in Records(run).frames() if frame.kind == RECORDS), run.header.begins)
+    return next((frame.after for _, frame in RunRecords(run).frames() if frame.kind == RECORDS), run.header.begins)
 
 
 def snapshots(run: Run) -> tuple[Snapshot, ...]:
     """Those in the run that are whole. Raises Damaged, OSError."""
-    gathering = Gathering()
-    for path, frame in Records(run).frames():
+    gathering = SnapshotCollector()
+    for path, frame in RunRecords(run).frames():
         gathering.take(path, frame)
     return tuple(gathering.found)
 
@@ -369,14 +369,14 @@ class _Sequence:
         self.count = 0
         self.read = False
         """Whether there was a first one."""
-        self.end: Record | None = None
+        self.end: TraceRecord | None = None
         self._time = float("-inf")
 
     def pass_over(self, frame: Frame) -> None:
         """Leave a frame unread."""
         self.count += frame.records
 
-    def deliveries(self, records: list[Record], start: int) -> int:
+    def deliveries(self, records: list[TraceRecord], start: int) -> int:
         """Take those from `start` on that can only be deliveries that follow each other; the place behind them."""
         n, time = self.n, self._time
         if self.end is None:
@@ -395,7 +395,7 @@ class _Sequence:
             self.count += taken_up
         return start + taken_up
 
-    def follow(self, record: Record) -> str:
+    def follow(self, record: TraceRecord) -> str:
         """Take it; what is wrong with it, "" for nothing."""
         delivery = record.kind in DELIVERIES
         if not delivery and record.kind not in (CREATED, ENDED):
@@ -415,7 +415,7 @@ class _Sequence:
         self._time = record.finished_at
         return ""
 
-    def _no_end(self, record: Record) -> str:
+    def _no_end(self, record: TraceRecord) -> str:
         """What is wrong with the last record."""
         count, recorded = bytes(record.payload), self._run.ended
         if record.type not in REASONS or not count.isdigit() or record != _as_written(record, int(count)):
@@ -428,12 +428,12 @@ class _Sequence:
         return ""
 
 
-def _as_written(record: Record, count: int) -> Record:
+def _as_written(record: TraceRecord, count: int) -> TraceRecord:
     """The end record as a recorder would write it."""
     return ended(record.n, record.type, count, record.error, record.taken_at)
 
 
-def _batches(path: Path, frame: Frame) -> Iterator[list[Record] | bytes]:
+def _batches(path: Path, frame: Frame) -> Iterator[list[TraceRecord] | bytes]:
     """See `text.batches`. Raises Damaged."""
     try:
         yield from batches(decompress(frame.content))
@@ -518,7 +518,7 @@ def survey(run: Run) -> Survey:
     if run.faults:
         return Survey(DAMAGED, run.faults)
     try:
-        for _ in Records(run).frames():
+        for _ in RunRecords(run).frames():
             pass
     except Damaged as damage:
         return Survey(DAMAGED, (str(damage),))

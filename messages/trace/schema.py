@@ -95,7 +95,7 @@ class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     error: str
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """One delivery, or (`kind` "created", "ended") one event of the run itself; a JSON array of these, in this order.
 
     `n` is the delivery's number, from 1. `cause` is the number of the delivery during which the message was sent or
@@ -125,20 +125,20 @@ class Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     error: str | None
 
 
-def completed(record: Record, type_: str, payload: bytes) -> Record:
+def completed(record: TraceRecord, type_: str, payload: bytes) -> TraceRecord:
     """The record with the payload that it leaves out, and the name of its type."""
     return msgspec.structs.replace(record, type=type_, payload=Payload(payload))
 
 
-def created(n: int, receiver: str, actor: str, where: str, now: float) -> Record:
+def created(n: int, receiver: str, actor: str, where: str, now: float) -> TraceRecord:
     """A top-level actor was created after delivery `n`; `where` is "module:Class"."""
-    return Record(n, CREATED, -n, "", receiver, actor, where, now, now, now, NO_PAYLOAD, (), None)
+    return TraceRecord(n, CREATED, -n, "", receiver, actor, where, now, now, now, NO_PAYLOAD, (), None)
 
 
-def ended(n: int, reason: str, records: int, error: str | None, now: float) -> Record:
+def ended(n: int, reason: str, records: int, error: str | None, now: float) -> TraceRecord:
     """The recording ended after delivery `n`; `records` is their number."""
     payload = Payload(b"%d" % records)
-    return Record(n, ENDED, -n, "", "", "", reason, now, now, now, payload, (), error)
+    return TraceRecord(n, ENDED, -n, "", "", "", reason, now, now, now, payload, (), error)
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):

@@ -108,7 +108,7 @@ def _digest() -> Any:
     return blake2b(digest_size=16)
 
 
-class Gathering:
+class SnapshotCollector:
     """Takes frames in their order, and gathers the whole snapshots among them in `found`."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ from messages.parts import Part
 from messages.trace.codec import ENCODER, UNFIT, Apart, address_text, unencodable, unfit
 from messages.trace.errors import TraceError
 from messages.trace.forms import Plain
-from messages.trace.schema import NO_PAYLOAD, OUTSIDE, Effect, Record
+from messages.trace.schema import NO_PAYLOAD, OUTSIDE, Effect, TraceRecord
 from messages.wire.parts import PartRows, entries_of, rows_of
 from messages.zstd import zstd
 
@@ -93,7 +93,7 @@ class FrameText(Apart):
 
     def _take_inputs(self, waiting: deque[Any]) -> None:
         batch = [waiting.popleft() for _ in range(min(len(waiting), COLUMNS))]
-        own = [place for place, taken in enumerate(batch) if taken.__class__ is Record or taken[1] == OUTSIDE]
+        own = [place for place, taken in enumerate(batch) if taken.__class__ is TraceRecord or taken[1] == OUTSIDE]
         start = 0
         for place in (*own, len(batch)):
             if start < place:
@@ -112,7 +112,7 @@ class FrameText(Apart):
         before = len(rows)
         for _ in range(min(len(waiting), DELIVERIES)):
             taken = popleft()
-            if taken.__class__ is Record:
+            if taken.__class__ is TraceRecord:
                 rows.append(taken)
                 continue
             n, kind, cause, sender, receiver, actor, message, queued_at, taken_at, finished_at, effects, error = taken
@@ -142,7 +142,7 @@ class FrameText(Apart):
                 break
         self.records += len(rows) - before
         last = rows[-1]
-        self.last = last.n if last.__class__ is Record else last[0]
+        self.last = last.n if last.__class__ is TraceRecord else last[0]
 
     def step(self) -> bool:
         """Do a little of the work; False where there is none."""
@@ -231,7 +231,7 @@ class Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     effects: tuple[tuple[int, tuple[Effect, ...]], ...]
     errors: tuple[tuple[int, str], ...]
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[TraceRecord]:
         """Each as a record without a payload. Raises ValueError where the columns do not fit together."""
         effects, errors = dict(self.effects), dict(self.errors)
         columns = (self.kinds, self.causes, self.senders, self.receivers, self.types)
@@ -239,7 +239,7 @@ class Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
         for place, (kind, cause, sender, receiver, type_, queued, taken, finished) in enumerate(rows):
             actor = "" if receiver.startswith("outside:") else receiver.rpartition(".")[0]
             made, error = effects.pop(place, ()), errors.pop(place, None)
-            yield Record(
+            yield TraceRecord(
                 *(self.first + place, kind, cause, sender, receiver, actor, type_, queued, taken, finished),
                 *(NO_PAYLOAD, made, error),
             )
@@ -292,13 +292,13 @@ def decompress(content: bytes) -> bytes:
         raise ValueError(str(error)) from error
 
 
-_decode = msgspec.json.Decoder(Record).decode
-_decode_all = msgspec.json.Decoder(list[Record]).decode
+_decode = msgspec.json.Decoder(TraceRecord).decode
+_decode_all = msgspec.json.Decoder(list[TraceRecord]).decode
 _decode_rows = msgspec.json.Decoder(PartRows).decode
 _decode_sent = msgspec.json.Decoder(dict[str, Sent]).decode
 
 
-def records_of(line: bytes) -> tuple[Record, ...]:
+def records_of(line: bytes) -> tuple[TraceRecord, ...]:
     """The records of a line, one but for rule 3. Raises ValueError (as msgspec does) where it holds none."""
     if line.startswith(_SENT):
         [sent] = _decode_sent(line).values()
@@ -306,7 +306,7 @@ def records_of(line: bytes) -> tuple[Record, ...]:
     return (_decode(line),)
 
 
-def batches(text: bytes) -> Iterator[list[Record] | bytes]:
+def batches(text: bytes) -> Iterator[list[TraceRecord] | bytes]:
     """The records of a text, some at a time, and every line that holds none, as it stands.
 
     Raises ValueError for a reference to nothing.
@@ -333,7 +333,7 @@ def batches(text: bytes) -> Iterator[list[Record] | bytes]:
                 yield line
 
 
-def _all_of(piece: bytes) -> list[Record] | None:
+def _all_of(piece: bytes) -> list[TraceRecord] | None:
     """The records of some lines; None if a line is not a plain record."""
     try:
         return _decode_all(b"[" + piece.replace(b"\n", b",") + b"]")

@@ -20,7 +20,7 @@ import msgspec
 
 from messages.trace import files
 from messages.trace.frames import ENTRY, HEADER, RECORDS, SNAPSHOT, START, frame
-from messages.trace.schema import Ended, Header, Opened, Record, Removed
+from messages.trace.schema import Ended, Header, Opened, Removed, TraceRecord
 from messages.trace.text import compress
 
 SEGMENT_BYTES = 64 << 20
@@ -142,7 +142,7 @@ class RunWriter:
         self._check_space()
         segment.append(kind, content, records, after)
 
-    def end(self, record: Record) -> None:
+    def end(self, record: TraceRecord) -> None:
         """Write the last record, and that it is the last; a frame that was begun before is taken back."""
         segment = self._current()
         segment.mend()

@@ -20,11 +20,10 @@ from typing import Any, NamedTuple
 from messages.apis import API_BY_KEY, API_BY_REQUEST, Api
 from messages.conversation import all_at_once
 from messages.data_requests import ProduceRequest, ProduceResponse
-from messages.errors import UNSUPPORTED_VERSION
+from messages.error_codes import UNSUPPORTED_VERSION
 from messages.parts import MAX_ENTRIES, Part, joined
 from messages.requests import ApiVersionsRequest
 from messages.vocabulary import Message
-from messages.wire.answers import OF_PARTITIONS, without_errors
 from messages.wire.bindings import BINDINGS
 from messages.wire.compiler import Steps, compile_reader, compile_writer
 from messages.wire.data_plane import (
@@ -35,6 +34,7 @@ from messages.wire.data_plane import (
     read_produce_of_one,
     write_produced_of_one,
 )
+from messages.wire.error_free_responses import OF_PARTITIONS, without_errors
 from messages.wire.errors import MalformedFrame, Unencodable, UnknownApi, UnsupportedVersion
 from messages.wire.frame import framed
 from messages.wire.layout import Schema
@@ -285,7 +285,7 @@ def _response_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], 
     return compile_writer(api.response, _response_schema(api).layout(version), version, BINDINGS)
 
 
-class _Reading(NamedTuple):
+class _RequestReading(NamedTuple):
     """How requests of one API are read in one version; `read` is None of a stranger's, of which the header is all."""
 
     api: Api
@@ -297,14 +297,14 @@ class _Reading(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def _reading(key: int, version: int) -> _Reading:
+def _reading(key: int, version: int) -> _RequestReading:
     api = _api(key, version)
     read = None
     if key != _API_VERSIONS or _has_version(api, version):
         _check_version(api, version)
         read = _request_reader(api, version)
     has_tags = _request_schema(api).is_flexible(version)
-    return _Reading(api, version, api.request in READERS, not _lacks_client_id(api, version), has_tags, read)
+    return _RequestReading(api, version, api.request in READERS, not _lacks_client_id(api, version), has_tags, read)
 
 
 @functools.cache

@@ -481,7 +481,7 @@ class _Reader(_Code):
         if tagged:
             parts[-1] += "B"
             names.append("tags")
-        rows = primitives.Rows(tuple(parts), self.flexible)
+        rows = primitives.FixedStructs(tuple(parts), self.flexible)
         at = self.refer(rows.at, self.fresh("row_at"))
         guess = self.refer(rows.guess, self.fresh("guess"))
         unpack, size = f"unpack_{guess}", f"size_{guess}"

@@ -19,7 +19,7 @@ MAX_TEXT = 0x7FFF
 
 MOST_KEPT = 1 << 15
 LONGEST_KEPT = 256
-"""How many values a `Kept` keeps, and the length in bytes up to which it does."""
+"""How many values a `BoundedCache` keeps, and the length in bytes up to which it does."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -151,7 +151,7 @@ _SMALL = [bytes((value,)) for value in range(0x80)]
 # -------------------------------------------------------------------------------------------------------- shared values
 
 
-class Kept(dict[Any, Any]):
+class BoundedCache(dict[Any, Any]):
     """What `make` makes of a key, made once for each key as long as there are not too many (rule 3)."""
 
     def __init__(self, make: Any, *arguments: object) -> None:
@@ -172,19 +172,19 @@ def _ids(data: bytes) -> tuple[int, ...]:
     return struct.unpack(f">{len(data) // 4}i", data)
 
 
-TEXTS = Kept(bytes.decode)
+TEXTS = BoundedCache(bytes.decode)
 """Texts by their bytes."""
-IDS = Kept(_ids)
+IDS = BoundedCache(_ids)
 """Tuples of int32 by their bytes."""
-FRAMED_TEXTS = {compact: Kept(framed_text, compact) for compact in (False, True)}
-FRAMED_IDS = {compact: Kept(framed_ids, compact) for compact in (False, True)}
+FRAMED_TEXTS = {compact: BoundedCache(framed_text, compact) for compact in (False, True)}
+FRAMED_IDS = {compact: BoundedCache(framed_ids, compact) for compact in (False, True)}
 """Texts and tuples of int32 as `framed_text` and `framed_ids` write them."""
 
 
 # -------------------------------------------------------------------------------------------------------- rows
 
 
-class Rows:
+class FixedStructs:
     """Structs that are read whole, by one `struct.Struct` for all that have lists and texts of the same lengths.
 
     `parts` are, in order, formats of fixed size ("iiii") and the variable fields: "ids" or "text". Their lengths are

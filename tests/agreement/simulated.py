@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from actors.runtime.silence import silent
-from actors.simulation.cluster import DOWN, UP, Cluster
+from actors.simulation.simulated_cluster import DOWN, UP, Cluster
 from messages.vocabulary import Message
 from tests.agreement.scenario import Play, Scenario
 from tests.agreement.stage import BROKERS, CONTROLLERS, NODES, ROLES, SETTINGS

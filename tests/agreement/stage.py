@@ -44,7 +44,7 @@ class ZooKeeper(Protocol):
 
 
 class Stage(Protocol):
-    """A cluster. What is called as in `actors.simulation.cluster.Cluster` means what it means there."""
+    """A cluster. What is called as in `actors.simulation.simulated_cluster.Cluster` means what it means there."""
 
     looks: float
     """Seconds between two looks at it."""

@@ -16,8 +16,8 @@ import psutil
 from actors.node import garbage
 from actors.node.ports import TimePort
 from actors.runtime import RealClock
-from actors.storage.logs import LogsPort
-from messages.errors import NONE
+from actors.storage.log_manager import LogsPort
+from messages.error_codes import NONE
 from tests.benchmarks.report import report
 from tests.broker.harness import Broker, order
 

@@ -34,7 +34,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from messages.trace.runs import Records, find_runs
+from messages.trace.runs import RunRecords, find_runs
 from messages.trace.schema import Header
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
@@ -72,7 +72,7 @@ def generate(folder: Path, lines: Path, records: int) -> None:
     day = folder / "day"
     working_day.record(day)
     [run] = find_runs(day).runs
-    rows = [msgspec.structs.asdict(record) for record in Records(run) if record.kind != "ended"]
+    rows = [msgspec.structs.asdict(record) for record in RunRecords(run) if record.kind != "ended"]
     shutil.rmtree(day)
     begin = min(row["taken_at"] for row in rows) - 1
     length = max(row["taken_at"] for row in rows) - begin

@@ -28,7 +28,7 @@ from actors.node.ports import TimePort
 from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
 from actors.storage.disk import DiskPort
 from actors.storage.log_directories import unlock_directories
-from actors.storage.logs import LogsPort
+from actors.storage.log_manager import LogsPort
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.conversation import Answer, Ask, Failure
 from messages.metrics import Counts, DropMetrics, Gauge, Gauges

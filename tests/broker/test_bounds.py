@@ -12,9 +12,9 @@ import pytest
 from actors.runtime.recorder import Recorder
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.requests import LeaderAndIsrRequest, UpdateMetadataRequest
-from messages.trace.runs import Records, find_runs
+from messages.trace.runs import RunRecords, find_runs
 from messages.wire import decode_response, encode_request
 from messages.wire.record_batch import read_records
 from tests.broker.harness import CONTROLLER, ServedBroker, alive, codes, known, order
@@ -59,7 +59,7 @@ def receivers(broker: Traced, after: int, last: int) -> Counter[str]:
     """Who got the deliveries in between, by the trace: classes of actors, names of outsiders."""
     broker.recorder.close()
     [run] = find_runs(broker.place / "trace").runs
-    named = (record.receiver for record in Records(run) if after < record.n <= last and record.receiver)
+    named = (record.receiver for record in RunRecords(run) if after < record.n <= last and record.receiver)
     return Counter(name if name.startswith("outside:") else name.rpartition(".")[0] for name in named)
 
 

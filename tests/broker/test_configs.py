@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.core.broker_config import DYNAMIC
-from actors.core.configs import altered, check_topic, describe_broker, describe_topic, replaced
+from actors.core.config_requests import altered, check_topic, describe_broker, describe_topic, replaced
 from actors.core.refusal import Refused
 from actors.core.topic_config import CONFIGS, FROM_SERVER, check_config
 from messages.broker import Forwarded, MergeMetadata
@@ -34,7 +34,7 @@ from messages.config_requests import (
     IncrementalAlterConfigsRequest,
 )
 from messages.conversation import Ask
-from messages.errors import INVALID_CONFIG, INVALID_REQUEST, INVALID_TOPIC, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from messages.error_codes import INVALID_CONFIG, INVALID_REQUEST, INVALID_TOPIC, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.network import ClientRequest, ClientResponse
 from messages.requests import UpdateMetadataRequest
 from messages.zookeeper import GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig

@@ -8,7 +8,7 @@ import pytest
 from thespian.actors import ActorExitRequest
 
 from actors.broker.partition import PartitionActor
-from actors.storage.logs import CLEAN_MARKER
+from actors.storage.log_manager import CLEAN_MARKER
 from messages.broker import LogFailed
 from messages.data_requests import (
     EARLIEST,
@@ -22,7 +22,7 @@ from messages.data_requests import (
     ProduceRequest,
     TrimmedPartition,
 )
-from messages.errors import (
+from messages.error_codes import (
     KAFKA_STORAGE_ERROR,
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,

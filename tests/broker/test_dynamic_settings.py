@@ -10,7 +10,7 @@ import pytest
 
 from actors.core.broker_config import DYNAMIC, THREADS, TOPIC_DEFAULTS, configured, invalid
 from messages.broker import BrokerConfigured
-from messages.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, NONE, NOT_ENOUGH_REPLICAS
+from messages.error_codes import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, NONE, NOT_ENOUGH_REPLICAS
 from tests.broker.harness import Broker
 from tests.broker.harness import settings as server
 from tests.broker.test_records import batch, configure, fetch, lead, produce, skip

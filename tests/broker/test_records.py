@@ -14,7 +14,7 @@ from actors.runtime import VirtualClock
 from actors.runtime.recorder import Recorder
 from actors.storage.log import Checkpoint
 from actors.storage.log_directories import unlock_directories
-from actors.storage.logs import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, recover
+from actors.storage.log_manager import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, recover
 from messages.broker import LogFileFailed, TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.conversation import all_at_once
@@ -39,7 +39,7 @@ from messages.data_requests import (
     RecordError,
     TrimmedPartition,
 )
-from messages.errors import (
+from messages.error_codes import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
     FETCH_SESSION_ID_NOT_FOUND,
@@ -63,7 +63,7 @@ from messages.errors import (
 from messages.network import CloseClient, Received
 from messages.partition import LogRead, ReadLog
 from messages.records import Region
-from messages.trace.runs import Records, find_runs
+from messages.trace.runs import RunRecords, find_runs
 from messages.wire.batch_records import checking_produce
 from messages.wire.compression import compressed
 from messages.wire.record_batch import body_of, read_records, whole_batches
@@ -770,7 +770,7 @@ def test_only_partitions_that_have_something_to_drop_hear_of_it(tmp_path: Path) 
     broker.end()
     recorder.close()
     [run] = find_runs(tmp_path / "trace").runs
-    reported = [record.payload for record in Records(run) if record.type == "ExpireLog"]
+    reported = [record.payload for record in RunRecords(run) if record.type == "ExpireLog"]
     assert len(reported) == 4, "two partitions, once to drop, once for the files"
 
 

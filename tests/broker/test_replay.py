@@ -15,7 +15,7 @@ from actors.broker.request_handler import RequestHandlerActor
 from actors.runtime import VirtualClock
 from actors.runtime.recorder import Recorder
 from actors.runtime.replayer import replay_directory
-from actors.storage.logs import SEARCH_SLICE, SEARCH_STEP
+from actors.storage.log_manager import SEARCH_SLICE, SEARCH_STEP
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.data_requests import (
     FetchPartition,
@@ -25,10 +25,10 @@ from messages.data_requests import (
     ProducePartition,
     ProduceRequest,
 )
-from messages.errors import KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
+from messages.error_codes import KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
 from messages.partition import SearchOn
 from messages.records import CODECS
-from messages.trace.runs import Records, find_runs
+from messages.trace.runs import RunRecords, find_runs
 from messages.wire.batch_records import records
 from messages.wire.record_batch import read_records
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, codes, known, order, settings
@@ -108,7 +108,7 @@ def test_recompression_and_searches_by_time_replay_exactly(tmp_path: Path) -> No
     recorder.close()
     shutil.rmtree(tmp_path / "data")
     [recorded] = find_runs(tmp_path / "trace").runs
-    assert sum(record.type == SearchOn.__name__ for record in Records(recorded)) >= 4, "two slices of two searches"
+    assert sum(record.type == SearchOn.__name__ for record in RunRecords(recorded)) >= 4, "two slices of two searches"
     (run,) = replay_directory(tmp_path / "trace", ACTORS).runs
     assert run.ok, run.divergence
     assert not (tmp_path / "data").exists()

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from actors.cli import app
-from actors.cli.app import COMMANDS, Failed, run
+from actors.cli.app import COMMANDS, CommandFailed, run
 from actors.cli.broker import parse_overrides
 from actors.cli.local_cluster import ENTRY_POINT, busy, how_it_ended
 from actors.node.settings import SettingsError
@@ -35,7 +35,7 @@ def test_the_list_of_commands_needs_none_of_them(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (Failed("no luck"), 1, "Error: no luck"),
+        (CommandFailed("no luck"), 1, "Error: no luck"),
         (click.UsageError("wrong"), 2, "Error: wrong"),
         (SettingsError(["one", "two"]), 2, "Error: one\nError: two"),
         (ConnectionLoss("gone"), 1, "Error: ZooKeeper: ConnectionLoss: gone"),

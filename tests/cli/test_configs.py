@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import configs
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.core.config_admin import parse_added
 from actors.core.refusal import Refused
 from messages.cluster import PartitionAssignment, ReplicaAssignment
@@ -92,7 +92,7 @@ def test_brokers_overrides_their_own_and_those_of_all(shell: Shell) -> None:
 )  # fmt: skip
 def test_what_cannot_be_done(shell: Shell, line: str, words: str) -> None:
     before = dict(shell.tree.walk())
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(CommandFailed) as failed:
         shell.run(line)
     assert failed.value.message == words
     assert dict(shell.tree.walk()) == before
@@ -100,7 +100,7 @@ def test_what_cannot_be_done(shell: Shell, line: str, words: str) -> None:
 
 def test_torn_overrides_are_not_overwritten(shell: Shell) -> None:
     shell.tree.write((WriteOp(SET, "/config/topics/foo", b"{torn"),), 0)
-    with pytest.raises(Failed, match="the overrides of topic foo cannot be read"):
+    with pytest.raises(CommandFailed, match="the overrides of topic foo cannot be read"):
         shell.run("--alter --topic foo --add-config flush.ms=1")
     assert shell.data("/config/topics/foo") == b"{torn"
 

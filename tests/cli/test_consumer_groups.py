@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from actors.cli.brokers import places_of
+from actors.cli.admin_client import places_of
 from actors.cli.consumer_groups import _duration, command
 from actors.cli.group_admin import moment_of, read_offsets
 from messages.cluster import TopicPartition

@@ -11,22 +11,22 @@ from click.testing import CliRunner
 
 from actors.cli import leader_election
 from actors.cli.app import run
-from actors.core.leader_election import Outcome, parse_partitions, report
+from actors.core.leader_election import ElectionOutcome, parse_partitions, report
 from actors.core.refusal import Refused
-from messages import errors
+from messages import error_codes
 from messages.cluster import TopicPartition
 
-NAMES = {value: name for name, value in vars(errors).items() if name.isupper()}
+NAMES = {value: name for name, value in vars(error_codes).items() if name.isupper()}
 A, B, C, D = (TopicPartition("t", number) for number in range(4))
 
 
 def test_outcomes_are_printed_as_by_kafkas_tool() -> None:
     outcomes = {
-        A: Outcome(errors.NONE),
-        B: Outcome(errors.PREFERRED_LEADER_NOT_AVAILABLE, "Failed to elect leader"),
-        C: Outcome(errors.ELECTION_NOT_NEEDED, "not needed"),
-        D: Outcome(errors.NONE),
-        TopicPartition("u", 0): Outcome(errors.REQUEST_TIMED_OUT),
+        A: ElectionOutcome(error_codes.NONE),
+        B: ElectionOutcome(error_codes.PREFERRED_LEADER_NOT_AVAILABLE, "Failed to elect leader"),
+        C: ElectionOutcome(error_codes.ELECTION_NOT_NEEDED, "not needed"),
+        D: ElectionOutcome(error_codes.NONE),
+        TopicPartition("u", 0): ElectionOutcome(error_codes.REQUEST_TIMED_OUT),
     }
     assert report("PREFERRED", outcomes, NAMES) == (
         [

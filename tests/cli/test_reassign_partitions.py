@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import reassign_partitions
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.cli.reassignment_admin import IN_PROGRESS, RUN_VERIFY
 from actors.core.reassignment_plan import parse_plan
 from messages.admin_requests import (
@@ -27,7 +27,7 @@ from messages.admin_requests import (
     ReassignableTopicResponse,
 )
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.errors import NO_REASSIGNMENT_IN_PROGRESS
+from messages.error_codes import NO_REASSIGNMENT_IN_PROGRESS
 from messages.zookeeper import CreateTopic, GetReassignments, RequestedReassignment, SetAssignments, TopicAssignment
 from tests.cli.shell import Shell
 
@@ -124,7 +124,7 @@ def test_execute_writes_the_znode_and_throttles(shell: ReassignShell) -> None:
     rates = dict.fromkeys(("leader.replication.throttled.rate", "follower.replication.throttled.rate"), "500000")
     assert [shell.config(f"brokers/{number}") for number in range(3)] == [rates] * 3
     assert shell.asked == []
-    with pytest.raises(Failed, match="existing partition assignment"):
+    with pytest.raises(CommandFailed, match="existing partition assignment"):
         shell.run(f"--execute --reassignment-json-file {shell.plan((FOO, [0, 1]))}")
 
 
@@ -162,7 +162,7 @@ def test_the_controller_takes_back_what_is_on_its_way_and_lists_show_it(shell: R
     assert shell.asked == [AlterPartitionReassignmentsRequest(0, 30_000, topics)]
     refused = ReassignablePartitionResponse(0, NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
     shell.answer = AlterPartitionReassignmentsResponse(0, None, (ReassignableTopicResponse("foo", (refused,)),))
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(CommandFailed) as failed:
         shell.run(cancel)
     assert failed.value.message == (
         "Error cancelling partition reassignment for:\nfoo-0: No partition reassignment is in progress."
@@ -174,7 +174,7 @@ def test_the_controller_takes_back_what_is_on_its_way_and_lists_show_it(shell: R
 def test_an_additional_plan_is_the_controllers_to_take(shell: ReassignShell) -> None:
     shell.reassigning("bar", ReplicaAssignment((0, 2), (0,), (2,)))
     execute = f"--execute --reassignment-json-file {shell.plan((FOO, [0, 2]))}"
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(CommandFailed) as failed:
         shell.run(execute)
     assert failed.value.message == IN_PROGRESS
     code, out = shell.run(f"{execute} --additional --throttle 7")
@@ -209,7 +209,7 @@ def test_an_additional_plan_is_the_controllers_to_take(shell: ReassignShell) -> 
 )  # fmt: skip
 def test_what_cannot_be_executed(shell: ReassignShell, plan: str, words: str) -> None:
     before = dict(shell.tree.walk())
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(CommandFailed) as failed:
         shell.run(f"--execute --reassignment-json-file {shell.file(plan)}")
     assert failed.value.message == words
     assert dict(shell.tree.walk()) == before
@@ -228,7 +228,7 @@ def test_what_cannot_be_executed(shell: ReassignShell, plan: str, words: str) ->
 )
 def test_what_cannot_be_generated(shell: ReassignShell, topics: str, brokers: str, words: str) -> None:
     file = shell.file(json.dumps({"version": 1, "topics": [{"topic": topic} for topic in topics.split()]}))
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(CommandFailed) as failed:
         shell.run(f"--generate --topics-to-move-json-file {file} --broker-list {brokers}")
     assert failed.value.message == words
 

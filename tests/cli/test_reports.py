@@ -44,7 +44,7 @@ from messages.zookeeper import (
     RequestTopicDeletion,
     TopicAssignment,
 )
-from spark.answers import Answer, Summary
+from spark.answers import QueryResult, Summary
 from tests.trace.altering import kill
 from tests.trace.small_system import ACTORS, Clock, Small
 from zk_bridge.client import Client
@@ -134,17 +134,17 @@ def test_a_summary_in_tables_and_json(
     )
     found = Summary(
         {
-            "runs": Answer(run_columns, ((0, "node0-x", 12, 1.7e9, 1.7e9 + 5, "killed", "full"),)),
-            "episodes": Answer(
+            "runs": QueryResult(run_columns, ((0, "node0-x", 12, 1.7e9, 1.7e9 + 5, "killed", "full"),)),
+            "episodes": QueryResult(
                 gone_columns,
                 (
                     (1, 1.7e9, "killed", 6.0, "Elected", True, 1, 12.34, 2, 3, 6.5),
                     (0, 1.7e9, None, 0.0, "BrokerChange", False, 0, None, 2, 0, None),
                 ),
             ),
-            "requests": Answer(("node", "broker", "count")),
-            "messages": Answer(("topic", "partition", "share"), (("t", 3, 0.125),)),
-            "leadership": Answer(("at", "topic", "partition"), tuple((1.7e9 + n, "t", n) for n in range(100))),
+            "requests": QueryResult(("node", "broker", "count")),
+            "messages": QueryResult(("topic", "partition", "share"), (("t", 3, 0.125),)),
+            "leadership": QueryResult(("at", "topic", "partition"), tuple((1.7e9 + n, "t", n) for n in range(100))),
         },
         malformed=2,
         unreadable=("a/b.zst: torn",),

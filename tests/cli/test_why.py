@@ -11,14 +11,22 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import why
-from actors.cli.app import Failed
+from actors.cli.app import CommandFailed
 from actors.cli.explanations import QUESTIONS
 from actors.cli.fact_gathering import gather
-from actors.cli.trace_facts import Assigned, Event, Facts, Order, Place, Waiting, Written
+from actors.cli.trace_facts import (
+    ControllerEvent,
+    LeaderAndIsrSent,
+    ReplicasAssigned,
+    StateWrite,
+    TraceFacts,
+    TracePosition,
+    Waiting,
+)
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.replayer import Replay
 from messages.cluster import TopicPartition
-from messages.errors import NONE, STALE_BROKER_EPOCH
+from messages.error_codes import NONE, STALE_BROKER_EPOCH
 from messages.trace.runs import find_runs
 from messages.trace.schema import INPUTS
 from tests.trace import cluster_life, controller_life
@@ -35,23 +43,23 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def facts(lived: Path) -> Facts:
+def facts(lived: Path) -> TraceFacts:
     return gather(find_runs(lived).runs)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Facts:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> TraceFacts:
     folder = tmp_path_factory.mktemp("cluster")
     cluster_life.live(folder)
     return gather(find_runs(folder).runs)
 
 
-def reported(facts: Facts, about: str, subject: object, question: str) -> list[str]:
+def reported(facts: TraceFacts, about: str, subject: object, question: str) -> list[str]:
     """What is told about it in answer to a question, without numbers of deliveries."""
     return without_numbers(answers(facts, about, subject).get(question, []))
 
 
-def answers(facts: Facts, about: str, subject: object) -> dict[str, list[str]]:
+def answers(facts: TraceFacts, about: str, subject: object) -> dict[str, list[str]]:
     """What is told about it, by question, without where it stands."""
     found = {question: [line.text for line in answer(facts, subject)] for question, answer in QUESTIONS[about]}
     return {question: lines for question, lines in found.items() if lines}
@@ -61,7 +69,7 @@ def without_numbers(lines: list[str]) -> list[str]:
     return [re.sub(r" \(delivery \d+\)", "", line) for line in lines]
 
 
-def test_a_partition_that_lost_its_leader_and_never_got_the_preferred_one_back(facts: Facts) -> None:
+def test_a_partition_that_lost_its_leader_and_never_got_the_preferred_one_back(facts: TraceFacts) -> None:
     reported = {question: without_numbers(lines) for question, lines in answers(facts, "partition", ORDERS).items()}
     assert reported["Who leads it, and why?"] == ["broker 4 leads it, since controller 1 wrote it during BrokerChange"]
     assert reported["Why not the preferred replica?"] == [
@@ -79,7 +87,7 @@ def test_a_partition_that_lost_its_leader_and_never_got_the_preferred_one_back(f
     ]
 
 
-def test_brokers_come_and_go(facts: Facts) -> None:
+def test_brokers_come_and_go(facts: TraceFacts) -> None:
     reported = without_numbers(answers(facts, "broker", 2)["Why does it count as dead, or alive?"])
     assert [re.sub(r"broker epoch \d+", "broker epoch E", line) for line in reported[:3]] == [
         "alive for controller 0, with broker epoch E: BrokerChange",
@@ -93,14 +101,14 @@ def test_brokers_come_and_go(facts: Facts) -> None:
     assert refused[1:] == ["it has answered requests since then"]
 
 
-def test_a_deletion_is_explained_from_its_request_to_its_end(facts: Facts) -> None:
+def test_a_deletion_is_explained_from_its_request_to_its_end(facts: TraceFacts) -> None:
     (lines,) = answers(facts, "topic", "payments").values()
     assert [line.partition(",")[0] for line in lines] == ["queued for deletion", "its znodes were removed"]
     assert answers(facts, "topic", "orders") == {"Why is it not deleted?": ["no deletion of it is recorded"]}
     assert answers(facts, "topic", "x") == {"Why is it not deleted?": ["no node in this trace knows topic x"]}
 
 
-def test_terms_and_slow_events(facts: Facts) -> None:
+def test_terms_and_slow_events(facts: TraceFacts) -> None:
     reported = answers(facts, "controller", None)
     assert reported["Who was controller when, and why did it change?"][0] == "broker 0 was elected, epoch 1"
     assert "broker 1 was elected, epoch 2" in reported["Who was controller when, and why did it change?"]
@@ -112,7 +120,7 @@ def test_terms_and_slow_events(facts: Facts) -> None:
 PAIR, MOVED, UNCLEAN = (TopicPartition(name, 0) for name in ("pair", "moved", "unclean"))
 
 
-def test_4_each_part_of_an_outage_has_its_share(cluster: Facts) -> None:
+def test_4_each_part_of_an_outage_has_its_share(cluster: TraceFacts) -> None:
     _, last = reported(cluster, "partition", PAIR, "When was it without a leader, and what took so long?")
     found = re.fullmatch(r"([\d.]+) s without leader, from the last record of broker 1 to broker 0: (.*)", last)
     assert found is not None
@@ -129,7 +137,7 @@ def test_4_each_part_of_an_outage_has_its_share(cluster: Facts) -> None:
     assert other.endswith("until it led and had said so")
 
 
-def test_5_who_has_not_heard_is_named_with_the_order_that_did_not_reach_it(cluster: Facts) -> None:
+def test_5_who_has_not_heard_is_named_with_the_order_that_did_not_reach_it(cluster: TraceFacts) -> None:
     lines = reported(cluster, "partition", PAIR, "Who has not heard what ZooKeeper says of it?")
     assert lines == [
         "broker 0 knows leader epoch 2 of 3: epoch 3 waits in the channel's queue: TimeoutError",
@@ -157,17 +165,20 @@ def test_5_orders_are_found_in_parts_too(tmp_path: Path) -> None:
     ],
 )
 def test_5_an_order_may_wait_get_lost_or_be_refused(order: dict[str, Any], why: str) -> None:
-    place = Place(1.0, 0, "r", 1)
-    facts = Facts(
-        written=[Written(place, PAIR, 1, 3, (1,), "controller 0", 1.5)],
-        assigned=[Assigned(place, PAIR, (1,), (), ())],
-        orders=[Order(place, 1, PAIR, 1, 2, 1.0, 1.1, NONE), Order(place, 1, PAIR, 1, 3, **order)],
+    place = TracePosition(1.0, 0, "r", 1)
+    facts = TraceFacts(
+        written=[StateWrite(place, PAIR, 1, 3, (1,), "controller 0", 1.5)],
+        assigned=[ReplicasAssigned(place, PAIR, (1,), (), ())],
+        orders=[
+            LeaderAndIsrSent(place, 1, PAIR, 1, 2, 1.0, 1.1, NONE),
+            LeaderAndIsrSent(place, 1, PAIR, 1, 3, **order),
+        ],
     )
     question = "Who has not heard what ZooKeeper says of it?"
     assert reported(facts, "partition", PAIR, question) == [f"broker 1 knows leader epoch 2 of 3: {why}"]
 
 
-def test_7_records_that_were_cut_off_and_the_election_that_cost_them(cluster: Facts) -> None:
+def test_7_records_that_were_cut_off_and_the_election_that_cost_them(cluster: TraceFacts) -> None:
     assert reported(cluster, "partition", UNCLEAN, "Why are records missing?") == [
         "broker 2 was elected uncleanly, out of the ISR [0]: controller 2 wrote it during BrokerChange",
         "broker 0 cut offsets 1 to 2 off, which its leader did not have",
@@ -175,7 +186,7 @@ def test_7_records_that_were_cut_off_and_the_election_that_cost_them(cluster: Fa
     assert reported(cluster, "partition", PAIR, "Why are records missing?") == []
 
 
-def test_9_a_refused_creation_has_its_reason(cluster: Facts) -> None:
+def test_9_a_refused_creation_has_its_reason(cluster: TraceFacts) -> None:
     assert reported(cluster, "topic", "large", "Why was it not made, or not as large?") == [
         "CreateTopics was refused: NOT_CONTROLLER",
         "CreateTopics was refused: Replication factor: 5 larger than available brokers: 3."
@@ -183,7 +194,7 @@ def test_9_a_refused_creation_has_its_reason(cluster: Facts) -> None:
     ]
 
 
-def test_11_a_reassignment_that_was_refused_and_one_that_was_taken_back(cluster: Facts) -> None:
+def test_11_a_reassignment_that_was_refused_and_one_that_was_taken_back(cluster: TraceFacts) -> None:
     assert reported(cluster, "partition", MOVED, "Why was a reassignment not begun, or taken back?") == [
         "an admin's request was refused: Replica assignment has brokers that are not alive. Replica list: [7],"
         " live broker list: [0, 1, 2] (INVALID_REPLICA_ASSIGNMENT)",
@@ -192,14 +203,14 @@ def test_11_a_reassignment_that_was_refused_and_one_that_was_taken_back(cluster:
     ]
 
 
-def test_13_what_a_broker_that_was_not_let_go_still_leads(cluster: Facts) -> None:
+def test_13_what_a_broker_that_was_not_let_go_still_leads(cluster: TraceFacts) -> None:
     assert reported(cluster, "broker", 1, "Why was it not let go?") == [
         "1 of its partitions could not be led elsewhere",
         "pair-0 stays: its ISR is [1]",
     ]
 
 
-def test_15_who_lost_its_session_ended_its_term(cluster: Facts) -> None:
+def test_15_who_lost_its_session_ended_its_term(cluster: TraceFacts) -> None:
     assert reported(cluster, "controller", None, "Who was controller when, and why did it change?") == [
         "broker 0 was elected, epoch 1",
         "broker 2 was elected, epoch 2",
@@ -209,30 +220,30 @@ def test_15_who_lost_its_session_ended_its_term(cluster: Facts) -> None:
 
 
 def test_16_what_is_at_work_when_the_record_ends_and_for_how_long() -> None:
-    at = [Place(float(n), 0, "r", n) for n in (1, 2)]
-    change, request = Event(at[0], "BrokerChange"), Event(at[1], "CreateTopicsRequest")
-    facts = Facts(waiting=[Waiting(at[0], change, 3.0, "GetBrokers"), Waiting(at[1], request, 2.0, "")])
+    at = [TracePosition(float(n), 0, "r", n) for n in (1, 2)]
+    change, request = ControllerEvent(at[0], "BrokerChange"), ControllerEvent(at[1], "CreateTopicsRequest")
+    facts = TraceFacts(waiting=[Waiting(at[0], change, 3.0, "GetBrokers"), Waiting(at[1], request, 2.0, "")])
     assert reported(facts, "controller", None, "What is it doing, and what waits?") == [
         "at the end of the record at work, waiting for GetBrokers, 3.000 s old: BrokerChange",
         "at the end of the record in the queue, 2.000 s old: CreateTopicsRequest",
     ]
 
 
-def test_18_what_did_nothing_and_why(cluster: Facts) -> None:
+def test_18_what_did_nothing_and_why(cluster: TraceFacts) -> None:
     lines = reported(cluster, "controller", None, "Which events did nothing, and why?")
     assert "1 because it was not the controller; the last: CreateTopicsRequest" in lines
     assert any(re.fullmatch(r"\d+ because there was nothing to be done; the last: \w+", line) for line in lines)
     assert cluster.waiting == [], "all controllers had done what they were sent"
 
 
-def test_nothing_is_blamed_on_a_request_that_was_refused_long_before(cluster: Facts) -> None:
+def test_nothing_is_blamed_on_a_request_that_was_refused_long_before(cluster: TraceFacts) -> None:
     """Broker 2 refused one before it was elected: of it no end is told."""
     kinds = {each.event.kind for each in cluster.written if each.event is not None}
     assert kinds == {"AlterPartitionReassignmentsRequest", "BrokerChange", "TopicChange"}
     assert [each.event.kind for each in cluster.seen if each.by == 2 and each.event is not None][0] == "Reelect"
 
 
-def test_replay_goes_where_an_answer_points(lived: Path, facts: Facts) -> None:
+def test_replay_goes_where_an_answer_points(lived: Path, facts: TraceFacts) -> None:
     (run,) = find_runs(lived).runs
     _, leader = QUESTIONS["partition"][0]
     (line,) = leader(facts, ORDERS)
@@ -270,7 +281,7 @@ def test_wrong_use(line: str, words: str) -> None:
 
 
 def test_where_nothing_is_recorded(tmp_path: Path) -> None:
-    with pytest.raises(Failed, match="contains no recorded run"):
+    with pytest.raises(CommandFailed, match="contains no recorded run"):
         CliRunner().invoke(why.command, ["controller", str(tmp_path)], standalone_mode=False, catch_exceptions=False)
 
 
@@ -279,6 +290,6 @@ def test_a_record_without_payloads_is_refused_by_name(tmp_path: Path) -> None:
     small.live()
     small.recorder.close()
     with pytest.raises(
-        Failed, match=r"holds no payloads \(trace.detail=inputs\): restore them with `kafka-actors trace expand`"
+        CommandFailed, match=r"holds no payloads \(trace.detail=inputs\): restore them with `kafka-actors trace expand`"
     ):
         CliRunner().invoke(why.command, ["controller", str(tmp_path)], catch_exceptions=False, standalone_mode=False)

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from actors.cli import replay, why
 from actors.cli.explanations import QUESTIONS
 from actors.cli.fact_gathering import gather
-from actors.cli.trace_facts import Facts
+from actors.cli.trace_facts import TraceFacts
 from actors.public.simulated import SimulatedCluster
-from actors.simulation.cluster import Machine, host_of
 from actors.simulation.disk import Disks
+from actors.simulation.simulated_cluster import Machine, host_of
 from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,
     CreatableAssignment,
@@ -27,7 +27,7 @@ from messages.admin_requests import (
     ReassignableTopic,
 )
 from messages.cluster import TopicPartition
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.store import WriteOp
 from messages.trace.runs import find_runs
 from messages.zookeeper import RequestedReassignment, RequestReassignments
@@ -74,7 +74,7 @@ def start_second_process(running: SimulatedCluster, broker: int) -> None:
     simulated.machines[key].wanted = False
 
 
-def facts(folder: Path, partition: str = "t") -> Facts:
+def facts(folder: Path, partition: str = "t") -> TraceFacts:
     return gather(find_runs(folder).runs, TopicPartition(partition, 0))
 
 

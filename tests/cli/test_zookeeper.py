@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from actors.cli import zookeeper as door
-from actors.cli.app import Failed, run
+from actors.cli.app import CommandFailed, run
 from actors.cli.cluster_file import read_cluster, write_cluster
 from actors.cli.zookeeper import address_of, zookeeper
 from messages.conversation import BadZnode
@@ -41,7 +41,7 @@ def test_connection_errors_are_distinguished(error: OSError, words: str, monkeyp
         raise error
 
     monkeypatch.setattr(socket, "create_connection", refuse)
-    with pytest.raises(Failed) as caught, zookeeper("a:1,b/chroot"):
+    with pytest.raises(CommandFailed) as caught, zookeeper("a:1,b/chroot"):
         pass
     assert caught.value.message == f"ZooKeeper at a:1,b/chroot cannot be reached: {words}"
 
@@ -57,7 +57,10 @@ def tree(monkeypatch: pytest.MonkeyPatch) -> MemoryZooKeeper:
 
 def test_a_chroot_without_a_cluster_is_an_error(tree: MemoryZooKeeper) -> None:
     for address, hint in (("h:1/kafka", "is the chroot right?"), ("h:1", "host:port/chroot")):
-        with pytest.raises(Failed, match=f"no cluster in ZooKeeper at {address}: .*") as caught, zookeeper(address):
+        with (
+            pytest.raises(CommandFailed, match=f"no cluster in ZooKeeper at {address}: .*") as caught,
+            zookeeper(address),
+        ):
             pass
         assert hint in caught.value.message
     with zookeeper("h:1", empty=True) as ask:
@@ -80,9 +83,9 @@ def test_a_folder_names_its_cluster(tmp_path: Path) -> None:
     assert address_of(None, tmp_path, None) == "h:7/c"
     assert read_cluster(tmp_path)["brokers"] == []
     assert [each.name for each in tmp_path.iterdir()] == ["cluster.json"]
-    with pytest.raises(Failed, match="is not a cluster folder"):
+    with pytest.raises(CommandFailed, match="is not a cluster folder"):
         address_of(None, tmp_path / "other", None)
     for torn in ("{", "[]", '{"zookeeper": 3}'):
         (tmp_path / "cluster.json").write_text(torn)
-        with pytest.raises(Failed, match=r"cluster\.json"):
+        with pytest.raises(CommandFailed, match=r"cluster\.json"):
             address_of(None, tmp_path, None)

@@ -15,7 +15,7 @@ import pytest
 from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest
 from messages.cluster import TopicPartition
 from messages.data_requests import LATEST, ListOffsetsRequest, OffsetQuery, ProducePartition, ProduceRequest
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.wire.record_batch import read_records
 from tests.cluster.both import Both, both_running
 from tests.storage import bad_batches

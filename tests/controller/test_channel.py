@@ -13,7 +13,7 @@ from actors.runtime import local_system
 from messages.channel import MoveChannel, StartChannel
 from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import SLICE, slices
-from messages.errors import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
+from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
 from messages.events import (
     LeaderAndIsrResponseReceived,
     TopicDeletionStopReplicaResponseReceived,

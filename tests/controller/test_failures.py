@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.core.controller import events, topics
+from actors.core.controller import events, topic_changes
 from actors.core.controller.batch import announce
 from actors.core.controller.failures import CONSEQUENCES, Consequence, consequence, name_of
 from actors.core.controller.gauges import FAILED_EVENTS
@@ -24,8 +24,8 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Makes TopicChange raise at its end, its context half changed, where a topic has this name; "" ends it."""
     poisoned = [""]
 
-    def changed(context: topics.ControllerContext, event: TopicChange) -> Flow[None]:
-        yield from topics.changed(context, event)
+    def changed(context: topic_changes.ControllerContext, event: TopicChange) -> Flow[None]:
+        yield from topic_changes.changed(context, event)
         if poisoned[0] in context.topics:
             context.offline_count = 7
             raise KeyError(poisoned[0])
@@ -106,7 +106,7 @@ def test_a_client_is_answered_once_when_its_request_raises(world: World, monkeyp
     world.broker(1)
     served = events.REQUESTS[ControlledShutdownRequest]
 
-    def raising(context: topics.ControllerContext, request: ControlledShutdownRequest) -> Flow[None]:
+    def raising(context: topic_changes.ControllerContext, request: ControlledShutdownRequest) -> Flow[None]:
         yield from announce(context)
         raise RuntimeError("bug")
 

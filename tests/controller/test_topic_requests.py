@@ -20,7 +20,7 @@ from messages.admin_requests import (
 from messages.broker import Forwarded, MergeMetadata
 from messages.cluster import TopicPartition
 from messages.conversation import SLICE, Ask
-from messages.errors import (
+from messages.error_codes import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
     INVALID_REPLICA_ASSIGNMENT,

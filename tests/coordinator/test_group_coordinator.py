@@ -12,7 +12,7 @@ from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.core.topic_name import GROUP_METADATA
 from actors.runtime import restore, state_of
 from messages.cluster import LEADER_DURING_DELETE
-from messages.errors import (
+from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
     ILLEGAL_GENERATION,

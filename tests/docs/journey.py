@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.public.simulated import SimulatedCluster
-from messages.trace.runs import Records, find_runs
-from messages.trace.schema import DELIVERIES, Record
+from messages.trace.runs import RunRecords, find_runs
+from messages.trace.schema import DELIVERIES, TraceRecord
 from tests.layering import ROOT
 
 FILE = ROOT / "docs" / "journey.md"
@@ -71,8 +71,8 @@ that has expired.""",
         "The controller reads the brokers",
         '"Brokers"',
         """\
-The handler is the generator `changed` in `actors/core/controller/brokers.py`. It only decides, and does no I/O. The
-shell around it (`actors/runtime/flow.py`) sends each question as an `Ask` to the bridge, and stashes all other mail
+The handler is the generator `changed` in `actors/core/controller/broker_changes.py`. It only decides, and does no I/O.
+The shell around it (`actors/runtime/flow.py`) sends each question as an `Ask` to the bridge, and stashes all other mail
 until the `Answer` with that id arrives: one event ends before the next begins. The bridge arms the watch *before* it
 reads, so that no change between the two is missed.""",
     ),
@@ -130,16 +130,16 @@ def live(folder: Path) -> tuple[int, int, int]:
     return controller, victim, partition
 
 
-def recorded(folder: Path, controller: int, victim: int) -> list[Record]:
+def recorded(folder: Path, controller: int, victim: int) -> list[TraceRecord]:
     """Read the deliveries of the controller's node since ZooKeeper's notification, without those to the metrics."""
     (run,) = (run for run in find_runs(folder).runs if run.header.node == controller)
-    records = [record for record in Records(run) if record.kind in DELIVERIES]
+    records = [record for record in RunRecords(run) if record.kind in DELIVERIES]
     fired = f'{{"kind":"deleted","path":"/brokers/ids/{victim}"}}'.encode()
     begin = next(place for place, record in enumerate(records) if bytes(record.payload) == fired)
     return [record for record in records[begin:] if record.receiver != "outside:metrics"]
 
 
-def sections(records: list[Record]) -> Iterator[tuple[Step, list[Record]]]:
+def sections(records: list[TraceRecord]) -> Iterator[tuple[Step, list[TraceRecord]]]:
     """The deliveries of each step."""
     rest = iter(records)
     for step in STEPS:
@@ -172,7 +172,7 @@ def short(value: Any) -> str:
     return str(value)
 
 
-def line(record: Record, first: Record) -> str:
+def line(record: TraceRecord, first: TraceRecord) -> str:
     """A delivery as a line of the page."""
     cause = str(record.cause - first.n + 1) if record.cause >= first.n else "outside"
     text = short(json.loads(bytes(record.payload)))

@@ -9,7 +9,7 @@ from actors.core.controller import partition_state_machine, replica_state_machin
 from actors.core.controller.states import Table
 from actors.core.coordinator import group_states
 from actors.core.coordinator.group_states import GroupState
-from messages import errors
+from messages import error_codes
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "state-machines.md"
 
@@ -32,7 +32,7 @@ what is done; the gates before - is the group ours, is the member known, is the 
 ```mermaid
 stateDiagram-v2"""
 
-CODES = {value: name for name, value in vars(errors).items() if name.isupper()}
+CODES = {value: name for name, value in vars(error_codes).items() if name.isupper()}
 
 
 def document() -> str:
@@ -75,7 +75,7 @@ def _groups() -> Iterator[str]:
     yield ""
 
 
-def _cell(said: int | group_states.Action) -> str:
+def _cell(said: int | group_states.GroupAction) -> str:
     return f"{CODES[said]} ({said})" if isinstance(said, int) else said.value
 
 

@@ -32,7 +32,7 @@ from messages.apis import APIS, Api
 from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import SLICE
 from messages.data_requests import ProduceRequest, ProduceResponse
-from messages.errors import CLUSTER_AUTHORIZATION_FAILED
+from messages.error_codes import CLUSTER_AUTHORIZATION_FAILED
 from messages.network import ClientResponse
 from messages.node import NodeSettings, ServeClients
 from messages.requests import (

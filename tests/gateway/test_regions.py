@@ -11,7 +11,7 @@ import pytest
 
 from actors.gateway.listener import ListenerGateway
 from actors.runtime import LocalBase
-from actors.storage.logs import LogsPort
+from actors.storage.log_manager import LogsPort
 from messages.broker import LogFileFailed
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchedPartition, FetchRequest, FetchResponse

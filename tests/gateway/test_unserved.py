@@ -10,7 +10,7 @@ import pytest
 
 from messages.apis import ADVERTISED, API_BY_REQUEST
 from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.group_requests import FindCoordinatorRequest, FindCoordinatorResponse
 from messages.requests import MetadataRequest
 from messages.security_requests import (

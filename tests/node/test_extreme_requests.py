@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.data_requests import FetchRequest, ProduceRequest
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.group_requests import (
     CommittedPartition,
     FindCoordinatorRequest,

@@ -15,7 +15,7 @@ from actors.gateway.metric_help import COUNTERS
 from actors.node.assembly import HANDLER_IDLE
 from actors.runtime.turns import Turns
 from messages.cluster import TopicPartition
-from messages.errors import KAFKA_STORAGE_ERROR, NONE
+from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from tests.broker.harness import Broker, known, order
 from tests.broker.test_records import batch, produce
 from tests.node.test_assembly import World, controller, create_topic, leaders

@@ -19,7 +19,7 @@ from actors.runtime import LocalBase, RealClock, VirtualScheduler
 from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import SLICE, Answer, Ask
 from messages.data_requests import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from messages.errors import KAFKA_STORAGE_ERROR, NONE
+from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from messages.network import (
     ChannelPart,
     ClientPart,

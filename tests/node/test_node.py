@@ -16,7 +16,7 @@ from actors.node.node import NodeActor
 from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.runtime import Delivery, local_system
 from actors.storage.disk import DiskPort
-from actors.storage.logs import LogsPort
+from actors.storage.log_manager import LogsPort
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.conversation import Answer, Ask
 from messages.network import Received, Transmit, TransmitFailed

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer
 
 from actors.node.node import NodeActor
 from actors.public import ClusterError, KafkaCluster
-from actors.public.process import ClusterProcess
+from actors.public.cluster_process import ClusterProcess
 from actors.runtime.replayer import replay_directory
 from tests.public.contract import ClusterContract, read, send
 from tests.public.process_cluster import ProcessCluster

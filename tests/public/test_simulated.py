@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from actors.node.node import NodeActor
-from actors.public.process import ClusterError
+from actors.public.cluster_process import ClusterError
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.replayer import replay_directory
-from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
+from messages.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from messages.requests import MetadataRequest
 from tests.layering import ROOT
 

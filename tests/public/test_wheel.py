@@ -174,7 +174,7 @@ def test_internal_packages_are_not_importable(installed: Installed, project: Pat
         assert done.stdout.startswith(("kafka-actors, version", "Usage: kafka-actors")) or command[0] == "replay"
     inside = "import sys; from kafka_actors import KafkaCluster; print(sorted(sys.modules))"
     modules = installed.run("python", "-c", inside, cwd=project).stdout
-    assert "'kafka_actors.cluster'" in modules
+    assert "'kafka_actors.kafka_cluster'" in modules
     assert not [name for name in ("'actors'", "'messages'", "'thespian'", "'kafka'") if name in modules]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.runtime.conversation import WAITING, Ended, Failed, advance
+from actors.runtime.conversation import WAITING, Raised, Returned, advance
 
 Talk = Generator[Any, Any, str]
 
@@ -41,20 +41,20 @@ def test_steps_are_performed_until_one_has_to_wait_and_its_answer_goes_on() -> N
     driver, conversation = Driver(), talk()
     assert advance(conversation, driver) is None
     assert driver.performed == [1, 2, "how many?"]
-    assert advance(conversation, driver, 10) == Ended("total 16")
+    assert advance(conversation, driver, 10) == Returned("total 16")
 
 
 def test_an_error_is_thrown_into_the_conversation() -> None:
     driver, conversation = Driver(), talk()
     advance(conversation, driver)
-    assert advance(conversation, driver, error=OSError("gone")) == Ended("saved: gone")
+    assert advance(conversation, driver, error=OSError("gone")) == Returned("saved: gone")
 
 
 def test_a_conversation_that_raises_has_failed() -> None:
     driver, conversation = Driver(), talk()
     advance(conversation, driver)
     error = ValueError("unforeseen")
-    assert advance(conversation, driver, error=error) == Failed(error)
+    assert advance(conversation, driver, error=error) == Raised(error)
 
 
 def test_what_perform_raises_is_thrown_and_may_be_answered_by_another_step() -> None:
@@ -65,7 +65,7 @@ def test_what_perform_raises_is_thrown_and_may_be_answered_by_another_step() -> 
             return f"{error}, but {(yield 4)}"
         return "never"
 
-    assert advance(stubborn(), Driver()) == Ended("no such step, but 8")
+    assert advance(stubborn(), Driver()) == Returned("no such step, but 8")
 
 
 def test_what_ends_the_driver_itself_is_not_swallowed() -> None:

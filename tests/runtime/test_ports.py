@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from thespian.actors import ActorAddress
 
-from actors.runtime import OUTSIDE, Dispatcher, Effect, EffectDiverged, Port
+from actors.runtime import OUTSIDE, Dispatcher, EffectDiverged, Port, PortCall
 from tests.runtime.actors import World
 
 
@@ -42,8 +42,8 @@ class Clerk(Dispatcher):
         self.port(name)
 
 
-MADE = Effect("disk", "make_directory", ("a",), 1, "")
-FULL = Effect("disk", "make_directory", ("full",), None, f"{errno.ENOSPC} No space left on device")
+MADE = PortCall("disk", "make_directory", ("a",), 1, "")
+FULL = PortCall("disk", "make_directory", ("full",), None, f"{errno.ENOSPC} No space left on device")
 
 
 def test_live_calls_are_made_and_noted() -> None:
@@ -63,7 +63,7 @@ def test_effects_do_not_pile_up_without_an_observer() -> None:
     assert world.base.ports.made == []
 
 
-def replay(effects: list[Effect], *paths: str) -> tuple[World, Any]:
+def replay(effects: list[PortCall], *paths: str) -> tuple[World, Any]:
     world = World()
     clerk = world.actor(Clerk)
     envelope = world.base.outside(clerk, paths, world.outside)
@@ -82,7 +82,7 @@ def test_in_replay_the_record_answers() -> None:
 
 
 @pytest.mark.parametrize("paths, recorded", [(("b",), MADE), (("full", "a"), None)])
-def test_another_call_than_recorded_ends_the_replay_at_once(paths: tuple[str, ...], recorded: Effect | None) -> None:
+def test_another_call_than_recorded_ends_the_replay_at_once(paths: tuple[str, ...], recorded: PortCall | None) -> None:
     with pytest.raises(EffectDiverged) as raised:
         replay([MADE] if recorded else [FULL], *paths)
     assert raised.value.recorded == recorded

@@ -16,13 +16,13 @@ import pytest
 
 from actors.controller.controller import ControllerActor
 from actors.core.controller import (
-    brokers,
+    broker_changes,
     failover,
     leader_balance,
     leadership,
     reassignment,
     replica_state_machine,
-    topics,
+    topic_changes,
 )
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.events import HANDLERS
@@ -82,7 +82,7 @@ def _unfenced(patch: pytest.MonkeyPatch) -> None:
 
 def _unseen(patch: pytest.MonkeyPatch) -> None:
     """A changed broker epoch is ignored: a re-registered broker counts as the same one."""
-    right = brokers.changed
+    right = broker_changes.changed
 
     def changed(context: ControllerContext, event: Any) -> Flow[None]:
         flow = right(context, event)
@@ -134,7 +134,7 @@ def _stuck(patch: pytest.MonkeyPatch) -> None:
 
 def _halted(patch: pytest.MonkeyPatch) -> None:
     """The deletion of a topic waits until all reassignments have ended."""
-    right = topics.deletion_requested
+    right = topic_changes.deletion_requested
 
     def requested(context: ControllerContext, event: Any) -> Flow[None]:
         if context.reassigning:
@@ -185,7 +185,7 @@ def _unchecked_epochs(patch: pytest.MonkeyPatch) -> None:
 
 def _growing(patch: pytest.MonkeyPatch) -> None:
     """Partitions that are added to a topic during its deletion get a leader."""
-    right = topics.modified
+    right = topic_changes.modified
 
     def modified(context: ControllerContext, event: Any) -> Flow[None]:
         queued, context.queued = context.queued, frozenset()
@@ -197,7 +197,7 @@ def _growing(patch: pytest.MonkeyPatch) -> None:
 
 def _not_propagated(patch: pytest.MonkeyPatch) -> None:
     """The failure of a broker is not propagated while a partition waits for a leader."""
-    right, announce = brokers.on_replicas_become_offline, brokers.announce
+    right, announce = broker_changes.on_replicas_become_offline, broker_changes.announce
     silent: list[ControllerContext] = []
 
     def become_offline(context: ControllerContext, lost: Any) -> Flow[None]:
@@ -210,8 +210,8 @@ def _not_propagated(patch: pytest.MonkeyPatch) -> None:
         if context not in silent:
             yield from announce(context, *args)
 
-    patch.setattr(brokers, "on_replicas_become_offline", become_offline)
-    patch.setattr(brokers, "announce", announce_unless_waiting)
+    patch.setattr(broker_changes, "on_replicas_become_offline", become_offline)
+    patch.setattr(broker_changes, "announce", announce_unless_waiting)
 
 
 def _half_used(patch: pytest.MonkeyPatch) -> None:
@@ -276,7 +276,10 @@ def _kept_states(patch: pytest.MonkeyPatch) -> None:
 
 def _remembered(patch: pytest.MonkeyPatch) -> None:
     """The checkpoints keep the entries of a deleted log until the next flush."""
-    apply(patch, Change("actors.storage.logs:_Directory.write_forgotten", "if points.lists_forgotten:", "if False:"))
+    apply(
+        patch,
+        Change("actors.storage.log_manager:_Directory.write_forgotten", "if points.lists_forgotten:", "if False:"),
+    )
 
 
 KNOWN_BUGS: tuple[KnownBug, ...] = (

@@ -18,7 +18,7 @@ from actors.runtime.replayer import replay_directory
 from actors.simulation.actions import FAULTS, NAMED, invent
 from actors.simulation.checker import Acknowledged, Checker, ClusterQueried
 from actors.simulation.invariants import INVARIANTS, Invariant
-from actors.simulation.members import AssignmentReceived, Group
+from actors.simulation.members import AssignmentReceived, SimulatedGroup
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 
@@ -209,7 +209,7 @@ GROUP = parse("""
 """A group with two members, later one; the checker fetches its commits at the end."""
 
 
-def seen_groups(forge: Callable[[Group], None]) -> str | None:
+def seen_groups(forge: Callable[[SimulatedGroup], None]) -> str | None:
     """Return the violated invariant after `forge` has changed the members' view just before the check."""
 
     def look(law: Checker, change: ClusterQueried) -> Iterator[str]:
@@ -221,11 +221,11 @@ def seen_groups(forge: Callable[[Group], None]) -> str | None:
 
 
 def test_groups_survive_a_coordinator_failure_and_violations_are_reported() -> None:
-    def lose_a_commit(group: Group) -> None:
+    def lose_a_commit(group: SimulatedGroup) -> None:
         assert sorted(group.committed) == [0, 1, 2, 3] and group.last > 5
         group.committed[0] += 1000
 
-    def lose_a_member(group: Group) -> None:
+    def lose_a_member(group: SimulatedGroup) -> None:
         group.living["1"].id = "forged"
 
     assert seen_groups(lambda group: None) is None
@@ -235,7 +235,7 @@ def test_groups_survive_a_coordinator_failure_and_violations_are_reported() -> N
 
 def test_double_assignments_and_repeated_generations_are_violations() -> None:
     [row] = [row for row in INVARIANTS if row.on is AssignmentReceived]
-    law, group = Checker(INVARIANTS), Group("g")
+    law, group = Checker(INVARIANTS), SimulatedGroup("g")
     assert not [
         *row.check(law, AssignmentReceived(group, 2, "a", "a", (0, 1))),
         *row.check(law, AssignmentReceived(group, 2, "a", "b", (2,))),

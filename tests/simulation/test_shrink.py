@@ -8,12 +8,12 @@ import pytest
 
 from actors.core.controller import elections
 from actors.simulation.actions import invent
-from actors.simulation.run import Outcome, run
+from actors.simulation.run import RunOutcome, run
 from actors.simulation.schedule import Schedule
 from actors.simulation.shrink import Shrinker
 
 
-def first_broken(seeds: range, **options: object) -> Outcome:
+def first_broken(seeds: range, **options: object) -> RunOutcome:
     """The run of the first seed that breaks something."""
     for seed in seeds:
         outcome = run(invent(seed, **options))  # type: ignore[arg-type]
@@ -41,4 +41,4 @@ def test_a_broken_election_rule_is_found_and_shrunk(monkeypatch: pytest.MonkeyPa
 
 def test_a_run_without_a_violation_cannot_be_shrunk() -> None:
     with pytest.raises(ValueError, match="no violation"):
-        Shrinker(Outcome(Schedule(), None, 0.0, 0, 0), run)
+        Shrinker(RunOutcome(Schedule(), None, 0.0, 0, 0), run)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from messages.trace.errors import NotATrace
-from spark.apart import Ended, apart
+from spark.apart import ChildEnded, apart
 from tests.waiting import until
 
 
@@ -25,7 +25,7 @@ def test_the_result_comes_back_and_so_does_what_is_raised() -> None:
         apart(partial(_raise, NotATrace("no such folder")))
     with pytest.raises(RuntimeError, match="TypeError: unpicklable"):
         apart(partial(_raise, type("Local", (TypeError,), {})("unpicklable"), "TypeError"))
-    with pytest.raises(Ended):
+    with pytest.raises(ChildEnded):
         apart(lambda: os._exit(3))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from plotly.offline import get_plotlyjs
 
-from spark.answers import Answer, Summary
+from spark.answers import QueryResult, Summary
 from spark.choices import TITLES
 from spark.headline import headline
 from spark.plots import FIGURES, MOST, STEPS
@@ -38,39 +38,39 @@ def _summary(partitions: int) -> Summary:
     led = ("at", "topic", "partition", "before", "leader", "leader_epoch", "node", "controller_epoch")
     moved = ("topic", "partition", "began_at", "adding", "removing", "ended_at", "seconds", "epochs")
     answers = {
-        "runs": Answer(
+        "runs": QueryResult(
             runs, ((0, "node0-x", 12, at, at + 60, "stopped", "full"), (1, "n1", 9, at, at + 9, "killed", "full"))
         ),
-        "episodes": Answer(gone, ((1, at + 9, "killed", 6.0, 0, "BrokerChange", True, partitions, 6.25, 0),)),
-        "leadership": Answer(
+        "episodes": QueryResult(gone, ((1, at + 9, "killed", 6.0, 0, "BrokerChange", True, partitions, 6.25, 0),)),
+        "leadership": QueryResult(
             led,
             (
                 *((at + 1, "<b>t", n, None, 1, 0, 1, 1) for n in range(partitions)),
                 *((at + 15.25, "<b>t", n, 1, 0, 1, 0, 2) for n in range(partitions)),
             ),
         ),
-        "unavailable": Answer(
+        "unavailable": QueryResult(
             ("topic", "partition", "windows", "seconds", "longest_s", "still_leaderless"),
             tuple(("<b>t", n, 1, 6.25, 6.25, False) for n in range(partitions)),
         ),
-        "handled": Answer(("at", "node", "event", "ms", "queue_ms"), ((at + 15, 0, "BrokerChange", 31.0, 0.5),)),
-        "elections": Answer(("at", "node", "epoch"), ((at + 14, 0, 2),)),
-        "queue": Answer(("at", "node", "depth", "waited_ms"), ((at, 0, 3, 5.0), (at + 1, 0, 30, 50.0))),
-        "latencies": Answer(("kind", "upto_ms", "count"), (("requests to ZooKeeper", 4.0, 17),)),
-        "deletions": Answer(
+        "handled": QueryResult(("at", "node", "event", "ms", "queue_ms"), ((at + 15, 0, "BrokerChange", 31.0, 0.5),)),
+        "elections": QueryResult(("at", "node", "epoch"), ((at + 14, 0, 2),)),
+        "queue": QueryResult(("at", "node", "depth", "waited_ms"), ((at, 0, 3, 5.0), (at + 1, 0, 30, 50.0))),
+        "latencies": QueryResult(("kind", "upto_ms", "count"), (("requests to ZooKeeper", 4.0, 17),)),
+        "deletions": QueryResult(
             ("topic", "queued_at", "stopped_at", "stops", "gone_at", "seconds"),
             (("u", at + 20, at + 21, 3, at + 22, 2.0),),
         ),
-        "reassignments": Answer(moved, (("<b>t", 0, at + 30, "2", "1", at + 33, 3.0, 3),)),
-        "chains": Answer(
+        "reassignments": QueryResult(moved, (("<b>t", 0, at + 30, "2", "1", at + 33, 3.0, 3),)),
+        "chains": QueryResult(
             ("at", "node", "event", "broker", *STEPS, "total_ms", "last"),
             (
                 (at + 15, 0, "BrokerChange", 2, 0.5, 20.0, 0.25, 3.0, 9.0, 32.75, True),
                 (at + 15, 0, "BrokerChange", 0, 0.5, 20.0, 0.25, 2.0, None, 22.75, False),
             ),
         ),
-        "records": Answer(("topic", "partition", "node", "bytes", "share"), (("<b>t", 0, 0, 1000, 1.0),)),
-        "actors": Answer(("sender", "receiver", "count"), (("ControllerActor", "BrokerChannelActor", 12),)),
+        "records": QueryResult(("topic", "partition", "node", "bytes", "share"), (("<b>t", 0, 0, 1000, 1.0),)),
+        "actors": QueryResult(("sender", "receiver", "count"), (("ControllerActor", "BrokerChannelActor", 12),)),
     }
     return Summary(answers, malformed=1, unreadable=("torn.zst: torn",))
 
@@ -98,8 +98,8 @@ def test_every_question_with_rows_has_a_section_and_large_ones_are_cut() -> None
 
 def test_the_headline_without_failures_needs_their_question() -> None:
     runs = _summary(3).answers["runs"]
-    won = Answer(("at", "node", "epoch"), ((0.0, 0, 1),))
-    asked = {"runs": runs, "episodes": Answer(), "unavailable": Answer(), "elections": won}
+    won = QueryResult(("at", "node", "epoch"), ((0.0, 0, 1),))
+    asked = {"runs": runs, "episodes": QueryResult(), "unavailable": QueryResult(), "elections": won}
     elected = "Node 0 was elected controller at 1970-01-01 00:00:00.000, with epoch 1."
     no_failures = "No broker was gone, and every partition kept a leader."
     assert headline(Summary(asked, 0, ()), UTC) == [elected, no_failures]

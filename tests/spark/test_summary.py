@@ -16,7 +16,7 @@ from actors.runtime.recorder import Recorder
 from messages.trace.endings import KILLED
 from messages.trace.errors import NotATrace
 from messages.trace.files import SUFFIX
-from messages.trace.runs import Records, find_runs
+from messages.trace.runs import RunRecords, find_runs
 from messages.trace.schema import INPUTS, STOPPED
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
@@ -255,7 +255,7 @@ def test_a_run_of_inputs_with_snapshots_has_a_row_for_every_delivery(session: Sp
     assert not summary.malformed and not summary.damage
     [workers] = [row.count for row in summary["messages"] if (row.actor, row.type) == ("Worker", "StopReplicaRequest")]
     [recorded] = find_runs(tmp_path).runs
-    assert workers == sum((r.actor, r.type) == ("Worker", "StopReplicaRequest") for r in Records(recorded)) > 10
+    assert workers == sum((r.actor, r.type) == ("Worker", "StopReplicaRequest") for r in RunRecords(recorded)) > 10
 
 
 def test_a_folder_that_is_not_there_is_named(session: SparkSession, tmp_path: Path) -> None:

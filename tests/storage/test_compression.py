@@ -9,7 +9,7 @@ import pytest
 
 from actors.core.log_settings import log_config
 from actors.storage.log import LogConfig
-from actors.storage.logs import MAX_RECOMPRESSED, MESSAGE_TOO_LARGE, NONE, RECORD_LIST_TOO_LARGE, LogsPort
+from actors.storage.log_manager import MAX_RECOMPRESSED, MESSAGE_TOO_LARGE, NONE, RECORD_LIST_TOO_LARGE, LogsPort
 from messages.partition import LogSettings
 from messages.records import CODECS
 from messages.wire.batch_records import records

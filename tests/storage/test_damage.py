@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.storage.logs import (
+from actors.storage.log_manager import (
     CLEAN_MARKER,
     HIGH_WATERMARKS,
     LOG_STARTS,

@@ -15,7 +15,7 @@ import pytest
 
 from actors.storage.disk import DiskPort
 from actors.storage.log import Handles, LogConfig, opening
-from actors.storage.logs import LogsPort
+from actors.storage.log_manager import LogsPort
 from messages.wire.record_batch import body_of
 from tests.storage.batches import batch
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from actors.storage.disk import DiskPort
-from actors.storage.logs import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, NONE, RECOVERY_POINTS, LogsPort
+from actors.storage.log_manager import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, NONE, RECOVERY_POINTS, LogsPort
 from tests.storage.test_damage import CONFIG, append, offsets, port
 
 BATCHES, CUT = 9, 14

@@ -21,7 +21,7 @@ from actors.storage.log import Log, LogConfig
 from actors.storage.log.producers import EXPIRATION_MS, KEPT_BATCHES, Producers
 from actors.storage.log.segment import Segment
 from actors.storage.log_directories import LOCK_FILE
-from actors.storage.logs import (
+from actors.storage.log_manager import (
     CLEAN_MARKER,
     HIGH_WATERMARKS,
     NONE,

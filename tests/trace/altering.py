@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from actors.runtime.recorder import Recorder
-from messages.trace.runs import Records, Run, find_runs
-from messages.trace.schema import ENDED, Header, Record
+from messages.trace.runs import Run, RunRecords, find_runs
+from messages.trace.schema import ENDED, Header, TraceRecord
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
 
@@ -32,9 +32,9 @@ def only_run(folder: Path) -> Run:
 
 def rows_of(run: Run) -> list[Row]:
     """The records of a run."""
-    columns = Record.__struct_fields__
+    columns = TraceRecord.__struct_fields__
     return [
-        dict(zip(columns, msgspec.json.decode(msgspec.json.encode(record)), strict=True)) for record in Records(run)
+        dict(zip(columns, msgspec.json.decode(msgspec.json.encode(record)), strict=True)) for record in RunRecords(run)
     ]
 
 
@@ -53,7 +53,7 @@ def write(
             after = part[-1]["n"]
         if waiting and waiting[0]["kind"] == ENDED:
             end = msgspec.json.encode(list(waiting.pop(0).values()))
-            writer.end(msgspec.json.decode(end, type=Record))
+            writer.end(msgspec.json.decode(end, type=TraceRecord))
     writer.close()
     return folder
 

@@ -19,7 +19,7 @@ from messages.events import BrokerChange
 from messages.metrics import Gauges
 from messages.node import StartBridge
 from messages.requests import UpdateMetadataRequest
-from messages.trace.runs import Records, Run, find_runs, snapshots
+from messages.trace.runs import Run, RunRecords, find_runs, snapshots
 from messages.trace.schema import DUMPED
 from tests.trace.altering import rows_of, write
 from tests.trace.small_system import ACTORS, Boss, Clock, Disk, Small, Store
@@ -120,7 +120,7 @@ def test_why_it_is_dumped(tmp_path: Path, latest: list[tuple[Any, ...]], why: st
         recorder.keep(fields)
         recorder.look()
     assert recorder.dumps == (why is not None)
-    assert [list(Records(run))[-1].error for run in runs(tmp_path)] == ([] if why is None else [why])
+    assert [list(RunRecords(run))[-1].error for run in runs(tmp_path)] == ([] if why is None else [why])
 
 
 def test_an_actor_that_takes_long_is_dumped_once_in_a_while(tmp_path: Path) -> None:

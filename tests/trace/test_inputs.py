@@ -16,8 +16,8 @@ from actors.runtime.replay_report import SAME, SAME_EARLY, RunReplay
 from actors.runtime.replayer import replay_directory
 from messages.metrics import Gauge, Gauges
 from messages.trace.frames import RECORDS
-from messages.trace.runs import Records, Run, find_runs, slice_lines, slices, snapshots
-from messages.trace.schema import FULL, INPUTS, OUTSIDE, SENT, Record
+from messages.trace.runs import Run, RunRecords, find_runs, slice_lines, slices, snapshots
+from messages.trace.schema import FULL, INPUTS, OUTSIDE, SENT, TraceRecord
 from messages.trace.text import FrameText, compress, decompress, record_lines, records_of
 from messages.trace.writer import RunWriter
 from tests.trace.altering import kill, only_run, rows_of, write
@@ -45,13 +45,13 @@ def only(folder: Path) -> RunReplay:
 
 
 def size(run: Run) -> int:
-    return sum(len(frame.content) for _, frame in Records(run).frames() if frame.kind == RECORDS)
+    return sum(len(frame.content) for _, frame in RunRecords(run).frames() if frame.kind == RECORDS)
 
 
 def test_what_actors_sent_is_there_but_for_the_payload(run: Run, tmp_path: Path) -> None:
     full = lived(tmp_path, FULL)
     assert size(run) < size(full)
-    for has, had in zip(Records(run), Records(full), strict=True):
+    for has, had in zip(RunRecords(run), RunRecords(full), strict=True):
         payload = had.payload if had.kind not in (SENT, "timer") else msgspec.Raw(b"null")
         assert has == msgspec.structs.replace(had, payload=payload)
 
@@ -81,7 +81,7 @@ def test_expanded_it_is_what_a_full_recording_holds(run: Run, tmp_path: Path) ->
     assert expand(run, ACTORS, tmp_path / "expanded").ok
     expanded = only_run(tmp_path / "expanded")
     assert expanded.header.detail == FULL and expanded.header.run == run.header.run
-    assert list(Records(expanded)) == list(Records(full))
+    assert list(RunRecords(expanded)) == list(RunRecords(full))
     assert [each.end for each in snapshots(expanded)] == [each.end for each in snapshots(full)]
     assert only(tmp_path / "expanded").result == SAME
 
@@ -125,7 +125,7 @@ def test_a_field_that_is_altered_with_all_sums_right_is_not_the_same(run: Run, t
 def rewritten(run: Run, folder: Path, change: Callable[[list[Any]], None]) -> Path:
     """The run again, its first columns changed, all sums right."""
     writer, changed = RunWriter(folder, run.header), False
-    for _, frame in Records(run).frames():
+    for _, frame in RunRecords(run).frames():
         lines = list(record_lines(decompress(frame.content)))
         if frame.kind == RECORDS and not changed:
             place = next(number for number, each in enumerate(lines) if each.startswith(b'{"sent":'))
@@ -179,7 +179,7 @@ def test_an_unknown_detail_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_segment_alone_gives_every_delivery_a_row(run: Run) -> None:
     """As Spark reads it."""
     rows = [row for each in slices(run, 1) for line in slice_lines(each) for row in records_of(line)]
-    assert all(isinstance(row, Record) for row in rows)
+    assert all(isinstance(row, TraceRecord) for row in rows)
     assert len(rows) == len(rows_of(run))
 
 

@@ -15,7 +15,7 @@ from thespian.actors import ActorAddress
 
 from actors.runtime import Dispatcher, LocalBase
 from actors.runtime import recorder as recorder_module
-from actors.runtime.delivery import Delivery, Effect
+from actors.runtime.delivery import Delivery, PortCall
 from actors.runtime.recorder import Recorder
 from messages.cluster import TopicPartition
 from messages.conversation import Failure
@@ -23,8 +23,8 @@ from messages.node import NodeSettings
 from messages.requests import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.trace.codec import decode
 from messages.trace.endings import KILLED
-from messages.trace.runs import Records, Run, find_runs, survey
-from messages.trace.schema import DISK_FULL, GIVEN_UP, STOPPED, Record
+from messages.trace.runs import Run, RunRecords, find_runs, survey
+from messages.trace.schema import DISK_FULL, GIVEN_UP, STOPPED, TraceRecord
 from messages.trace.text import FrameText
 from messages.trace.writer import RunWriter
 
@@ -52,7 +52,7 @@ def recorder(tmp_path: Path, time: Time) -> Recorder:
 
 
 def delivery(
-    n: int, message: Any, at: float | None = None, effects: tuple[Effect, ...] = (), error: str | None = None
+    n: int, message: Any, at: float | None = None, effects: tuple[PortCall, ...] = (), error: str | None = None
 ) -> Delivery:
     at = 100.0 + n / 8 if at is None else at
     return Delivery(n, "sent", n - 1, SENDER, RECEIVER, "B", message, at - 0.5, at, at + 0.125, effects, error)
@@ -63,14 +63,14 @@ def run_in(folder: Path) -> Run:
     return run
 
 
-def read(folder: Path) -> list[Record]:
-    return list(Records(run_in(folder)))
+def read(folder: Path) -> list[TraceRecord]:
+    return list(RunRecords(run_in(folder)))
 
 
 def test_a_record_tells_the_whole_delivery(recorder: Recorder, tmp_path: Path, time: Time) -> None:
     effects = (
-        Effect("disk", "make_directory", ("/d/t-0",), None, ""),
-        Effect("disk", "remove", ("/d/t-1",), None, "2 No such file"),
+        PortCall("disk", "make_directory", ("/d/t-0",), None, ""),
+        PortCall("disk", "remove", ("/d/t-1",), None, "2 No such file"),
     )
     message = Failure("AskFailed", "because")
     recorder.delivered(delivery(1, message, at=100.0, effects=effects, error="ValueError: no"))

@@ -18,8 +18,8 @@ from messages.events import BrokerModifications, TopicChange
 from messages.metrics import Gauge, Gauges
 from messages.requests import StopReplicaRequest
 from messages.trace.endings import DAMAGED
-from messages.trace.runs import Records
-from messages.trace.schema import Record
+from messages.trace.runs import RunRecords
+from messages.trace.schema import TraceRecord
 from tests.trace.altering import only_run, rewritten
 from tests.trace.small_system import ACTORS, Boss, Disk, Small, Worker
 
@@ -37,8 +37,8 @@ def only(folder: Path) -> RunReplay:
     return run
 
 
-def records(folder: Path) -> list[Record]:
-    return list(Records(only_run(folder)))
+def records(folder: Path) -> list[TraceRecord]:
+    return list(RunRecords(only_run(folder)))
 
 
 def test_a_life_replays_exactly(lived: Path) -> None:

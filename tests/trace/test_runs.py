@@ -17,8 +17,8 @@ from messages.trace.endings import DAMAGED, KILLED, RUNNING, worded
 from messages.trace.errors import Damaged, NotATrace
 from messages.trace.files import MANIFEST_SUFFIX, SUFFIX, manifest_name, parse_name, segment_name
 from messages.trace.frames import RECORDS, SNAPSHOT
-from messages.trace.runs import Records, Run, find_runs, slice_lines, slices, survey
-from messages.trace.schema import DISK_FULL, MASK, SCHEMA_VERSION, STOPPED, Header, Record, ended, masked
+from messages.trace.runs import Run, RunRecords, find_runs, slice_lines, slices, survey
+from messages.trace.schema import DISK_FULL, MASK, SCHEMA_VERSION, STOPPED, Header, TraceRecord, ended, masked
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
 from tests.trace.altering import only_run
@@ -30,7 +30,7 @@ def header(node: int = 0, run: str = "node0-a", started_ms: int = 0) -> Header:
 
 def line(n: int) -> bytes:
     return msgspec.json.encode(
-        Record(n, "sent", n - 1, "A.1", "B.2", "B", "Done", *[float(n)] * 3, msgspec.Raw(b"{}"), (), None)
+        TraceRecord(n, "sent", n - 1, "A.1", "B.2", "B", "Done", *[float(n)] * 3, msgspec.Raw(b"{}"), (), None)
     )
 
 
@@ -47,7 +47,7 @@ def write(folder: Path, frames_of: list[int], header: Header, end: str | None = 
 
 
 def numbers(run: Run) -> list[int]:
-    return [record.n for record in Records(run) if record.kind == "sent"]
+    return [record.n for record in RunRecords(run) if record.kind == "sent"]
 
 
 def test_segments_rotate_by_size_and_read_as_one_run(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_space_that_is_to_be_left_alone_is_left_alone(tmp_path: Path) -> None:
     assert full.value.errno == errno.ENOSPC
     writer.end(ended(0, DISK_FULL, 0, str(full.value), 0.0))
     writer.close()
-    records = Records(only_run(tmp_path))
+    records = RunRecords(only_run(tmp_path))
     assert list(records) == [records.end]
     assert records.end is not None and "kept free" in (records.end.error or "")
 
@@ -256,7 +256,7 @@ def test_a_frame_that_could_not_be_written_is_taken_back(tmp_path: Path, monkeyp
     writer.end(ended(1, DISK_FULL, 1, "No space", 2.0))
     writer.close()
     run = only_run(tmp_path)
-    assert [record.kind for record in Records(run)] == ["sent", "ended"]
+    assert [record.kind for record in RunRecords(run)] == ["sent", "ended"]
     assert survey(run) == (DISK_FULL, ())
 
 
@@ -284,7 +284,7 @@ def test_records_that_do_not_follow_each_other_are_damage(
     writer.write(compress(lines), count, 0)
     writer.close()
     with pytest.raises(Damaged, match=what) as damage:
-        list(Records(only_run(tmp_path)))
+        list(RunRecords(only_run(tmp_path)))
     assert damage.value.path == only_run(tmp_path).paths[0] and damage.value.offset > 0
 
 

@@ -21,7 +21,7 @@ from messages.events import BrokerChange
 from messages.node import StartBridge
 from messages.trace.errors import Damaged
 from messages.trace.frames import RECORDS, SNAPSHOT
-from messages.trace.runs import Records, Run, snapshots
+from messages.trace.runs import Run, RunRecords, snapshots
 from messages.trace.snapshots import Piece, Snapshot, pieces
 from messages.trace.text import compress, decompress
 from messages.trace.writer import RunWriter
@@ -194,9 +194,9 @@ def rewritten(run: Run, folder: Path, change: Any) -> Path:
     writer = RunWriter(folder, run.header)
     found = {each.places[0]: each for each in snapshots(run)}
     after = 0
-    frames = list(Records(run).frames())
+    frames = list(RunRecords(run).frames())
     records = [(frame.content, frame.records, frame.after) for _, frame in frames if frame.kind == RECORDS]
-    end = list(Records(run))[-1]
+    end = list(RunRecords(run))[-1]
     for path, frame in frames:
         snapshot: Snapshot | None = found.get((path, frame.offset))
         if frame.kind == SNAPSHOT and snapshot is not None:
@@ -299,7 +299,7 @@ def test_beside_a_loop_a_child_reads_the_system_out_while_the_node_goes_on(tmp_p
     asyncio.run(life())
     run = only_run(tmp_path)
     found = snapshots(run)
-    frames = [frame for _, frame in Records(run).frames()]
+    frames = [frame for _, frame in RunRecords(run).frames()]
     assert any(frame.kind == RECORDS and frame.after >= found[0].after for frame in frames)
     for begin in (None, found[0].after + 1, found[-1].after + 1):
         assert replay_run(run, ACTORS, begin).result == SAME

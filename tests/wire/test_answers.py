@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from messages.cluster import TopicPartition
 from messages.conversation import SLICE, all_at_once
-from messages.errors import KAFKA_STORAGE_ERROR
+from messages.error_codes import KAFKA_STORAGE_ERROR
 from messages.parts import NoErrorsPart, cut, tersely
 from messages.requests import LeaderAndIsrResponse, PartitionError, StopReplicaResponse
 from messages.wire import MalformedFrame, WireError

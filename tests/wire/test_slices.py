@@ -38,7 +38,7 @@ from messages.wire import (
     encoding_request,
     encoding_response,
 )
-from messages.wire.primitives import MOST_KEPT, Kept
+from messages.wire.primitives import MOST_KEPT, BoundedCache
 from tests.wire.oracle import request_frame
 from tests.wire.samples import LEADER_AND_ISR, REQUESTS, STOP_REPLICA, UPDATE_METADATA
 
@@ -196,7 +196,7 @@ def test_lists_that_are_equal_are_one_object() -> None:
 
 
 def test_what_peers_say_is_not_kept_without_bound() -> None:
-    kept = Kept(bytes.decode)
+    kept = BoundedCache(bytes.decode)
     for number in range(MOST_KEPT + 2):
         kept[b"%d" % number]
     assert len(kept) <= MOST_KEPT

@@ -18,22 +18,22 @@ def encode(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-class Torn(Exception):
+class TornValue(Exception):
     """A value is not what it must be; becomes BadZnode where the path is known."""
 
 
 def parse(data: bytes | None) -> dict[str, Any]:
     """The members of a JSON object."""
     if data is None:
-        raise Torn("no data")
+        raise TornValue("no data")
     try:
         members = json.loads(data)
     except RecursionError:
-        raise Torn("nested too deeply") from None
+        raise TornValue("nested too deeply") from None
     except ValueError as error:
-        raise Torn(f"no valid JSON: {error}") from None
+        raise TornValue(f"no valid JSON: {error}") from None
     if type(members) is not dict:
-        raise Torn(f"a JSON object is expected, not {shown(members)}")
+        raise TornValue(f"a JSON object is expected, not {shown(members)}")
     return members
 
 
@@ -51,19 +51,19 @@ def member(members: dict[str, Any], key: str, kind: type, default: object = _REQ
     value = members.get(key)
     if value is None:
         if default is _REQUIRED:
-            raise Torn(f"{key} is missing")
+            raise TornValue(f"{key} is missing")
         return default
     if type(value) is not kind:
-        raise Torn(f"{key} is {shown(value)}, expected {kind.__name__}")
+        raise TornValue(f"{key} is {shown(value)}, expected {kind.__name__}")
     return value
 
 
 def number(value: object, what: str, least: int = -INT32 - 1, most: int = INT32) -> int:
     """An integer in these bounds."""
     if type(value) is not int:
-        raise Torn(f"{what} is {shown(value)}, expected a number")
+        raise TornValue(f"{what} is {shown(value)}, expected a number")
     if not least <= value <= most:
-        raise Torn(f"{what} is out of range: {shown(value)}")
+        raise TornValue(f"{what} is out of range: {shown(value)}")
     return value
 
 
@@ -71,26 +71,26 @@ def number_member(members: dict[str, Any], key: str, least: int = -INT32 - 1, de
     """An integer member in the bounds of int32, `default` where it is missing."""
     value = members.get(key, default)
     if value is None:
-        raise Torn(f"{key} is missing")
+        raise TornValue(f"{key} is missing")
     return number(value, key, least)
 
 
 def valid_text(value: object, what: str) -> str:
     """Text that can be written as UTF-8."""
     if type(value) is not str:
-        raise Torn(f"{what} is {shown(value)}, expected text")
+        raise TornValue(f"{what} is {shown(value)}, expected text")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise Torn(f"{what} is no valid text: {shown(value)}") from None
+            raise TornValue(f"{what} is no valid text: {shown(value)}") from None
     return value
 
 
 def broker_ids(value: object, what: str) -> tuple[int, ...]:
     """A list of broker ids."""
     if type(value) is not list:
-        raise Torn(f"{what} is {shown(value)}, expected a list of broker ids")
+        raise TornValue(f"{what} is {shown(value)}, expected a list of broker ids")
     if value and {*map(type, value)} == {int} and min(value) >= -INT32 - 1 and max(value) <= INT32:
         return tuple(value)
     return tuple(number(each, what) for each in value)
@@ -100,12 +100,12 @@ def naming(path: str, data: bytes | None, read: Callable[[bytes | None], Any]) -
     """What `read` makes of `data`; a Torn becomes the BadZnode that names `path`."""
     try:
         return read(data)
-    except Torn as torn:
+    except TornValue as torn:
         raise BadZnode(f"{path}: {torn}") from None
 
 
 def decimal(text: str) -> int:
     """The number that a name or a key spells in decimals."""
     if not (text.isdecimal() and text.isascii() and len(text) <= DIGITS):
-        raise Torn(f"{shown(text)} is no decimal number")
+        raise TornValue(f"{shown(text)} is no decimal number")
     return int(text)

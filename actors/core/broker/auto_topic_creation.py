@@ -16,7 +16,7 @@ from actors.core.refusal import Refused
 from actors.core.topic_admin import Replicas, check_new_name, new_replicas
 from actors.core.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from messages.cluster import ConfigEntry
-from messages.errors import INVALID_REPLICATION_FACTOR
+from messages.error_codes import INVALID_REPLICATION_FACTOR
 from messages.node import NodeSettings
 
 

@@ -26,7 +26,7 @@ from messages.data_requests import (
     FetchRequest,
     next_epoch,
 )
-from messages.errors import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, NONE
+from messages.error_codes import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, NONE
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -43,7 +43,7 @@ UNTOLD = -1
 
 
 @attrs.define
-class Place:
+class CachedPartition:
     """A reader's position in one partition, and the offsets last sent to it."""
 
     part: FetchPartition
@@ -64,7 +64,7 @@ class Place:
 
 
 @attrs.define
-class Fetch:
+class DelayedFetch:
     """One request under way (`actors.core.broker.fetches`)."""
 
     number: int
@@ -89,7 +89,7 @@ class Session:
     """The number of the request that began it."""
     replica_id: int
     created_at: float
-    partitions: dict[TopicPartition, Place]
+    partitions: dict[TopicPartition, CachedPartition]
     epoch: int = INITIAL_EPOCH + 1
     """That of the next request."""
     used_at: float = 0.0
@@ -100,7 +100,7 @@ class Session:
     """Partitions in which there may be something for the reader, the one first that has waited longest."""
     moved: dict[TopicPartition, None] = attrs.field(factory=dict)
     """Partitions of which there may be something to tell, but no records."""
-    fetch: Fetch | None = None
+    fetch: DelayedFetch | None = None
     """The request under way."""
 
     @property
@@ -118,7 +118,7 @@ class Session:
         for part in request.partitions:
             place = self.partitions.get(part.partition)
             if place is None or place.part.current_leader_epoch != part.current_leader_epoch:
-                self.partitions[part.partition] = Place(part)
+                self.partitions[part.partition] = CachedPartition(part)
             else:
                 place.part = part
             self.unread[part.partition] = None
@@ -145,7 +145,7 @@ class FetchSessions:
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id in self._sessions:
                 self._end(self._sessions[request.session_id])
-            places = {part.partition: Place(part) for part in request.partitions}
+            places = {part.partition: CachedPartition(part) for part in request.partitions}
             session = Session(
                 NO_SESSION, number, request.replica_id, now, places, used_at=now, unread=dict.fromkeys(places)
             )

@@ -46,7 +46,7 @@ from messages.data_requests import (
     is_idle_poll,
     next_epoch,
 )
-from messages.errors import (
+from messages.error_codes import (
     FENCED_LEADER_EPOCH,
     FETCH_SESSION_ID_NOT_FOUND,
     KAFKA_STORAGE_ERROR,

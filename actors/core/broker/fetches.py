@@ -31,7 +31,14 @@ from typing import Any
 
 import attrs
 
-from actors.core.broker.fetch_sessions import INITIAL_EPOCH, NEVER, Fetch, FetchSessions, Place, Session
+from actors.core.broker.fetch_sessions import (
+    INITIAL_EPOCH,
+    NEVER,
+    CachedPartition,
+    DelayedFetch,
+    FetchSessions,
+    Session,
+)
 from actors.core.broker.produce import epoch_verdict
 from actors.core.broker.replication_quota import ReplicationQuota
 from messages.cluster import TopicPartition
@@ -43,13 +50,13 @@ from messages.data_requests import (
     FetchRequest,
     FetchResponse,
 )
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.partition import LogState, ReadLog
 from messages.records import EMPTY
 
 
 @attrs.frozen
-class Read:
+class ReadPartition:
     """To do: have the partition read; call `Fetches.read` with the result."""
 
     partition: TopicPartition
@@ -73,7 +80,7 @@ class WakeSession:
     session_id: int
 
 
-ToDo = Read | Respond | WakeSession
+ToDo = ReadPartition | Respond | WakeSession
 
 
 class Fetches:
@@ -135,7 +142,7 @@ class Fetches:
             for partition in [partition for partition in session.unread if self._has_nothing(session, partition)]:
                 del session.unread[partition]
                 session.moved[partition] = None
-        fetch = Fetch(number, request, now + request.max_wait_ms / 1000, dict(session.unread))
+        fetch = DelayedFetch(number, request, now + request.max_wait_ms / 1000, dict(session.unread))
         self._under_way[number], session.fetch = session, fetch
         self._go_on(session, fetch, now)
 
@@ -238,7 +245,7 @@ class Fetches:
             return False
         return last_sent.start <= part.fetch_offset <= last_sent.end and part.fetch_offset >= last_sent.high_watermark
 
-    def _go_on(self, session: Session, fetch: Fetch, now: float) -> None:
+    def _go_on(self, session: Session, fetch: DelayedFetch, now: float) -> None:
         """Read the next wave (rule 4); when all is read, answer or wait."""
         if fetch.reading:
             return
@@ -253,7 +260,7 @@ class Fetches:
                 fetch.reading[partition] = None
                 promised += max(place.part.partition_max_bytes, 1)
                 throttled = session.is_follower and partition in self.quota.replicas and self.quota.is_exceeded(now)
-                self._to_do.append(Read(partition, self._question(fetch, place, max(left, 0), throttled)))
+                self._to_do.append(ReadPartition(partition, self._question(fetch, place, max(left, 0), throttled)))
         if fetch.reading:
             return
         if fetch.deadline <= now or _is_satisfied(session, fetch):
@@ -262,7 +269,7 @@ class Fetches:
             fetch.parked = True
             heappush(self._deadlines, (fetch.deadline, fetch.number))
 
-    def _question(self, fetch: Fetch, place: Place, left: int, throttled: bool) -> ReadLog:
+    def _question(self, fetch: DelayedFetch, place: CachedPartition, left: int, throttled: bool) -> ReadLog:
         request = fetch.request
         idle_until, place.idle_until = place.idle_until, NEVER
         return ReadLog(
@@ -328,7 +335,7 @@ class Fetches:
 
     # ------------------------------------------------------------------------------------------------ answers
 
-    def _answer(self, session: Session, fetch: Fetch, now: float) -> None:
+    def _answer(self, session: Session, fetch: DelayedFetch, now: float) -> None:
         """Answer with what there is: within a session what is new, else all partitions."""
         session.fetch = None
         del self._under_way[fetch.number]
@@ -380,7 +387,7 @@ def _figures(state: LogState) -> tuple[int, int]:
     return state.high_watermark, state.start
 
 
-def _is_satisfied(session: Session, fetch: Fetch) -> bool:
+def _is_satisfied(session: Session, fetch: DelayedFetch) -> bool:
     """Rule 1, but for the time."""
     if fetch.found >= fetch.request.min_bytes or not session.partitions:
         return True

@@ -32,7 +32,7 @@ from typing import Any
 import attrs
 
 from messages.data_requests import ACKS_ALL, NO_REPLICA
-from messages.errors import (
+from messages.error_codes import (
     NONE,
     NOT_ENOUGH_REPLICAS,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -62,7 +62,7 @@ class Follower:
 
 
 @attrs.frozen
-class Waiter:
+class DelayedProduce:
     """A produce that waits for the high watermark to reach `offset`; `token` is whose it is."""
 
     token: Any
@@ -140,7 +140,7 @@ class Leader:
         """When the order came by which we lead."""
         self._writing: WriteIsr | None = None
         self._writes = 0
-        self._waiting: list[Waiter] | None = None
+        self._waiting: list[DelayedProduce] | None = None
         """In the order of their offsets: who sends a batch again may wait for less than those who came before."""
         self._to_do: tuple[ToDo, ...] = ()
         if self.high_watermark != log_end:
@@ -255,7 +255,7 @@ class Leader:
 
     def wait(self, token: Any, offset: int, deadline: float) -> None:
         """An acks=all produce ends before `offset`: release it now if that is committed, else when it is (rule 6)."""
-        waiter = Waiter(token, offset, deadline)
+        waiter = DelayedProduce(token, offset, deadline)
         if offset <= self.high_watermark:
             self._release((waiter,), self._code_of_commit())
         elif self._waiting is None:
@@ -389,5 +389,5 @@ class Leader:
     def _code_of_commit(self) -> int:
         return NONE if len(self.isr) >= self.required_isr else NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
-    def _release(self, waiters: Iterable[Waiter], error_code: int) -> None:
+    def _release(self, waiters: Iterable[DelayedProduce], error_code: int) -> None:
         self._to_do += tuple([Release(waiter.token, error_code) for waiter in waiters])

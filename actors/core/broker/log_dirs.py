@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from messages.cluster import TopicPartition
-from messages.errors import KAFKA_STORAGE_ERROR, NONE
+from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from messages.log_dir_requests import (
     NO_LAG,
     DescribedLog,

@@ -20,7 +20,7 @@ from messages.admin_requests import ElectedPartition, ElectedTopic, ElectLeaders
 from messages.broker import Expected
 from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_LEADER, Endpoint, TopicPartition
 from messages.conversation import SLICE
-from messages.errors import (
+from messages.error_codes import (
     INVALID_TOPIC,
     LEADER_NOT_AVAILABLE,
     LISTENER_NOT_FOUND,

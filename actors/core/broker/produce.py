@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from messages.cluster import NO_EPOCH
-from messages.errors import (
+from messages.error_codes import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
     INVALID_RECORD,

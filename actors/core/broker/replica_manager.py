@@ -19,7 +19,7 @@ import attrs
 from actors.core.broker.partition import TROUBLES
 from actors.core.topic_name import InvalidTopic, check_name
 from messages.cluster import MAX_LOG_NAME, UNKNOWN_BROKER_EPOCH, TopicPartition
-from messages.errors import INVALID_TOPIC, NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.error_codes import INVALID_TOPIC, NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.metrics import Gauge
 from messages.requests import (
     ControllerRequest,

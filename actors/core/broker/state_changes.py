@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from actors.core.broker.leader import NEVER, Leader
 from messages.cluster import TopicPartition
-from messages.errors import (
+from messages.error_codes import (
     FENCED_LEADER_EPOCH,
     KAFKA_STORAGE_ERROR,
     STALE_BROKER_EPOCH,

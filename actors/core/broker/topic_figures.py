@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from messages.data_requests import CONSUMER, FetchedPartition, FetchRequest, ProducedPartition, ProducePartition
-from messages.errors import (
+from messages.error_codes import (
     CORRUPT_MESSAGE,
     KAFKA_STORAGE_ERROR,
     MESSAGE_TOO_LARGE,

@@ -13,14 +13,14 @@ from actors.core.broker.replica_manager import PartitionCounts
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 
 
-class Inconsistent(Exception):
+class InconsistentBroker(Exception):
     """What a broker knows contradicts itself; the text says where."""
 
 
 def check(found: list[str]) -> None:
-    """Raise Inconsistent where something was found."""
+    """Raise InconsistentBroker where something was found."""
     if found:
-        raise Inconsistent("; ".join(found))
+        raise InconsistentBroker("; ".join(found))
 
 
 def replica_disagreements(

@@ -11,15 +11,15 @@ from collections.abc import Callable
 import attrs
 
 from actors.core.controller import (
-    brokers,
-    configs,
+    broker_changes,
     leader_balance,
     notifications,
     reassignment,
     responses,
     shutdown,
+    topic_changes,
     topic_requests,
-    topics,
+    unclean_election,
 )
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import Awaited
@@ -39,10 +39,10 @@ from messages.vocabulary import Message
 Handler = Callable[[ControllerContext, Message], Flow[None]]
 
 HANDLERS: dict[type, Handler] = {
-    **brokers.EVENTS,
-    **topics.EVENTS,
+    **broker_changes.EVENTS,
+    **topic_changes.EVENTS,
     **leader_balance.EVENTS,
-    **configs.EVENTS,
+    **unclean_election.EVENTS,
     **reassignment.EVENTS,
     **notifications.EVENTS,
     **responses.EVENTS,

@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 
 from actors.core.controller import (
-    configs,
     deletion_plan,
     leader_balance,
     log_text,
@@ -26,7 +25,8 @@ from actors.core.controller import (
     partition_state_machine,
     reassignment,
     replica_state_machine,
-    topics,
+    topic_changes,
+    unclean_election,
 )
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
@@ -186,7 +186,7 @@ def _begin(context: ControllerContext) -> Flow[None]:
     isr_changes = yield from ask(GetIsrChangeNotifications())
     if isr_changes.names:
         yield from ask(DeleteIsrChangeNotifications(isr_changes.names, context.epoch_zk_version))
-    yield from configs.learn_default(context)
+    yield from unclean_election.learn_default(context)
     yield from _load(context)
     requested = yield from ask(GetTopicDeletions())
     yield from _begin_deletions(context, requested.topics)
@@ -209,7 +209,7 @@ def _load(context: ControllerContext) -> Flow[None]:
     names = yield from ask(GetTopics())
     for topic in names.topics:
         context.add_topic(topic)
-    yield from topics.learn_assignments(context, names.topics)
+    yield from topic_changes.learn_assignments(context, names.topics)
     yield from ask(WatchBrokers((*context.brokers, *registered.unreadable)))
     # Tables that are filled all at once later on: young ones would be looked through by the collector of garbage.
     context.replica_states.update((broker_id, {}) for broker_id in context.hosted)

@@ -37,7 +37,7 @@ from messages.apis import API_BY_REQUEST
 from messages.broker import Expected
 from messages.cluster import TopicPartition
 from messages.conversation import Flow, ask, in_slices
-from messages.errors import (
+from messages.error_codes import (
     ELECTION_NOT_NEEDED,
     ELIGIBLE_LEADERS_NOT_AVAILABLE,
     INVALID_TOPIC,

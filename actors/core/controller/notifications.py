@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.core.controller import brokers, log_text
+from actors.core.controller import broker_changes, log_text
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
@@ -68,7 +68,7 @@ def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) 
     events = yield from ask(GetLogDirEvents())
     log.info("%s Handling log directory failure for brokers %s", context.tag, log_text.joined(events.broker_ids))
     try:
-        yield from brokers.replicas_came_online(context, events.broker_ids)
+        yield from broker_changes.replicas_came_online(context, events.broker_ids)
     except AskFailed as error:
         log.error("%s Failed to process log directory failures: %s", context.tag, passing(error))
     if events.names:

@@ -20,7 +20,7 @@ from actors.core.controller.elections import Candidates, Choice, Strategy
 from actors.core.controller.failures import passing
 from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
 from actors.core.controller.slicing import Pauses, chosen, sliced
-from actors.core.controller.states import PartitionState, Row, State, Table
+from actors.core.controller.states import PartitionState, State, Table, Transition
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition, leader_isr_and_epoch
 from messages.conversation import AskFailed, Flow, ask, chunks, grow_tables
 from messages.store import CODE_NAMES, OK
@@ -32,7 +32,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 @attrs.frozen
-class Step:
+class PartitionStep:
     """Partitions that go to `target` by one row of the table.
 
     `strategy` elects the leaders where there were some; `allow_unclean` spares the look at the topics' configurations.
@@ -65,7 +65,7 @@ def move_partitions(
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
         states = [context.partition_state(tp) for tp in part]
         for row, legal in TABLE.sort(target, part, states, illegal):
-            yield from row.make(Step(context, legal, target, strategy, allow_unclean, batch, failures, begun))
+            yield from row.make(PartitionStep(context, legal, target, strategy, allow_unclean, batch, failures, begun))
 
     yield from sliced(move, partitions)
     context.history.refuse(context.tag, target, illegal, TABLE)
@@ -105,14 +105,14 @@ def start(context: ControllerContext) -> Flow[None]:
     yield from trigger_online(context)
 
 
-def enter(step: Step) -> Flow[None]:
+def enter(step: PartitionStep) -> Flow[None]:
     """Nothing but the state."""
     for partition in step.partitions:
         _enter(step, partition)
     yield from ()
 
 
-def create(step: Step) -> Flow[None]:
+def create(step: PartitionStep) -> Flow[None]:
     """Create the state znode: the first online replica leads, all online replicas are the ISR."""
     context, failures = step.context, step.failures
     states = []
@@ -146,7 +146,7 @@ def create(step: Step) -> Flow[None]:
         _enter(step, partition)
 
 
-def elect(step: Step) -> Flow[None]:
+def elect(step: PartitionStep) -> Flow[None]:
     """Elect a leader by the strategy: choose by the state, write; what met another version is read and tried again."""
     context, remaining = step.context, step.partitions
     states = known_states(context, remaining)
@@ -183,7 +183,7 @@ def elect(step: Step) -> Flow[None]:
             _enter(step, partition)
 
 
-def _enter(step: Step, partition: TopicPartition) -> None:
+def _enter(step: PartitionStep, partition: TopicPartition) -> None:
     context = step.context
     if log.isEnabledFor(logging.DEBUG):  # INFO in Kafka; here only `--logs` keeps a line for each partition
         before, after = context.partition_state(partition).value, step.target.value
@@ -201,7 +201,7 @@ def _enter(step: Step, partition: TopicPartition) -> None:
 
 
 def _choose(
-    step: Step, states: dict[TopicPartition, LeaderIsrAndControllerEpoch], failures: Failures
+    step: PartitionStep, states: dict[TopicPartition, LeaderIsrAndControllerEpoch], failures: Failures
 ) -> Flow[dict[TopicPartition, Choice]]:
     """What the strategy says of each partition."""
     context, strategy, allow_unclean = step.context, step.strategy, step.allow_unclean
@@ -274,10 +274,12 @@ def _unclean_allowed(
 _P = PartitionState
 
 TABLE = Table(
-    Row(_P.NON_EXISTENT, (_P.OFFLINE,), enter),
-    Row(_P.NEW, (_P.NON_EXISTENT,), enter),
-    Row(_P.ONLINE, (_P.NEW,), create, "LeaderAndIsr isNew to the ISR, UpdateMetadata to all"),
-    Row(_P.ONLINE, (_P.ONLINE, _P.OFFLINE), elect, "LeaderAndIsr to the strategy's recipients, UpdateMetadata to all"),
-    Row(_P.OFFLINE, (_P.NEW, _P.ONLINE, _P.OFFLINE), enter),
+    Transition(_P.NON_EXISTENT, (_P.OFFLINE,), enter),
+    Transition(_P.NEW, (_P.NON_EXISTENT,), enter),
+    Transition(_P.ONLINE, (_P.NEW,), create, "LeaderAndIsr isNew to the ISR, UpdateMetadata to all"),
+    Transition(
+        _P.ONLINE, (_P.ONLINE, _P.OFFLINE), elect, "LeaderAndIsr to the strategy's recipients, UpdateMetadata to all"
+    ),
+    Transition(_P.OFFLINE, (_P.NEW, _P.ONLINE, _P.OFFLINE), enter),
 )
 """The moves that are legal, what makes them, and the requests that they cause (controller.md 3.1)."""

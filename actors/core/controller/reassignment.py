@@ -58,7 +58,7 @@ from messages.cluster import (
     TopicPartition,
 )
 from messages.conversation import AskFailed, Flow, ask
-from messages.errors import (
+from messages.error_codes import (
     INVALID_REPLICA_ASSIGNMENT,
     NO_REASSIGNMENT_IN_PROGRESS,
     NONE,

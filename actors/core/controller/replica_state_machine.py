@@ -22,7 +22,7 @@ from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
 from actors.core.controller.slicing import MOVES, Pauses, sliced
-from actors.core.controller.states import ReplicaState, Row, State, Table
+from actors.core.controller.states import ReplicaState, State, Table, Transition
 from messages.cluster import (
     NO_LEADER,
     LeaderIsrAndControllerEpoch,
@@ -55,7 +55,7 @@ def flat(replicas: ReplicasByBroker) -> Flow[tuple[PartitionReplica, ...]]:
 
 
 @attrs.frozen
-class Step:
+class ReplicaStep:
     """Replicas of one broker that change their state by one row of the table.
 
     What cannot be moved goes to `failures`, with a reason; to `skipped` if that is harmless.
@@ -106,7 +106,7 @@ def _move(
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
         current = list(map(states.get, part, repeat(ReplicaState.NON_EXISTENT)))
         for row, legal in TABLE.sort(target, part, current, illegal):
-            yield from row.make(Step(context, broker_id, legal, states, batch, failures, skipped, settled))
+            yield from row.make(ReplicaStep(context, broker_id, legal, states, batch, failures, skipped, settled))
 
     yield from sliced(move, partitions)
     context.history.refuse(context.tag, target, illegal, TABLE, broker_id)
@@ -134,14 +134,14 @@ def start(context: ControllerContext) -> Flow[bool]:
                 states.update(dict.fromkeys(lost, ReplicaState.DELETION_INELIGIBLE))
                 offline.setdefault(broker_id, []).extend(lost)
             reached = [tp for tp in part if tp not in unreachable] if lost else part
-            yield from stay_online(Step(context, broker_id, reached, states, batch, {}, {}))
+            yield from stay_online(ReplicaStep(context, broker_id, reached, states, batch, {}, {}))
             yield from pauses.after(2 * len(part))
     yield from batch.send()
     moved = yield from move_replicas(context, offline, ReplicaState.OFFLINE)
     return moved == sum(map(len, offline.values()))
 
 
-def enter_new(step: Step) -> Flow[None]:
+def enter_new(step: ReplicaStep) -> Flow[None]:
     """Nothing but the state; refused if the replica leads already."""
     context = step.context
     for partition in step.partitions:
@@ -156,7 +156,7 @@ def enter_new(step: Step) -> Flow[None]:
     yield from ()
 
 
-def enter_online(step: Step) -> Flow[None]:
+def enter_online(step: ReplicaStep) -> Flow[None]:
     """Make sure that it is assigned."""
     context = step.context
     for partition in step.partitions:
@@ -176,14 +176,14 @@ def enter_online(step: Step) -> Flow[None]:
     yield from ()
 
 
-def stay_online(step: Step) -> Flow[None]:
+def stay_online(step: ReplicaStep) -> Flow[None]:
     """Send its role."""
     yield from step.batch.grow_tables(step.broker_id, len(step.partitions))
     step.batch.add_roles(step.broker_id, step.partitions)
     step.states.update(dict.fromkeys(step.partitions, ReplicaState.ONLINE))
 
 
-def go_offline(step: Step) -> Flow[None]:
+def go_offline(step: ReplicaStep) -> Flow[None]:
     """Take it out of the ISR where leadership is known."""
     context, broker_id = step.context, step.broker_id
     step.batch.add_stop_replicas(broker_id, step.partitions, delete=False)
@@ -210,26 +210,26 @@ def go_offline(step: Step) -> Flow[None]:
             step.states[partition] = ReplicaState.OFFLINE
 
 
-def start_deletion(step: Step) -> Flow[None]:
+def start_deletion(step: ReplicaStep) -> Flow[None]:
     """Nothing but the state."""
     step.batch.add_stop_replicas(step.broker_id, step.partitions, delete=True)
     step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_STARTED))
     yield from ()
 
 
-def succeed_deletion(step: Step) -> Flow[None]:
+def succeed_deletion(step: ReplicaStep) -> Flow[None]:
     """Nothing but the state."""
     step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_SUCCESSFUL))
     yield from ()
 
 
-def put_deletion_off(step: Step) -> Flow[None]:
+def put_deletion_off(step: ReplicaStep) -> Flow[None]:
     """Nothing but the state."""
     step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_INELIGIBLE))
     yield from ()
 
 
-def forget(step: Step) -> Flow[None]:
+def forget(step: ReplicaStep) -> Flow[None]:
     """Take it out of the assignment in memory and forget it."""
     step.context.remove_replicas(step.broker_id, step.partitions)
     for partition in step.partitions:
@@ -237,7 +237,7 @@ def forget(step: Step) -> Flow[None]:
     yield from ()
 
 
-def _remove_from_isr(step: Step, partitions: Sequence[TopicPartition]) -> Flow[list[Leadership]]:
+def _remove_from_isr(step: ReplicaStep, partitions: Sequence[TopicPartition]) -> Flow[list[Leadership]]:
     """Take the replica out of these ISRs; the last member stays, but does not lead. The leadership of each after it.
 
     A partition that has it in the ISR no more is not written, but counts as done, and is read to be sure of it unless
@@ -277,7 +277,7 @@ def _remove_from_isr(step: Step, partitions: Sequence[TopicPartition]) -> Flow[l
     return done
 
 
-def _without(step: Step, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> Leadership:
+def _without(step: ReplicaStep, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> Leadership:
     """The leadership when the replica has left the ISR."""
     broker_id = step.broker_id
     leader = NO_LEADER if state.leader == broker_id else state.leader
@@ -291,28 +291,28 @@ def _without(step: Step, partition: TopicPartition, state: LeaderIsrAndControlle
 _R = ReplicaState
 
 TABLE = Table(
-    Row(
+    Transition(
         _R.NEW,
         (_R.NON_EXISTENT,),
         enter_new,
         "where leadership is known LeaderAndIsr isNew to it, UpdateMetadata to all",
     ),
-    Row(_R.ONLINE, (_R.NEW,), enter_online),
-    Row(
+    Transition(_R.ONLINE, (_R.NEW,), enter_online),
+    Transition(
         _R.ONLINE,
         (_R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE),
         stay_online,
         "where leadership is known LeaderAndIsr to it, UpdateMetadata to all",
     ),
-    Row(
+    Transition(
         _R.OFFLINE,
         (_R.NEW, _R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE),
         go_offline,
         "StopReplica to it, LeaderAndIsr to the others (not for a topic that is deleted), UpdateMetadata to all",
     ),
-    Row(_R.DELETION_STARTED, (_R.OFFLINE,), start_deletion, "StopReplica delete=true to it"),
-    Row(_R.DELETION_SUCCESSFUL, (_R.DELETION_STARTED,), succeed_deletion),
-    Row(_R.DELETION_INELIGIBLE, (_R.DELETION_STARTED, _R.OFFLINE), put_deletion_off),
-    Row(_R.NON_EXISTENT, (_R.DELETION_SUCCESSFUL,), forget),
+    Transition(_R.DELETION_STARTED, (_R.OFFLINE,), start_deletion, "StopReplica delete=true to it"),
+    Transition(_R.DELETION_SUCCESSFUL, (_R.DELETION_STARTED,), succeed_deletion),
+    Transition(_R.DELETION_INELIGIBLE, (_R.DELETION_STARTED, _R.OFFLINE), put_deletion_off),
+    Transition(_R.NON_EXISTENT, (_R.DELETION_SUCCESSFUL,), forget),
 )
 """The moves that are legal, what makes them, and the requests that they cause (controller.md 3.3)."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from actors.core.controller import brokers, deletion_plan
+from actors.core.controller import broker_changes, deletion_plan
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.slicing import chosen
 from actors.core.controller.states import ReplicaState
 from messages.conversation import Flow
-from messages.errors import KAFKA_STORAGE_ERROR, NONE
+from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from messages.events import (
     LeaderAndIsrResponseReceived,
     TopicDeletionStopReplicaResponseReceived,
@@ -51,7 +51,7 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
         context.offline_dirs.pop(broker_id, None)
     lost = [partition for partition in offline if partition not in before]
     if lost:
-        yield from brokers.on_replicas_become_offline(context, {broker_id: lost})
+        yield from broker_changes.on_replicas_become_offline(context, {broker_id: lost})
 
 
 def update_metadata_answered(context: ControllerContext, event: UpdateMetadataResponseReceived) -> Flow[None]:

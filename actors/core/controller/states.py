@@ -52,7 +52,7 @@ State = PartitionState | ReplicaState
 
 
 @attrs.frozen
-class Row:
+class Transition:
     """Moves to `target` from the states `previous`: the flow that makes them, and the requests that it causes.
 
     `make` is called with the machine's step, which holds the subjects, and moves those whose move succeeds; its
@@ -73,10 +73,10 @@ class Row:
 class Table:
     """The rows of one state machine."""
 
-    def __init__(self, *rows: Row) -> None:
+    def __init__(self, *rows: Transition) -> None:
         self.rows = rows
 
-    def into(self, target: State) -> tuple[Row, ...]:
+    def into(self, target: State) -> tuple[Transition, ...]:
         """The rows that lead to a state."""
         return tuple(row for row in self.rows if row.target is target)
 
@@ -86,7 +86,7 @@ class Table:
         subjects: Sequence[TopicPartition],
         states: Sequence[State],
         illegal: dict[TopicPartition, State],
-    ) -> list[tuple[Row, Sequence[TopicPartition]]]:
+    ) -> list[tuple[Transition, Sequence[TopicPartition]]]:
         """The subjects, which have these states, by the row that moves each from there to `target`.
 
         What no row moves goes to `illegal`.
@@ -96,7 +96,7 @@ class Table:
             if not together:
                 illegal.update(dict.fromkeys(subjects, states[0]))
             return together[:1]
-        sorted_: list[tuple[Row, list[TopicPartition]]] = [(row, []) for row in self.into(target)]
+        sorted_: list[tuple[Transition, list[TopicPartition]]] = [(row, []) for row in self.into(target)]
         for subject, current in zip(subjects, states, strict=True):
             for row, legal in sorted_:
                 if current in row.previous:

@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from actors.core.configs import describe_topic
+from actors.core.config_requests import describe_topic
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import Awaited
@@ -47,7 +47,7 @@ from messages.admin_requests import (
 from messages.broker import Expected
 from messages.cluster import ConfigEntry
 from messages.conversation import SLICE, AskFailed, Flow, Pause, ask
-from messages.errors import (
+from messages.error_codes import (
     INVALID_REQUEST,
     INVALID_TOPIC,
     NONE,

@@ -14,16 +14,16 @@ from messages.conversation import Flow, ask
 from messages.topic_deletion import DeletionReport, ReportDeletions
 
 
-class Inconsistent(Exception):
+class InconsistentContext(Exception):
     """The controller's knowledge contradicts itself; the text says where."""
 
 
 def validate(context: ControllerContext) -> Flow[None]:
-    """Raise Inconsistent unless everything that the controller knows goes together."""
+    """Raise InconsistentContext unless everything that the controller knows goes together."""
     report = yield from ask(ReportDeletions())
     found = inconsistencies(context) + disagreements(context, report)
     if found:
-        raise Inconsistent(f"{context.tag} {'; '.join(found)}")
+        raise InconsistentContext(f"{context.tag} {'; '.join(found)}")
 
 
 def inconsistencies(context: ControllerContext) -> list[str]:

@@ -18,7 +18,7 @@ from actors.core.coordinator.membership import leave_response
 from actors.core.coordinator.offsets import fetched
 from actors.core.coordinator.placement import slot
 from messages.apis import API_BY_REQUEST
-from messages.errors import (
+from messages.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
     GROUP_ID_NOT_FOUND,
     ILLEGAL_GENERATION,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
+from actors.core.coordinator.group_metadata_records import Record
 from actors.core.coordinator.group_states import (
     COMMIT,
     DEAD,
@@ -19,14 +20,13 @@ from actors.core.coordinator.group_states import (
     DELETE_OFFSETS,
     EMPTY,
     STABLE,
-    Action,
+    GroupAction,
 )
 from actors.core.coordinator.membership import COMMON_CODES, Member, Membership
 from actors.core.coordinator.offsets import CONSUMERS, Offsets, fetched, to_commit
-from actors.core.coordinator.records import Record
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.errors import (
+from messages.error_codes import (
     GROUP_SUBSCRIBED_TO_TOPIC,
     INVALID_COMMIT_OFFSET_SIZE,
     MESSAGE_TOO_LARGE,
@@ -146,12 +146,12 @@ class Group(Membership):
         """An OffsetDelete."""
         request: OffsetDeleteRequest = forwarded.request.request
         cell = DELETE_OFFSETS[self.state]
-        if cell is Action.UNSUBSCRIBED and self.protocol_type != CONSUMERS:
+        if cell is GroupAction.UNSUBSCRIBED and self.protocol_type != CONSUMERS:
             cell = NON_EMPTY_GROUP
         if isinstance(cell, int):
             self._reply(forwarded, OffsetDeleteResponse(cell))
             return
-        kept = (lambda topic: False) if cell is Action.FORGET else self._is_subscribed
+        kept = (lambda topic: False) if cell is GroupAction.FORGET else self._is_subscribed
         codes = [
             PartitionError(
                 tp,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from messages.errors import (
+from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
     NON_EMPTY_GROUP,
@@ -47,7 +47,7 @@ PREVIOUS: Mapping[GroupState, tuple[GroupState, ...]] = {
 """State -> those that it is entered from."""
 
 
-class Action(enum.Enum):
+class GroupAction(enum.Enum):
     """What is done where no code answers at once; the value says it for the documentation."""
 
     ADMIT = "taken in"
@@ -64,60 +64,60 @@ class Action(enum.Enum):
     UNSUBSCRIBED = "forgotten where no consumer of the group subscribes"
 
 
-class Table(dict[GroupState, int | Action]):
+class RequestTable(dict[GroupState, int | GroupAction]):
     """What each state says to one kind of request: its `name`. Each look at a cell is a probe."""
 
-    def __init__(self, name: str, cells: Mapping[GroupState, int | Action]) -> None:
+    def __init__(self, name: str, cells: Mapping[GroupState, int | GroupAction]) -> None:
         super().__init__(cells)
         self.name = name
         self.probes = {state: f"{name} in {state.value}" for state in cells}
 
-    def __getitem__(self, state: GroupState) -> int | Action:
+    def __getitem__(self, state: GroupState) -> int | GroupAction:
         probe(self.probes[state])
         return super().__getitem__(state)
 
 
-JOIN_NEW = Table(
+JOIN_NEW = RequestTable(
     "JoinGroup of a new member",
     {
-        EMPTY: Action.ADMIT,
-        PREPARING: Action.ADMIT,
-        COMPLETING: Action.ADMIT,
-        STABLE: Action.ADMIT,
+        EMPTY: GroupAction.ADMIT,
+        PREPARING: GroupAction.ADMIT,
+        COMPLETING: GroupAction.ADMIT,
+        STABLE: GroupAction.ADMIT,
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-JOIN_AGAIN = Table(
+JOIN_AGAIN = RequestTable(
     "JoinGroup of a member",
     {
         EMPTY: UNKNOWN_MEMBER_ID,
-        PREPARING: Action.REBALANCE,
-        COMPLETING: Action.REBALANCE_IF_NEWS,
-        STABLE: Action.REBALANCE_IF_NEWS_OR_LEADER,
+        PREPARING: GroupAction.REBALANCE,
+        COMPLETING: GroupAction.REBALANCE_IF_NEWS,
+        STABLE: GroupAction.REBALANCE_IF_NEWS_OR_LEADER,
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-JOIN_STATIC = Table(
+JOIN_STATIC = RequestTable(
     "JoinGroup of a static member without its member id",
     {
         EMPTY: UNKNOWN_MEMBER_ID,
-        PREPARING: Action.REPLACE,
-        COMPLETING: Action.REPLACE,
-        STABLE: Action.REPLACE_QUIETLY,
+        PREPARING: GroupAction.REPLACE,
+        COMPLETING: GroupAction.REPLACE,
+        STABLE: GroupAction.REPLACE_QUIETLY,
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-SYNC = Table(
+SYNC = RequestTable(
     "SyncGroup",
     {
         EMPTY: UNKNOWN_MEMBER_ID,
         PREPARING: REBALANCE_IN_PROGRESS,
-        COMPLETING: Action.AWAIT,
-        STABLE: Action.TELL,
+        COMPLETING: GroupAction.AWAIT,
+        STABLE: GroupAction.TELL,
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-HEARTBEAT = Table(
+HEARTBEAT = RequestTable(
     "Heartbeat",
     {
         EMPTY: UNKNOWN_MEMBER_ID,
@@ -127,40 +127,40 @@ HEARTBEAT = Table(
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-COMMIT = Table(
+COMMIT = RequestTable(
     "OffsetCommit",
     {
-        EMPTY: Action.STORE,
-        PREPARING: Action.STORE,
+        EMPTY: GroupAction.STORE,
+        PREPARING: GroupAction.STORE,
         COMPLETING: REBALANCE_IN_PROGRESS,
-        STABLE: Action.STORE,
+        STABLE: GroupAction.STORE,
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-LEAVE = Table(
+LEAVE = RequestTable(
     "LeaveGroup",
     {
         EMPTY: UNKNOWN_MEMBER_ID,
-        PREPARING: Action.REMOVE,
-        COMPLETING: Action.REMOVE,
-        STABLE: Action.REMOVE,
+        PREPARING: GroupAction.REMOVE,
+        COMPLETING: GroupAction.REMOVE,
+        STABLE: GroupAction.REMOVE,
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-DELETE_OFFSETS = Table(
+DELETE_OFFSETS = RequestTable(
     "OffsetDelete",
     {
-        EMPTY: Action.FORGET,
-        PREPARING: Action.UNSUBSCRIBED,
-        COMPLETING: Action.UNSUBSCRIBED,
-        STABLE: Action.UNSUBSCRIBED,
+        EMPTY: GroupAction.FORGET,
+        PREPARING: GroupAction.UNSUBSCRIBED,
+        COMPLETING: GroupAction.UNSUBSCRIBED,
+        STABLE: GroupAction.UNSUBSCRIBED,
         DEAD: GROUP_ID_NOT_FOUND,
     },
 )
-DELETE_GROUP = Table(
+DELETE_GROUP = RequestTable(
     "DeleteGroups",
     {
-        EMPTY: Action.FORGET,
+        EMPTY: GroupAction.FORGET,
         PREPARING: NON_EMPTY_GROUP,
         COMPLETING: NON_EMPTY_GROUP,
         STABLE: NON_EMPTY_GROUP,
@@ -168,7 +168,7 @@ DELETE_GROUP = Table(
     },
 )
 
-TABLES: Mapping[str, Table] = {
+TABLES: Mapping[str, RequestTable] = {
     table.name: table
     for table in (JOIN_NEW, JOIN_AGAIN, JOIN_STATIC, SYNC, HEARTBEAT, COMMIT, LEAVE, DELETE_OFFSETS, DELETE_GROUP)
 }

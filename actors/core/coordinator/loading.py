@@ -13,7 +13,7 @@ import logging
 import struct
 from collections.abc import Iterable, Sequence
 
-from actors.core.coordinator.records import DamagedRecord, read_record
+from actors.core.coordinator.group_metadata_records import DamagedRecord, read_record
 from messages.cluster import TopicPartition
 from messages.groups import CommittedOffset, GroupRecord, LoadedGroup, OffsetEntry, OffsetRecord, RecordedGroup
 

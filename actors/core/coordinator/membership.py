@@ -31,6 +31,7 @@ from typing import Any
 
 import attrs
 
+from actors.core.coordinator.group_metadata_records import Record, subscribed_topics
 from actors.core.coordinator.group_states import (
     COMPLETING,
     DEAD,
@@ -44,14 +45,13 @@ from actors.core.coordinator.group_states import (
     PREVIOUS,
     STABLE,
     SYNC,
-    Action,
+    GroupAction,
     GroupState,
     IllegalMove,
 )
 from actors.core.coordinator.offsets import CONSUMERS
-from actors.core.coordinator.records import Record, subscribed_topics
 from messages.broker import Forwarded
-from messages.errors import (
+from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
     GROUP_MAX_SIZE_REACHED,
@@ -140,7 +140,7 @@ class Reply:
 
 
 @attrs.frozen
-class Store:
+class AppendRecords:
     """To do: append these to the log, and return the result under `number`. 0: no result is needed."""
 
     number: int
@@ -148,7 +148,7 @@ class Store:
 
 
 @attrs.frozen
-class Arm:
+class ArmTimer:
     """To do: arm the timer of this name, with this delay in ms."""
 
     name: str
@@ -163,7 +163,7 @@ class Disarm:
     name: str
 
 
-ToDo = Reply | Store | Arm | Disarm
+ToDo = Reply | AppendRecords | ArmTimer | Disarm
 
 
 # -------------------------------------------------------------------------------------------------------- what is kept
@@ -319,8 +319,8 @@ class Membership:
         if isinstance(cell, int):
             self._refuse_join(forwarded, cell, member.id)
             return
-        unchanged = cell is not Action.REBALANCE and member.protocols == request.protocols
-        if cell is Action.REBALANCE_IF_NEWS_OR_LEADER and member.id == self.leader:
+        unchanged = cell is not GroupAction.REBALANCE and member.protocols == request.protocols
+        if cell is GroupAction.REBALANCE_IF_NEWS_OR_LEADER and member.id == self.leader:
             unchanged = False
         if unchanged:
             self._reply(forwarded, self._generation_for(member, request.version))
@@ -369,7 +369,7 @@ class Membership:
         self._rename(before_id, member)
         self._update(member, forwarded)
         self._expect(member)
-        if cell is Action.REPLACE_QUIETLY and self._choose_protocol() == self.protocol:
+        if cell is GroupAction.REPLACE_QUIETLY and self._choose_protocol() == self.protocol:
             assignments = {each.id: each.assignment for each in self.members.values()}
             self._store(Replacing(member_id, before, led_before), self._record(assignments))
         else:
@@ -466,7 +466,7 @@ class Membership:
             self._expect(member)
             member.is_new = False
             self.unsynced[member.id] = None
-        self._to_do.append(Arm(SYNC_TIMER, self._longest_rebalance(), SyncDue(self.generation)))
+        self._to_do.append(ArmTimer(SYNC_TIMER, self._longest_rebalance(), SyncDue(self.generation)))
 
     def _leader_has_joined(self) -> bool:
         """Whether there is a leader among those who have joined; chosen anew if need be (rule 4)."""
@@ -508,7 +508,7 @@ class Membership:
         """A SyncGroup."""
         request: SyncGroupRequest = forwarded.request.request
         code = self._sync_verdict(request)
-        cell: int | Action = SYNC[self.state] if code == NONE else code
+        cell: int | GroupAction = SYNC[self.state] if code == NONE else code
         if isinstance(cell, int):
             self._reply(forwarded, SyncGroupResponse(cell))
             return
@@ -516,7 +516,7 @@ class Membership:
         self.unsynced.pop(member.id, None)
         if not self.unsynced:
             self._to_do.append(Disarm(SYNC_TIMER))
-        if cell is Action.TELL:
+        if cell is GroupAction.TELL:
             self._reply(forwarded, self._part_of(member))
             self._expect(member)
             return
@@ -650,11 +650,11 @@ class Membership:
 
     def _store(self, wanted: Any, *records: Record) -> None:
         if wanted is None:
-            self._to_do.append(Store(0, records))
+            self._to_do.append(AppendRecords(0, records))
             return
         self._stores += 1
         self._under_way[self._stores] = wanted
-        self._to_do.append(Store(self._stores, records))
+        self._to_do.append(AppendRecords(self._stores, records))
 
     def _record(self, assignments: dict[str, bytes]) -> GroupRecord:
         """The group as it shall be remembered, with these assignments."""
@@ -689,14 +689,14 @@ class Membership:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def _arm_join(self, delay_ms: int) -> None:
-        self._to_do.append(Arm(JOIN_TIMER, delay_ms, RebalanceDue()))
+        self._to_do.append(ArmTimer(JOIN_TIMER, delay_ms, RebalanceDue()))
 
     def _expect(self, member: Member) -> None:
         """Something is to be heard of it within its session timeout."""
         self._arm_session(member.id, member.session_timeout_ms)
 
     def _arm_session(self, member_id: str, delay_ms: int) -> None:
-        self._to_do.append(Arm(_session(member_id), delay_ms, MemberExpired(member_id)))
+        self._to_do.append(ArmTimer(_session(member_id), delay_ms, MemberExpired(member_id)))
 
     def _reply(self, forwarded: Forwarded, response: Message) -> None:
         self._to_do.append(Reply(forwarded, response))

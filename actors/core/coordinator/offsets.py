@@ -16,7 +16,7 @@ import attrs
 from actors.core.coordinator.group_states import GroupState
 from messages.cluster import TopicPartition
 from messages.data_requests import NO_OFFSET
-from messages.errors import NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION
+from messages.error_codes import NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.group_requests import (
     CommittedPartition,
     FetchedOffset,

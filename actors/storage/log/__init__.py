@@ -2,7 +2,7 @@
 
 from actors.storage.log.checkpoint import Checkpoint, DamagedCheckpoint
 from actors.storage.log.handles import LIMIT, NO_DESCRIPTORS, Handles, opening
-from actors.storage.log.log import Appended, Log, LogConfig, OffsetOutOfRange, Read
+from actors.storage.log.log import Appended, FetchDataInfo, Log, LogConfig, OffsetOutOfRange
 from actors.storage.log.old_formats import UNSUPPORTED_FORMAT, UnsupportedFormat
 from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence
 
@@ -19,7 +19,7 @@ __all__ = [
     "LogConfig",
     "OffsetOutOfRange",
     "OutOfOrderSequence",
-    "Read",
+    "FetchDataInfo",
     "UnsupportedFormat",
     "opening",
 ]

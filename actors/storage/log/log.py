@@ -28,7 +28,7 @@ from actors.storage.log.handles import Handles
 from actors.storage.log.leftovers import DELETED, SEGMENT_FILE, clear_leftovers
 from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence, Producers
 from actors.storage.log.region import FileRegion
-from actors.storage.log.segment import MAX_RELATIVE, MOST_TOGETHER, Place, Segment
+from actors.storage.log.segment import MAX_RELATIVE, MOST_TOGETHER, BatchPosition, Segment
 from messages.records import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from messages.wire.record_batch import has_valid_crc, read_header, stamped, whole_batches
 
@@ -65,7 +65,7 @@ class Appended(NamedTuple):
     duplicate: bool = False
 
 
-class Read(NamedTuple):
+class FetchDataInfo(NamedTuple):
     """Bytes of the log: whole batches, the last perhaps cut. The first may begin before the offset asked for.
 
     `crc` is the first batch's own checksum.
@@ -244,7 +244,7 @@ class Log:
         for place in self._places(since or self.start, offset):
             self.producers.add(place.header)
 
-    def _places(self, offset: int, end: int) -> Iterator[Place]:
+    def _places(self, offset: int, end: int) -> Iterator[BatchPosition]:
         for segment in self._segments:
             if self._end_of(segment) > offset and segment.base_offset < end:
                 yield from (place for place in segment.batches() if offset <= place.header.base_offset < end)
@@ -375,7 +375,7 @@ class Log:
 
     def read(
         self, offset: int, max_bytes: int, limit: int, at_least_one: bool = False, region_from: int | None = None
-    ) -> Read:
+    ) -> FetchDataInfo:
         """Batches from the one that holds `offset`, up to `max_bytes` and to the offset `limit`, of one segment.
 
         `at_least_one`: the first batch comes whole even if it is larger. `region_from`: this number of bytes and more
@@ -385,7 +385,7 @@ class Log:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not in [{self.start}, {self.end}]")
         place_in = self._find(offset) if offset < limit else None
         if place_in is None:
-            return Read(b"")
+            return FetchDataInfo(b"")
         segment, place = place_in
         end = segment.size
         if limit < self._end_of(segment):
@@ -396,9 +396,9 @@ class Log:
             size = max(max_bytes, place.header.size) if at_least_one else max_bytes
         stays = region_from is not None and size >= region_from
         data = (segment.region if stays else segment.read)(place.position, size)
-        return Read(data, len(data) < place.header.size, place.header.crc)
+        return FetchDataInfo(data, len(data) < place.header.size, place.header.crc)
 
-    def _find(self, offset: int) -> tuple[Segment, Place] | None:
+    def _find(self, offset: int) -> tuple[Segment, BatchPosition] | None:
         """The batch that holds `offset`, or the first after it."""
         for segment in self._segments_from(offset):
             place = segment.find(offset)

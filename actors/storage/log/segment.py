@@ -36,7 +36,7 @@ MOST_TOGETHER = 500
 _READ_AHEAD = 1 << 20
 
 
-class Place(NamedTuple):
+class BatchPosition(NamedTuple):
     """Where a batch lies: its header and the position of its first byte."""
 
     position: int
@@ -131,7 +131,7 @@ class Segment:
 
     # ------------------------------------------------------------------------------------------------ reading
 
-    def batches(self, position: int = 0, end: int | None = None, checked: bool = False) -> Iterator[Place]:
+    def batches(self, position: int = 0, end: int | None = None, checked: bool = False) -> Iterator[BatchPosition]:
         """The batches from `position` to `end` (None: the segment's); stops before the first that is cut or damaged.
 
         `checked`: as damaged counts one whose checksum is wrong, too.
@@ -153,7 +153,7 @@ class Segment:
                     start, data = position, self._pread(position, max(header.size, at_once))
                 if not has_valid_crc(data, position - start, header):
                     return
-            yield Place(position, header)
+            yield BatchPosition(position, header)
             position += header.size
 
     def read(self, position: int, size: int) -> bytes:
@@ -171,7 +171,7 @@ class Segment:
         file = self._handles.get(self.path)
         return os.pread(file.descriptor, size, position)
 
-    def find(self, offset: int) -> Place | None:
+    def find(self, offset: int) -> BatchPosition | None:
         """The batch with `offset`, or the first after it; None if all are before it."""
         if self._recent_offsets and offset >= self._recent_offsets[0]:
             at = bisect_right(self._recent_offsets, offset) - 1
@@ -189,7 +189,7 @@ class Segment:
         place = next(self.batches(position), None)
         return position if place is not None and self.base_offset <= place.header.base_offset <= offset else 0
 
-    def find_time(self, timestamp: int, from_offset: int) -> Place | None:
+    def find_time(self, timestamp: int, from_offset: int) -> BatchPosition | None:
         """The first batch from `from_offset` on whose largest time is `timestamp` or later."""
         if timestamp > self.max_timestamp:
             return None

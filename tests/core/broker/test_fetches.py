@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.core.broker.fetch_sessions import SAFE_SECONDS, FetchSessions
-from actors.core.broker.fetches import Fetches, Read, Respond, WakeSession
+from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchedPartition, FetchPartition, FetchRequest
 from messages.partition import LogState
@@ -44,7 +44,7 @@ class World:
         done: list[Respond | WakeSession] = []
         while steps := self.fetches.take():
             for step in steps:
-                if isinstance(step, Read):
+                if isinstance(step, ReadPartition):
                     log = self.logs[step.partition]
                     result = FetchedPartition(step.partition, 0, log.high_watermark, log.high_watermark, 0)
                     self.fetches.read(step.question.request, result, log, now, in_sync)

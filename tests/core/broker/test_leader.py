@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.core.broker.leader import NEVER, UNKNOWN, Leader, Release, WriteIsr
-from messages.errors import (
+from messages.error_codes import (
     NONE,
     NOT_ENOUGH_REPLICAS,
     NOT_LEADER_OR_FOLLOWER,

@@ -11,7 +11,7 @@ from actors.core.broker.metadata_cache import MetadataCache
 from actors.core.broker.validation import view_disagreements
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 from messages.conversation import SLICE
-from messages.errors import (
+from messages.error_codes import (
     INVALID_TOPIC,
     LEADER_NOT_AVAILABLE,
     LISTENER_NOT_FOUND,

@@ -7,7 +7,7 @@ import pytest
 from actors.core.broker.topic_figures import OF_LEADERS, PREFIX, TopicFigures, metric, outdated
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchedPartition, FetchRequest, ProducedPartition, ProducePartition
-from messages.errors import (
+from messages.error_codes import (
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
     NONE,

@@ -10,7 +10,7 @@ from actors.core.controller.instructions import SendRequest
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.topic_deletion import DeletionRecord
 from actors.core.controller.validation import disagreements, inconsistencies
-from actors.runtime.conversation import Ended, Failed, advance
+from actors.runtime.conversation import Raised, Returned, advance
 from messages.cluster import (
     Broker,
     ConfigEntry,
@@ -101,10 +101,10 @@ class Scene:
     def run(self, flow: Flow[Any]) -> Any:
         """Drive a flow to its end; its result."""
         match advance(flow, self.perform):
-            case Ended(result):
+            case Returned(result):
                 assert inconsistencies(self.context) == []
                 return result
-            case Failed(error):
+            case Raised(error):
                 raise error
 
     def perform(self, step: Any) -> Any:
@@ -245,9 +245,9 @@ class Scene:
 def planned(record: DeletionRecord, question: Any) -> Any:
     """What the deletion's record answers."""
     match advance(record.answer(question), lambda step: None):
-        case Ended(result):
+        case Returned(result):
             return result
-        case Failed(error):
+        case Raised(error):
             raise error
 
 

@@ -12,7 +12,7 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.controller import brokers, elections, partition_state_machine, replica_state_machine
+from actors.core.controller import broker_changes, elections, partition_state_machine, replica_state_machine
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import LeaderIsrAndControllerEpoch
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
@@ -69,7 +69,7 @@ def test_what_is_known_need_not_be_read(partitions: Any, broker_id: int, event: 
         ):
             match event:
                 case "failure":
-                    scene.run(brokers.on_broker_failure(context, [broker_id]))
+                    scene.run(broker_changes.on_broker_failure(context, [broker_id]))
                 case "preferred":
                     everyone = tuple(context.assignments)
                     move = partition_state_machine.move_partitions

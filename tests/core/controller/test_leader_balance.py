@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from actors.core.controller import configs, leader_balance
+from actors.core.controller import leader_balance, unclean_election
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState
 from messages.cluster import ConfigEntry, ReplicaAssignment, TopicPartition
@@ -117,7 +117,7 @@ def test_only_topics_that_wait_and_may_elect_uncleanly_are_tried_again() -> None
         scene.lead(partition, 2 if topic == "led" else -1, 1)
         scene.put(partition, PartitionState.ONLINE if topic == "led" else PartitionState.OFFLINE)
     scene.configs = {topic: (ConfigEntry("unclean.leader.election.enable", "true"),) for topic in ("may", "led")}
-    scene.run(configs.changed(scene.context, ConfigChangeNotification()))
+    scene.run(unclean_election.changed(scene.context, ConfigChangeNotification()))
     led = {topic: (scene.znodes[tp].leader, scene.znodes[tp].isr) for topic, tp in partitions.items()}
     assert led == {"may": (2, (2,)), "mayNot": (-1, (1,)), "led": (2, (1,))}
     assert scene.context.unclean_elections == 1

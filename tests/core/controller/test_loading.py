@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.controller import notifications, topics
+from actors.core.controller import notifications, topic_changes
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.conversation import Flow, Pause, grow_tables
 from messages.zookeeper import (
@@ -50,7 +50,7 @@ def asked_for(sizes: list[int]) -> list[tuple[str, ...]]:
     """The topics of each question; all must have been learnt."""
     context = Scene(1).context
     by_name = {f"t{number}": size for number, size in enumerate(sizes)}
-    asked, learnt = drive(topics.learn_assignments(context, tuple(by_name)), by_name)
+    asked, learnt = drive(topic_changes.learn_assignments(context, tuple(by_name)), by_name)
     assert [name for question in asked for name in question.topics] == list(by_name)
     assert len(learnt) == len(context.assignments) == sum(sizes)
     return [question.topics for question in asked]
@@ -58,13 +58,13 @@ def asked_for(sizes: list[int]) -> list[tuple[str, ...]]:
 
 def test_topics_of_one_size_are_read_some_thousand_partitions_at_a_time() -> None:
     read = [100 * len(names) for names in asked_for([100] * 400)]
-    assert max(read) <= topics.PARTITIONS_READ
-    assert len(read) <= 40_000 // topics.PARTITIONS_READ + 4
+    assert max(read) <= topic_changes.PARTITIONS_READ
+    assert len(read) <= 40_000 // topic_changes.PARTITIONS_READ + 4
 
 
 def test_large_topics_are_read_one_by_one() -> None:
-    sizes = [topics.PARTITIONS_READ] * 15
-    assert [len(names) for names in asked_for(sizes)] == [topics.TOPICS_AT_FIRST, 1, 1, 1, 1, 1]
+    sizes = [topic_changes.PARTITIONS_READ] * 15
+    assert [len(names) for names in asked_for(sizes)] == [topic_changes.TOPICS_AT_FIRST, 1, 1, 1, 1, 1]
 
 
 @given(st.lists(st.sampled_from([0, 1, 7, 300]), max_size=60))

@@ -8,7 +8,7 @@ import pytest
 
 from actors.core.controller import deletion_plan, elections, partition_state_machine
 from actors.core.controller.slicing import MOVES
-from actors.core.controller.states import PartitionState, Row
+from actors.core.controller.states import PartitionState, Transition
 from actors.core.controller.validation import inconsistencies
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.conversation import ConnectionLoss, ControllerMoved, ZooKeeperRefused
@@ -302,7 +302,7 @@ KINDS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 
 @pytest.mark.parametrize("row", partition_state_machine.TABLE.rows, ids=lambda row: f"to {row.target.value}")
-def test_a_move_causes_the_requests_that_its_row_names(row: Row) -> None:
+def test_a_move_causes_the_requests_that_its_row_names(row: Transition) -> None:
     for state in row.previous:
         scene = scene_with(state)
         if state is not S.NEW:

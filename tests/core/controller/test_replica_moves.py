@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.core.controller import replica_state_machine
-from actors.core.controller.states import ReplicaState, Row
+from actors.core.controller.states import ReplicaState, Transition
 from messages.cluster import EPOCH_DURING_DELETE, ReplicaAssignment, TopicPartition
 from messages.conversation import ControllerMoved
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
@@ -203,7 +203,7 @@ KINDS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 
 @pytest.mark.parametrize("row", replica_state_machine.TABLE.rows, ids=lambda row: f"to {row.target.value}")
-def test_a_move_causes_the_requests_that_its_row_names(row: Row) -> None:
+def test_a_move_causes_the_requests_that_its_row_names(row: Transition) -> None:
     for state in row.previous:
         scene = scene_with(state, 6, 5, brokers=(5, 6))
         scene.lead(T0, 6, 6, 5)

@@ -8,9 +8,9 @@ from typing import Any
 from thespian.actors import ActorAddress
 
 from actors.core.coordinator.group import Group
+from actors.core.coordinator.group_metadata_records import Record
 from actors.core.coordinator.group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState
-from actors.core.coordinator.membership import Arm, Disarm, Reply, Store
-from actors.core.coordinator.records import Record
+from actors.core.coordinator.membership import AppendRecords, ArmTimer, Disarm, Reply
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.group_requests import (
@@ -48,7 +48,7 @@ class Life:
         self.group = Group("g", self.settings) if group is None else group
         self.now = START_MS
         self.log: int | None = 0
-        self.stores: list[Store] = []
+        self.stores: list[AppendRecords] = []
         self.written: list[Record] = []
         self.timers: dict[str, tuple[int, int, Message]] = {}
         """What is armed: when it is due, which was armed first, and what comes back."""
@@ -67,12 +67,12 @@ class Life:
                         number = forwarded.request.correlation_id
                         assert number not in self._answers, "a request is answered once"
                         self._answers[number] = response
-                    case Store():
+                    case AppendRecords():
                         self.stores.append(step)
                         self.written += step.records
                         if self.log is not None:
                             self.group.stored(step.number, self.log, self.now)
-                    case Arm(name, delay_ms, payload):
+                    case ArmTimer(name, delay_ms, payload):
                         self.timers[name] = self.now + delay_ms, next(self._numbers), payload
                     case Disarm(name):
                         self.timers.pop(name, None)

@@ -18,7 +18,7 @@ from actors.core.coordinator.gates import (
 from actors.core.coordinator.placement import slot
 from messages.apis import APIS, GROUPS
 from messages.cluster import TopicPartition
-from messages.errors import (
+from messages.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
     GROUP_ID_NOT_FOUND,
     ILLEGAL_GENERATION,

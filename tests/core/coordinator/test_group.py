@@ -16,7 +16,7 @@ from actors.core.coordinator.group_states import (
     GroupState,
     IllegalMove,
 )
-from messages.errors import (
+from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
     GROUP_ID_NOT_FOUND,

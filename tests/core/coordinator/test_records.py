@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.coordinator.loading import NO_TRANSACTION, Loading, Row
-from actors.core.coordinator.placement import slot
-from actors.core.coordinator.records import (
+from actors.core.coordinator.group_metadata_records import (
     DamagedRecord,
     Record,
     assigned_partitions,
@@ -19,6 +17,8 @@ from actors.core.coordinator.records import (
     subscribed_topics,
     written_format,
 )
+from actors.core.coordinator.loading import NO_TRANSACTION, Loading, Row
+from actors.core.coordinator.placement import slot
 from messages.cluster import TopicPartition
 from messages.groups import (
     NO_TIME,

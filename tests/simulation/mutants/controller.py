@@ -6,7 +6,7 @@ from tests.simulation.mutants.mutant import mutant
 
 CORE = "actors.core.controller"
 FAILOVER = f"{CORE}.failover"
-BROKERS = f"{CORE}.brokers"
+BROKERS = f"{CORE}.broker_changes"
 ELECTIONS = f"{CORE}.elections"
 PARTITIONS = f"{CORE}.partition_state_machine"
 REPLICAS = f"{CORE}.replica_state_machine"
@@ -308,8 +308,8 @@ MUTANTS = (
         "deleted replica cannot be forgotten",
         "controller.md 3.3",
         f"{REPLICAS}:TABLE",
-        "Row(_R.NON_EXISTENT, (_R.DELETION_SUCCESSFUL,), forget)",
-        "Row(_R.NON_EXISTENT, (_R.DELETION_STARTED,), forget)",
+        "Transition(_R.NON_EXISTENT, (_R.DELETION_SUCCESSFUL,), forget)",
+        "Transition(_R.NON_EXISTENT, (_R.DELETION_STARTED,), forget)",
         REPLICA_TESTS,
     ),
     # ------------------------------------------------------------------------------------------------------ deletions
@@ -356,7 +356,7 @@ MUTANTS = (
     mutant(
         "topic that is reassigned is deleted without ending that",
         "controller.md 6.1, trap T1",
-        f"{CORE}.topics:deletion_requested",
+        f"{CORE}.topic_changes:deletion_requested",
         "yield from reassignment.end_for_deletion(context, known)",
         "yield from ()",
         REASSIGNMENT_TESTS,

@@ -7,7 +7,7 @@ from tests.simulation.mutants.mutant import mutant
 LOG = "actors.storage.log.log:Log"
 EPOCHS = "actors.storage.log.epochs:LeaderEpochs"
 PRODUCERS = "actors.storage.log.producers:Producers"
-LOGS = "actors.storage.logs"
+LOGS = "actors.storage.log_manager"
 
 LOG_TESTS = "tests/storage/test_log.py"
 LOGS_TESTS = "tests/storage/test_logs.py"

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import attrs
 from thespian.actors import ActorAddress
 
-from actors.core.configs import (
+from actors.core.config_requests import (
     altered,
     check_broker,
     check_topic,
@@ -46,7 +46,7 @@ from messages.config_requests import (
     IncrementalAlterConfigsRequest,
 )
 from messages.conversation import Flow, ask
-from messages.errors import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
+from messages.error_codes import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 from messages.network import ClientResponse
 from messages.node import StartConfigs
 from messages.vocabulary import Message
@@ -59,7 +59,7 @@ Overrides = Mapping[str, tuple[ConfigEntry, ...]]
 
 
 @attrs.frozen
-class Known:
+class StoredOverrides:
     """All overrides that may be asked about: `brokers` has those of this broker, and of all (ALL_BROKERS)."""
 
     topics: Overrides
@@ -95,7 +95,7 @@ class ConfigsActor(FlowActor):
         ):
             both = yield from ask(GetBrokerConfigs((str(self._settings.node_id), ALL_BROKERS)))
             brokers = {config.broker: config.entries for config in both.brokers}
-        known = Known({config.topic: config.entries for config in found}, brokers)
+        known = StoredOverrides({config.topic: config.entries for config in found}, brokers)
         if isinstance(request, DescribeConfigsRequest):
             described = (self._described(each, known, request.include_synonyms) for each in request.resources)
             self._respond(forwarded, DescribeConfigsResponse(tuple(described)))
@@ -106,7 +106,9 @@ class ConfigsActor(FlowActor):
             responses.append(AlteredResource(*said, resource.resource_type, resource.resource_name))
         self._respond(forwarded, AlterConfigsResponse(tuple(responses)))
 
-    def _described(self, resource: DescribeConfigsResource, known: Known, synonyms: bool) -> DescribedResource:
+    def _described(
+        self, resource: DescribeConfigsResource, known: StoredOverrides, synonyms: bool
+    ) -> DescribedResource:
         kind, name = resource.resource_type, resource.resource_name
         try:
             configs = self._configs_of(kind, name, known, synonyms)
@@ -117,7 +119,7 @@ class ConfigsActor(FlowActor):
             *(NONE, "", kind, name, tuple(each for each in configs if wanted is None or each.name in wanted))
         )
 
-    def _configs_of(self, kind: int, name: str, known: Known, synonyms: bool) -> tuple[DescribedConfig, ...]:
+    def _configs_of(self, kind: int, name: str, known: StoredOverrides, synonyms: bool) -> tuple[DescribedConfig, ...]:
         """The settings of a topic, of this broker, or (without a name) of all brokers."""
         own, of_all = known.brokers[str(self._settings.node_id)], known.brokers[ALL_BROKERS]
         if kind == BROKER:
@@ -133,7 +135,7 @@ class ConfigsActor(FlowActor):
         return describe_topic(self._settings, known.topics[name], synonyms, own, of_all)
 
     def _alter(
-        self, resource: ChangedResource, known: Known, request: AlterConfigsRequest
+        self, resource: ChangedResource, known: StoredOverrides, request: AlterConfigsRequest
     ) -> Flow[tuple[int, str | None]]:
         """Change one resource's overrides; code and words."""
         try:
@@ -150,7 +152,9 @@ class ConfigsActor(FlowActor):
             yield from ask(write)
         return NONE, None
 
-    def _planned(self, resource: ChangedResource, known: Known, incremental: bool) -> SetTopicConfig | SetBrokerConfig:
+    def _planned(
+        self, resource: ChangedResource, known: StoredOverrides, incremental: bool
+    ) -> SetTopicConfig | SetBrokerConfig:
         """What is to be written for one resource. Raises Refused."""
         kind, name = resource.resource_type, resource.resource_name
         if kind == BROKER and name:

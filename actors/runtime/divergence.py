@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 from actors.runtime.base import LocalBase
-from actors.runtime.delivery import OUTSIDE, TIMER, Effect, Envelope
+from actors.runtime.delivery import OUTSIDE, TIMER, Envelope, PortCall
 from actors.runtime.replay_report import Divergence
 from actors.runtime.snapshots import system_lines
 from actors.runtime.state import shown
 from messages.state import ActorState
 from messages.trace.codec import ENCODER, Codec, address_text, encode, unencodable
 from messages.trace.errors import TraceError
-from messages.trace.schema import NO_PAYLOAD, Record
+from messages.trace.schema import NO_PAYLOAD, TraceRecord
 from messages.trace.schema import Effect as RecordedEffect
 from messages.trace.snapshots import Snapshot, message_of
 
@@ -28,7 +28,7 @@ class Diverged(Exception):
         self.divergence = Divergence(n, what, recorded, replayed)
 
 
-def compare_message(record: Record, envelope: Envelope, content: bool) -> None:
+def compare_message(record: TraceRecord, envelope: Envelope, content: bool) -> None:
     """The message that the replayed actors sent, or a timer of theirs, is the recorded one. Raises Diverged.
 
     Without `content` the record holds no payload, and the message's class for its type.
@@ -49,7 +49,7 @@ def compare_message(record: Record, envelope: Envelope, content: bool) -> None:
         )
 
 
-def compare_outcome(record: Record, effects: tuple[Effect, ...], error: str | None, actor_class: str) -> None:
+def compare_outcome(record: TraceRecord, effects: tuple[PortCall, ...], error: str | None, actor_class: str) -> None:
     """What the handler did beside sending, and how it ended, is as recorded. Raises Diverged."""
     at = f"while {record.receiver} handled {record.type}"
     for recorded, made in zip(record.effects, effects, strict=False):
@@ -65,7 +65,7 @@ def compare_outcome(record: Record, effects: tuple[Effect, ...], error: str | No
         raise Diverged(record.n, f"another class of actor {at}", record.actor, actor_class)
 
 
-def payload_difference(record: Record, payload: bytes) -> tuple[str, str, str] | None:
+def payload_difference(record: TraceRecord, payload: bytes) -> tuple[str, str, str] | None:
     """Where the record's payload and this one first differ: (path such as ".isr[2]", recorded, replayed)."""
     recorded = bytes(record.payload)
     if payload == recorded:
@@ -122,9 +122,9 @@ def encoded(message: object) -> tuple[str, bytes]:
         return type(message).__name__, _json(unencodable(error)).encode()
 
 
-def recorded_effect(effect: RecordedEffect) -> Effect:
+def recorded_effect(effect: RecordedEffect) -> PortCall:
     """The recorded effect with tuples where JSON has lists."""
-    return Effect(effect.port, effect.method, _tuples(effect.args), _tuples(effect.result), effect.error)
+    return PortCall(effect.port, effect.method, _tuples(effect.args), _tuples(effect.result), effect.error)
 
 
 def _tuples(value: Any) -> Any:
@@ -134,7 +134,7 @@ def _tuples(value: Any) -> Any:
 # ------------------------------------------------------------------------------------------------ words
 
 
-def message_line(record: Record) -> str:
+def message_line(record: TraceRecord) -> str:
     """A record in a line."""
     payload = _short(bytes(record.payload).decode())
     return f"{route(record)} {payload} ({_why(record.kind, record.cause)})"
@@ -147,7 +147,7 @@ def envelope_line(envelope: Envelope) -> str:
     return f"{way}: {type_} {_short(payload.decode())} ({_why(envelope.kind, envelope.cause)})"
 
 
-def route(record: Record) -> str:
+def route(record: TraceRecord) -> str:
     """A message with its sender and receiver."""
     return f"{record.sender} -> {record.receiver}: {record.type}"
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from actors.cli.app import Failed
-from messages import errors
+from actors.cli.app import CommandFailed
+from messages import error_codes
 from messages.cluster import NO_CONTROLLER
-from messages.errors import (
+from messages.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
     NONE,
@@ -34,7 +34,7 @@ TO_BE_ASKED_AGAIN = frozenset(
     {COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, NOT_CONTROLLER}
 )
 
-NAMES = {value: name for name, value in vars(errors).items() if name.isupper()}
+NAMES = {value: name for name, value in vars(error_codes).items() if name.isupper()}
 
 R = TypeVar("R", bound=Message)
 
@@ -48,7 +48,7 @@ class NotNow(Exception):
     """A code that another try may not meet."""
 
 
-class Brokers:
+class AdminClient:
     """A cluster by its bootstrap servers. Nothing takes longer than `timeout` seconds."""
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], timeout: float) -> None:
@@ -64,7 +64,7 @@ class Brokers:
             link.close()
 
     def metadata(self, topics: Sequence[str] = ()) -> MetadataResponse:
-        """Brokers, and these topics, from the first bootstrap server that answers. Failed where none does."""
+        """Brokers, and these topics, from the first bootstrap server that answers. CommandFailed where none does."""
         request = MetadataRequest(METADATA_VERSION, tuple(topics), False)
         reasons = []
         for host, port in self._bootstrap:
@@ -75,14 +75,14 @@ class Brokers:
                 return found
             except (OSError, WireError) as error:
                 reasons.append(f"{host}:{port}: {error}")
-        raise Failed(f"no bootstrap server responds: {'; '.join(reasons)}")
+        raise CommandFailed(f"no bootstrap server responds: {'; '.join(reasons)}")
 
     def topics(self, names: Sequence[str]) -> dict[str, MetadataTopic]:
-        """The topics of these names. Failed where one does not exist."""
+        """The topics of these names. CommandFailed where one does not exist."""
         found = {topic.name: topic for topic in self.metadata(names).topics}
         for name in names:
             if found[name].error_code != NONE:
-                raise Failed(f"topic '{name}': {name_of(found[name].error_code)}")
+                raise CommandFailed(f"topic '{name}': {name_of(found[name].error_code)}")
         return found
 
     def ids(self) -> list[int]:
@@ -92,22 +92,22 @@ class Brokers:
         return list(self._brokers)
 
     def ask(self, broker: int, request: Message) -> Message:
-        """What a broker answers. Failed where it does not."""
+        """What a broker answers. CommandFailed where it does not."""
         place = self._brokers.get(broker)
         if place is None:
             self.metadata()
             place = self._brokers.get(broker)
         if place is None:
-            raise Failed(f"broker {broker} is not alive")
+            raise CommandFailed(f"broker {broker} is not alive")
         try:
             if broker not in self._links:
                 self._links[broker] = socket.create_connection((place.host, place.port), self._timeout), FrameReader()
             return self._exchange(*self._links[broker], request)
         except (OSError, WireError) as error:
-            raise Failed(f"broker {broker} at {place.host}:{place.port}: {error}") from error
+            raise CommandFailed(f"broker {broker} at {place.host}:{place.port}: {error}") from error
 
     def ask_controller(self, request: Message) -> Message:
-        """What the controller answers. Failed where there is none in time, or it refuses the whole."""
+        """What the controller answers. CommandFailed where there is none in time, or it refuses the whole."""
 
         def ask() -> Message:
             controller = self.metadata().controller_id
@@ -120,7 +120,7 @@ class Brokers:
         return self.in_time(ask)
 
     def coordinator(self, group: str) -> MetadataBroker:
-        """The coordinator of a group. Raises Failed if there is none in time."""
+        """The coordinator of a group. Raises CommandFailed if there is none in time."""
 
         def find() -> MetadataBroker:
             found = self.ask(self.ids()[0], FindCoordinatorRequest(FIND_VERSION, group))
@@ -141,21 +141,21 @@ class Brokers:
         return self.in_time(ask)
 
     def check(self, code: int, what: str) -> None:
-        """NotNow or Failed unless the code is NONE."""
+        """NotNow or CommandFailed unless the code is NONE."""
         if code in TO_BE_ASKED_AGAIN:
             raise NotNow(f"{what}: {name_of(code)}")
         if code != NONE:
-            raise Failed(f"{what}: {name_of(code)}")
+            raise CommandFailed(f"{what}: {name_of(code)}")
 
     def in_time(self, work: Callable[[], R]) -> R:
-        """What `work` returns when it can. Failed where it cannot in time."""
+        """What `work` returns when it can. CommandFailed where it cannot in time."""
         until = time.monotonic() + self._timeout
         while True:
             try:
                 return work()
             except NotNow as reason:
                 if time.monotonic() > until:
-                    raise Failed(f"{reason} after {self._timeout:g} s") from reason
+                    raise CommandFailed(f"{reason} after {self._timeout:g} s") from reason
             time.sleep(RETRY_SECONDS)
 
     def _exchange(self, link: socket.socket, reader: FrameReader, request: Message) -> Message:
@@ -179,9 +179,9 @@ def places_of(text: str) -> list[tuple[str, int]]:
 
 
 @contextmanager
-def brokers(bootstrap: Sequence[tuple[str, int]], timeout: float) -> Iterator[Brokers]:
+def brokers(bootstrap: Sequence[tuple[str, int]], timeout: float) -> Iterator[AdminClient]:
     """The cluster of these bootstrap servers, as long as the context."""
-    cluster = Brokers(bootstrap, timeout)
+    cluster = AdminClient(bootstrap, timeout)
     try:
         yield cluster
     finally:

@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
+from .cluster_process import ClusterError, ClusterProcess, UnknownPartition
 from .console import command_line
-from .process import ClusterError, ClusterProcess, UnknownPartition
 
-__all__ = ["ClusterError", "KafkaCluster", "Parted", "UnknownPartition"]
+__all__ = ["ClusterError", "KafkaCluster", "NetworkPartition", "UnknownPartition"]
 
 HOST = "127.0.0.1"
 ANY_ADDRESS = ("", "0.0.0.0", "::")
@@ -304,13 +304,13 @@ class KafkaCluster:
         """End a broker's ZooKeeper session; it has registered again in a new one then, with a new epoch."""
         self._ask("expire_session", broker_id=broker_id)
 
-    def partition_network(self, a: int, b: int) -> Parted:
+    def partition_network(self, a: int, b: int) -> NetworkPartition:
         """Part two brokers from each other, until `heal_network`, or the end of a `with` around it.
 
         Clients and ZooKeeper still reach both.
         """
         self._ask("partition_network", a=a, b=b)
-        return Parted(self)
+        return NetworkPartition(self)
 
     def heal_network(self) -> None:
         """Let every broker reach every other again."""
@@ -388,7 +388,7 @@ class KafkaCluster:
         return self._process.ask(do, **options)
 
 
-class Parted:
+class NetworkPartition:
     """A parted network: as a context manager it heals at the end."""
 
     def __init__(self, cluster: KafkaCluster) -> None:

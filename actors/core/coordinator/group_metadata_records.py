@@ -50,22 +50,22 @@ def key_value(record: Record, versions: tuple[int, int]) -> KeyValue:
     """The record's bytes."""
     match record:
         case OffsetRecord(group, partition, value):
-            key = _Writer(OFFSET_KEY).text(group).text(partition.topic).number("i", partition.partition)
+            key = _ValueWriter(OFFSET_KEY).text(group).text(partition.topic).number("i", partition.partition)
             return key.data, None if value is None else _offset_value(value, versions[0])
         case GroupRecord(group, generation):
-            named = _Writer(GROUP_KEY).text(group)
+            named = _ValueWriter(GROUP_KEY).text(group)
             return named.data, None if generation is None else _group_value(generation, versions[1])
 
 
 def read_record(key: bytes, value: bytes | None) -> Record | None:
     """Decode a record; None if it is not about groups. Raises DamagedRecord."""
     try:
-        reader = _Reader(key)
+        reader = _ValueReader(key)
         if reader.version in OFFSET_KEYS:
             group, partition = reader.text(), TopicPartition(reader.text(), reader.number("i"))
-            return OffsetRecord(group, partition, None if value is None else _read_offset(_Reader(value)))
+            return OffsetRecord(group, partition, None if value is None else _read_offset(_ValueReader(value)))
         if reader.version == GROUP_KEY:
-            return GroupRecord(reader.text(), None if value is None else _read_group(_Reader(value)))
+            return GroupRecord(reader.text(), None if value is None else _read_group(_ValueReader(value)))
     except DAMAGED as error:
         raise DamagedRecord(f"a record with the key {key.hex()} is cut or damaged: {error}") from error
     return None
@@ -76,14 +76,14 @@ def read_record(key: bytes, value: bytes | None) -> Record | None:
 
 def _offset_value(value: CommittedOffset, version: int) -> bytes:
     version = WITH_EXPIRY if value.expires_at_ms != NO_TIME else version
-    out = _Writer(version).number("q", value.offset)
+    out = _ValueWriter(version).number("q", value.offset)
     if version >= 3:
         out.number("i", value.leader_epoch)
     out.text(value.metadata).number("q", value.committed_at_ms)
     return out.number("q", value.expires_at_ms).data if version == WITH_EXPIRY else out.data
 
 
-def _read_offset(reader: _Reader) -> CommittedOffset:
+def _read_offset(reader: _ValueReader) -> CommittedOffset:
     version = reader.known(3, "an offset")
     offset = reader.number("q")
     epoch = reader.number("i") if version >= 3 else NO_EPOCH
@@ -94,7 +94,7 @@ def _read_offset(reader: _Reader) -> CommittedOffset:
 
 
 def _group_value(value: RecordedGroup, version: int) -> bytes:
-    out = _Writer(version).text(value.protocol_type).number("i", value.generation)
+    out = _ValueWriter(version).text(value.protocol_type).number("i", value.generation)
     out.nullable(value.protocol).nullable(value.leader)
     if version >= 2:
         out.number("q", value.since_ms)
@@ -110,7 +110,7 @@ def _group_value(value: RecordedGroup, version: int) -> bytes:
     return out.data
 
 
-def _read_group(reader: _Reader) -> RecordedGroup:
+def _read_group(reader: _ValueReader) -> RecordedGroup:
     version = reader.known(3, "a group")
     protocol_type, generation = reader.text(), reader.number("i")
     protocol, leader = reader.nullable(), reader.nullable()
@@ -119,7 +119,7 @@ def _read_group(reader: _Reader) -> RecordedGroup:
     return RecordedGroup(protocol_type, generation, protocol, leader, since, members)
 
 
-def _read_member(reader: _Reader, version: int) -> RecordedMember:
+def _read_member(reader: _ValueReader, version: int) -> RecordedMember:
     member_id = reader.text()
     instance = reader.nullable() if version >= 3 else None
     client, host = reader.text(), reader.text()
@@ -134,32 +134,32 @@ def _read_member(reader: _Reader, version: int) -> RecordedMember:
 # ---------------------------------------------------------------------------------------------------- primitives
 
 
-class _Writer:
+class _ValueWriter:
     """Bytes behind a version."""
 
     def __init__(self, version: int) -> None:
         self.data = struct.pack(">h", version)
 
-    def number(self, form: str, value: int) -> _Writer:
+    def number(self, form: str, value: int) -> _ValueWriter:
         self.data += struct.pack(f">{form}", value)
         return self
 
-    def text(self, value: str) -> _Writer:
+    def text(self, value: str) -> _ValueWriter:
         encoded = value.encode()
         return self._add("h", encoded)
 
-    def nullable(self, value: str | None) -> _Writer:
+    def nullable(self, value: str | None) -> _ValueWriter:
         return self.number("h", -1) if value is None else self.text(value)
 
-    def blob(self, value: bytes) -> _Writer:
+    def blob(self, value: bytes) -> _ValueWriter:
         return self._add("i", value)
 
-    def _add(self, form: str, value: bytes) -> _Writer:
+    def _add(self, form: str, value: bytes) -> _ValueWriter:
         self.data += struct.pack(f">{form}", len(value)) + value
         return self
 
 
-class _Reader:
+class _ValueReader:
     """What stands behind a version."""
 
     def __init__(self, data: bytes) -> None:
@@ -204,7 +204,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> tuple[str, ...] | None:
     topics: set[str] = set()
     try:
         for subscription in subscriptions:
-            reader = _Reader(subscription)
+            reader = _ValueReader(subscription)
             topics.update([reader.text() for _ in range(reader.number("i"))])
     except DAMAGED:
         return None
@@ -215,7 +215,7 @@ def assigned_partitions(assignment: bytes) -> list[TopicPartition]:
     """The partitions of a consumer's assignment; empty if it is malformed."""
     found: list[TopicPartition] = []
     try:
-        reader = _Reader(assignment)
+        reader = _ValueReader(assignment)
         for _ in range(reader.number("i")):
             topic = reader.text()
             found += [TopicPartition(topic, reader.number("i")) for _ in range(reader.number("i"))]

@@ -23,7 +23,7 @@ from messages.data_requests import (
     ProduceResponse,
     TrimmedPartition,
 )
-from messages.errors import NONE
+from messages.error_codes import NONE
 from messages.vocabulary import Message
 from messages.wire.batch_records import records
 from messages.wire.record_batch import batch_of, whole_batches

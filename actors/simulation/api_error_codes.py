@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from messages import errors
+from messages import error_codes
 from messages.apis import CONFIGS, CONTROLLER, GROUPS, METADATA_CACHE, PARTITIONS, PRODUCER_IDS, REPLICA_MANAGER
 from messages.apis import REQUEST_HANDLER as HANDLER
 
 NAMES: Mapping[int, str] = {
-    code: name for name, code in vars(errors).items() if name.isupper() and isinstance(code, int)
+    code: name for name, code in vars(error_codes).items() if name.isupper() and isinstance(code, int)
 }
 """Kafka's names of the codes."""
 
@@ -94,7 +94,7 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
 
 CODE_MODULES: Mapping[str, tuple[str, ...]] = {
     PARTITIONS: (
-        *("actors.broker.partition_requests", "actors.broker.partition", "actors.storage.logs"),
+        *("actors.broker.partition_requests", "actors.broker.partition", "actors.storage.log_manager"),
         *("actors.core.broker.leader", "actors.core.broker.produce", "actors.core.broker.fetches"),
         "actors.core.broker.fetch_sessions",
     ),
@@ -118,7 +118,12 @@ CODE_MODULES: Mapping[str, tuple[str, ...]] = {
         *("actors.core.coordinator.group_states", "actors.core.coordinator.offsets"),
     ),
     PRODUCER_IDS: ("actors.broker.producer_ids",),
-    CONFIGS: ("actors.broker.configs", "actors.core.topic_config", "actors.core.topic_name", "actors.core.refusal"),
+    CONFIGS: (
+        "actors.broker.config_requests",
+        "actors.core.topic_config",
+        "actors.core.topic_name",
+        "actors.core.refusal",
+    ),
     HANDLER: ("actors.broker.request_handler",),
 }
 """Handler of `messages.apis` -> the modules that name the codes of its APIs."""
