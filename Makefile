@@ -80,6 +80,7 @@ docs: install ## regenerate what the documentation takes from the code
 	$(BIN)/python -m tests.docs.state_machines
 	$(BIN)/python -m tests.docs.simulation
 	$(BIN)/python -m tests.docs.catalogue
+	$(BIN)/python -m tests.docs.columns
 	$(BIN)/python -m tests.docs.journey
 
 vocabulary: install ## count what docs/contributing/style.md replaces, and lower the permitted counts

@@ -16,8 +16,9 @@ import msgspec
 import pyarrow as pa
 
 from messages.trace.runs import Run, Slice, slice_lines, slices
-from messages.trace.schema import DELIVERIES, TraceRecord
+from messages.trace.schema import CREATED, DELIVERIES, ENDED, TraceRecord
 from messages.trace.text import records_of
+from spark.selection import ALL, Selection
 
 __all__ = ["ARROW", "DELIVERIES", "MALFORMED", "batches", "planned"]
 
@@ -38,60 +39,61 @@ STATE = pa.struct(
 
 EXCHANGE = pa.struct([("connection", pa.int64()), ("correlation", pa.int64()), ("request", pa.string())])
 
-ARROW = pa.schema(
-    [
-        ("run", pa.string()),
-        ("node", pa.int32()),
-        ("n", pa.int64()),
-        ("kind", pa.string()),
-        ("cause", pa.int64()),
-        ("sender", pa.string()),
-        ("receiver", pa.string()),
-        ("actor", pa.string()),
-        ("type", pa.string()),
-        ("at", pa.float64()),
-        ("waited", pa.float64()),
-        ("took", pa.float64()),
-        ("effects", pa.int32()),
-        ("failed", pa.bool_()),
-        ("error", pa.string()),
-        ("request", pa.string()),
-        ("channel", pa.string()),
-        ("broker", pa.int32()),
-        ("correlation", pa.int64()),
-        ("epoch", pa.int32()),
-        ("brokers", pa.list_(pa.int32())),
-        ("states", pa.list_(STATE)),
-        ("connection", pa.int64()),
-        ("subject", pa.string()),
-        ("topics", pa.list_(pa.string())),
-        ("items", pa.int32()),
-        ("bytes", pa.int64()),
-        ("batches", pa.int32()),
-        ("exchanges", pa.list_(EXCHANGE)),
-        ("event_ms", pa.float64()),
-        ("event_queue_ms", pa.float64()),
-    ]
-)
-"""One row per record. `at` is when the message was taken from the queue, in seconds since 1970; `waited` (in the queue)
-and `took` (handling) are seconds; `effects` counts the port calls; `error` is what the handler raised, or why a
-transmission failed.
+COLUMNS: dict[str, tuple[pa.DataType, str]] = {
+    "run": (pa.string(), "The run of a node that recorded this: a node has a new run after each start."),
+    "node": (pa.int32(), "Its broker id."),
+    "n": (pa.int64(), "Number of the record in its run, from 1."),
+    "kind": (
+        pa.string(),
+        f"`{'`, `'.join(DELIVERIES)}`: a message that an actor, the world outside or a timer sent. `{CREATED}`,"
+        f" `{ENDED}`: an actor was created, the run ended. `{MALFORMED}`: a line that is no record.",
+    ),
+    "cause": (
+        pa.int64(),
+        "The `n` of the delivery during which the message was sent; -k if it came from outside after delivery k.",
+    ),
+    "sender": (pa.string(), "Address of the sender."),
+    "receiver": (pa.string(), "Address of the receiver."),
+    "actor": (pa.string(), "Class of the receiver."),
+    "type": (pa.string(), "Class of the message."),
+    "at": (pa.float64(), "When the message was taken from the queue, in seconds since 1970."),
+    "waited": (pa.float64(), "Seconds in the queue."),
+    "took": (pa.float64(), "Seconds of handling."),
+    "effects": (pa.int32(), "Number of calls to the world outside the actor: clock, disk, sockets, messages sent."),
+    "failed": (pa.bool_(), "Whether the handler raised an exception."),
+    "error": (pa.string(), "The exception, or why a transmission failed."),
+    "request": (
+        pa.string(),
+        "Class of what the message carries: the request of Transmit, ClientRequest and Forwarded, the response of"
+        " Received and ClientResponse, the question of Ask, the result of Answer.",
+    ),
+    "channel": (pa.string(), "Name of the connection that the node opened."),
+    "broker": (pa.int32(), "The broker to which a controller's channel leads."),
+    "correlation": (pa.int64(), "Correlation id; it also ties StoreReply to its request and Answer to its Ask."),
+    "epoch": (pa.int32(), "Controller epoch: of an election that was won, and of each of a controller's requests."),
+    "brokers": (pa.list_(pa.int32()), "Live brokers in an Answer that lists them."),
+    "states": (
+        pa.list_(STATE),
+        "Partition states: of a controller's request or a part of it, of a partition that gets a leader, or whose ISR"
+        " changes.",
+    ),
+    "connection": (pa.int64(), "Number of the connection that a client opened."),
+    "subject": (pa.string(), "The znode of a WatchEvent; the event of a controller's Samples."),
+    "topics": (pa.list_(pa.string()), "Topics to delete; topics whose znode a StoreWrite removes."),
+    "items": (
+        pa.int32(),
+        "Operations or paths of a request to ZooKeeper; requests to ZooKeeper of an event in Samples; records of"
+        " AppendBatches; of ChangeIsr 1 if the ISR grows and -1 if it shrinks.",
+    ),
+    "bytes": (pa.int64(), "Bytes of the batches, or of what a LogRead found."),
+    "batches": (pa.int32(), "Number of record batches."),
+    "exchanges": (pa.list_(EXCHANGE), "The requests in ClientRequests, or the responses in ClientResponses."),
+    "event_ms": (pa.float64(), "Milliseconds that an event of the controller took."),
+    "event_queue_ms": (pa.float64(), "Milliseconds that it waited."),
+}
+"""The columns of a record, with type and meaning. From `request` on they are taken from the payload."""
 
-From payloads: `request` is the type of the request that a Transmit, ClientRequest or Forwarded carries, of the response
-in a Received or ClientResponse, of the question in an Ask, of the result in an Answer. `channel` and `correlation` are
-those of the connection we opened, `connection` is one that a client opened; `correlation` is also what ties a
-StoreReply to its request, and an Answer to its Ask. `broker` is whom a controller's channel leads to. `epoch` is the
-controller's: of an election won, and of each of its requests. `brokers` are those alive where an Answer lists them;
-`states` the partition states in a controller's request or a part of one, of a partition that is led now, or whose ISR
-is to change.
-
-`subject` is the znode of a WatchEvent, and the event of a controller's Samples, which say how long that took
-(`event_ms`) and had waited (`event_queue_ms`). `topics` are those to be deleted in what the deletion is asked, and
-those whose znode a StoreWrite removes. `items` are the operations or paths of a request to ZooKeeper, the requests to
-ZooKeeper of an event in Samples, the records of AppendBatches; of a ChangeIsr 1 where the ISR grows and -1 where it
-shrinks. `bytes` is the size of those `batches`, or of what a LogRead found. `exchanges` are the requests of
-ClientRequests, or what ClientResponses answer.
-"""
+ARROW = pa.schema([(name, type) for name, (type, _) in COLUMNS.items()])
 
 SLICE_BYTES = 1 << 22
 """Of a task: compressed, some 150,000 records."""
@@ -498,22 +500,28 @@ _NOTHING: tuple[Any, ...] = (None,) * len(_TAKEN_NAMES)
 _decode = msgspec.json.Decoder(_Row).decode
 
 
-def planned(runs: Sequence[Run], most: int = SLICE_BYTES) -> list[Slice]:
-    """What is to be read of these runs: each run once, though it is there twice."""
-    once = {run.header.run: run for run in reversed(runs)}
+def planned(runs: Sequence[Run], selection: Selection = ALL, most: int = SLICE_BYTES) -> list[Slice]:
+    """Slices of the selected runs; of two copies of a run one is read."""
+    once = {run.header.run: run for run in reversed(runs) if selection.has_run(run.header.run, run.header.node)}
     return [each for run in once.values() for each in slices(run, most)]
 
 
-def batches(slice: Slice) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice."""
+def batches(slice: Slice, selection: Selection = ALL) -> Iterator[pa.RecordBatch]:
+    """The selected rows of a slice."""
     rows: list[tuple[Any, ...]] = []
+    offset, has_record = slice.header.clock_offset, None if selection.has_all_records else selection.has_record
     for line in slice_lines(slice):
         try:
             records = (_decode(line),) if line.startswith(b"[") else records_of(line)
         except ValueError:  # msgspec's errors are
-            rows.append(_malformed(slice, line))
+            if has_record is None or has_record("", 0.0):
+                rows.append(_malformed(slice, line))
         else:
-            rows += [_row(slice, record) for record in records]
+            rows += [
+                _row(slice, record)
+                for record in records
+                if has_record is None or has_record(record.actor, record.taken_at + offset)
+            ]
         if len(rows) >= ROWS:
             yield _batch(rows)
             rows = []

@@ -15,3 +15,7 @@ class Incomplete(TraceError):
 
 class FollowedAlready(TraceError):
     """Another process lands in that folder."""
+
+
+class BadOption(ValueError):
+    """An option of the data source is unknown or has a bad value; the text says which."""

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from messages.trace.runs import find_runs, grown
 from spark.columns import SLICE_BYTES, batches
+from spark.selection import ALL, Selection
 
 Offset = dict[str, int]
 
@@ -27,8 +28,9 @@ Offset = dict[str, int]
 class GrowingTraces(DataSourceStreamReader):
     """Reads all runs below a folder, and what is added to them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, selection: Selection = ALL) -> None:
         self._folder = folder
+        self._selection = selection
 
     def initialOffset(self) -> Offset:
         """Nothing has been read."""
@@ -53,8 +55,9 @@ class GrowingTraces(DataSourceStreamReader):
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The batches of a slice; runs in Spark's workers."""
         with suppress(FileNotFoundError):
-            yield from batches(partition.value)
+            yield from batches(partition.value, self._selection)
 
     def _segments(self) -> dict[str, Path]:
         """The segments' files by name."""
-        return {path.name: path for run in reversed(find_runs(self._folder).runs) for path in run.paths}
+        runs = [run for run in find_runs(self._folder).runs if self._selection.has_run(run.header.run, run.header.node)]
+        return {path.name: path for run in reversed(runs) for path in run.paths}

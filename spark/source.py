@@ -1,14 +1,17 @@
-"""Traces as a data source of Spark's: `spark.read.format("kafka-actors").load(DIR)`.
+"""Traces as a data source of Spark's; `spark.public` is what users' sessions register.
 
 Rule 1: tasks read slices of frames, not files: any number of workers can share one large run.
 Rule 2: what is planned is what was there when it was planned. What cannot be read is left out; `messages.trace.runs`
         says what that is, and how each run ended. A run that is there twice is read once.
 Rule 3: a folder that still grows can be read as a stream, too: `spark.growing`.
-Rule 4: workers read the files at the paths that the planner found: a folder that all of them see.
+Rule 4: options select records (`spark.selection`). So do conditions of a query on the same columns, if the session has
+        spark.sql.python.filterPushdown.enabled (Spark 4.1 and newer).
+Rule 5: workers read the files at the paths that the planner found: a folder that all of them see.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from messages.trace.errors import NotATrace
 from messages.trace.runs import Slice, find_runs
 from spark.columns import ARROW, batches, planned
 from spark.growing import GrowingTraces
+from spark.selection import ALL, Selection, selection_of
 
 SCHEMA: StructType = from_arrow_schema(ARROW)
 """Of `spark.columns`, for Spark; not as its own text, for that has to be parsed, the first time for half a second."""
@@ -32,25 +36,42 @@ class TraceSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` calls it."""
-        return "kafka-actors"
+        """What `format` calls it. Not as `spark.public`: a session may not register that name again."""
+        return "kafka-actors-traces"
 
     def schema(self) -> StructType:
         """See `spark.columns`."""
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the folder that `load` names. Raises NotATrace where there is none."""
-        return TraceReader(self._folder())
+        """A reader of the folder that `load` names. Raises NotATrace, BadOption."""
+        kind = FilteringReader if _PUSHDOWN in sys.modules else TraceReader
+        return kind(self._folder(), selection_of(self.options))
 
     def streamReader(self, schema: StructType) -> GrowingTraces:
-        """A reader of what grows in the folder that `load` names. Raises NotATrace where there is none."""
-        return GrowingTraces(self._folder())
+        """A reader of what grows in the folder that `load` names. Raises NotATrace, BadOption."""
+        return GrowingTraces(self._folder(), selection_of(self.options))
 
     def _folder(self) -> Path:
         if "path" not in self.options:
             raise NotATrace('The trace folder is missing. Use spark.read.format("kafka-actors").load(DIR).')
         return Path(self.options["path"].removeprefix("file://"))
+
+
+_PUSHDOWN = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The module of the process in which Spark plans a read with filters.
+
+Where filters are switched off, Spark refuses a reader that has `pushFilters` at all.
+"""
+_COMPARISONS = {
+    "EqualTo": "=",
+    "In": "in",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+}
+"""Spark's filters that a selection may express, by the names of their classes, which PySpark 4.0 lacks."""
 
 
 class _SliceOfTrace(InputPartition):
@@ -61,14 +82,36 @@ class _SliceOfTrace(InputPartition):
 class TraceReader(DataSourceReader):
     """Reads all runs below a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, selection: Selection = ALL) -> None:
         self._folder = folder
+        self._selection = selection
 
     def partitions(self) -> Sequence[InputPartition]:
         """A task for each slice."""
-        return [_SliceOfTrace(each) for each in planned(find_runs(self._folder).runs)] or [InputPartition(None)]
+        return [_SliceOfTrace(each) for each in planned(find_runs(self._folder).runs, self._selection)] or [
+            InputPartition(None)
+        ]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The batches of a slice; runs in Spark's workers."""
         if isinstance(partition, _SliceOfTrace):
-            yield from batches(partition.slice)
+            yield from batches(partition.slice, self._selection)
+
+
+class FilteringReader(TraceReader):
+    """A TraceReader that takes over a query's conditions."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
+        """Take over the filters that a selection can express; the others are returned."""
+        for filter in filters:
+            taken = self._narrowed(filter)
+            if taken is None:
+                yield filter
+            else:
+                self._selection = taken
+
+    def _narrowed(self, filter: Any) -> Selection | None:
+        comparison = _COMPARISONS.get(type(filter).__name__)
+        if comparison is None or len(filter.attribute) != 1:
+            return None
+        return self._selection.narrowed(filter.attribute[0], comparison, filter.value)

@@ -122,6 +122,7 @@ LAYERS: dict[str, Layer] = {
         touches="files processes threads clocks code",
     ),
     "spark.questions": Layer("", others="pyspark"),
+    "spark.public": Layer("spark", others="pyspark"),
 }
 
 ADDRESS = "a message may carry the address of who is to be answered: of Thespian the messages know that value alone"

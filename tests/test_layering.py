@@ -28,6 +28,9 @@ TOP_LEVEL = {
 }
 
 
+WHEEL_NAMES = {layering.PUBLIC: "kafka_actors", "spark.public": "pyspark_kafka_actors"}
+"""Packages that are not internal in the wheel."""
+
 PURE = ("messages", "messages.wire", "actors.core", "actors.core.controller", "actors.core.broker", "zk_bridge")
 
 OUTSIDE = """
@@ -217,9 +220,7 @@ def test_top_level_holds_only_what_is_prescribed() -> None:
 def test_every_package_is_packaged() -> None:
     named = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     packages = sorted(module_name(file) for file in sources() if file.name == "__init__.py")
-    assert sorted(named) == sorted(
-        "kafka_actors" if p == layering.PUBLIC else f"kafka_actors._internal.{p}" for p in packages
-    )
+    assert sorted(named) == sorted(WHEEL_NAMES.get(p, f"kafka_actors._internal.{p}") for p in packages)
 
 
 def test_every_package_tells_others_that_it_is_typed() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.simulation.actions import KINDS
-from tests.docs import catalogue, journey, simulation, state_machines
+from tests.docs import catalogue, columns, journey, simulation, state_machines
 from tests.docs.citations import Citation, citations, resolves
 from tests.layering import ROOT, sources
 
@@ -35,6 +35,10 @@ def test_the_simulation_tables_match_the_code() -> None:
 
 def test_the_catalogue_is_that_of_the_code() -> None:
     assert catalogue.FILE.read_text(encoding="utf-8") == catalogue.document(), "run `make docs`"
+
+
+def test_the_columns_are_those_of_the_code() -> None:
+    assert columns.FILE.read_text(encoding="utf-8") == columns.document(), "run `make docs`"
 
 
 def test_the_journey_is_that_of_a_recorded_event() -> None:

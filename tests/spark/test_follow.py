@@ -58,7 +58,7 @@ def test_a_batch_that_was_broken_off_is_landed_once(session: SparkSession, tmp_p
     failover.second(traces / "late").recorder.close()
     land(session, traces, kept)
     session.dataSource.register(TraceSource)
-    read = session.read.format("kafka-actors").load(str(traces))
+    read = session.read.format(TraceSource.name()).load(str(traces))
     assert read.count() == 26 + len(LOST) + 1 + 12
     assertDataFrameEqual(session.read.schema(SCHEMA).parquet(str(kept)), read)
 

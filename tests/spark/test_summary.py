@@ -174,7 +174,7 @@ def test_partitions_without_a_leader(summary: Summary) -> None:
 def test_the_source_gives_what_is_packed(session: SparkSession, folder: Path, tmp_path: Path) -> None:
     """Spark's own way to read a trace, and Parquet: the same rows, of the same types."""
     session.dataSource.register(TraceSource)
-    read = session.read.format("kafka-actors").load(str(folder))
+    read = session.read.format(TraceSource.name()).load(str(folder))
     Packing(folder, tmp_path / "packed").finish()
     packed = session.read.schema(read.schema).parquet(str(tmp_path / "packed"))
     assertDataFrameEqual(read, packed)

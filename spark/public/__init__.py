@@ -1,0 +1,47 @@
+"""Traces of kafka-actors as a data source of Spark's, in the wheel as the module `pyspark_kafka_actors`.
+
+    spark.read.format("kafka-actors").load(DIR)
+    spark.readStream.format("kafka-actors").option("node", "0").load(DIR)
+
+PySpark 4 imports every module whose name begins with `pyspark_` in each session that uses a Python data source, and
+registers its `DefaultSource` (pyspark/sql/worker/lookup_data_sources.py). So this module imports nothing but PySpark's
+base class; reading traces imports the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.types import StructType
+
+__all__ = ["DefaultSource"]
+
+
+class DefaultSource(DataSource):
+    """All records of all nodes below a folder."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` calls it."""
+        return "kafka-actors"
+
+    def schema(self) -> StructType:
+        """The columns of a record."""
+        return self._source().schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the folder that `load` names. Raises NotATrace, BadOption."""
+        return self._source().reader(schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A reader of what grows in the folder that `load` names. Raises NotATrace, BadOption."""
+        return self._source().streamReader(schema)
+
+    def _source(self) -> DataSource:
+        from spark.source import TraceSource
+
+        return TraceSource(self.options)

@@ -1,0 +1,125 @@
+"""Which records of a trace a reader wants: by node, run, actor and time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from spark.errors import BadOption
+
+OPTIONS = {
+    "node": "Broker ids, separated by commas: `0` or `0,2`.",
+    "run": "Names of runs, separated by commas, as in the column `run`.",
+    "actor": "Actor classes, separated by commas, as in the column `actor`: `ControllerActor`.",
+    "from": "Records taken from the queue at this time or later: ISO 8601, in UTC unless it names a zone, or seconds"
+    " since 1970.",
+    "to": "Records taken from the queue before this time.",
+}
+"""The options of the data source and what they mean; all may be absent."""
+
+
+class Selection(NamedTuple):
+    """The records to read; None selects all. Times are seconds since 1970: `start` <= at < `end`."""
+
+    nodes: frozenset[int] | None = None
+    runs: frozenset[str] | None = None
+    actors: frozenset[str] | None = None
+    start: float = -math.inf
+    end: float = math.inf
+
+    def has_run(self, run: str, node: int) -> bool:
+        """Whether records of a run may be selected."""
+        return (self.nodes is None or node in self.nodes) and (self.runs is None or run in self.runs)
+
+    @property
+    def has_all_records(self) -> bool:
+        """Whether all records of a selected run are selected."""
+        return self.actors is None and self.start == -math.inf and self.end == math.inf
+
+    def has_record(self, actor: str, at: float) -> bool:
+        """Whether a record of a selected run is selected."""
+        return self.start <= at < self.end and (self.actors is None or actor in self.actors)
+
+    def narrowed(self, column: str, comparison: str, value: object) -> Selection | None:
+        """The selection with one condition on a column added.
+
+        Args:
+            column: A column of `spark.columns`.
+            comparison: One of "=", "in", ">", ">=", "<" and "<=".
+            value: What the column is compared with; a collection for "in".
+
+        Returns:
+            None if a selection cannot express the condition.
+        """
+        if column == "at" and isinstance(value, float | int) and not math.isnan(value):
+            after = math.nextafter(value, math.inf)  # `at` is a float64: at > x is at >= the next one
+            match comparison:
+                case ">=" | ">":
+                    return self._replace(start=max(self.start, value if comparison == ">=" else after))
+                case "<" | "<=":
+                    return self._replace(end=min(self.end, value if comparison == "<" else after))
+            return None
+        field = _SETS.get(column)
+        values = {"=": lambda: (value,), "in": lambda: value}.get(comparison)
+        if field is None or values is None:
+            return None
+        wanted = frozenset(each for each in _collection(values()) if each is not None)
+        before = getattr(self, field)
+        return self._replace(**{field: wanted if before is None else before & wanted})
+
+
+_SETS = {"node": "nodes", "run": "runs", "actor": "actors"}
+
+ALL = Selection()
+
+
+def _collection(value: object) -> Iterable[object]:
+    assert isinstance(value, Iterable)
+    return value
+
+
+def selection_of(options: Mapping[str, str]) -> Selection:
+    """The selection of a data source's options.
+
+    Raises:
+        BadOption: An option has a bad value, or is unknown.
+    """
+    unknown = [name for name in options if name.lower() not in (*OPTIONS, "path")]
+    if unknown:
+        raise BadOption(f"Unknown option {unknown[0]!r}. The options are {', '.join(OPTIONS)}.")
+    given = {name.lower(): value for name, value in options.items()}
+    nodes = given.get("node")
+    try:
+        ids = None if nodes is None else frozenset(int(each) for each in nodes.split(","))
+    except ValueError:
+        raise BadOption(f"node={nodes!r} is not a list of broker ids such as 0 or 0,2.") from None
+    return Selection(
+        ids,
+        _names(given.get("run")),
+        _names(given.get("actor")),
+        _time("from", given, -math.inf),
+        _time("to", given, math.inf),
+    )
+
+
+def _names(text: str | None) -> frozenset[str] | None:
+    return None if text is None else frozenset(each.strip() for each in text.split(","))
+
+
+def _time(name: str, given: Mapping[str, str], default: float) -> float:
+    if name not in given:
+        return default
+    text = given[name].strip()
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadOption(
+            f"{name}={text!r} is not a time such as 2026-01-31T12:00:00, 2026-01-31T12:00:00+01:00 or 1769860800.5."
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
