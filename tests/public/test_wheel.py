@@ -87,10 +87,10 @@ def project(tmp_path: Path) -> Path:
     return copytree(EXAMPLES, tmp_path / "project", ignore=REMAINS)
 
 
-def test_the_wheel_installs_one_name(installed: Installed) -> None:
+def test_the_wheel_installs_one_name_and_one_for_spark(installed: Installed) -> None:
     names = zipfile.ZipFile(installed.wheel).namelist()
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"kafka_actors"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"kafka_actors", "pyspark_kafka_actors"}
     internal = {name.split("/")[2] for name in names if name.startswith("kafka_actors/_internal/")}
     assert internal == set(PACKAGES)
     assert {"kafka_actors/py.typed", "kafka_actors/_internal/spark/log4j2.properties"} <= set(names)
@@ -99,7 +99,7 @@ def test_the_wheel_installs_one_name(installed: Installed) -> None:
     packed = {
         name.removeprefix("kafka_actors/_internal/")
         if "/_internal/" in name
-        else name.replace("kafka_actors", "actors/public")
+        else name.replace("pyspark_kafka_actors", "spark/public").replace("kafka_actors", "actors/public")
         for name in names
         if name.endswith(".py")
     }
