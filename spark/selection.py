@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from spark.errors import BadOption
+
+_T = TypeVar("_T")
 
 OPTIONS = {
     "node": "Broker ids, separated by commas: `0` or `0,2`.",
@@ -61,23 +63,25 @@ class Selection(NamedTuple):
                 case "<" | "<=":
                     return self._replace(end=min(self.end, value if comparison == "<" else after))
             return None
-        field = _SETS.get(column)
-        values = {"=": lambda: (value,), "in": lambda: value}.get(comparison)
-        if field is None or values is None:
+        values: Any = (value,) if comparison == "=" else value if comparison == "in" else None
+        if values is None:
             return None
-        wanted = frozenset(each for each in _collection(values()) if each is not None)
-        before = getattr(self, field)
-        return self._replace(**{field: wanted if before is None else before & wanted})
+        wanted: frozenset[Any] = frozenset(each for each in values if each is not None)
+        match column:
+            case "node":
+                return self._replace(nodes=_both(self.nodes, wanted))
+            case "run":
+                return self._replace(runs=_both(self.runs, wanted))
+            case "actor":
+                return self._replace(actors=_both(self.actors, wanted))
+        return None
 
-
-_SETS = {"node": "nodes", "run": "runs", "actor": "actors"}
 
 ALL = Selection()
 
 
-def _collection(value: object) -> Iterable[object]:
-    assert isinstance(value, Iterable)
-    return value
+def _both(before: frozenset[_T] | None, wanted: frozenset[_T]) -> frozenset[_T]:
+    return wanted if before is None else before & wanted
 
 
 def selection_of(options: Mapping[str, str]) -> Selection:
