@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 PARTS = (*FAULTS, ADMIN, GROUPS, ABSENT)
 SEEDS = 200
-DURATION = 60.0
+DURATION = 30.0
 """Virtual seconds of a run."""
 
 RUN_SECONDS = 90
