@@ -23,6 +23,7 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="maximum number of seeds (%(default)s)")
     parser.add_argument("--duration", type=float, default=DURATION, help="virtual seconds of each run (%(default)g)")
     parser.add_argument("--workers", type=int, default=WORKERS, help="number of processes (%(default)s)")
+    parser.add_argument("--no-tests", action="store_true", help="leave out the tests of what the simulation misses")
     parser.add_argument("--no-write", action="store_true", help=f"leave {score.FILE.name} as it is")
     chosen = parser.parse_args(words)
     if unknown := [name for name in chosen.names if name not in BY_NAME]:
@@ -42,20 +43,21 @@ def _names(chosen: argparse.Namespace) -> tuple[str, ...]:
 
 def _measured(names: Sequence[str], chosen: argparse.Namespace) -> Iterator[Measured]:
     """The measurements as they come. Each mutant has a process of its own: a bug may leave broken caches behind."""
+    work = partial(measure, seeds=chosen.seeds, duration=chosen.duration, tests=not chosen.no_tests)
     with multiprocessing.get_context("fork").Pool(chosen.workers, maxtasksperchild=1) as pool:
-        yield from pool.imap_unordered(partial(measure, seeds=chosen.seeds, duration=chosen.duration), names)
+        yield from pool.imap_unordered(work, names)
 
 
 def main(words: Sequence[str]) -> int:
     """Measure. Returns 1 if a mutant survives simulation and test, or if a test fails without any mutant."""
     chosen = _arguments(words)
     names, code = _names(chosen), 0
-    for target in sorted({BY_NAME[name].test for name in names}) if not chosen.quick else ():
+    for target in sorted({BY_NAME[name].test for name in names}) if not (chosen.quick or chosen.no_tests) else ():
         if fails(target):
             print(f"{target} fails without a mutant: it proves nothing", flush=True)
             code = 1
     for each in _measured(names, chosen):
-        by = each.invariant or each.test or "NOT FOUND"
+        by = each.invariant or each.test or "not found"
         print(f"{each.name}: {each.tried}: {by}", flush=True)
         if not (chosen.quick or chosen.no_write):
             score.write((each,))

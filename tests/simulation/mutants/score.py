@@ -35,7 +35,7 @@ _ROW = re.compile(
 )
 
 _TEST = re.compile(r"test: `(?P<test>[^`]+)`")
-_SURVIVES = "**not found**"
+_SURVIVES, _UNTESTED = "**not found**", "not found; its tests were not run"
 
 
 def document(found: Mapping[str, Measured]) -> str:
@@ -55,10 +55,11 @@ def _summary(measured: list[Measured]) -> Iterator[str]:
     yield f"| found by the simulation within {SEEDS} seeds | {len(simulated)} ({share:.1f} %) |"
     for most in (1, 10, 50):
         yield f"| ... within {most} | {sum(count <= most for count in counts)} |"
-    yield f"| found by the nearest tests only | {sum(bool(each.test) for each in measured)} |"
     fewer = sum(not each.invariant and each.tried < SEEDS for each in measured)
-    yield f"| ... with fewer than {SEEDS} seeds tried | {fewer} |"
+    yield f"| not found by the simulation, with fewer than {SEEDS} seeds tried | {fewer} |"
+    yield f"| found by the nearest tests only | {sum(bool(each.test) for each in measured)} |"
     yield f"| found by neither | {sum(each.survives for each in measured)} |"
+    yield f"| not found by the simulation, tests not run | {sum(not each.tested for each in measured)} |"
 
 
 def _table(found: Mapping[str, Measured]) -> Iterator[str]:
@@ -80,8 +81,8 @@ def _seeds(each: Measured) -> str:
 
 
 def _by(each: Measured) -> str:
-    if each.invariant:
-        return each.invariant
+    if each.invariant or not each.tested:
+        return each.invariant or _UNTESTED
     return f"test: `{each.test}`" if each.test else _SURVIVES
 
 
@@ -95,9 +96,10 @@ def parse(text: str) -> dict[str, Measured]:
     found = {}
     for row in _ROW.finditer(text):
         test = _TEST.fullmatch(row["by"])
-        invariant = row["by"] if test is None and row["by"] != _SURVIVES else ""
-        if row["name"] in BY_NAME:
-            found[row["name"]] = Measured(row["name"], int(row["seeds"]), invariant, test["test"] if test else "")
+        name, by = row["name"], row["by"]
+        invariant = by if test is None and by not in (_SURVIVES, _UNTESTED) else ""
+        if name in BY_NAME:
+            found[name] = Measured(name, int(row["seeds"]), invariant, test["test"] if test else "", by != _UNTESTED)
     return found
 
 
