@@ -158,8 +158,8 @@ MUTANTS = (
         "refused ISR counts",
         "broker.md 3.3",
         f"{LEADER}.isr_written",
-        ("if zk_version is not None:\n            self.isr, self.zk_version = writing.isr, zk_version"),
-        ("self.isr = writing.isr\n        if zk_version is not None:\n            self.zk_version = zk_version"),
+        'probe("ZooKeeper refuses an ISR change")',
+        "self.isr = writing.isr",
         LEADER_TESTS,
     ),
     mutant(
@@ -384,8 +384,8 @@ MUTANTS = (
         "StopReplica of the present leader epoch is refused",
         "broker.md 2.1",
         f"{ROLES}:stop_verdict",
-        "leader_epoch >= known.leader_epoch",
-        "leader_epoch > known.leader_epoch",
+        "if leader_epoch == known.leader_epoch:",
+        "if False:",
         ROLE_TESTS,
     ),
     mutant(
