@@ -163,6 +163,18 @@ class ClientGone:
 
 
 @message
+class FaultInjected:
+    """From a listener to the request handler: a request met an injected fault (actors.gateway.request_faults)."""
+
+    connection: int
+    correlation_id: int
+    client_id: str
+    api: str
+    fault: str
+    value: float
+
+
+@message
 class CloseClient:
     """To a listener: close the connection without an answer; `reason` goes to the log."""
 

@@ -84,8 +84,11 @@ LAYERS: dict[str, Layer] = {
     ),
     "actors.coordinator": Layer(f"{_ACTORS} actors.core.coordinator", others="attrs thespian"),
     "actors.gateway": Layer(
-        "messages messages.wire actors.runtime", others="thespian", touches="sockets threads files durations"
+        "messages messages.wire actors.runtime actors.gateway.request_faults",
+        others="thespian",
+        touches="sockets threads files durations",
     ),
+    "actors.gateway.request_faults": Layer("messages", others="attrs", touches="chance"),
     "actors.storage": Layer("messages.wire", others="attrs crc32c", touches="files"),
     "actors.runtime": Layer("messages messages.trace messages.zstd", others="thespian", touches=_EVERYTHING),
     # ZooKeeper
@@ -98,7 +101,7 @@ LAYERS: dict[str, Layer] = {
     # where it is put together, and looked at
     "actors.node": Layer(
         f"{_RULES} actors.controller actors.broker actors.coordinator actors.gateway actors.storage"
-        " actors.runtime"
+        " actors.gateway.request_faults actors.runtime"
         " zk_bridge zk_bridge.kazoo_store",
         others="thespian",
         touches=_EVERYTHING,

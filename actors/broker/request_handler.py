@@ -40,7 +40,7 @@ from messages.error_codes import (
     UNSUPPORTED_VERSION,
 )
 from messages.group_requests import TRANSACTION_KEY, FindCoordinatorRequest
-from messages.network import ClientPart, ClientRequest, ClientResponse, CloseClient
+from messages.network import ClientPart, ClientRequest, ClientResponse, CloseClient, FaultInjected
 from messages.node import StartRequestHandler
 from messages.requests import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
 from messages.security_requests import (
@@ -151,6 +151,13 @@ class RequestHandlerActor(Dispatcher):
             self._respond(message, sender, api.refusal(request, api.elsewhere))
         else:
             self.send(sender, CloseClient(message.connection, f"not served here: {api.name} v{request.version}"))
+
+    def receiveMsg_FaultInjected(self, message: FaultInjected, sender: ActorAddress) -> None:
+        """Log an injected fault."""
+        log.info(
+            "[Broker id=%d] Injected fault %s (%g) into %s correlationId %d of client %.100r",
+            *(self._node_id, message.fault, message.value, message.api, message.correlation_id, message.client_id),
+        )
 
     def receiveMsg_ClientPart(self, message: ClientPart, sender: ActorAddress) -> None:
         """What goes ahead of a request: only the controller's are that large, and the replica manager obeys those."""

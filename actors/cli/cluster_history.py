@@ -26,7 +26,8 @@ USUAL = {("Metadata", 5), ("FindCoordinator", 15), ("JoinGroup", 79), ("ListOffs
 
 def happened(facts: TraceFacts, _: None) -> Answer:
     """Processes that began and ended, controllers, and leaders that changed."""
-    lines = [line for line in (*_processes(facts), *terms(facts, None), *_leaders(facts)) if line.place is not None]
+    found = (*_processes(facts), *terms(facts, None), *_leaders(facts), *_faults(facts))
+    lines = [line for line in found if line.place is not None]
     lines.sort(key=lambda line: line.place or ())
     left_out = len(lines) - EVENTS
     before = [Line(f"{left_out} earlier events are left out")] if left_out > 0 else []
@@ -58,6 +59,16 @@ def _processes(facts: TraceFacts) -> Iterator[Line]:
         began.add(node)
         if life.ending in ENDED:
             yield Line(f"broker {node} {ENDED[life.ending]}", life.place)
+
+
+def _faults(facts: TraceFacts) -> Iterator[Line]:
+    for met in facts.faults:
+        value = f" ({met.value:g})" if met.value else ""
+        yield Line(
+            f"an injected fault was met: {met.fault}{value}, {met.api} of client {met.client_id} at broker"
+            f" {met.place.node}",
+            met.place,
+        )
 
 
 def _leaders(facts: TraceFacts) -> Iterator[Line]:

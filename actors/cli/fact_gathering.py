@@ -22,6 +22,7 @@ from actors.cli.trace_facts import (
     Deletion,
     Dropped,
     ErrorAnswered,
+    FaultMet,
     Idle,
     LeaderAndIsrSent,
     Life,
@@ -392,6 +393,11 @@ class _Pass:
                 api = name.removesuffix("Response")
                 self.facts.errors.append(ErrorAnswered(place, api, code, subject, times))
 
+    def fault(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
+        """A request met an injected fault."""
+        fields = (payload[name] for name in ("fault", "value", "api", "client_id"))
+        self.facts.faults.append(FaultMet(place, *fields))
+
     # ------------------------------------------------------------------------------------------------ orders
 
     def channel(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
@@ -520,6 +526,7 @@ _TAKEN: dict[str, tuple[tuple[re.Pattern[bytes], Callable[[_Pass, TracePosition,
         (_REFUSED, _Pass.errors),
     ),
     "ClientResponses": ((_REFUSED, _Pass.errors),),
+    "FaultInjected": ((_ANY, _Pass.fault),),
     "StartChannel": ((_ANY, _Pass.channel),),
     "LeaderAndIsrPart": ((_ANY, _Pass.part),),
     "LeaderAndIsrRequest": ((_ANY, _Pass.ordered),),

@@ -123,6 +123,10 @@ class Stage:
         """Start one more broker: its id, and where the cluster is now."""
         return {"broker_id": await self.cluster.add_broker(), **self._where(self.cluster)}
 
+    async def faults_never_met(self) -> list[str]:
+        """The faults without hits, in words."""
+        return self.cluster.faults.never_met()
+
     async def restart(self, broker_id: int) -> None:
         """Stop a broker by a controlled shutdown, and start it again."""
         await self.cluster.stop_broker(broker_id)
@@ -158,6 +162,11 @@ ACTIONS: dict[str, Action] = {
     "create_topic": lambda self, topic, partitions=1, replication_factor=3, config=None: self.cluster.create_topic(
         topic, partitions, replication_factor, config
     ),
+    "inject_fault": lambda self, **fault: self.cluster.inject_fault(**fault),
+    "fault": lambda self, number: self.cluster.fault_counts(number),
+    "remove_fault": lambda self, number: self.cluster.remove_fault(number),
+    "clear_faults": lambda self: self.cluster.clear_faults(),
+    "faults_never_met": Stage.faults_never_met,
     "delete_topic": lambda self, topic: self.cluster.delete_topic(topic),
     "add_broker": Stage.add_broker,
     "restart": Stage.restart,

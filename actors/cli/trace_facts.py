@@ -171,6 +171,16 @@ class ErrorAnswered(NamedTuple):
     times: int = 1
 
 
+class FaultMet(NamedTuple):
+    """A client's request met an injected fault."""
+
+    place: TracePosition
+    fault: str
+    value: float
+    api: str
+    client_id: str
+
+
 class Cut(NamedTuple):
     """A replica's log was cut: it ended at offset `end` (-1: not recorded), and ends at `to`."""
 
@@ -229,6 +239,7 @@ class TraceFacts:
     answered: list[BrokerResponse] = dataclasses.field(default_factory=list)
     refused: list[RequestRefused] = dataclasses.field(default_factory=list)
     errors: list[ErrorAnswered] = dataclasses.field(default_factory=list)
+    faults: list[FaultMet] = dataclasses.field(default_factory=list)
     cuts: list[Cut] = dataclasses.field(default_factory=list)
     handled: list[ControllerEvent] = dataclasses.field(default_factory=list)
     idle: list[Idle] = dataclasses.field(default_factory=list)

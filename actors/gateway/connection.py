@@ -19,6 +19,17 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from actors.gateway.limits import Allowance, MemoryPool, PeerLog
+from actors.gateway.request_faults import (
+    BLACKHOLE,
+    DELAY,
+    DISCONNECT,
+    ERROR,
+    LOSE_RESPONSE,
+    THROTTLE,
+    RequestFault,
+    RequestFaults,
+    throttled,
+)
 from actors.gateway.stream import Data, Piece, Stream
 from actors.gateway.workbench import Workbench, letting_go
 from messages.apis import API_BY_REQUEST, APIS
@@ -53,6 +64,11 @@ class Gateway(Protocol):
     log: PeerLog
     paused: bool
     """Whether nothing is read of any connection."""
+    faults: RequestFaults | None
+    """RequestFaults that requests meet, if any can be injected."""
+
+    def fault_met(self, connection: int, header: RequestHeader, api: str, fault: RequestFault) -> None:
+        """A request met a fault."""
 
     def opened(self, connection: Connection) -> None:
         """A connection begins."""
@@ -73,13 +89,15 @@ class Gateway(Protocol):
 class _UnderWay:
     """A request that is not answered, or whose answer waits for those of others."""
 
-    __slots__ = "header", "pieces", "size", "taken"
+    __slots__ = "fault", "header", "pieces", "size", "taken"
 
     def __init__(self, header: RequestHeader, size: int) -> None:
         self.header = header
         self.size = size
         self.taken = False
         """Whether its answer has come."""
+        self.fault: RequestFault | None = None
+        """The fault that it met."""
         self.pieces: Sequence[Piece] | None = None
         """The answer's bytes."""
 
@@ -264,6 +282,11 @@ class Connection:
         if delay and self._throttle is None:
             self._throttle = loop.call_later(delay, self._unthrottle)
 
+    def _mute(self, seconds: float) -> None:
+        """Begin nothing for so long, as a broker does with a client over its quota (KIP-219)."""
+        if self._throttle is None:
+            self._throttle = asyncio.get_running_loop().call_later(seconds, self._unthrottle)
+
     def _unthrottle(self) -> None:
         self._throttle = None
         self._throttle_if_due()  # more was used meanwhile
@@ -317,7 +340,8 @@ class Connection:
             self._give_memory_back()
         self._decoding = False
         header, parts, request = read
-        self._under_way.append(_UnderWay(header, self._size))
+        under_way = _UnderWay(header, self._size)
+        self._under_way.append(under_way)
         self._bytes_under_way += self._size
         self._only_produce = header.api_key == _PRODUCE  # nothing begins behind any other request
         if not self._trusted and API_BY_REQUEST[type(request)].control:
@@ -330,6 +354,34 @@ class Connection:
             refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), CLUSTER_AUTHORIZATION_FAILED)
             self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
             return
+        faults = self._gateway.faults
+        if faults is not None and faults.by_id:
+            fault = faults.met(self._gateway.settings.node_id, header.client_id or "", request)
+            if fault is not None:
+                under_way.fault = fault
+                self._gateway.fault_met(self.id, header, API_BY_REQUEST[type(request)].name, fault)
+                self._meet(fault, read)
+                return
+        self._forward(read)
+
+    def _meet(self, fault: RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
+        """Do to a request what a fault says, instead of forwarding it or before that."""
+        header, parts, request = read
+        if fault.kind == ERROR and not (isinstance(request, ProduceRequest) and request.acks == 0):
+            refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), int(fault.value))
+            self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
+        elif fault.kind in (ERROR, DISCONNECT):
+            self.refuse("an injected fault")
+        elif fault.kind == DELAY:
+            asyncio.get_running_loop().call_later(fault.value, self._forward, read)
+        elif fault.kind != BLACKHOLE:
+            self._forward(read)
+
+    def _forward(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
+        """Pass a request on to the actors."""
+        if self._stream.is_closing:
+            return
+        header, parts, request = read
         for part in parts:
             self._gateway.submit(ClientPart(self.id, part))
         self._begun.append(
@@ -357,10 +409,16 @@ class Connection:
                 if answered is not None:
                     answered.taken = True
                     place += 1
-                    if response.response is None:
+                    fault, message = answered.fault, response.response
+                    if fault is not None and fault.kind == LOSE_RESPONSE:
+                        continue
+                    if fault is not None and fault.kind == THROTTLE and message is not None:
+                        message = throttled(message, fault.value)
+                        self._mute(fault.value / 1000)
+                    if message is None:
                         answered.pieces = ()
                     else:
-                        steps = encoding_response_pieces(answered.header, response.response, parts)
+                        steps = encoding_response_pieces(answered.header, message, parts)
                         self._work(steps, partial(self._encoded, answered, parts), self._refuse_answer)
         finally:
             self._answering = False

@@ -30,6 +30,7 @@ from thespian.actors import ActorAddress
 from actors.gateway.connection import Connection
 from actors.gateway.idle_polls import IdlePolls
 from actors.gateway.limits import ConnectionCount, Files, MemoryPool, PeerLog
+from actors.gateway.request_faults import RequestFault, RequestFaults
 from actors.gateway.request_figures import RequestFigures
 from actors.gateway.workbench import Workbench
 from actors.runtime import LocalBase
@@ -44,10 +45,12 @@ from messages.network import (
     ClientResponse,
     ClientResponses,
     CloseClient,
+    FaultInjected,
     WakeFetchSession,
 )
 from messages.node import NodeSettings, ServeClients
 from messages.vocabulary import Message
+from messages.wire import RequestHeader
 
 _log = logging.getLogger("kafka_actors.listener")
 
@@ -81,6 +84,8 @@ class ListenerGateway:
         self._grain = min(GRAIN, settings.connections_max_idle_ms / 20_000)
         self._accepted = 0
         self._serving = False
+        self.faults: RequestFaults | None = None
+        """RequestFaults that requests meet; None if none can be injected."""
         self.paused = False
         """Whether the node is paused: nothing is read from any connection."""
         self._full: set[str] = set()
@@ -302,6 +307,12 @@ class ListenerGateway:
                 to = self._records
         if to is not None:
             self._base.inject(to, request, self.address)
+
+    def fault_met(self, connection: int, header: RequestHeader, api: str, fault: RequestFault) -> None:
+        """Report a hit to the request handler (rule 3 of `request_faults`)."""
+        if self._handler is not None:
+            hit = FaultInjected(connection, header.correlation_id, header.client_id or "", api, fault.kind, fault.value)
+            self._base.inject(self._handler, hit, self.address)
 
     def _tell(self, message: Message) -> None:
         """To the actor that serves fetches."""

@@ -14,10 +14,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
+from actors.gateway.request_faults import FaultError, RequestFault, RequestFaults
 from actors.node.assembly import Node
 from actors.node.free_ports import HOST, free_ports
 from actors.node.settings import settings_of
@@ -127,6 +128,8 @@ class MemoryCluster:
         self._places: list[Place] = []
         self._settings: list[NodeSettings] = []
         self._add(ports)
+        self.faults = RequestFaults()
+        """The faults that requests meet, on all nodes."""
         self._members: dict[int, _Member] = {}
         self._paused: set[int] = set()
         self._cut: set[frozenset[int]] = set()
@@ -261,6 +264,7 @@ class MemoryCluster:
         node = Node(
             self._settings[id], store, partial(self._network, id), ListenerGateway, RealClock(), self._scheduler
         )
+        _gateways(node)[1].faults = self.faults
         try:
             await node.start()
         except OSError as error:
@@ -357,6 +361,34 @@ class MemoryCluster:
     async def heal_network(self) -> None:
         """Restore all connections."""
         self._cut.clear()
+
+    # ------------------------------------------------------------------------------------------------ faults
+
+    async def inject_fault(self, **fault: Any) -> int:
+        """Inject a fault on all nodes, by the fields of `RequestFault`, and return its number."""
+        try:
+            return self.faults.add(RequestFault(**fault))
+        except FaultError as error:
+            raise ClusterError(str(error)) from None
+
+    async def fault_counts(self, number: int) -> dict[str, int]:
+        """What a fault counted: the `calls` that matched it, and the `hits` that met it."""
+        fault = self._fault(number)
+        return {"calls": fault.calls, "hits": fault.hits}
+
+    async def remove_fault(self, number: int) -> None:
+        """End a fault; its counts stay."""
+        self._fault(number).removed = True
+
+    async def clear_faults(self) -> None:
+        """End all faults."""
+        for fault in self.faults.by_id.values():
+            fault.removed = True
+
+    def _fault(self, number: int) -> RequestFault:
+        if number not in self.faults.by_id:
+            raise ClusterError(f"there is no fault {number}")
+        return self.faults.by_id[number]
 
     # ------------------------------------------------------------------------------------------------ sights
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 from .cluster_process import ClusterError, ClusterProcess, UnknownPartition
 from .console import command_line
+from .fault_injection import FaultInjection
 
 __all__ = ["ClusterError", "KafkaCluster", "NetworkPartition", "UnknownPartition"]
 
@@ -135,6 +137,9 @@ class KafkaCluster:
         if process is None:
             return
         try:
+            never = process.ask("faults_never_met")
+            if never:
+                warnings.warn(f"no request met these injected faults: {', '.join(never)}", stacklevel=2)
             process.ask("stop")
         except BaseException:
             process.end()
@@ -236,6 +241,11 @@ class KafkaCluster:
         except (OSError, subprocess.TimeoutExpired) as error:
             said = str(error)
         return [f"  {line}" for line in said.splitlines()]
+
+    @property
+    def faults(self) -> FaultInjection:
+        """FaultInjection that brokers inject into requests: error codes, delays, lost responses and others."""
+        return FaultInjection(self._ask)
 
     # ------------------------------------------------------------------------------------------------ what is done
 

@@ -1,0 +1,141 @@
+"""RequestFaults of requests: what a listener does to requests that match, instead of serving them.
+
+Rule 1: a request meets the first fault that matches it and whose trigger fires; all faults before it count the call.
+Rule 2: `lose_response` and `blackhole` leave the connection open. Responses keep the order of requests, so a client
+        receives no later response on it either.
+Rule 3: each hit is a message to the node's actors (FaultInjected), so it is in the log and in the trace.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from messages.apis import API_BY_REQUEST
+from messages.cluster import TopicPartition
+from messages.vocabulary import Message, changed
+
+ERROR, DELAY, DISCONNECT = "error", "delay", "disconnect"
+LOSE_RESPONSE, BLACKHOLE, THROTTLE = "lose_response", "blackhole", "throttle"
+
+VALUES = {
+    ERROR: "an error code",
+    DELAY: "a number of seconds",
+    DISCONNECT: "",
+    LOSE_RESPONSE: "",
+    BLACKHOLE: "",
+    THROTTLE: "a number of milliseconds",
+}
+"""The kinds of faults, and what their `value` is; "" for none."""
+
+FILTERS = ("topic", "partition", "broker", "client_id")
+
+APIS = {api.name for api in API_BY_REQUEST.values()}
+
+
+class FaultError(ValueError):
+    """A fault that cannot be injected; the text says why."""
+
+
+@attrs.define(str=False)
+class RequestFault:
+    """A fault of the requests that match all of its filters; None matches everything.
+
+    It fires on calls `first` to `last` (counted from 1) of the requests that match, each with `probability`.
+    """
+
+    kind: str
+    api: str
+    value: float = attrs.field(default=0.0, converter=float)
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+    client_id: str | None = None
+    first: int = 1
+    last: float = math.inf
+    probability: float = 1.0
+    seed: int = 0
+    calls: int = 0
+    """Matching requests so far."""
+    hits: int = 0
+    """Those that met the fault."""
+    removed: bool = False
+    _random: random.Random = attrs.field(init=False, factory=random.Random)
+
+    def __attrs_post_init__(self) -> None:
+        self._random.seed(self.seed)
+        if self.kind not in VALUES:
+            raise FaultError(f"there is no fault {self.kind!r}; there are {', '.join(VALUES)}")
+        if self.api not in APIS:
+            raise FaultError(f"there is no API {self.api!r}; there are {', '.join(sorted(APIS))}")
+
+    def fires(self, broker: int, client_id: str, request: Message) -> bool:
+        """Whether this request meets the fault. Counts the call, and the hit."""
+        if API_BY_REQUEST[type(request)].name != self.api or self.broker not in (None, broker):
+            return False
+        if self.client_id not in (None, client_id) or not self._names(request):
+            return False
+        self.calls += 1
+        hit = self.first <= self.calls <= self.last and (
+            self.probability >= 1 or self._random.random() < self.probability
+        )
+        self.hits += hit
+        return hit
+
+    def __str__(self) -> str:
+        filters = [f"{name}={getattr(self, name)}" for name in FILTERS if getattr(self, name) is not None]
+        return f"{self.kind} {self.api} ({', '.join([*filters, f'calls: {self.calls}'])})"
+
+    def _names(self, request: Message) -> bool:
+        """Whether the request names the fault's topic and partition."""
+        if self.topic is None and self.partition is None:
+            return True
+        return any(
+            self.topic in (None, topic) and self.partition in (None, partition)
+            for topic, partition in subjects(request)
+        )
+
+
+class RequestFaults:
+    """The faults of a cluster by number, for all of its brokers."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, RequestFault] = {}
+        self._last_id = 0
+
+    def add(self, fault: RequestFault) -> int:
+        """Inject a fault from now on, behind those that exist; its number."""
+        self._last_id += 1
+        self.by_id[self._last_id] = fault
+        return self._last_id
+
+    def never_met(self) -> list[str]:
+        """The faults without hits, in words."""
+        return [str(fault) for fault in self.by_id.values() if not fault.hits]
+
+    def met(self, broker: int, client_id: str, request: Message) -> RequestFault | None:
+        """The fault that this request meets (rule 1)."""
+        for fault in self.by_id.values():
+            if not fault.removed and fault.fires(broker, client_id, request):
+                return fault
+        return None
+
+
+def subjects(request: Any) -> Iterator[tuple[str, int | None]]:
+    """The topics and partitions that a request names; None for a topic as a whole."""
+    for field in ("partitions", "topics", "partition_states"):
+        for each in getattr(request, field, None) or ():
+            named = getattr(each, "partition", each)
+            if isinstance(named, TopicPartition):
+                yield named.topic, named.partition
+            elif isinstance(named, str) or hasattr(each, "name"):
+                yield named if isinstance(named, str) else each.name, None
+
+
+def throttled(response: Message, milliseconds: float) -> Message:
+    """The response with this throttle time, if its API has one."""
+    return changed(response, throttle_time_ms=int(milliseconds)) if hasattr(response, "throttle_time_ms") else response

@@ -1,0 +1,178 @@
+"""FaultInjection of requests: `cluster.faults.error("Produce", 6, topic="orders").once()`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+__all__ = ["FaultInjection", "InjectedFault"]
+
+
+class InjectedFault:
+    """An injected fault. As a context manager it is removed at the end."""
+
+    def __init__(self, ask: Callable[..., Any], number: int, text: str) -> None:
+        self._ask = ask
+        self._number = number
+        self._text = text
+
+    @property
+    def hits(self) -> int:
+        """How many requests met the fault."""
+        return int(self._ask("fault", number=self._number)["hits"])
+
+    @property
+    def calls(self) -> int:
+        """How many requests matched its API and filters, whether or not its trigger fired."""
+        return int(self._ask("fault", number=self._number)["calls"])
+
+    def remove(self) -> None:
+        """End the fault. A second call does nothing."""
+        self._ask("remove_fault", number=self._number)
+
+    def __enter__(self) -> InjectedFault:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        return f"<InjectedFault {self._text}>"
+
+
+class Trigger:
+    """Chooses which of the matching requests meet a fault, and injects it: nothing happens before that."""
+
+    def __init__(self, ask: Callable[..., Any], fault: Mapping[str, object]) -> None:
+        self._ask = ask
+        self._fault = fault
+
+    def every_time(self) -> InjectedFault:
+        """Every matching request meets it."""
+        return self._injected()
+
+    def once(self) -> InjectedFault:
+        """The next matching request meets it."""
+        return self.times(1)
+
+    def times(self, n: int) -> InjectedFault:
+        """The next `n` matching requests meet it."""
+        return self._injected(first=1, last=n)
+
+    def on_call(self, n: int) -> InjectedFault:
+        """The `n`-th matching request from now on meets it, counted from 1."""
+        return self._injected(first=n, last=n)
+
+    def with_probability(self, probability: float, seed: int = 0) -> InjectedFault:
+        """Each matching request meets it with this probability. The same seed makes the same choices."""
+        return self._injected(probability=probability, seed=seed)
+
+    def _injected(self, **trigger: object) -> InjectedFault:
+        options = {name: value for name, value in {**self._fault, **trigger}.items() if value is not None}
+        number = self._ask("inject_fault", **options)
+        return InjectedFault(self._ask, int(number), " ".join(f"{name}={value}" for name, value in options.items()))
+
+
+class FaultInjection:
+    """FaultInjection that brokers inject into requests of clients and of other brokers.
+
+    Every method names an API as Kafka does ("Produce", "Fetch", "JoinGroup") and returns a `Trigger`, whose methods
+    inject the fault and return an `InjectedFault`, which counts its hits. The filters are optional: only requests that
+    name the topic (and partition), that this broker receives, or that come from this client id. A fetch session names
+    a partition only when it is new or has changed. If several faults match, the first one whose trigger fires is met.
+
+    Raises ClusterError for an unknown API, and if the cluster does not run.
+    """
+
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        self._ask = ask
+
+    def error(
+        self,
+        api: str,
+        code: int,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker: int | None = None,
+        client_id: str | None = None,
+    ) -> Trigger:
+        """Answer with Kafka's error `code` for all that the request names. The broker does nothing else with it."""
+        return self._trigger("error", api, code, topic, partition, broker, client_id)
+
+    def delay(
+        self,
+        api: str,
+        seconds: float,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker: int | None = None,
+        client_id: str | None = None,
+    ) -> Trigger:
+        """Handle the request after `seconds`."""
+        return self._trigger("delay", api, seconds, topic, partition, broker, client_id)
+
+    def disconnect(
+        self,
+        api: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker: int | None = None,
+        client_id: str | None = None,
+    ) -> Trigger:
+        """Close the connection instead of handling the request."""
+        return self._trigger("disconnect", api, None, topic, partition, broker, client_id)
+
+    def lose_response(
+        self,
+        api: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker: int | None = None,
+        client_id: str | None = None,
+    ) -> Trigger:
+        """Handle the request and send no response; nor to later requests on this connection, which stays open."""
+        return self._trigger("lose_response", api, None, topic, partition, broker, client_id)
+
+    def blackhole(
+        self,
+        api: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker: int | None = None,
+        client_id: str | None = None,
+    ) -> Trigger:
+        """Neither handle nor answer the request, nor answer later ones on this connection, which stays open."""
+        return self._trigger("blackhole", api, None, topic, partition, broker, client_id)
+
+    def throttle(
+        self,
+        api: str,
+        milliseconds: int,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker: int | None = None,
+        client_id: str | None = None,
+    ) -> Trigger:
+        """Answer with this throttle time, and read no further request of the connection meanwhile (KIP-219)."""
+        return self._trigger("throttle", api, milliseconds, topic, partition, broker, client_id)
+
+    def clear(self) -> None:
+        """Remove all faults."""
+        self._ask("clear_faults")
+
+    def never_met(self) -> list[str]:
+        """The faults that no request has met, in words."""
+        return [str(each) for each in self._ask("faults_never_met")]
+
+    def _trigger(self, kind: str, api: str, value: float | None, *filters: object) -> Trigger:
+        names = ("topic", "partition", "broker", "client_id")
+        return Trigger(self._ask, {"kind": kind, "api": api, "value": value, **dict(zip(names, filters, strict=True))})

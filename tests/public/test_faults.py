@@ -1,0 +1,159 @@
+"""Faults of requests on a real broker, met by librdkafka and kafka-python: exact hits, and what the client sees."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from actors.node.node import NodeActor
+from actors.public import ClusterError, KafkaCluster
+from actors.public.console import command_line
+from actors.public.fault_injection import InjectedFault, Trigger
+from actors.runtime.replayer import replay_directory
+
+MESSAGES = 4
+"""Requests of each case: one for each message, for nothing is retried."""
+SEED = 3
+_random = random.Random(SEED)
+DRAWN = [_random.random() for _ in range(MESSAGES)]
+
+TRIGGERS: dict[str, tuple[Callable[[Trigger], InjectedFault], set[int]]] = {
+    "once": (lambda trigger: trigger.once(), {0}),
+    "times": (lambda trigger: trigger.times(2), {0, 1}),
+    "on_call": (lambda trigger: trigger.on_call(3), {2}),
+    "every_time": (lambda trigger: trigger.every_time(), set(range(MESSAGES))),
+    "with_probability": (
+        lambda trigger: trigger.with_probability(0.5, SEED),
+        {number for number, drawn in enumerate(DRAWN) if drawn < 0.5},
+    ),
+}
+"""How a trigger is set, and which of the messages meet the fault."""
+
+KINDS: dict[str, tuple[tuple[Any, ...], bool, bool]] = {
+    "error": ((87,), False, False),
+    "delay": ((0.05,), True, True),
+    "disconnect": ((), False, False),
+    "lose_response": ((), False, True),
+    "blackhole": ((), False, False),
+    "throttle": ((20,), True, True),
+}
+"""The value of each kind of fault; whether the client then counts a message as delivered; whether it is in the log."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(1) as cluster:
+        yield cluster
+
+
+def log_end(cluster: KafkaCluster, topic: str) -> int:
+    """The number of records in partition 0."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 20)
+    consumer.close()
+    return int(end)
+
+
+def delivered(cluster: KafkaCluster, topic: str, count: int) -> list[bool]:
+    """Whether each of so many messages was acknowledged; each is sent when the one before it is done."""
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "acks": "1",
+            "retries": 0,
+            "linger.ms": 0,
+            "request.timeout.ms": 200,
+            "socket.timeout.ms": 300,
+            "message.timeout.ms": 2000,
+            "reconnect.backoff.ms": 1,
+            "reconnect.backoff.max.ms": 10,
+            "log_level": 0,
+        }
+    )
+    outcomes: list[bool] = []
+    for number in range(count):
+        producer.produce(topic, str(number).encode(), partition=0, on_delivery=lambda e, _: outcomes.append(not e))
+        producer.flush(20)
+    return outcomes
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_exactly_the_chosen_requests_meet_the_fault(cluster: KafkaCluster, kind: str, trigger: str) -> None:
+    topic = f"{kind}-{trigger}"
+    cluster.create_topic(topic)
+    value, acknowledged, written = KINDS[kind]
+    choose, hit = TRIGGERS[trigger]
+    with choose(getattr(cluster.faults, kind)("Produce", *value, topic=topic, partition=0, broker=0)) as fault:
+        outcomes = delivered(cluster, topic, MESSAGES)
+        assert (fault.calls, fault.hits) == (MESSAGES, len(hit))
+    assert outcomes == [acknowledged or number not in hit for number in range(MESSAGES)]
+    assert log_end(cluster, topic) == MESSAGES - (0 if written else len(hit))
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_kafka_python_meets_them_too(cluster: KafkaCluster, trigger: str) -> None:
+    topic = f"python-{trigger}"
+    cluster.create_topic(topic)
+    choose, hit = TRIGGERS[trigger]
+    producer = KafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers, client_id="py", retries=0, acks=1, enable_idempotence=False
+    )
+    with choose(cluster.faults.error("Produce", 87, client_id="py")) as fault:
+        outcomes = []
+        for number in range(MESSAGES):
+            try:
+                producer.send(topic, str(number).encode(), partition=0).get(20)
+                outcomes.append(True)
+            except KafkaError:
+                outcomes.append(False)
+        assert (fault.calls, fault.hits) == (MESSAGES, len(hit))
+    producer.close()
+    assert outcomes == [number not in hit for number in range(MESSAGES)]
+
+
+def test_filters_choose_topic_partition_broker_and_client(cluster: KafkaCluster) -> None:
+    cluster.create_topic("filtered", partitions=2)
+    others: dict[str, Any] = {"topic": "other", "partition": 1, "broker": 1, "client_id": "another"}
+    faults = [cluster.faults.error("Produce", 87, **{name: value}).every_time() for name, value in others.items()]
+    assert delivered(cluster, "filtered", 1) == [True]
+    assert [(fault.calls, fault.hits) for fault in faults] == [(0, 0)] * 4
+    assert len(cluster.faults.never_met()) >= 4
+    cluster.faults.clear()
+
+
+def test_what_cannot_be_injected_is_named(cluster: KafkaCluster) -> None:
+    with pytest.raises(ClusterError, match="there is no API 'Producer'; there are Al"):
+        cluster.faults.error("Producer", 1).once()
+    with pytest.raises(ClusterError, match="the cluster is not running"):
+        KafkaCluster(1).faults.disconnect("Produce").once()
+
+
+def test_hits_are_in_the_trace_and_in_why_and_what_was_never_met_is_reported() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cluster = KafkaCluster(1).start()
+        cluster.keep = True
+        cluster.create_topic("t")
+        cluster.faults.error("Produce", 6).times(2)
+        cluster.faults.blackhole("OffsetCommit").every_time()
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        producer.produce("t", b"retried")
+        assert producer.flush(20) == 0
+        cluster.stop()
+    assert "no request met these injected faults: blackhole OffsetCommit (calls: 0)" in [str(w.message) for w in caught]
+    said = subprocess.run(
+        command_line("why", "cluster", str(cluster.trace_dir)), capture_output=True, text=True, check=True
+    ).stdout
+    assert said.count("an injected fault was met: error (6), Produce of client rdkafka") == 2, said
+    assert "Produce: NOT_LEADER_OR_FOLLOWER 2 times" not in said, "no actor answered that"
+    replayed = replay_directory(cluster.trace_dir, (NodeActor,))
+    assert [run.divergence or run.problem for run in replayed.runs if not run.ok] == []
