@@ -75,7 +75,11 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     epilog="Exit codes: 0 no violation, 1 a violation, too little coverage, or two different runs of one schedule,"
     " 2 usage error, 3 --canary was not found.",
 )
-@click.option("--brokers", type=click.IntRange(1, 1000), default=3, show_default=True, help="Number of brokers.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, 1000),
+    help="Number of nodes. By default each seed draws it; 3 with --no-swarm.",
+)
 @click.option("--topics", type=click.IntRange(1), default=8, show_default=True, help="Maximum number of topics.")
 @click.option(
     "--partitions",
@@ -110,6 +114,13 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     default=True,
     show_default=True,
     help="Actors validate their own state after each message (slower).",
+)
+@click.option(
+    "--swarm/--no-swarm",
+    default=True,
+    show_default=True,
+    help="Each seed draws settings, the network, clocks, and its own selection of actions; in some, a fault lasts to"
+    " the end.",
 )
 @click.option(
     "--schedule",
@@ -168,7 +179,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     help="The folder for the violating schedule, its traces and its disks.",
 )
 def command(
-    brokers: int,
+    brokers: int | None,
     topics: int,
     partitions: int,
     replication_factor: int,
@@ -178,6 +189,7 @@ def command(
     faults: tuple[str, ...],
     records: bool,
     validate: bool,
+    swarm: bool,
     schedule: Path | None,
     coverage: Path | None,
     require: float | None,
@@ -199,7 +211,9 @@ def command(
     before = _read_report(json_file)
 
     def made(number: int) -> Schedule:
-        return invent(number, brokers, topics, partitions, replication_factor, duration, faults, records, validate)
+        return invent(
+            number, brokers, topics, partitions, replication_factor, duration, faults, records, validate, swarm=swarm
+        )
 
     began, runs = time.monotonic(), 1 if schedule is not None else seeds
     schedules: Iterable[Schedule] = map(made, range(seed, seed + seeds) if budget is None else itertools.count(seed))

@@ -63,6 +63,16 @@ class Wire(Protocol):
         """Is nothing wrong between the two, and will `disturbed` be called when something is?"""
 
 
+class Watcher(Protocol):
+    """What watches the requests to all hosts. `connection` numbers each of them."""
+
+    def arrived(self, connection: int, host: str, request: Message) -> None:
+        """A request arrived at a host, where an actor handles it."""
+
+    def responded(self, connection: int, host: str, request: Message, response: Message | None) -> None:
+        """The response leaves that host."""
+
+
 class Direct:
     """No distance at all."""
 
@@ -78,7 +88,8 @@ class Direct:
 class MemoryNetwork:
     """All that can be reached. Its methods `network` and `listener` make a node's two gateways.
 
-    `heard` is called with every request that leaves a host: from where, to where, and the request.
+    `heard` is called with every request that leaves a host: from where, to where, and the request. `watcher` receives
+    each request that arrives, and each response that leaves the host where it arrived.
     """
 
     def __init__(
@@ -89,6 +100,7 @@ class MemoryNetwork:
         self.heard = heard
         self.answered: Callable[[Message, Message | None], None] | None = None
         """Called with a request and its response when the response leaves a host."""
+        self.watcher: Watcher | None = None
         self.listeners: dict[Place, tuple[MemoryListener, str]] = {}
         """Who listens at a place, and the listener's name."""
         self.connections = 0
@@ -182,6 +194,11 @@ class _Exchange:
         self._tell = tell
         self._timer: Any = None
         self._part: Callable[[], None] | None = None
+
+    @property
+    def request(self) -> Message:
+        """The whole request."""
+        return joined(self.parts, self.transmit.request)
 
     def wait(self) -> None:
         """From now on for as long as a request may take."""
@@ -375,9 +392,13 @@ class MemoryListener:
         if message.rest:
             self._idle.rest(message)
         parts = tuple(self._parts.pop(id, ()))
-        answered, exchange = self._network.answered, self._exchanges.get(id)
-        if answered is not None and exchange is not None:
-            answered(exchange.transmit.request, response if response is None else joined(parts, response))
+        answered, watcher, exchange = self._network.answered, self._network.watcher, self._exchanges.get(id)
+        if exchange is not None and (answered is not None or watcher is not None):
+            whole = response if response is None else joined(parts, response)
+            if answered is not None:
+                answered(exchange.transmit.request, whole)
+            if watcher is not None:
+                watcher.responded(id, exchange.transmit.endpoint.host, exchange.request, whole)
         self._answer(id, lambda exchange: exchange.received(parts, response))
 
     def _tell(self, message: Message) -> None:
@@ -405,6 +426,8 @@ class MemoryListener:
         if to is not None:
             if self.figures is not None:
                 self.figures.asked((request,))
+            if self._network.watcher is not None:
+                self._network.watcher.arrived(connection, transmit.endpoint.host, exchange.request)
             if self._idle.takes(request):
                 self._network.held(exchange, self._idle)
                 return

@@ -2,7 +2,7 @@
 
 from actors.runtime.answerer import Answerer
 from actors.runtime.base import LocalBase, local_system
-from actors.runtime.clock import Clock, RealClock, VirtualClock
+from actors.runtime.clock import Clock, DriftingClock, RealClock, VirtualClock
 from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, Delivery, Envelope, PortCall
 from actors.runtime.dispatch import Dispatcher, UnknownMessage
 from actors.runtime.flow import FlowActor
@@ -20,6 +20,7 @@ __all__ = [
     "ActorRef",
     "Answerer",
     "Clock",
+    "DriftingClock",
     "Delivery",
     "Dispatcher",
     "PortCall",

@@ -7,6 +7,7 @@ Rule 3: real time passes while one waits, virtual time passes *because* one wait
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -53,3 +54,24 @@ class VirtualClock:
         self._now = float(moment)
         for watcher in self.watchers:
             watcher()
+
+
+class DriftingClock:
+    """The clock of one simulated machine: it runs `rate` times as fast as the virtual clock `source`."""
+
+    def __init__(self, source: VirtualClock, rate: float) -> None:
+        if rate <= 0:
+            raise ValueError(f"a clock's rate must be positive, not {rate}")
+        self.source = source
+        self.rate = rate
+
+    def now(self) -> float:
+        """Seconds since the clock's own beginning."""
+        return self.source.now() * self.rate
+
+    def source_time(self, reading: float) -> float:
+        """Return the first time of `source` at which this clock shows at least `reading`."""
+        moment = reading / self.rate
+        while moment * self.rate < reading:
+            moment = math.nextafter(moment, math.inf)
+        return moment

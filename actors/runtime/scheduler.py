@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from typing import Any, Protocol, TypeVar
 
 from actors.runtime.base import LocalBase
-from actors.runtime.clock import VirtualClock
+from actors.runtime.clock import DriftingClock, VirtualClock
 
 T = TypeVar("T")
 
@@ -93,8 +93,8 @@ class VirtualScheduler:
         self._numbers = itertools.count()
 
     def add(self, base: LocalBase) -> None:
-        """See Scheduler.add. The base must be on this scheduler's clock."""
-        if base.clock is not self.clock:
+        """See Scheduler.add. The base must be on this scheduler's clock, or on one that drifts from it."""
+        if getattr(base.clock, "source", base.clock) is not self.clock:
             raise ValueError("the base uses another clock than this scheduler")
         place = next(self._numbers)
         self._bases[place] = base
@@ -170,9 +170,14 @@ class VirtualScheduler:
                 self._awake.add(place)
         return True
 
+    def _next_timer(self, base: LocalBase) -> float | None:
+        """When the next timer of a base is due, by this scheduler's clock."""
+        due, clock = base.next_timer, base.clock
+        return due if due is None or not isinstance(clock, DriftingClock) else clock.source_time(due)
+
     def _note(self, place: int) -> None:
         """Remember when the next timer of a base is due."""
-        due = self._bases[place].next_timer
+        due = self._next_timer(self._bases[place])
         if due is not None and due != self._noted.get(place):
             self._noted[place] = due
             heappush(self._timers, (due, place))
@@ -187,7 +192,7 @@ class VirtualScheduler:
     def _is_armed(self, due: float, place: int) -> bool:
         """Is that when the base's next timer is due? If it is due later by now, that is noted."""
         base = self._bases.get(place)
-        armed = None if base is None else base.next_timer
+        armed = None if base is None else self._next_timer(base)
         if armed is not None and armed > due:
             self._note(place)
         return armed is not None and armed <= due

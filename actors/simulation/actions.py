@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 import attrs
@@ -22,6 +23,7 @@ from actors.simulation.client_requests import ABSENT_TOPIC
 from actors.simulation.disk import FAILING, FULL
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_cluster import Cluster, host_of
+from actors.simulation.swarm import Surroundings, draw_config, draw_surroundings, draw_weights
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,
@@ -114,6 +116,8 @@ class ActionKind:
         do: Runs the action; takes the cluster and the arguments.
         undo: Ends the action; takes the same. None if it does not last.
         seconds: The shortest and the longest duration.
+        needs_all: Whether its end waits for all brokers, so that no fault may last.
+        stay: Runs after `do` where the action lasts to the end of the run; None if it always ends.
     """
 
     name: str
@@ -123,6 +127,8 @@ class ActionKind:
     do: Callable[..., None]
     undo: Callable[..., None] | None = None
     seconds: tuple[float, float] = (0.0, 0.0)
+    stay: Callable[..., None] | None = None
+    needs_all: bool = False
 
 
 # ---------------------------------------------------------------------------------------------------- operators
@@ -220,6 +226,19 @@ def _create_when_gone(cluster: Cluster, until: float, topic: str, *replicas: str
         cluster.scheduler.call_later(0.1, partial(_create_when_gone, cluster, until, topic, *replicas))
 
 
+def _choose_burst(chance: random.Random, known: PlannedTopics) -> Chosen:
+    topic = known.topic(chance)
+    if topic is None:
+        return None
+    batches, size = chance.choice(((10, 2_000), (40, 1_000), (100, 300)))
+    return topic, str(chance.randrange(len(known.topics[topic]))), str(batches), str(size)
+
+
+def _burst(cluster: Cluster, topic: str, number: str, batches: str, size: str) -> None:
+    """Produce many batches to a partition at once, each with one record of `size` bytes."""
+    cluster.burst(TopicPartition(topic, int(number)), int(batches), int(size))
+
+
 def _delete_records(cluster: Cluster, topic: str, number: str) -> None:
     """Delete the first records of a partition by a DeleteRecords request to its leader."""
     cluster.delete_records(TopicPartition(topic, int(number)))
@@ -299,7 +318,7 @@ def _delete_stranded(cluster: Cluster, topic: str, number: str) -> None:
 
 def _choose_config(chance: random.Random, known: PlannedTopics) -> Chosen:
     topic = known.topic(chance)
-    return None if topic is None else (topic, f"retention.ms={chance.randint(1, 9)}00000000")
+    return None if topic is None else (topic, draw_config(chance))
 
 
 def _configure(cluster: Cluster, topic: str, entry: str) -> None:
@@ -565,6 +584,11 @@ def _crash(cluster: Cluster, node: str) -> None:
     cluster.kill(int(node), power=True)
 
 
+def _lose(cluster: Cluster, node: str) -> None:
+    """Never run the process again."""
+    cluster.machines[int(node)].is_lost = True
+
+
 def _pause(cluster: Cluster, node: str) -> None:
     """Suspend a process (SIGSTOP), and resume it."""
     cluster.pause(int(node))
@@ -582,6 +606,10 @@ def _host(name: str) -> str:
 def _pair(chance: random.Random, known: PlannedTopics) -> Chosen:
     one, other = known.pair(chance)
     return (one, other) if chance.random() < 0.5 else (other, one)
+
+
+def _keep(cluster: Cluster, *args: str) -> None:
+    """Nothing else ends it."""
 
 
 def _mute(cluster: Cluster, one: str, other: str) -> None:
@@ -657,6 +685,22 @@ def _hurry(cluster: Cluster, one: str, other: str, seconds: str) -> None:
     _delay(cluster, one, other, f"-{seconds}")
 
 
+def _choose_lag(chance: random.Random, known: PlannedTopics) -> Chosen:
+    return str(chance.randrange(known.brokers)), f"{chance.choice((0.2, 1.0, 3.0)):g}"
+
+
+def _lag(cluster: Cluster, node: str, seconds: str) -> None:
+    """Delay all messages between a node and the other nodes; its replicas lag behind."""
+    for other in cluster.machines:
+        if other != int(node):
+            _delay(cluster, node, str(other), seconds)
+
+
+def _catch_up(cluster: Cluster, node: str, seconds: str) -> None:
+    """Remove the delay."""
+    _lag(cluster, node, f"-{seconds}")
+
+
 def _zookeeper_down(cluster: Cluster) -> None:
     """Stop ZooKeeper, and start it again with its data."""
     cluster.set_zookeeper(False)
@@ -701,7 +745,14 @@ def _break(cluster: Cluster, node: str, disk: str) -> None:
 def _repair(cluster: Cluster, node: str, disk: str) -> None:
     """Repair a disk; the node uses it again after a restart."""
     disks = cluster.machines[int(node)].disks
-    disks.faults.pop(disks.names[int(disk)], None)
+    if disks.names[int(disk)] not in disks.lasting:
+        disks.faults.pop(disks.names[int(disk)], None)
+
+
+def _never_repair(cluster: Cluster, node: str, disk: str) -> None:
+    """Keep the disk as it is."""
+    disks = cluster.machines[int(node)].disks
+    disks.lasting[disks.names[int(disk)]] = None
 
 
 def _clog(cluster: Cluster, node: str, disk: str) -> None:
@@ -739,7 +790,7 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("reassign", WORK, 3, _choose_move, _reassign),
     ActionKind("ask-reassign", WORK, 2, _choose_move, _ask_reassign),
     ActionKind("elect", WORK, 2, _choose_election, _elect),
-    ActionKind("remake", WORK, 1, _choose_removal, _take_away, _put_back, (ROUND, ROUND)),
+    ActionKind("remake", WORK, 1, _choose_removal, _take_away, _put_back, (ROUND, ROUND), needs_all=True),
     ActionKind("move-controller", WORK, 2, _nothing, _move_controller),
     ActionKind("ask-grow", ADMIN, 2, _choose_growth, _ask_grow),
     ActionKind("ask-elect", ADMIN, 2, _choose_election, _ask_elect),
@@ -755,24 +806,26 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("join", GROUPS, 6, _choose_member, _join),
     ActionKind("leave", GROUPS, 2, _choose_member, _leave_group),
     ActionKind("fall-silent", GROUPS, 2, _choose_member, _fall_silent),
+    ActionKind("burst", RECORDS, 8, _choose_burst, _burst),
     ActionKind("delete-records", RECORDS, 5, _choose_election, _delete_records),
     ActionKind("recreate", RECORDS, 5, _choose_again, _recreate),
     ActionKind("strand", ABSENT, 3, _choose_stranding, _strand, _delete_stranded, (0.5, 10.0)),
     ActionKind("put", WORK, 0, _never, _put),
     ActionKind("remove", WORK, 0, _never, _remove),
     ActionKind("roll", WORK, 2, _one, _leave, _start, (1.0, 10.0)),
-    ActionKind("kill", "kill", 8, _one, _kill, _start, SHORT),
-    ActionKind("pause", "pause", 6, _one, _pause, _resume, SHORT),
-    ActionKind("cut", "partition", 3, _pair, _cut, _mend, SHORT),
-    ActionKind("mute", "partition", 3, _pair, _mute, _unmute, SHORT),
+    ActionKind("kill", "kill", 8, _one, _kill, _start, SHORT, _lose),
+    ActionKind("pause", "pause", 6, _one, _pause, _resume, SHORT, _lose),
+    ActionKind("cut", "partition", 3, _pair, _cut, _mend, SHORT, _keep),
+    ActionKind("mute", "partition", 3, _pair, _mute, _unmute, SHORT, _keep),
     ActionKind("partition", "partition", 2, _split, _partition, _unite, SHORT),
     ActionKind("reset", "partition", 2, _pair, _reset),
     ActionKind("expire", "expire", 4, _one, _expire),
-    ActionKind("fill", "disk", 2, _choose_disk, _fill, _repair, SHORT),
-    ActionKind("break", "disk", 2, _choose_disk, _break, _repair, SHORT),
+    ActionKind("fill", "disk", 2, _choose_disk, _fill, _repair, SHORT, _never_repair),
+    ActionKind("break", "disk", 2, _choose_disk, _break, _repair, SHORT, _never_repair),
     ActionKind("clog", "disk", 2, _choose_disk, _clog, _clear, SHORT),
     ActionKind("crash", "disk", 2, _one, _crash, _start, SHORT),
     ActionKind("slow", "slow", 6, _choose_delay, _delay, _hurry, SHORT),
+    ActionKind("lag", "slow", 4, _choose_lag, _lag, _catch_up, SHORT),
     ActionKind("zookeeper-down", "zookeeper", 2, _nothing, _zookeeper_down, _zookeeper_up, (0.5, 8.0)),
     ActionKind("zookeeper-slow", "zookeeper", 2, _nothing, _zookeeper_slow, _zookeeper_fast, SHORT),
 )
@@ -803,6 +856,8 @@ _ARGUMENTS: dict[str, tuple[Callable[[str, int], bool], str]] = {
     "one": (_is_host, "a node or zk"),
     "other": (_is_host, "a node or zk"),
     "number": (_is_number, "a number"),
+    "batches": (_is_number, "a number"),
+    "size": (_is_number, "a number"),
     "disk": (lambda word, brokers: word in ("0", "1"), "a disk, 0 or 1"),
     "seconds": (_is_seconds, "a number of seconds"),
     "requests": (lambda word, brokers: word in client_requests.REQUESTS, "a request"),
@@ -837,9 +892,16 @@ EVERY = 2.5
 """Average seconds between two actions."""
 
 
+LASTING = 0.3
+"""The share of drawn clusters in which one fault lasts to the end."""
+
+SPARE = 3
+"""The number of brokers from which on one of them may fail for good."""
+
+
 def invent(
     seed: int,
-    brokers: int = 3,
+    brokers: int | None = None,
     topics: int = 8,
     partitions: int = 4,
     replication: int = 3,
@@ -849,25 +911,39 @@ def invent(
     validated: bool = True,
     every: float = EVERY,
     rests: float = ROUND,
+    swarm: bool = True,
 ) -> Schedule:
     """Generate the schedule of a seed.
 
     Args:
+        brokers: Number of brokers; None: the seed draws it, or 3 without `swarm`.
         partitions: Maximum number of partitions of a new topic.
         every: Average seconds between two actions.
         rests: Seconds between two rests.
+        swarm: Draw settings, clocks, the network and weights of actions (`actors.simulation.swarm`), and sometimes a
+            fault that lasts to the end. Otherwise everything has its default.
     """
     chance = random.Random(seed)
-    known = PlannedTopics(brokers, partitions, replication, topics)
     parts = (WORK, *faults, *((RECORDS,) if records else ()))
     kinds = [kind for kind in KINDS if kind.part in parts]
     weights = [kind.weight for kind in kinds]
+    drawn = draw_surroundings(chance, brokers) if swarm else Surroundings(brokers or 3)
+    if swarm:
+        weights = draw_weights(chance, weights)
+        every *= chance.choice((0.5, 1.0, 2.0))
+    known = PlannedTopics(drawn.brokers, partitions, replication, topics)
     actions: list[Action] = []
     at, rests_at = 5.0, rests
     for _ in range(topics // 2):
         chosen = _choose_new(chance, known)
         if chosen is not None:
             actions.append(Action(round(chance.uniform(4.0, 5.0), 3), "create", chosen))
+            if swarm and chance.random() < 0.5:
+                actions.append(Action(actions[-1].at, "configure", (chosen[0], draw_config(chance))))
+    if swarm and drawn.brokers >= SPARE and chance.random() < LASTING:
+        actions += _lasting(chance, known, kinds, duration)
+        weights = [weight * (not kind.needs_all) for kind, weight in zip(kinds, weights, strict=True)]
+        weights[0] = max(weights[0], 1)
     while (at := round(at + chance.expovariate(1 / every), 3)) < duration:
         if at >= rests_at:
             actions.append(Action(rests_at, REST))
@@ -878,4 +954,28 @@ def invent(
             lasts = None if kind.undo is None else round(chance.uniform(*kind.seconds), 3)
             actions.append(Action(at, kind.name, args, lasts))
     actions.sort(key=lambda action: action.at)
-    return Schedule(brokers, seed, duration, records, validated, actions=tuple(actions))
+    return Schedule(
+        drawn.brokers,
+        seed,
+        duration,
+        records,
+        validated,
+        racks=drawn.racks,
+        latency=drawn.latency,
+        settings=drawn.settings,
+        clocks=drawn.clocks,
+        distances=drawn.distances,
+        actions=tuple(actions),
+    )
+
+
+def _lasting(
+    chance: random.Random, known: PlannedTopics, kinds: Sequence[ActionKind], duration: float
+) -> Iterator[Action]:
+    """A fault that lasts to the end of the run, if one of these kinds may."""
+    staying = [kind for kind in kinds if kind.stay is not None]
+    if staying:
+        kind = chance.choice(staying)
+        args = kind.choose(chance, known)
+        assert args is not None
+        yield Action(round(chance.uniform(5.0, max(duration * 0.7, 5.0)), 3), kind.name, args, math.inf)

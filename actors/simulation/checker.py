@@ -8,6 +8,7 @@ Rule 3: only the first violation is kept, with its time; later ones are often it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -18,11 +19,14 @@ from actors.controller.channel import BrokerChannelActor
 from actors.controller.controller import ControllerActor
 from actors.node.assembly import Node
 from actors.runtime import DEAD_LETTER, Delivery, PortCall
+from actors.simulation.exchanges import Exchanges, ResponseSent
 from actors.simulation.members import AssignmentReceived
 from actors.simulation.moves import StateChanged, StateChanges
-from actors.simulation.simulated_cluster import CLIENT, Cluster
-from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
+from actors.simulation.replicas import Committed, Replicas
+from actors.simulation.simulated_cluster import CLIENT, Cluster, node_of
+from messages.cluster import NO_LEADER, LeaderIsrAndControllerEpoch, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
+from messages.node import NodeSettings
 from messages.partition import Replicate
 from messages.requests import (
     ControllerRequest,
@@ -155,6 +159,14 @@ class ClusterQueried:
     """At rest, all nodes returned their metadata, all leaders their records, and all coordinators their groups."""
 
 
+@attrs.frozen
+class Ticked:
+    """Half a second has passed."""
+
+
+LATELY = 30.0
+"""Seconds after which every node acts on a changed configuration."""
+
 Change = (
     PartitionStateWritten
     | ControllerEpochWritten
@@ -167,6 +179,9 @@ Change = (
     | AssignmentReceived
     | ClusterAtRest
     | ClusterQueried
+    | ResponseSent
+    | Committed
+    | Ticked
 )
 
 
@@ -225,6 +240,29 @@ class Checker:
         """What was read back when the cluster was last asked, by offset."""
         self.announced: dict[tuple[int, int], tuple[int, ...]] = {}
         """The live brokers that each node's controller last sent to each broker, by the broker's epoch."""
+        self.seen: dict[TopicPartition, dict[int, bytes]] = {}
+        """What consumers have read, by offset."""
+        self.replicas = Replicas()
+        self.exchanges = Exchanges()
+        self.written_at: dict[TopicPartition, float] = {}
+        """When each partition state was last written."""
+        self.free_at: dict[tuple[int, TopicPartition], float] = {}
+        """When each former replica was last assigned, or being removed."""
+        self.queued_at: dict[str, float] = {}
+        """When each topic's deletion ended."""
+        self.led_uncleanly: dict[TopicPartition, None] = {}
+        """Partitions whose leader was not in the ISR when it was elected."""
+        self._min_insync: dict[str, int] = {}
+        """The smallest min.insync.replicas that each topic has had."""
+        self._born_at: dict[str, float] = {}
+        self._unclean_until: dict[str, float] = {}
+        """Until when each topic allowed unclean elections."""
+        self._leaderless_at: dict[TopicPartition, float] = {}
+        """Since when the leader is not registered."""
+        self._uncontrolled_at: float | None = 0.0
+        """Since when the controller is not registered."""
+        self._controlled_at = 0.0
+        """When /controller was last created."""
         self._begun: dict[int, EventHandled] = {}
         self._moves = StateChanges()
         self.power_failed = False
@@ -257,6 +295,9 @@ class Checker:
             self._controlled(node, delivery)
         for effect in delivery.effects:
             if effect.port == "logs":
+                committed = self.replicas.touched(node, effect, delivery.message, self.cluster.now)
+                if committed is not None:
+                    self._look(committed)
                 self._log_touched(node, effect, isinstance(delivery.message, Replicate))
         if delivery.error is not None and delivery.error != DEAD_LETTER:
             self._look(HandlerFailed(node, delivery.error, type(delivery.message).__name__))
@@ -266,6 +307,34 @@ class Checker:
         self.requests += 1
         if isinstance(request, ControllerRequest) and source != CLIENT:
             self._look(RequestSent(source, target, request))
+
+    def arrived(self, connection: int, host: str, request: Message) -> None:
+        """A request arrived at a host."""
+        node = node_of(host)
+        process = node, self.cluster.machines[node].starts
+        self.exchanges.arrived(connection, process, request, self.cluster.now, self.states)
+
+    def responded(self, connection: int, host: str, request: Message, response: Message | None) -> None:
+        """A response leaves a host."""
+        change = self.exchanges.responded(connection, request, response, self.cluster.now)
+        if change is not None:
+            self._look(change)
+
+    def tick(self) -> None:
+        """Some time has passed."""
+        cluster, now = self.cluster, self.cluster.now
+        self.replicas.look(cluster, self.registered)
+        if self.controller in self.registered:
+            self._uncontrolled_at = None
+        elif self._uncontrolled_at is None:
+            self._uncontrolled_at = now
+        before = self._leaderless_at
+        self._leaderless_at = {
+            partition: before.get(partition, now)
+            for partition, state in self.states.items()
+            if state.leader not in self.registered
+        }
+        self._look(Ticked())
 
     def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
         """ZooKeeper has carried out a transaction."""
@@ -281,6 +350,7 @@ class Checker:
             elif path == paths.CONTROLLER:
                 owner, self.controller_session = self.controller_session, session if op.kind == CREATE_EPHEMERAL else 0
                 self.controller = decode_controller(path, op.data) if op.kind == CREATE_EPHEMERAL else -1
+                self._controlled_at = self.cluster.now
                 if op.kind == DELETE:
                     self._look(ControllerDeleted(owner, session))
             elif path.startswith("/admin/delete_topics/"):
@@ -289,8 +359,9 @@ class Checker:
                     self.deleting[topic] = None
                 elif op.kind == DELETE:
                     self.deleting.pop(topic, None)
+                    self.queued_at[topic] = self.cluster.now
             elif path.startswith("/config/topics/") and op.kind in (CREATE, SET):
-                self.configs[path.rpartition("/")[2]] = dict(decode_config(path, op.data))
+                self._configured(path.rpartition("/")[2], dict(decode_config(path, op.data)))
             elif path.startswith("/brokers/ids/"):
                 if op.kind == DELETE:
                     broker = int(path.rpartition("/")[2])
@@ -314,6 +385,54 @@ class Checker:
         known = self.acknowledged.get(partition, {})
         for gone in [each for each in known if each < offset]:
             del known[gone]
+
+    # ------------------------------------------------------------------------------------------------ for invariants
+
+    def led_for(self, node: int, partition: TopicPartition) -> float:
+        """For how many seconds a node has known that it leads the current leader epoch; 0 if it does not know."""
+        accepted = self.exchanges.accepted.get((node, self.cluster.machines[node].starts))
+        state = self.states.get(partition)
+        if accepted is None or state is None or accepted.leader_epochs.get(partition) != state.leader_epoch:
+            return 0.0
+        return self.cluster.now - accepted.led_since[partition]
+
+    def leaderless_for(self, partition: TopicPartition) -> float:
+        """For how many seconds the leader has not been registered."""
+        return self.cluster.now - self._leaderless_at.get(partition, self.cluster.now)
+
+    def uncontrolled_for(self) -> float:
+        """For how many seconds no registered broker has been the controller."""
+        return 0.0 if self._uncontrolled_at is None else self.cluster.now - self._uncontrolled_at
+
+    def controlled_for(self) -> float:
+        """For how many seconds the same broker has been the controller."""
+        return self.cluster.now - self._controlled_at
+
+    def is_forgotten(self, topic: str) -> bool:
+        """Whether the topic was deleted before the present controller was elected."""
+        return topic not in self.topics and self.queued_at.get(topic, math.inf) < self._controlled_at
+
+    def least_insync(self, partition: TopicPartition) -> int:
+        """The smallest number of in-sync replicas with which its leader may commit records."""
+        assigned = self.assigned.get(partition, Assigned(()))
+        settled = len(assigned.replicas) - len(assigned.adding)
+        return min(self._min_insync.get(partition.topic, self._settings.min_insync_replicas), max(settled, 1))
+
+    def may_elect_uncleanly(self, topic: str) -> bool:
+        """Whether unclean elections of the topic are enabled, or were a moment ago."""
+        return self._allows_unclean(topic) or self._unclean_until.get(topic, -LATELY) > self.cluster.now - LATELY
+
+    def is_lossy(self, partition: TopicPartition) -> bool:
+        """Whether committed records of it may be lost: by a power failure or an unclean election."""
+        return self.power_failed or partition in self.led_uncleanly
+
+    @property
+    def _settings(self) -> NodeSettings:
+        return self.cluster.machines[0].settings
+
+    def _allows_unclean(self, topic: str) -> bool:
+        said = self.configs.get(topic, {}).get("unclean.leader.election.enable")
+        return self._settings.unclean_leader_election_enable if said is None else said == "true"
 
     def is_written(self, partition: TopicPartition) -> bool:
         """Whether anybody has ever written to a log of it."""
@@ -365,6 +484,7 @@ class Checker:
             if op.kind == DELETE:
                 for partition in self.topics.pop(topic, {}).values():
                     self.acknowledged.pop(partition, None)
+                    self.seen.pop(partition, None)
                     if topic in self.deleting:  # one that is removed by hand keeps its logs
                         self.deleted.pop(partition, None)
                     self.assigned.pop(partition, None)
@@ -372,14 +492,18 @@ class Checker:
             elif op.kind in (CREATE, SET):
                 if op.kind == CREATE:
                     self.born[topic] = self.cluster.zookeeper.zxid
+                    self._born_at[topic] = self.cluster.now
                 known = self.topics.setdefault(topic, {})
                 there = decode_topic(op.path, op.data)
                 for number in known.keys() - {number for number, _ in there}:
                     self.assigned.pop(known.pop(number), None)
                 for number, each in there:
                     partition = known.setdefault(number, TopicPartition(topic, number))
-                    had = self.assigned.get(partition, Assigned(())).replicas
+                    had, removing = self.assigned.get(partition, Assigned(()))[::2]
                     self.assigned[partition] = Assigned(each.replicas, each.adding, each.removing)
+                    for broker in each.replicas if had else ():
+                        if broker not in had or broker in removing:
+                            self.free_at[broker, partition] = self.cluster.now
                     gone = [broker for broker in had if broker not in each.replicas]
                     self.moved_away.update(dict.fromkeys((broker, partition) for broker in gone))
         elif len(parts) == 7 and parts[6] == "state":
@@ -392,8 +516,25 @@ class Checker:
                 after = State(read.leader, read.leader_epoch, read.isr, read.controller_epoch, version)
                 before = self.states.get(partition)
                 self.states[partition] = after
+                self.written_at[partition] = self.cluster.now
+                if before is None:
+                    self.led_uncleanly.pop(partition, None)
+                elif after.leader != NO_LEADER and after.leader not in before.isr:
+                    self.led_uncleanly[partition] = None
+                    self.acknowledged.pop(partition, None)
+                    self.seen.pop(partition, None)
                 self.written.setdefault(partition, {}).setdefault(version, set()).add(after)
                 self._look(PartitionStateWritten(partition, before, after, session))
+
+    def _configured(self, topic: str, config: dict[str, str]) -> None:
+        """The topic's overrides were written; those written with the topic hold from its beginning on."""
+        if self._allows_unclean(topic):
+            self._unclean_until[topic] = self.cluster.now
+        self.configs[topic] = config
+        required = int(config.get("min.insync.replicas", self._settings.min_insync_replicas))
+        if self._born_at.get(topic) != self.cluster.now:
+            required = min(required, self._min_insync.get(topic, self._settings.min_insync_replicas))
+        self._min_insync[topic] = required
 
     def _look(self, change: Change) -> None:
         if not self.violations:

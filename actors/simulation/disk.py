@@ -43,6 +43,8 @@ class Disks:
         self.names = tuple(f"/data-{number}" for number in range(count))
         self.faults: dict[str, str] = {}
         """Directory -> FULL or FAILING."""
+        self.lasting: dict[str, None] = {}
+        """Directories whose fault nothing repairs."""
         self.hurt = False
         """Whether a process may hold one of the disks for lost: it notices a repair by a restart only."""
         self.delays: dict[str, float] = {}
@@ -53,6 +55,10 @@ class Disks:
         self._wall_ms = wall_ms
         self._hold_up = hold_up
         root.mkdir(parents=True, exist_ok=True)
+
+    def repair(self) -> None:
+        """End the faults that can end."""
+        self.faults = {name: fault for name, fault in self.faults.items() if name in self.lasting}
 
     def ports(self) -> dict[str, Any]:
         """The ports "disk" and "logs" of a new process."""

@@ -28,10 +28,26 @@ from actors.simulation.checker import (
     PartitionStateWritten,
     RequestSent,
     State,
+    Ticked,
 )
-from actors.simulation.members import PARTS, AssignmentReceived
+from actors.simulation.exchanges import ResponseSent
+from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup
 from actors.simulation.moves import VALID_PREVIOUS_STATES, StateChanged
-from actors.simulation.simulated_cluster import UP
+from actors.simulation.replicas import Committed
+from actors.simulation.replication_invariants import (
+    acks_all_needs_min_insync_replicas,
+    brokers_leave_the_isr_before_they_stop,
+    fetched_offsets_were_committed,
+    high_watermarks_need_min_insync_replicas,
+    lagging_replicas_leave_the_isr,
+    leaders_are_elected_in_time,
+    new_isr_members_have_the_committed_records,
+    only_unassigned_replicas_are_deleted,
+    silent_members_leave_the_group,
+    stale_requests_are_refused,
+)
+from actors.simulation.simulated_cluster import UP, host_of
+from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.log_directories import parse_name
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange
@@ -74,14 +90,16 @@ def _isr_is_never_empty(law: Checker, change: PartitionStateWritten) -> Iterator
 
 def _no_unclean_election_unless_enabled(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     before, after = change.before, change.after
-    unclean = law.configs.get(change.partition.topic, {}).get("unclean.leader.election.enable") == "true"
+    unclean = law.may_elect_uncleanly(change.partition.topic)
     if before is not None and not unclean and after.leader != NO_LEADER and after.leader not in before.isr:
         yield f"{change.partition}: new leader {after.leader} was not in the ISR {before.isr}"
 
 
 def _only_the_leader_expands_the_isr(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     before, after = change.before, change.after
-    if before is not None and after.leader_epoch != before.leader_epoch and not set(after.isr) <= set(before.isr):
+    if before is None or after.leader_epoch == before.leader_epoch or set(after.isr) <= set(before.isr):
+        return
+    if after.isr != (after.leader,) or not law.may_elect_uncleanly(change.partition.topic):
         yield f"{change.partition}: the controller added {set(after.isr) - set(before.isr)} to the ISR {before.isr}"
 
 
@@ -221,7 +239,7 @@ def _no_handler_fails_unexpectedly(law: Checker, change: HandlerFailed) -> Itera
 
 def _one_assignment_per_group_generation(law: Checker, change: AssignmentReceived) -> Iterator[str]:
     group, generation = change.group, change.generation
-    if law.power_failed or group.is_deleted:
+    if law.is_lossy(law.exchanges.group_partition(group.name)) or group.is_deleted:
         return  # the log may have lost the group's last records: the group starts again
     if generation == 1 and group.leaders.get(1) != change.leader:  # Kafka forgets a group that is empty
         group.leaders.clear()
@@ -245,17 +263,47 @@ def _high_watermarks_never_decrease(law: Checker, change: HighWatermarkMoved) ->
 # ---------------------------------------------------------------------------------------------------- at rest
 
 
+def _connected(law: Checker) -> list[int]:
+    """Return the nodes that run and reach ZooKeeper: at rest all of them, unless a fault lasts."""
+    machines = law.cluster.machines.values()
+    return [machine.id for machine in machines if machine.state == UP and _linked(law, machine.id, ZOOKEEPER)]
+
+
 def _up(law: Checker) -> list[int]:
-    return [machine.id for machine in law.cluster.machines.values() if machine.state == UP]
+    """Return the nodes without any fault of their own: at rest all of them, unless a fault lasts."""
+    return [node for node in _connected(law) if not law.cluster.machines[node].disks.faults]
+
+
+def _linked(law: Checker, node: int, other: int | str) -> bool:
+    """Return whether messages pass between a node and another host, in both directions."""
+    one, two = host_of(node), host_of(other) if isinstance(other, int) else other
+    return node == other or not (law.cluster.wires.is_cut(one, two) or law.cluster.wires.is_cut(two, one))
+
+
+def _controlled(law: Checker) -> list[int]:
+    """Return the nodes without a fault that exchange messages with the controller."""
+    return [node for node in _up(law) if _linked(law, node, law.controller)]
+
+
+def _can_commit(law: Checker, partition: TopicPartition) -> bool:
+    """Return whether no lasting fault keeps the leader of a partition from committing records."""
+    state, able = law.states.get(partition), _controlled(law)
+    return (
+        state is not None
+        and state.leader in able
+        and set(state.isr) <= set(able)
+        and len(state.isr) >= law.least_insync(partition)
+        and all(_linked(law, state.leader, replica) for replica in state.isr)
+    )
 
 
 def _all_brokers_are_registered(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    up = _up(law)
+    up = _connected(law)
     if sorted(law.registered) != up:
         yield f"registered brokers {sorted(law.registered)}, running {up}"
     if law.controller not in up:
         yield f"/controller has broker {law.controller}, running {up}"
-    active = sorted(law.cluster.controllers())
+    active = sorted(set(law.cluster.controllers()) & set(up))
     if active != [law.controller]:
         yield f"active controllers {active}; /controller has broker {law.controller}"
 
@@ -266,7 +314,7 @@ def _remaining(law: Checker) -> dict[TopicPartition, State]:
 
 
 def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    up = set(_up(law))
+    up, connected = set(_up(law)), _connected(law)
     for partition, assigned in law.assigned.items():
         if partition.topic in law.deleting:
             continue
@@ -274,7 +322,7 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
         if state is None:
             if set(assigned.replicas) & up:
                 yield f"{partition} has no state znode; replicas {sorted(set(assigned.replicas) & up)} are running"
-        elif state.leader not in up and set(state.isr) & up:
+        elif state.leader not in connected and set(state.isr) & up:
             yield (
                 f"{partition} has leader {state.leader}; {sorted(set(state.isr) & up)} of the ISR "
                 f"{state.isr} are running"
@@ -282,11 +330,14 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
 
 
 def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    up = set(_up(law))
+    able, connected = set(_controlled(law)), set(_connected(law))
     for partition, state in _remaining(law).items():
+        if state.leader not in able:
+            continue
         replicas = set(law.assigned.get(partition, Assigned(())).replicas)
-        if state.leader in up and set(state.isr) != replicas & up:
-            yield f"{partition} has ISR {state.isr}; replicas {sorted(replicas & up)} are running"
+        must = {replica for replica in replicas & able if _linked(law, state.leader, replica)}
+        if not must <= set(state.isr) or not set(state.isr) <= replicas & connected:
+            yield f"{partition} has ISR {state.isr}; replicas {sorted(replicas & able)} are running"
 
 
 def _deleted_topics_are_gone(law: Checker, change: ClusterAtRest) -> Iterator[str]:
@@ -304,8 +355,8 @@ def _deleted_topics_are_gone(law: Checker, change: ClusterAtRest) -> Iterator[st
 
 
 def _waits_for_absent(law: Checker, topic: str) -> bool:
-    """Return whether a replica of the topic is on a broker that does not exist."""
-    up = set(_up(law))
+    """Return whether a replica of the topic is on a broker that does not exist, or has a lasting fault."""
+    up = set(_controlled(law))
     assigned = (law.assigned[tp] for tp in law.topics.get(topic, {}).values() if tp in law.assigned)
     return any(not set(each.replicas) <= up for each in assigned)
 
@@ -313,17 +364,28 @@ def _waits_for_absent(law: Checker, topic: str) -> bool:
 def _no_request_or_reassignment_is_pending(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     for path in law.cluster.zookeeper.nodes:
         if path.startswith((f"{paths.ISR_CHANGES}/", f"{paths.LOG_DIR_EVENTS}/")) or path in (
-            paths.REASSIGNMENTS,
+            *(() if any(_waits_for_fault(law, tp) for tp in law.assigned) else (paths.REASSIGNMENTS,)),
             paths.PREFERRED_ELECTION,
         ):
             yield f"{path} still exists"
     for partition, assigned in law.assigned.items():
-        if assigned.adding or assigned.removing:
+        if (assigned.adding or assigned.removing) and not _waits_for_fault(law, partition):
             yield f"{partition} is still being reassigned: {assigned}"
 
 
+def _waits_for_fault(law: Checker, partition: TopicPartition) -> bool:
+    """Return whether a lasting fault keeps a reassignment of the partition from its end."""
+    replicas, able = law.assigned[partition].replicas, _controlled(law)
+    state = law.states.get(partition)
+    leader = replicas[0] if state is None else state.leader
+    return not set(replicas) <= set(able) or not all(_linked(law, leader, each) for each in replicas)
+
+
 def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+    able = _controlled(law)
     for node, context in law.cluster.controllers().items():
+        if node not in _connected(law):
+            continue
         found = inconsistencies(context)
         yield from (f"controller {node}: {text}" for text in found)
         if sorted(context.brokers) != sorted(law.registered):
@@ -343,7 +405,7 @@ def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -
                 yield f"controller {node} has {partition} as {context.partition_state(partition).value}: {state}"
             for broker in law.assigned.get(partition, Assigned(())).replicas:
                 known = context.replica_state(broker, partition)
-                if broker in law.registered and known is not ReplicaState.ONLINE:
+                if broker in law.registered and broker in able and known is not ReplicaState.ONLINE:
                     yield f"controller {node} has replica {broker} of {partition} as {known.value}"
 
 
@@ -352,7 +414,7 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
         tp: (state.leader, state.leader_epoch, state.isr, law.assigned[tp].replicas if tp in law.assigned else None)
         for tp, state in _remaining(law).items()
     }
-    for node in _up(law):
+    for node in _controlled(law):
         answer = law.metadata.get(node)
         if answer is None:
             yield f"node {node} did not respond to a metadata request"
@@ -366,6 +428,8 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
             # A broker that was disconnected receives what exists, and never what was deleted meanwhile: Kafka's
             # brokers keep a topic that was deleted then, too.
             sent_states = {tp: state for tp, state in sent_states.items() if tp.topic in law.topics}
+        # A deletion does not wait for its UpdateMetadata requests, and a later controller does not know the topic any more.
+        sent_states = {tp: state for tp, state in sent_states.items() if not law.is_forgotten(tp.topic)}
         yield from _differences(f"metadata (leader, epoch, ISR, replicas) of node {node}", sent_states, true)
         brokers = sorted(broker.id for broker in answer.brokers)
         if brokers != sorted(law.registered):
@@ -376,10 +440,13 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
 
 def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     roles: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+    connected = _connected(law)
     for tp, state in _remaining(law).items():
+        if state.leader not in connected:
+            continue  # a broker takes no role from an order without a live leader
         for replica in law.assigned.get(tp, Assigned(())).replicas:
             roles.setdefault(replica, {})[tp] = state.leader, state.leader_epoch
-    for node in _up(law):
+    for node in _controlled(law):
         machine = law.cluster.machines[node].node
         hosted = [] if machine is None else machine.base.actors(PartitionActor)
         true = roles.get(node, {})
@@ -395,7 +462,7 @@ def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -
         if tp.topic not in law.deleting:
             for replica in each.replicas:
                 assigned.setdefault(replica, set()).add(tp)
-    for node in _up(law):
+    for node in _controlled(law):
         wanted = assigned.get(node, set())
         held = set()
         for name in law.cluster.machines[node].disks.logs():
@@ -412,12 +479,9 @@ def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -
 
 
 def _no_acknowledged_record_is_lost(law: Checker, change: ClusterQueried) -> Iterator[str]:
-    if law.power_failed:
-        return
-    up = set(_up(law))
     for partition, acknowledged in law.acknowledged.items():
-        state, read = law.states.get(partition), law.read.get(partition)
-        if state is None or state.leader not in up:
+        read = law.read.get(partition)
+        if law.is_lossy(partition) or not _can_commit(law, partition):
             continue
         if read is None:
             yield f"{partition} cannot be read"
@@ -430,11 +494,30 @@ def _no_acknowledged_record_is_lost(law: Checker, change: ClusterQueried) -> Ite
                 )
 
 
-def _no_committed_offset_is_lost(law: Checker, change: ClusterQueried) -> Iterator[str]:
+def _consumed_records_stay(law: Checker, change: ClusterQueried) -> Iterator[str]:
+    for partition, seen in law.seen.items():
+        read = law.read.get(partition)
+        if law.is_lossy(partition) or not _can_commit(law, partition) or read is None:
+            continue
+        first = law.deleted.get(partition, 0)
+        for offset, value in seen.items():
+            if offset >= first and read.get(offset) != value:
+                yield f"{partition}: a consumer read {value!r} at offset {offset}, where {read.get(offset)!r} is now"
+
+
+def _groups(law: Checker) -> Iterator[SimulatedGroup]:
+    """The groups whose coordinator can do its work."""
     for group in law.cluster.members.groups.values():
+        partition = law.exchanges.group_partition(group.name)
+        if partition not in law.states or _can_commit(law, partition):
+            yield group
+
+
+def _no_committed_offset_is_lost(law: Checker, change: ClusterQueried) -> Iterator[str]:
+    for group in _groups(law):
         if group.fetched is None:
             yield f"the committed offsets of {group.name} cannot be read"
-        elif not law.power_failed:
+        elif not law.is_lossy(law.exchanges.group_partition(group.name)):
             for part, number in () if group.is_deleted else group.committed.items():
                 found = group.fetched.get(part)
                 if found != number and found not in group.unsure:
@@ -442,7 +525,7 @@ def _no_committed_offset_is_lost(law: Checker, change: ClusterQueried) -> Iterat
 
 
 def _group_members_match_the_live_consumers(law: Checker, change: ClusterQueried) -> Iterator[str]:
-    for group in law.cluster.members.groups.values():
+    for group in _groups(law):
         said = group.described
         living = sorted(member.id for member in group.living.values())
         if said is None:
@@ -461,13 +544,17 @@ def _group_members_match_the_live_consumers(law: Checker, change: ClusterQueried
 
 
 def _logs_of_the_isr_are_identical(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    up = set(_up(law))
+    up = set(_controlled(law))
     for partition, state in _remaining(law).items():
-        if not law.is_written(partition):
+        if not law.is_written(partition) or state.leader not in up:
             continue
         first = law.deleted.get(partition, 0)
         machines = law.cluster.machines
-        held = {node: machines[node].disks.records_of(str(partition), first) for node in state.isr if node in up}
+        held = {
+            node: machines[node].disks.records_of(str(partition), first)
+            for node in state.isr
+            if node in up and _linked(law, state.leader, node)
+        }
         if len(set(held.values())) > 1:
             yield (
                 f"{partition}: the logs of its ISR differ; bytes by node: "
@@ -558,6 +645,36 @@ INVARIANTS: tuple[Invariant, ...] = (
         "one assignment per group generation", "broker.md 6.5", AssignmentReceived, _one_assignment_per_group_generation
     ),
     Invariant(
+        "new ISR members have the committed records",
+        "broker.md 3.2",
+        PartitionStateWritten,
+        new_isr_members_have_the_committed_records,
+    ),
+    Invariant("lagging replicas leave the ISR", "broker.md 3.1", Ticked, lagging_replicas_leave_the_isr),
+    Invariant(
+        "high watermarks need min.insync.replicas",
+        "broker.md 3.5, Kafka 3.9 `Partition.maybeIncrementLeaderHW`",
+        Committed,
+        high_watermarks_need_min_insync_replicas,
+    ),
+    Invariant("acks=all needs min.insync.replicas", "broker.md 3.6", ResponseSent, acks_all_needs_min_insync_replicas),
+    Invariant(
+        "only unassigned replicas are deleted",
+        "controller.md 6.1, 7.7",
+        RequestSent,
+        only_unassigned_replicas_are_deleted,
+    ),
+    Invariant(
+        "brokers leave the ISR before they stop",
+        "controller.md 7.4",
+        ResponseSent,
+        brokers_leave_the_isr_before_they_stop,
+    ),
+    Invariant("stale requests are refused", "broker.md 1.1, 1.2, 3.7, 6.5", ResponseSent, stale_requests_are_refused),
+    Invariant("silent members leave the group", "broker.md 6.5", ResponseSent, silent_members_leave_the_group),
+    Invariant("fetched offsets were committed", "broker.md 6.5", ResponseSent, fetched_offsets_were_committed),
+    Invariant("leaders are elected in time", "controller.md 7.1, 7.5", Ticked, leaders_are_elected_in_time),
+    Invariant(
         "all brokers are registered with one active controller",
         "controller.md 7.1, broker.md 7.2",
         ClusterAtRest,
@@ -590,6 +707,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "metadata responses match ZooKeeper", "broker.md 3.9", ClusterQueried, _metadata_responses_match_zookeeper
     ),
     Invariant("no acknowledged record is lost", "broker.md 3.5, 3.6", ClusterQueried, _no_acknowledged_record_is_lost),
+    Invariant("consumed records stay", "broker.md 3.5", ClusterQueried, _consumed_records_stay),
     Invariant("no committed offset is lost", "broker.md 6.5", ClusterQueried, _no_committed_offset_is_lost),
     Invariant(
         "group members match the live consumers",

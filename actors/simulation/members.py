@@ -47,6 +47,7 @@ from messages.group_requests import (
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetFetchTopic,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -242,9 +243,14 @@ class SimulatedMember:
             self.parts = tuple(response.assignment)
             name = self._instance or self.id
             self._members.tell(AssignmentReceived(self._group, self.generation, self._leader, name, self.parts))
-            self._later(self._beat)
+            self._fetch()
         else:
             self._refused(NO_ANSWER if response is None else response.error_code)
+
+    def _fetch(self) -> None:
+        """Fetch the committed offsets of its parts, as a consumer does before it goes on."""
+        topics = (OffsetFetchTopic(GROUP_METADATA, self.parts),)
+        self._ask(OffsetFetchRequest(5, self._group.name, topics), lambda response: self._later(self._beat))
 
     def _beat(self) -> None:
         self._ask(HeartbeatRequest(3, self._group.name, self.generation, self.id, self._instance), self._beaten)

@@ -7,6 +7,7 @@ Rule 3: the first violation ends the run.
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from contextlib import ExitStack
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -37,7 +39,10 @@ REST_SECONDS = 60.0
 LOOKS = 2.0
 """Seconds between two checks of a cluster that comes to rest."""
 
-SETTINGS = {
+TICK = 0.5
+"""Seconds between two checks of what takes time."""
+
+SETTINGS: dict[str, Any] = {
     "zookeeper_session_timeout_ms": 6_000,
     "zookeeper_connection_timeout_ms": 6_000,
     "replica_lag_time_max_ms": 10_000,
@@ -116,6 +121,7 @@ class _Run:
         settings = {
             **SETTINGS,
             "validate_state": schedule.validated,
+            "offsets_topic_replication_factor": min(3, schedule.brokers),
             **dict(schedule.settings),
         }
         self.cluster = checker.cluster = Cluster(
@@ -127,6 +133,10 @@ class _Run:
             observe=checker.observe if self.coverage is None else self._observe,
             heard=self._heard,
             steady=schedule.steady,
+            racks=schedule.racks,
+            latency=schedule.latency,
+            clocks=schedule.clocks,
+            distances=schedule.distances,
         )
         self.story = None if story is None else Story(checker, story)
         if self.coverage is not None:
@@ -135,6 +145,8 @@ class _Run:
         self.cluster.zookeeper.observers.append(checker.transaction)
         if self.story is not None:
             self.cluster.zookeeper.observers.append(self.story.transaction)
+        self.cluster.network.watcher = checker
+        checker.exchanges.offsets_partitions = self.cluster.machines[0].settings.offsets_topic_num_partitions
         self.now = 0.0
         """The schedule's time."""
         self._clients = Clients(checker, schedule.seed + 1) if schedule.records else None
@@ -154,6 +166,7 @@ class _Run:
             cluster.start(node)
         if self._clients is not None:
             self._clients.go()
+        self._tick()
         for action in self.schedule.actions:
             if not self._advance(action.at):
                 break
@@ -184,6 +197,10 @@ class _Run:
         if self.coverage is not None:
             self.coverage.observe(node, delivery)
 
+    def _tick(self) -> None:
+        self.checker.tick()
+        self.cluster.scheduler.call_later(TICK, self._tick)
+
     def _heard(self, source: str, target: str, request: Message) -> None:
         self.checker.heard(source, target, request)
         if self.story is not None:
@@ -213,6 +230,9 @@ class _Run:
         self.checker.power_failed |= action.name == "crash"
         kind.do(self.cluster, *action.args)
         if kind.undo is not None:
+            if action.seconds == math.inf and kind.stay is not None:
+                kind.stay(self.cluster, *action.args)
+                return
             self._undone += 1
             undo = partial(kind.undo, self.cluster, *action.args)
             ends: float = self.now + (action.seconds or 0.0)
@@ -227,7 +247,7 @@ class _Run:
         while self._undo:
             heappop(self._undo)[2]()
         for machine in cluster.machines.values():
-            machine.disks.faults.clear()
+            machine.disks.repair()
         self._renew_disks()
         ends = cluster.now + REST_SECONDS
         wrong: list[Violation] = []

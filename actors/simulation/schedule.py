@@ -7,9 +7,12 @@ Rule 2: each action works, or does nothing, whichever earlier actions are left o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import attrs
+
+from actors.simulation.wire import LATENCY
 
 REST = "rest"
 """The action that ends all faults and checks the cluster at rest."""
@@ -44,7 +47,11 @@ class Schedule:
         records: Whether producers write and consumers read during the run.
         validated: Whether each actor validates its state after each event, at the cost of one check per partition.
         steady: Whether all network delays are equal.
+        racks: Number of racks over which the brokers are spread; 0 if they have none.
+        latency: Seconds that each message travels at least.
         settings: Changed `messages.node.NodeSettings` of all nodes; yes and no are 1 and 0.
+        clocks: The nodes whose clocks drift, and by what factor each runs too fast.
+        distances: Pairs of nodes, and the seconds that messages between them take longer.
         actions: The actions in the order of their times.
     """
 
@@ -54,7 +61,11 @@ class Schedule:
     records: bool = False
     validated: bool = True
     steady: bool = False
-    settings: tuple[tuple[str, int], ...] = ()
+    racks: int = 0
+    latency: float = LATENCY
+    settings: tuple[tuple[str, int | str], ...] = ()
+    clocks: tuple[tuple[int, float], ...] = ()
+    distances: tuple[tuple[int, int, float], ...] = ()
     actions: tuple[Action, ...] = ()
 
     def text(self) -> str:
@@ -62,9 +73,12 @@ class Schedule:
         head = [
             f"{field.name} {_said(getattr(self, field.name))}"
             for field in attrs.fields(Schedule)
-            if field.name not in ("actions", "settings")
+            if field.name not in ("actions", "settings", "clocks", "distances")
+            and not (field.name in ("racks", "latency") and getattr(self, field.name) == field.default)
         ]
         head += [f"set {name} {value}" for name, value in self.settings]
+        head += [f"clock {node} {rate:g}" for node, rate in self.clocks]
+        head += [f"distance {one} {other} {seconds:g}" for one, other, seconds in self.distances]
         return "\n".join([*head, *map(str, self.actions)]) + "\n"
 
 
@@ -81,10 +95,13 @@ def parse(text: str) -> Schedule:
         BadSchedule: A line is invalid.
     """
     fields: dict[str, int | float | bool] = {}
-    settings: list[tuple[str, int]] = []
+    settings: list[tuple[str, int | str]] = []
+    clocks: list[tuple[int, float]] = []
+    distances: list[tuple[int, int, float]] = []
     actions: list[Action] = []
     kinds: dict[str, Callable[[str], int | float | bool]]
     kinds = {"brokers": int, "seed": int, "duration": float, "records": _yes, "validated": _yes, "steady": _yes}
+    kinds |= {"racks": int, "latency": float}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):
@@ -93,17 +110,27 @@ def parse(text: str) -> Schedule:
             if words[0] in kinds:
                 fields[words[0]] = kinds[words[0]](words[1])
             elif words[0] == "set":
-                settings.append((words[1], int(words[2])))
+                settings.append((words[1], int(words[2]) if words[2].lstrip("-").isdecimal() else words[2]))
+            elif words[0] == "clock":
+                clocks.append((int(words[1]), _positive(words[2])))
+            elif words[0] == "distance":
+                distances.append((int(words[1]), int(words[2]), _positive(words[3])))
             else:
                 actions.append(_action(words))
         except (KeyError, ValueError, IndexError):
             raise BadSchedule(
-                f"line {number}: {line.strip()!r} is neither a setting ({', '.join(kinds)}, set) nor an action "
-                "(seconds, name, arguments, and perhaps: for seconds)"
+                f"line {number}: {line.strip()!r} is neither a setting ({', '.join(kinds)}, set, clock, distance) "
+                "nor an action (seconds, name, arguments, and perhaps: for seconds, or for inf)"
             ) from None
     if int(fields.get("brokers", 1)) < 1:
         raise BadSchedule("a cluster has at least 1 broker")
-    return Schedule(**fields, settings=tuple(settings), actions=tuple(sorted(actions, key=lambda action: action.at)))  # type: ignore[arg-type]
+    return Schedule(
+        **fields,  # type: ignore[arg-type]
+        settings=tuple(settings),
+        clocks=tuple(clocks),
+        distances=tuple(distances),
+        actions=tuple(sorted(actions, key=lambda action: action.at)),
+    )
 
 
 def _action(words: list[str]) -> Action:
@@ -113,6 +140,12 @@ def _action(words: list[str]) -> Action:
         words = words[:-2]
     at, name, *args = words
     return Action(float(at), name, tuple(args), seconds)
+
+
+def _positive(word: str) -> float:
+    if not 0 < float(word) < math.inf:
+        raise ValueError(word)
+    return float(word)
 
 
 def _yes(word: str) -> bool:

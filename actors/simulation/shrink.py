@@ -1,14 +1,16 @@
 """Shrinking reduces a schedule that violates an invariant to the actions that are needed for the violation.
 
 Rule 1: a reduced schedule must violate the same invariant; a violation of another one is a different bug.
-Rule 2: the order: drop what follows the violation; drop actions, first halves, then quarters, down to single ones;
-        simplify the rest (fewer partitions, shorter faults); move the actions closer together.
+Rule 2: the order: drop what follows the violation; reset the settings, clocks and network; drop actions, first halves,
+        then quarters, down to single ones; simplify the rest (fewer partitions, shorter faults); move the actions
+        closer together.
 Rule 3: shrinking ends when no step helps any more, or after a number of runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import attrs
 
@@ -16,6 +18,9 @@ from actors.simulation.run import RunOutcome
 from actors.simulation.schedule import REST, Action, Schedule
 
 MOST_RUNS = 400
+
+SURROUNDINGS = ("settings", "clocks", "distances", "latency", "racks")
+"""The fields of a schedule that have defaults."""
 
 CLOSER = (0.0, 0.1, 1.0, 8.0)
 """Shorter intervals between two actions to try."""
@@ -44,6 +49,7 @@ class Shrinker:
         """The smallest run that was found."""
         self._end_early()
         before = None
+        self._reset_surroundings()
         while before != self.best.schedule and self.runs < self._most_runs:
             before = self.best.schedule
             self._drop()
@@ -72,6 +78,20 @@ class Shrinker:
         for duration in (last, round(at + 0.001, 3)):
             if duration < best.duration and self._try(attrs.evolve(best, actions=actions, duration=duration)):
                 return
+
+    def _reset_surroundings(self) -> None:
+        """Reset clocks, network and settings to their defaults: all at once, or else one after another."""
+        default = Schedule()
+        resets: list[dict[str, Any]] = [{name: getattr(default, name)} for name in SURROUNDINGS]
+        if self._try(
+            attrs.evolve(self.best.schedule, **{name: value for each in resets for name, value in each.items()})
+        ):
+            return
+        for reset in resets:
+            self._try(attrs.evolve(self.best.schedule, **reset))
+        for setting in self.best.schedule.settings:
+            settings = tuple(other for other in self.best.schedule.settings if other != setting)
+            self._try(attrs.evolve(self.best.schedule, settings=settings))
 
     def _drop(self) -> None:
         """Remove actions, as many at a time as possible."""

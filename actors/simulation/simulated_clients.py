@@ -9,7 +9,9 @@ Rule 3: records below a requested deletion offset may be in the log or not from 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from actors.simulation.checker import Acknowledged, Checker
 from messages.cluster import TopicPartition
@@ -31,7 +33,14 @@ from messages.wire.record_batch import batch_of, whole_batches
 EVERY = 0.5
 """Seconds between two produces, on the average."""
 
+CONSUMES = 1.0
+"""Seconds between two fetches of the consumer."""
+
+NEW_CONSUMERS = 0.2
+"""The share of fetches that begin at the start of the log, as those of a new consumer do."""
+
 MOST_BYTES = 1 << 20
+CONSUMED_BYTES = 1 << 14
 
 
 class Clients:
@@ -42,13 +51,17 @@ class Clients:
         self._chance = random.Random(seed)
         self._count = 0
         self._going = False
+        self._positions: dict[TopicPartition, tuple[int, int]] = {}
+        """Where the consumer reads on, and in which life of the topic."""
         law.cluster.delete_records = self.delete_records
+        law.cluster.burst = self.burst
 
     def go(self) -> None:
         """Write from now on."""
         if not self._going:
             self._going = True
             self._later()
+            self._consume_later()
 
     def rest(self) -> None:
         """Write no more."""
@@ -81,20 +94,67 @@ class Clients:
     def _later(self) -> None:
         self._law.cluster.scheduler.call_later(self._chance.expovariate(1 / EVERY), self._write)
 
+    def burst(self, partition: TopicPartition, batches: int, size: int) -> None:
+        """Produce many batches at once, each with one record of `size` bytes."""
+        for _ in range(batches if self._going and self._is_led(partition) else 0):
+            self._produce(partition, size)
+
+    def _is_led(self, partition: TopicPartition) -> bool:
+        state = self._law.states.get(partition)
+        return state is not None and state.leader in self._law.cluster.machines
+
+    def _consume_later(self) -> None:
+        self._law.cluster.scheduler.call_later(CONSUMES, self._consume)
+
+    def _consume(self) -> None:
+        """Read on in one partition, as a consumer does, up to the high watermark."""
+        if not self._going:
+            return
+        law = self._law
+        led = sorted(partition for partition in law.acknowledged if self._is_led(partition))
+        if led:
+            partition = self._chance.choice(led)
+            born = law.born.get(partition.topic, 0)
+            position, life = self._positions.get(partition, (0, born))
+            is_new = life != born or self._chance.random() < NEW_CONSUMERS
+            position = max(0 if is_new else position, law.deleted.get(partition, 0))
+            request = FetchRequest(11, -1, 0, 0, (FetchPartition(partition, position, CONSUMED_BYTES),), CONSUMED_BYTES)
+            report = partial(self._consumed, partition, born, position)
+            law.cluster.ask(law.states[partition].leader, request, report, 10.0)
+        self._consume_later()
+
+    def _consumed(self, partition: TopicPartition, born: int, position: int, response: Message | None) -> None:
+        law = self._law
+        if not isinstance(response, FetchResponse) or not response.partitions or born != law.born.get(partition.topic):
+            return
+        result = response.partitions[0]
+        if result.error_code != NONE:
+            self._positions.pop(partition, None)
+            return
+        found = dict(_values(result.body.data if result.body.size else b""))
+        if found and not law.is_lossy(partition):
+            seen = law.seen.setdefault(partition, {})
+            for offset, value in found.items():
+                seen.setdefault(offset, value)
+            self._positions[partition] = max(found) + 1, born
+
     def _write(self) -> None:
         if not self._going:
             return
         law = self._law
         led = sorted(partition for partition, state in law.states.items() if state.leader in law.cluster.machines)
         if led:
-            partition = self._chance.choice(led)
-            self._count += 1
-            value = f"record {self._count}".encode()
-            batch = batch_of([(b"key", value)], law.cluster.wall_ms())
-            request = ProduceRequest(8, None, -1, 3000, (ProducePartition(partition, batch),))
-            report = partial(self._produced, partition, law.born.get(partition.topic, 0), value)
-            law.cluster.ask(law.states[partition].leader, request, report, 10.0)
+            self._produce(self._chance.choice(led))
         self._later()
+
+    def _produce(self, partition: TopicPartition, size: int = 0) -> None:
+        law = self._law
+        self._count += 1
+        value = f"record {self._count}".encode().ljust(size, b".")
+        batch = batch_of([(b"key", value)], law.cluster.wall_ms())
+        request = ProduceRequest(8, None, -1, 3000, (ProducePartition(partition, batch),))
+        report = partial(self._produced, partition, law.born.get(partition.topic, 0), value)
+        law.cluster.ask(law.states[partition].leader, request, report, 10.0)
 
     def _produced(self, partition: TopicPartition, born: int, value: bytes, response: Message | None) -> None:
         law = self._law
@@ -120,12 +180,17 @@ class Clients:
         if result.error_code != NONE:
             return
         data = result.body.data if result.body.size else b""
-        end = -1
-        for position, header in whole_batches(data):
-            end = header.next_offset
-            batch = bytes(data[position : position + header.size])
-            found += [(each.offset, each.value or b"") for each in records(batch, header)]
+        end = max((header.next_offset for _, header in whole_batches(data)), default=-1)
+        found += _values(data)
         if 0 <= end < result.high_watermark:
             self._read_from(partition, end, found)
         else:
             self._law.read[partition] = dict(found)
+
+
+def _values(data: Any) -> Iterator[tuple[int, bytes]]:
+    """Offset and value of each record in some batches."""
+    for position, header in whole_batches(data):
+        batch = bytes(data[position : position + header.size])
+        for each in records(batch, header):
+            yield each.offset, each.value or b""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,12 @@ from actors.controller.controller import ControllerActor
 from actors.core.controller.context import ControllerContext
 from actors.gateway.memory_network import MemoryNetwork
 from actors.node.assembly import Node, recorder_of
-from actors.runtime import Delivery, VirtualScheduler
+from actors.runtime import Delivery, DriftingClock, VirtualClock, VirtualScheduler
 from actors.runtime.flight_recorder import FlightRecorder
 from actors.runtime.recorder import Recorder, Unrecorded
 from actors.simulation.disk import Disks
 from actors.simulation.members import Members
-from actors.simulation.wire import Wires
+from actors.simulation.wire import LATENCY, Wires
 from actors.simulation.zookeeper_link import ZOOKEEPER, ZooKeeperLink
 from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import AskFailed, Question
@@ -59,9 +59,18 @@ def host_of(node_id: int) -> str:
     return f"node-{node_id}"
 
 
+def node_of(host: str) -> int:
+    """The node on a host."""
+    return int(host.removeprefix("node-"))
+
+
 def endpoint_of(node_id: int) -> Endpoint:
     """Where a node listens."""
     return Endpoint("PLAINTEXT", host_of(node_id), PORT)
+
+
+def _wall_ms(clock: VirtualClock | DriftingClock) -> int:
+    return EPOCH_MS + round(clock.now() * 1000)
 
 
 @attrs.define
@@ -71,18 +80,24 @@ class Machine:
     id: int
     settings: NodeSettings
     disks: Disks
+    clock: VirtualClock | DriftingClock
     state: str = DOWN
     wanted: bool = True
     """Whether it is to run: one that could not start tries again."""
     node: Node | None = None
     link: ZooKeeperLink | None = None
     starts: int = 0
+    is_lost: bool = False
+    """Whether the process never runs again in this simulation."""
+    resumed_at: float = 0.0
+    """When the process was last resumed after a pause."""
 
 
 class Cluster:
     """A cluster of `brokers` stopped nodes. `root` is the folder of their disks and traces.
 
-    `settings` go to every node. `recorded`: each keeps a trace in `<root>/node-N/trace`. For reading: `machines`,
+    `settings` go to every node, whose clocks run at the rates of `clocks`; `racks`, `latency` and `distances` are those
+    of a schedule. `recorded`: each keeps a trace in `<root>/node-N/trace`. For reading: `machines`,
     `zookeeper`, `wires`, `network`, `scheduler`, `members`. `observe` is called with a node's id and each of its
     deliveries.
     """
@@ -98,10 +113,16 @@ class Cluster:
         settings: Mapping[str, Any] | None = None,
         observe: Callable[[int, Delivery], None] | None = None,
         heard: Callable[[str, str, Message], None] | None = None,
+        racks: int = 0,
+        latency: float = LATENCY,
+        clocks: Iterable[tuple[int, float]] = (),
+        distances: Iterable[tuple[int, int, float]] = (),
     ) -> None:
         self.chance = random.Random(seed)
         self.scheduler = VirtualScheduler()
-        self.wires = Wires(self.scheduler, self.chance, steady)
+        self.wires = Wires(self.scheduler, self.chance, steady, latency)
+        for one, other, seconds in distances:
+            self.wires.set_distance(host_of(one), host_of(other), seconds)
         self.zookeeper = MemoryZooKeeper(self.scheduler.call_later)
         self.network = MemoryNetwork(self.scheduler, self.wires, heard)
         self.admin = Client(MemoryStore(self.zookeeper))
@@ -114,14 +135,19 @@ class Cluster:
         self._clients = 0
         self.delete_records: Callable[[TopicPartition], None] = lambda partition: None
         """Delete the first records of a partition; what does it is set by the clients that write some."""
+        self.burst: Callable[[TopicPartition, int, int], None] = lambda partition, batches, size: None
+        """Produce many batches of a number of bytes to a partition; the producers of a run set it."""
         self.members = Members(self.ask, self.scheduler.call_later, range(brokers), seed + 2)
+        rates = dict(clocks)
         for node_id in range(brokers):
-            there = root / host_of(node_id)
-            kept = Disks(there, disks, self.wall_ms, partial(self._hold_up, node_id))
+            there, virtual = root / host_of(node_id), self.scheduler.clock
+            clock = DriftingClock(virtual, rates[node_id]) if node_id in rates else virtual
+            kept = Disks(there, disks, partial(_wall_ms, clock), partial(self._hold_up, node_id))
             where = (endpoint_of(node_id),)
             options: dict[str, Any] = {"trace_dir": "/trace", "trace_max_bytes": -1, "trace_free_bytes": -1}
+            options["broker_rack"] = f"rack-{node_id % racks}" if racks else None
             report = NodeSettings(node_id, where, where, kept.names, "memory", **{**options, **(settings or {})})
-            self.machines[node_id] = Machine(node_id, report, kept)
+            self.machines[node_id] = Machine(node_id, report, kept, clock)
 
     # ---------------------------------------------------------------------------------------------- time
 
@@ -131,8 +157,8 @@ class Cluster:
         return self.scheduler.clock.now()
 
     def wall_ms(self) -> int:
-        """What the machines' clocks show."""
-        return EPOCH_MS + round(self.now * 1000)
+        """The wall clock of a machine whose clock does not drift."""
+        return _wall_ms(self.scheduler.clock)
 
     def run(self, seconds: float) -> None:
         """Let so much time pass."""
@@ -152,7 +178,7 @@ class Cluster:
         """Start a node's process, where none runs."""
         machine = self.machines[node_id]
         machine.wanted = True
-        if machine.state != DOWN:
+        if machine.state != DOWN or machine.is_lost:
             return
         machine.starts += 1
         settings = machine.settings
@@ -168,7 +194,7 @@ class Cluster:
             link,
             lambda base: self.network.network(base, host_of(node_id)),
             self.network.listener,
-            self.scheduler.clock,
+            machine.clock,
             self.scheduler,
             ports=machine.disks.ports() | dict.fromkeys(("time", "random", "process"), _MachinePorts(self, machine)),
             tell=lambda message: self._node_received(machine, message),
@@ -212,8 +238,11 @@ class Cluster:
     def resume(self, node_id: int) -> None:
         """Let it go on."""
         machine = self.machines[node_id]
+        if machine.is_lost:
+            return
         if machine.state == PAUSED and machine.node is not None and machine.link is not None:
             machine.state = UP
+            machine.resumed_at = self.now
             self.scheduler.add(machine.node.base)
             machine.link.resume()
 
@@ -227,6 +256,8 @@ class Cluster:
         if node is None or machine.node is not node:
             return
         if machine.state == PAUSED:
+            if machine.is_lost:
+                return
             self.resume(machine.id)
         self.scheduler.finish(node.stop())
         machine.node = machine.link = None
@@ -259,8 +290,8 @@ class Cluster:
         if not self._recorded:
             return Unrecorded()
         folder = machine.disks.path(machine.settings.trace_dir)
-        started = EPOCH_MS / 1000 + self.now
-        return recorder_of(machine.settings, self.scheduler.clock, folder, started, machine.starts)
+        started = EPOCH_MS / 1000 + machine.clock.now()
+        return recorder_of(machine.settings, machine.clock, folder, started, machine.starts)
 
     # ---------------------------------------------------------------------------------------------- wires
 
@@ -373,11 +404,12 @@ class _MachinePorts:
 
     def __init__(self, cluster: Cluster, machine: Machine) -> None:
         self._cluster = cluster
+        self._machine = machine
         self._identity = ("", 0, 1000 * machine.id + machine.starts)
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970."""
-        return self._cluster.wall_ms()
+        return _wall_ms(self._machine.clock)
 
     def uuid_hex(self) -> str:
         """32 unique hexadecimal digits."""

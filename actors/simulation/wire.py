@@ -24,10 +24,15 @@ Direction = tuple[str, str]
 class Wires:
     """The connections between all hosts, by host name. `steady` switches JITTER off."""
 
-    def __init__(self, scheduler: VirtualScheduler, chance: random.Random, steady: bool = False) -> None:
+    def __init__(
+        self, scheduler: VirtualScheduler, chance: random.Random, steady: bool = False, latency: float = LATENCY
+    ) -> None:
         self._scheduler = scheduler
         self._chance = chance
         self._jitter = 0.0 if steady else JITTER
+        self._latency = latency
+        self._distances: dict[Direction, float] = {}
+        """Seconds that a message always takes longer; no fault."""
         self._cuts: dict[Direction, int] = {}
         self._delays: dict[Direction, float] = {}
         self._held: dict[Direction, list[tuple[Callable[[], None], Hashable]]] = {}
@@ -40,8 +45,8 @@ class Wires:
         if direction in self._cuts:
             self._held.setdefault(direction, []).append((deliver, stream))
             return
-        delay = LATENCY if source == target else LATENCY + self._chance.random() * self._jitter
-        delay += self._delays.get(direction, 0.0)
+        delay = self._latency if source == target else self._latency + self._chance.random() * self._jitter
+        delay += self._distances.get(direction, 0.0) + self._delays.get(direction, 0.0)
         if stream is not None:
             now = self._scheduler.clock.now()
             arrival = self._arrivals[stream] = max(now + delay, self._arrivals.get(stream, 0.0))
@@ -56,6 +61,14 @@ class Wires:
         """Is nothing wrong with the wire, in neither direction?"""
         faults = self._cuts, self._delays
         return not any((one, other) in each or (other, one) in each for each in faults)
+
+    def is_slowed(self, one: str, other: str) -> bool:
+        """Whether a fault delays messages between two hosts, in either direction."""
+        return (one, other) in self._delays or (other, one) in self._delays
+
+    def set_distance(self, one: str, other: str, seconds: float) -> None:
+        """Let messages between two hosts always take so much longer."""
+        self._distances[one, other] = self._distances[other, one] = seconds
 
     def cut(self, source: str, target: str) -> None:
         """Let nothing through in this direction."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from actors.simulation.actions import KINDS
 from actors.simulation.invariants import INVARIANTS
+from actors.simulation.swarm import CLUSTERS, DISTANCES, DRIFTS, LATENCIES, NODE_SETTINGS, TOPIC_CONFIGS, WEIGHTS
 from tests.simulation.known_bugs import KNOWN_BUGS
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "simulation.md"
@@ -23,6 +24,9 @@ WHEN = {
     "StateChanged": "a controller changes states of partitions or replicas",
     "AssignmentReceived": "a group member receives its assignment",
     "ClusterAtRest": "the cluster is at rest",
+    "ResponseSent": "a node responds to a request",
+    "Committed": "a leader raises its high watermark",
+    "Ticked": "half a second has passed",
     "ClusterQueried": "the cluster is at rest and has been queried",
 }
 
@@ -32,6 +36,7 @@ def document() -> str:
     text = FILE.read_text(encoding="utf-8")
     for title, rows in (
         ("Actions", _actions()),
+        ("Drawn values", _drawn()),
         ("Invariants", _invariants()),
         ("Known bugs", _known_bugs()),
     ):
@@ -41,12 +46,33 @@ def document() -> str:
 
 
 def _actions() -> Iterator[str]:
-    yield "| action | group | weight | duration (s) | effect |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield "| action | group | weight | duration (s) | may last | effect |"
+    yield "| --- | --- | --- | --- | --- | --- |"
     for kind in KINDS:
         lasts = "" if kind.undo is None else f"{kind.seconds[0]:g} to {kind.seconds[1]:g}"
         effect = " ".join((kind.do.__doc__ or "").split())
-        yield f"| {kind.name} | {kind.part} | {kind.weight} | {lasts} | {effect} |"
+        stays = "" if kind.stay is None else "yes"
+        yield f"| {kind.name} | {kind.part} | {kind.weight} | {lasts} | {stays} | {effect} |"
+
+
+def _drawn() -> Iterator[str]:
+    yield "A value that is listed twice is drawn twice as often; the first is the default."
+    yield ""
+    yield "| drawn | values |"
+    yield "| --- | --- |"
+    yield f"| brokers and racks | {_listed(f'{brokers} ({racks})' for brokers, racks in CLUSTERS)} |"
+    yield f"| `latency` (s) | {_listed(LATENCIES)} |"
+    yield f"| `distance` of one pair of nodes, in a quarter of the seeds (s) | {_listed(DISTANCES)} |"
+    yield f"| `clock` of each fifth node | {_listed(DRIFTS)} |"
+    yield f"| factor of an action's weight | {_listed(WEIGHTS)} |"
+    for drawn in NODE_SETTINGS:
+        yield f"| `set {drawn.name}` | {_listed(drawn.values)} |"
+    for drawn in TOPIC_CONFIGS:
+        yield f"| `configure` {drawn.name} | {_listed(drawn.values)} |"
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values))
 
 
 def _invariants() -> Iterator[str]:

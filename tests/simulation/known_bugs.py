@@ -349,7 +349,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "requests of an old controller are applied",
             "KAFKA-14154",
             _unchecked_epochs,
-            "broker roles match ZooKeeper",
+            "stale requests are refused",
             2,
         ),
         "2 create a 0,1,2\n4 slow 1 0 4 for 5\n4 reassign a 0 1,0,2\n4.2 move-controller\n5 elect a 0",

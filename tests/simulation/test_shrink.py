@@ -30,7 +30,7 @@ def test_a_broken_election_rule_is_found_and_shrunk(monkeypatch: pytest.MonkeyPa
         return Choice(online[0], (online[0],), online) if online else None  # type: ignore[name-defined]  # noqa: F821
 
     monkeypatch.setattr(elections.offline, "__code__", wrong.__code__)
-    broken = first_broken(range(20), duration=60.0, faults=("kill",))
+    broken = first_broken(range(20), duration=60.0, faults=("kill",), swarm=False)
     assert broken.violation is not None and broken.violation.invariant == "no unclean election unless enabled"
     smallest = Shrinker(broken, run).shrink()
     assert smallest.violation is not None and smallest.violation.invariant == "no unclean election unless enabled"

@@ -1,0 +1,262 @@
+"""Requests and responses between hosts: what a process had accepted when a request arrived, and how it responded.
+
+Rule 1: a request is stale if the process that receives it has accepted a newer epoch or generation before, in a
+        response that it has sent. What two requests do that are handled at once, their order decides.
+Rule 2: a process is a node and the number of its start: a restarted broker has accepted nothing yet.
+Rule 3: a member of a group counts as silent from its last request or response on, while no request of it waits, and
+        only as long as one process coordinates the group: a new coordinator starts all session timeouts again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from actors.core.coordinator.placement import slot
+from actors.core.topic_name import GROUP_METADATA
+from messages.cluster import TopicPartition
+from messages.data_requests import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, ProduceRequest
+from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, NONE, NOT_COORDINATOR
+from messages.group_requests import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from messages.requests import (
+    ControlledShutdownRequest,
+    LeaderAndIsrRequest,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from messages.vocabulary import Message
+
+LONGEST_FETCH = 60.0
+"""Seconds after which an OffsetFetch that waited has been answered, or never is."""
+
+Process = tuple[int, int]
+"""A node, and the number of its start."""
+
+MEMBERS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, OffsetCommitRequest)
+"""Requests that show that a member is alive."""
+
+WITH_LEADER_EPOCHS = (FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest)
+"""Requests whose partitions may name the leader epoch that the client knows."""
+
+WATCHED = (
+    *(LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest, ControlledShutdownRequest),
+    *(*MEMBERS, OffsetFetchRequest, ProduceRequest, *WITH_LEADER_EPOCHS),
+)
+
+
+@attrs.define
+class Accepted:
+    """The newest epochs that a process has accepted."""
+
+    controller_epoch: int = -1
+    broker_epoch: int = -1
+    leader_epochs: dict[TopicPartition, int] = attrs.field(factory=dict)
+    """Of the partitions that it leads."""
+    led_since: dict[TopicPartition, float] = attrs.field(factory=dict)
+    """When it accepted that leader epoch."""
+
+
+@attrs.define
+class GroupView:
+    """A group as one process coordinates it."""
+
+    generation: int = -1
+    members: tuple[str, ...] = ()
+    since: float = 0.0
+    """When this process first responded without an error."""
+    heard_at: dict[str, float] = attrs.field(factory=dict)
+    waiting: dict[str, set[int]] = attrs.field(factory=dict)
+    """The connections on which each member waits for a response."""
+    session_timeouts: dict[str, float] = attrs.field(factory=dict)
+
+
+@attrs.define(eq=False)
+class Commit:
+    """An offset that a client tried to commit: when the request arrived, and when it was acknowledged."""
+
+    offset: int
+    arrived_at: float
+    acknowledged_at: float | None = None
+    superseded_at: float = math.inf
+    """When a later one was acknowledged that arrived after this one was."""
+
+
+@attrs.frozen
+class ResponseSent:
+    """A node responded to a request.
+
+    Attributes:
+        at: When the request arrived.
+        accepted: The epochs that the process had accepted then (`None` for requests without epochs).
+        generation: The generation that the process had announced to the group then, -1 if none.
+        is_current: Whether the process had accepted the leader epoch that ZooKeeper has for the group's partition.
+    """
+
+    node: int
+    process: Process
+    request: Any
+    response: Any
+    at: float
+    accepted: Accepted | None = None
+    generation: int = -1
+    is_current: bool = False
+
+
+@attrs.frozen
+class _Arrival:
+    process: Process
+    at: float
+    accepted: Accepted | None
+    generation: int
+    is_current: bool
+
+
+class Exchanges:
+    """The requests under way, and what each process has accepted."""
+
+    def __init__(self) -> None:
+        self.accepted: dict[Process, Accepted] = {}
+        self.groups: dict[tuple[Process, str], GroupView] = {}
+        self.commits: dict[tuple[str, TopicPartition], list[Commit]] = {}
+        self.offsets_partitions = 1
+        self._arrivals: dict[int, _Arrival] = {}
+
+    def group_partition(self, group: str) -> TopicPartition:
+        """The partition of __consumer_offsets that holds a group."""
+        return TopicPartition(GROUP_METADATA, slot(group) % self.offsets_partitions)
+
+    def arrived(
+        self, connection: int, process: Process, request: Message, now: float, states: Mapping[TopicPartition, Any]
+    ) -> None:
+        """A request arrived at a process."""
+        if not isinstance(request, WATCHED):
+            return
+        accepted, generation, is_current = None, -1, False
+        mine = self.accepted.setdefault(process, Accepted())
+        match request:
+            case OffsetFetchRequest():
+                partition = self.group_partition(request.group_id)
+                state = states.get(partition)
+                is_current = (
+                    state is not None
+                    and state.leader == process[0]
+                    and mine.leader_epochs.get(partition) == state.leader_epoch
+                )
+            case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
+                view = self.groups.setdefault((process, request.group_id), GroupView())
+                generation = view.generation
+                view.heard_at[request.member_id] = now
+                view.waiting.setdefault(request.member_id, set()).add(connection)
+                if isinstance(request, JoinGroupRequest):
+                    view.session_timeouts[request.member_id] = request.session_timeout_ms / 1000
+                if isinstance(request, OffsetCommitRequest):
+                    for each in request.partitions:
+                        commits = self.commits.setdefault((request.group_id, each.partition), [])
+                        commits.append(Commit(each.committed_offset, now))
+            case ProduceRequest() | ControlledShutdownRequest():
+                pass
+            case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
+                if not any(part.current_leader_epoch >= 0 for part in request.partitions):
+                    return
+                known = mine.leader_epochs
+                epochs = {part.partition: known.get(part.partition, -1) for part in request.partitions}
+                accepted = Accepted(leader_epochs=epochs)
+            case _:
+                epochs = {}
+                if isinstance(request, LeaderAndIsrRequest | StopReplicaRequest):
+                    known = mine.leader_epochs
+                    epochs = {part.partition: known.get(part.partition, -1) for part in request.partition_states}
+                    if any(partition.topic == GROUP_METADATA for partition in epochs):
+                        self._forget_groups(process)
+                accepted = Accepted(mine.controller_epoch, mine.broker_epoch, epochs)
+        self._arrivals[connection] = _Arrival(process, now, accepted, generation, is_current)
+
+    def responded(self, connection: int, request: Message, response: Message | None, now: float) -> ResponseSent | None:
+        """The process responded. Returns the change for the invariants."""
+        arrival = self._arrivals.pop(connection, None)
+        if arrival is None or response is None:
+            return None
+        process = arrival.process
+        match request:
+            case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
+                self._obeyed(process, request, response, now)
+            case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
+                self._took_part(process, connection, request, response, arrival.at, now)
+        return ResponseSent(
+            process[0], process, request, response, arrival.at, arrival.accepted, arrival.generation, arrival.is_current
+        )
+
+    def _obeyed(self, process: Process, request: Any, response: Any, now: float) -> None:
+        if response.error_code != NONE:
+            return
+        mine = self.accepted.setdefault(process, Accepted())
+        mine.controller_epoch = max(mine.controller_epoch, request.controller_epoch)
+        mine.broker_epoch = max(mine.broker_epoch, request.broker_epoch)
+        if isinstance(request, LeaderAndIsrRequest | StopReplicaRequest):
+            codes = {each.partition: each.error_code for each in response.partition_errors}
+            for state in request.partition_states:
+                if codes.get(state.partition, NONE) != NONE:
+                    continue
+                if isinstance(state, StopReplicaPartitionState):
+                    if state.delete_partition:
+                        mine.leader_epochs.pop(state.partition, None)
+                elif state.leader == process[0]:
+                    if mine.leader_epochs.get(state.partition) != state.leader_epoch:
+                        mine.led_since[state.partition] = now
+                    mine.leader_epochs[state.partition] = state.leader_epoch
+
+    def _took_part(
+        self, process: Process, connection: int, request: Any, response: Any, arrived_at: float, now: float
+    ) -> None:
+        view = self.groups.setdefault((process, request.group_id), GroupView())
+        view.waiting.get(request.member_id, set()).discard(connection)
+        view.heard_at[request.member_id] = now
+        codes = list(_codes(response))
+        if NOT_COORDINATOR in codes or COORDINATOR_LOAD_IN_PROGRESS in codes:
+            self.groups.pop((process, request.group_id), None)
+            return
+        if NONE not in codes:
+            return
+        view.since = view.since or now
+        if isinstance(request, JoinGroupRequest):
+            if view.generation != response.generation_id:
+                view.generation, view.members = response.generation_id, ()
+            view.members = tuple(each.member_id for each in response.members) or view.members
+            view.heard_at[response.member_id] = now
+            view.session_timeouts[response.member_id] = request.session_timeout_ms / 1000
+        elif isinstance(request, OffsetCommitRequest):
+            for each, said in zip(request.partitions, response.partitions, strict=True):
+                if said.error_code == NONE:
+                    self._committed((request.group_id, each.partition), each.committed_offset, arrived_at, now)
+
+    def _committed(self, key: tuple[str, TopicPartition], offset: int, arrived_at: float, now: float) -> None:
+        commits = self.commits.get(key, [])
+        for commit in commits:
+            if commit.offset == offset and commit.arrived_at == arrived_at:
+                commit.acknowledged_at = now
+            elif commit.acknowledged_at is not None and commit.acknowledged_at < arrived_at:
+                commit.superseded_at = min(commit.superseded_at, now)
+        self.commits[key] = [commit for commit in commits if commit.superseded_at > now - LONGEST_FETCH]
+
+    def _forget_groups(self, process: Process) -> None:
+        for key in [key for key in self.groups if key[0] == process]:
+            del self.groups[key]
+
+
+def _codes(response: Any) -> Iterator[int]:
+    """The error codes of a response to a member."""
+    if hasattr(response, "error_code"):
+        yield response.error_code
+    else:
+        for each in response.partitions:
+            yield each.error_code

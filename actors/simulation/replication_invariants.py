@@ -1,0 +1,292 @@
+"""Invariants of requests and logs: epochs, the ISR and the high watermark under load, and progress under faults.
+
+`actors.simulation.invariants` has the table. Rules that name a time allow `SLACK` more, and hold for nodes that were
+healthy for all of it (`actors.simulation.replicas`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from actors.core.topic_name import GROUP_METADATA
+from actors.simulation.exchanges import ResponseSent
+from actors.simulation.replicas import Committed
+from actors.simulation.simulated_cluster import node_of
+from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH
+from messages.data_requests import (
+    ACKS_ALL,
+    FetchRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    ProduceRequest,
+)
+from messages.error_codes import NONE
+from messages.group_requests import (
+    HeartbeatRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from messages.requests import (
+    ControlledShutdownRequest,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+
+if TYPE_CHECKING:
+    from actors.simulation.checker import Checker, PartitionStateWritten, RequestSent, Ticked
+
+SLACK = 4.0
+"""Seconds that a rule allows beyond its time: for writes to ZooKeeper, slow messages and the drift of clocks."""
+
+LATE = 40.0
+"""Seconds for which a request may wait in a controller's queue for its broker."""
+
+ELECTION = 15.0
+"""Seconds within which a healthy controller elects a leader, and healthy brokers a controller."""
+
+
+# ---------------------------------------------------------------------------------------------------- the ISR
+
+
+def new_isr_members_have_the_committed_records(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
+    """A replica enters the ISR with the log up to the high watermark and to the start of the leader epoch."""
+    before, after = change.before, change.after
+    if before is None or before.leader_epoch != after.leader_epoch or law.power_failed:
+        return
+    leader = law.replicas.log(after.leader, change.partition)
+    for replica in set(after.isr) - set(before.isr):
+        log = law.replicas.log(replica, change.partition)
+        if log is None or leader is None:
+            continue
+        if log.end < leader.high_watermark:
+            yield (
+                f"{change.partition}: {replica} entered the ISR with log end {log.end},"
+                f" below the high watermark {leader.high_watermark}"
+            )
+        if log.end < leader.epoch_start:
+            yield (
+                f"{change.partition}: {replica} entered the ISR with log end {log.end},"
+                f" below the start {leader.epoch_start} of leader epoch {after.leader_epoch}"
+            )
+
+
+def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str]:
+    """A replica that lacks what its leader had two lag times ago is not in the ISR."""
+    replicas, cluster = law.replicas, law.cluster
+    lag = next(iter(cluster.machines.values())).settings.replica_lag_time_max_ms / 1000
+    long = 2 * lag + SLACK
+    for partition, state in law.states.items():
+        if len(state.isr) < 2 or state.leader not in cluster.machines or partition.topic in law.deleting:
+            continue
+        leader = replicas.log(state.leader, partition)
+        if leader is None or not leader.end or law.led_for(state.leader, partition) < long:
+            continue
+        if replicas.healthy_for(cluster, state.leader) < long:
+            continue
+        had = leader.end_at(cluster.now - long)
+        for replica in state.isr:
+            log = replicas.log(replica, partition)
+            end = 0 if log is None else log.end
+            if replica != state.leader and end < had:
+                yield (
+                    f"{partition}: {replica} is in the ISR {state.isr} with log end {end}; leader {state.leader} had"
+                    f" {had} records {long:g} s ago, and replica.lag.time.max.ms is {lag:g} s"
+                )
+
+
+# ---------------------------------------------------------------------------------------------------- commits
+
+
+def high_watermarks_need_min_insync_replicas(law: Checker, change: Committed) -> Iterator[str]:
+    """A leader commits only what min.insync.replicas logs have, and nothing with a smaller ISR."""
+    partition = change.partition
+    required = law.least_insync(partition)
+    if required < 2 or law.is_lossy(partition):
+        return
+    holders = law.replicas.holders(partition, change.after)
+    if len(holders) < required:
+        yield (
+            f"{partition}: leader {change.node} raised the high watermark to {change.after}, which only {holders}"
+            f" have; min.insync.replicas is {required}"
+        )
+    state = law.states.get(partition)
+    settled = 3.0
+    if (
+        state is not None
+        and state.leader == change.node
+        and len(state.isr) < required
+        and law.cluster.now - law.written_at.get(partition, 0.0) > settled
+        and law.led_for(change.node, partition) > settled
+        and law.replicas.healthy_for(law.cluster, change.node) > settled
+    ):
+        yield (
+            f"{partition}: leader {change.node} raised the high watermark to {change.after} with ISR {state.isr};"
+            f" min.insync.replicas is {required}"
+        )
+
+
+def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A leader acknowledges with acks=all only what min.insync.replicas logs have."""
+    request = change.request
+    if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
+        return
+    for said in change.response.partitions:
+        required = law.least_insync(said.partition)
+        if said.error_code == NONE and not law.is_lossy(said.partition):
+            holders = law.replicas.holders(said.partition, said.base_offset + 1)
+            if len(holders) < required:
+                yield (
+                    f"{said.partition}: leader {change.node} acknowledged offset {said.base_offset} with acks=all,"
+                    f" which only {holders} have; min.insync.replicas is {required}"
+                )
+
+
+# ---------------------------------------------------------------------------------------------------- controllers
+
+
+def only_unassigned_replicas_are_deleted(law: Checker, change: RequestSent) -> Iterator[str]:
+    """A controller deletes replicas of queued topics, and replicas that are no longer assigned."""
+    request, cluster = change.request, law.cluster
+    if not isinstance(request, StopReplicaRequest) or request.controller_epoch < law.epoch:
+        return
+    target = node_of(change.target)
+    for stop in request.partition_states:
+        partition = stop.partition
+        if not stop.delete_partition or partition.topic not in law.topics:
+            continue
+        assigned = law.assigned.get(partition)
+        free = assigned is None or target not in assigned.replicas or target in assigned.removing
+        since = max(law.free_at.get((target, partition), -LATE), law.queued_at.get(partition.topic, -LATE))
+        if not free and partition.topic not in law.deleting and cluster.now - since > LATE:
+            yield f"{change.target} is to delete {partition}, of which it is a replica: {assigned}"
+
+
+def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A broker that may stop shares no ISR with another replica."""
+    request, response = change.request, change.response
+    if not isinstance(request, ControlledShutdownRequest):
+        return
+    if response.error_code != NONE or response.remaining_partitions or change.node != law.controller:
+        return
+    for partition, state in law.states.items():
+        if request.broker_id in state.isr and len(state.isr) > 1 and partition.topic not in law.deleting:
+            yield f"{request.broker_id} may stop, and is in the ISR {state.isr} of {partition}"
+
+
+# ---------------------------------------------------------------------------------------------------- epochs
+
+
+def stale_requests_are_refused(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A process refuses older controller, broker and leader epochs, and older generations."""
+    request, response, accepted = change.request, change.response, change.accepted
+    match request:
+        case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
+            assert accepted is not None
+            if response.error_code != NONE:
+                return
+            name = type(request).__name__.removesuffix("Request")
+            for what in ("controller_epoch", "broker_epoch"):
+                sent, known = getattr(request, what), getattr(accepted, what)
+                if 0 <= sent < known:
+                    yield f"node {change.node} accepted {name} with {what} {sent} after {known}"
+            if isinstance(request, UpdateMetadataRequest):
+                return
+            codes = {each.partition: each.error_code for each in response.partition_errors}
+            for state in request.partition_states:
+                known, sent = accepted.leader_epochs.get(state.partition, -1), state.leader_epoch
+                if sent in (EPOCH_DURING_DELETE, NO_EPOCH):
+                    continue
+                if codes.get(state.partition, NONE) == NONE and sent < known:
+                    yield f"node {change.node} accepted {name} for {state.partition}, leader epoch {sent} after {known}"
+        case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
+            if accepted is None:
+                return
+            sent_epochs = {part.partition: part.current_leader_epoch for part in request.partitions}
+            for said in response.partitions:
+                sent, known = sent_epochs.get(said.partition, -1), accepted.leader_epochs.get(said.partition, -1)
+                if said.error_code == NONE and 0 <= sent < known:
+                    yield (
+                        f"node {change.node} answered {type(request).__name__} for {said.partition} with leader epoch"
+                        f" {sent} after {known}"
+                    )
+        case HeartbeatRequest() | SyncGroupRequest() | OffsetCommitRequest():
+            if isinstance(request, OffsetCommitRequest):
+                accepts = any(each.error_code == NONE for each in response.partitions)
+            else:
+                accepts = response.error_code == NONE
+            if accepts and 0 <= request.generation_id < change.generation and not law.power_failed:
+                yield (
+                    f"node {change.node} accepted {type(request).__name__} of {request.group_id} with generation"
+                    f" {request.generation_id} after {change.generation}"
+                )
+
+
+# ---------------------------------------------------------------------------------------------------- groups
+
+
+def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A member is in no generation after it was silent for its session timeout."""
+    request, cluster = change.request, law.cluster
+    if not isinstance(request, HeartbeatRequest) or change.response.error_code != NONE:
+        return
+    view = law.exchanges.groups.get((change.process, request.group_id))
+    if view is None or view.generation != request.generation_id:
+        return
+    for member in view.members:
+        timeout = view.session_timeouts.get(member)
+        if member == request.member_id or timeout is None or view.waiting.get(member):
+            continue
+        silent = cluster.now - max(view.heard_at.get(member, 0.0), view.since)
+        long = timeout * 1.03 + SLACK
+        if silent > long and law.replicas.healthy_for(cluster, change.node) > long:
+            yield (
+                f"{member} is in generation {view.generation} of {request.group_id}, and silent for {silent:.1f} s;"
+                f" its session timeout is {timeout:g} s"
+            )
+
+
+def fetched_offsets_were_committed(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A coordinator returns the last committed offset."""
+    request, response = change.request, change.response
+    if not isinstance(request, OffsetFetchRequest) or response.error_code != NONE or law.power_failed:
+        return
+    if law.is_lossy(law.exchanges.group_partition(request.group_id)):
+        return
+    for said in response.partitions:
+        if said.error_code != NONE or said.partition.topic != GROUP_METADATA:
+            continue
+        commits = law.exchanges.commits.get((request.group_id, said.partition), [])
+        found = [commit for commit in commits if commit.offset == said.committed_offset]
+        if said.committed_offset >= 0 and not found:
+            yield f"{request.group_id}: offset {said.committed_offset} of {said.partition} was never committed"
+        elif change.is_current and said.committed_offset >= 0 and all(c.superseded_at < change.at for c in found):
+            yield f"{request.group_id}: offset {said.committed_offset} of {said.partition} is not the last commit"
+        elif change.is_current and said.committed_offset < 0:
+            for commit in commits:
+                if commit.acknowledged_at is not None and commit.acknowledged_at < change.at:
+                    yield f"{request.group_id}: commit {commit.offset} of {said.partition} is not found"
+
+
+# ---------------------------------------------------------------------------------------------------- progress
+
+
+def leaders_are_elected_in_time(law: Checker, change: Ticked) -> Iterator[str]:
+    """Healthy brokers elect a controller, and a healthy controller elects leaders, also under lasting faults."""
+    cluster, replicas = law.cluster, law.replicas
+    well = [node for node in law.registered if replicas.healthy_for(cluster, node) > ELECTION]
+    if law.controller not in law.registered and well and law.uncontrolled_for() > ELECTION:
+        yield f"there is no controller for {law.uncontrolled_for():.1f} s, and {well} are healthy"
+    if law.controller not in well or law.controlled_for() < ELECTION:
+        return
+    for partition, state in law.states.items():
+        if partition.topic in law.deleting or state.leader in law.registered:
+            continue
+        able = [node for node in state.isr if node in well]
+        if able and law.leaderless_for(partition) > ELECTION:
+            yield (
+                f"{partition} has leader {state.leader} for {law.leaderless_for(partition):.1f} s, and {able} of its"
+                f" ISR {state.isr} are healthy, as is controller {law.controller}"
+            )

@@ -1,0 +1,116 @@
+"""Swarm testing: each seed draws a cluster, settings, and its own selection of actions, each with its own weight.
+
+Rule 1: what may be drawn is data: `CLUSTERS`, `NODE_SETTINGS`, `TOPIC_CONFIGS`. The first value is the default.
+Rule 2: a drawn value is part of the schedule, so the schedule alone repeats the run. Defaults are left out of it.
+Rule 3: a seed that leaves actions out reaches states that those actions would disturb, and a seed that repeats one
+        action reaches states that need many of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import attrs
+
+
+@attrs.frozen
+class Drawn:
+    """A setting and the values that a seed may draw, all equally likely; the first is the simulation's default."""
+
+    name: str
+    values: tuple[int | str, ...]
+
+
+CLUSTERS: tuple[tuple[int, int], ...] = ((3, 0), (3, 0), (3, 0), (3, 2), (4, 0), (4, 2), (5, 3), (2, 0))
+"""Numbers of brokers and racks."""
+
+LATENCIES = (0.0002, 0.0002, 0.002, 0.02)
+"""Seconds that each message travels at least."""
+
+DISTANCES = (0.01, 0.1, 0.3)
+"""Seconds that messages between two distant nodes take longer."""
+
+DRIFTS = (0.99, 0.999, 1.001, 1.02)
+"""Factors by which a clock runs too fast or too slow."""
+
+NODE_SETTINGS: tuple[Drawn, ...] = (
+    Drawn("replica_lag_time_max_ms", (10_000, 10_000, 4_000, 16_000)),
+    Drawn("zookeeper_session_timeout_ms", (6_000, 6_000, 4_000, 12_000)),
+    Drawn("min_insync_replicas", (1, 1, 2)),
+    Drawn("unclean_leader_election_enable", (0, 0, 0, 0, 1)),
+    Drawn("auto_leader_rebalance_enable", (1, 1, 1, 0)),
+    Drawn("leader_imbalance_check_interval_seconds", (15, 15, 5, 40)),
+    Drawn("controller_socket_timeout_ms", (10_000, 10_000, 3_000)),
+    Drawn("controlled_shutdown_max_retries", (3, 3, 1)),
+    Drawn("num_replica_fetchers", (1, 1, 2)),
+    Drawn("replica_fetch_max_bytes", (1_048_576, 1_048_576, 2_048)),
+    Drawn("replica_fetch_response_max_bytes", (10_485_760, 10_485_760, 8_192)),
+    Drawn("replica_fetch_wait_max_ms", (500, 500, 100, 2_000)),
+    Drawn("replica_high_watermark_checkpoint_interval_ms", (5_000, 5_000, 1_000)),
+    Drawn("log_flush_offset_checkpoint_interval_ms", (10_000, 10_000, 3_000)),
+    Drawn("log_segment_bytes", (1_073_741_824, 1_073_741_824, 4_096)),
+    Drawn("log_segment_delete_delay_ms", (10_000, 10_000, 1_000)),
+    Drawn("group_initial_rebalance_delay_ms", (500, 500, 0, 3_000)),
+    Drawn("max_incremental_fetch_session_cache_slots", (1_000, 1_000, 1)),
+)
+"""Settings of all nodes."""
+
+TOPIC_CONFIGS: tuple[Drawn, ...] = (
+    Drawn("retention.ms", ("604800000", "700000000")),
+    Drawn("min.insync.replicas", ("1", "2")),
+    Drawn("unclean.leader.election.enable", ("false", "false", "true")),
+    Drawn("segment.bytes", ("1073741824", "2048")),
+    Drawn("message.timestamp.type", ("CreateTime", "LogAppendTime")),
+    Drawn("compression.type", ("producer", "gzip", "uncompressed")),
+    Drawn("max.message.bytes", ("1048588", "4096")),
+    Drawn("index.interval.bytes", ("4096", "256")),
+)
+"""Overrides that `configure` sets."""
+
+WEIGHTS = (0, 1, 1, 2, 6)
+"""Factors of an action's weight."""
+
+
+@attrs.frozen
+class Surroundings:
+    """What a seed draws besides its actions."""
+
+    brokers: int
+    racks: int = 0
+    latency: float = LATENCIES[0]
+    settings: tuple[tuple[str, int | str], ...] = ()
+    clocks: tuple[tuple[int, float], ...] = ()
+    distances: tuple[tuple[int, int, float], ...] = ()
+
+
+def draw_surroundings(chance: random.Random, brokers: int | None) -> Surroundings:
+    """Draw the cluster (`brokers` if that is given), its network, its clocks and its settings."""
+    drawn, racks = chance.choice(CLUSTERS)
+    brokers = drawn if brokers is None else brokers
+    drawn_settings = [(each.name, chance.choice(each.values), each.values[0]) for each in NODE_SETTINGS]
+    nodes = [node for node in range(brokers) if chance.random() < 0.2]
+    distances = []
+    if brokers > 1 and chance.random() < 0.25:
+        one, other = sorted(chance.sample(range(brokers), 2))
+        distances.append((one, other, chance.choice(DISTANCES)))
+    return Surroundings(
+        brokers,
+        racks,
+        chance.choice(LATENCIES),
+        tuple((name, value) for name, value, default in drawn_settings if value != default),
+        tuple((node, chance.choice(DRIFTS)) for node in nodes),
+        tuple(distances),
+    )
+
+
+def draw_weights(chance: random.Random, weights: Sequence[int]) -> list[int]:
+    """Draw the weight of each action; at least one is not 0."""
+    drawn = [weight * chance.choice(WEIGHTS) for weight in weights]
+    return drawn if any(drawn) else list(weights)
+
+
+def draw_config(chance: random.Random) -> str:
+    """Draw an override of a topic, as name=value."""
+    drawn = chance.choice(TOPIC_CONFIGS)
+    return f"{drawn.name}={chance.choice(drawn.values)}"

@@ -1,0 +1,116 @@
+"""Each invariant of requests and logs is violated with a bug that breaks its rule, and holds without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.simulation.run import run
+from actors.simulation.schedule import parse
+from tests.simulation.mutants.catalogue import BY_NAME
+from tests.simulation.mutants.mutant import mutant
+
+DELETES = mutant(
+    "controlled shutdown deletes the followers' logs",
+    "controller.md 7.4",
+    "actors.core.controller.shutdown:controlled_shutdown",
+    "delete=False",
+    "delete=True",
+    "tests/simulation/test_replication_invariants.py",
+)
+
+CASES: dict[str, tuple[str, str]] = {
+    "ISR expands without a look at the log end": (
+        "new ISR members have the committed records",
+        """
+        records yes
+        set replica_lag_time_max_ms 4000
+        set replica_fetch_max_bytes 2048
+        2 create a 0,1,2
+        4 cut 0 2 for 12
+        12 burst a 0 100 1000
+        """,
+    ),
+    "ISR does not shrink": (
+        "lagging replicas leave the ISR",
+        """
+        records yes
+        set replica_lag_time_max_ms 4000
+        2 create a 0,1,2
+        5 cut 0 2 for 22
+        6 burst a 0 5 100
+        """,
+    ),
+    "high watermark moves below min.insync.replicas": (
+        "high watermarks need min.insync.replicas",
+        """
+        records yes
+        set min_insync_replicas 2
+        2 create a 0,1,2
+        6 kill 1 for 20
+        6 kill 2 for 20
+        6.5 burst a 0 5 100
+        """,
+    ),
+    "acks=all is answered by the leader alone": (
+        "acks=all needs min.insync.replicas",
+        """
+        records yes
+        set min_insync_replicas 2
+        2 create a 0,1,2
+        4 cut 0 1 for 5
+        4 cut 0 2 for 5
+        6 burst a 0 5 100
+        """,
+    ),
+    DELETES.name: ("only unassigned replicas are deleted", "2 create a 0,1,2\n50 roll 2 for 5"),
+    "controlled shutdown leaves followers in the ISR": (
+        "brokers leave the ISR before they stop",
+        "2 create a 0,1,2\n6 roll 2 for 5",
+    ),
+    "fetches of an older leader epoch are served": (
+        "stale requests are refused",
+        """
+        records yes
+        2 create a 0,1,2
+        4 slow 1 2 0.5 for 10
+        5 lag 2 1.0 for 10
+        6 ask-reassign a 0 0,1
+        7 ask-reassign a 0 0,1,2
+        """,
+    ),
+    "silent member is not removed": (
+        "silent members leave the group",
+        "1 join g 0\n1 join g 1\n12 fall-silent g 1",
+    ),
+    "offsets are not loaded": (
+        "fetched offsets were committed",
+        "1 join g 0\n10 roll 0 for 3\n16 roll 1 for 3\n22 roll 2 for 3\n26 join g 1",
+    ),
+    "leaders are not elected when a broker dies": (
+        "leaders are elected in time",
+        "2 create a 0,1,2\n6 kill 0 for 26",
+    ),
+    "consumers read beyond the high watermark": (
+        "consumed records stay",
+        """
+        records yes
+        2 create a 0,1,2
+        8 cut 0 1 for 20
+        8 cut 0 2 for 20
+        8.5 burst a 0 20 100
+        17 kill 0 for 10
+        """,
+    ),
+}
+"""A mutant -> the invariant that it violates, and a schedule on which it does."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_invariant_is_violated_with_its_bug_only(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    invariant, lines = CASES[name]
+    schedule = parse(f"brokers 3\nduration 34\nsteady yes\n{lines}")
+    without = run(schedule)
+    assert without.violation is None, without.violation
+    (DELETES if name == DELETES.name else BY_NAME[name]).apply(monkeypatch)
+    violation = run(schedule).violation
+    assert violation is not None and violation.invariant == invariant, violation
