@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 import uuid
+from collections.abc import Iterator
 from random import Random
 
 from messages.apis import APIS
@@ -164,3 +165,99 @@ class Frames:
                 case _:
                     data[0 : min(4, len(data))] = struct.pack(">hh", random.randrange(70), random.randrange(16))
         return bytes(data)
+
+
+USUAL: dict[str, int | str | None] = {
+    "acks": 1,
+    "configs.name": "retention.ms",
+    "configs.value": "604800000",
+    "controller_epoch": 1,
+    "count": 4,
+    "max_wait_ms": 10,
+    "max_bytes": 1 << 20,
+    "num_partitions": 1,
+    "partition_max_bytes": 1 << 20,
+    "protocol_type": "consumer",
+    "protocols.name": "range",
+    "rebalance_timeout_ms": 10_000,
+    "replica_id": -1,
+    "replication_factor": 1,
+    "resource_name": "t",
+    "resource_type": 2,
+    "session_timeout_ms": 10_000,
+    "timeout_ms": 1_000,
+    "transactional_id": None,
+}
+"""Values by field, or by array and field, that handlers accept: they refuse many of the schemas' defaults."""
+ASSIGNED = frozenset((19, 37))
+"""CreateTopics and CreatePartitions: a request with `assignments` has no number of partitions. Both forms are tried."""
+CREATE_TOPICS = 19
+
+
+class SingleExtremes(Frames):
+    """Requests of usual values in which one number is the smallest or the largest of its type."""
+
+    def __init__(self) -> None:
+        super().__init__(Random(0))
+        self._array = ""
+        self._assigned = True
+        self._numbers: list[Field] = []
+        """The numbers of the last request, in the order of its bytes."""
+        self._extreme: tuple[int, int] | None = None
+        """The place of the number that is extreme, and its value."""
+
+    def requests(self, key: int, version: int) -> Iterator[tuple[str, bytes]]:
+        """Yield the request of usual values, then two for each of its numbers: the number's name, and the frame.
+
+        Frames are without their sizes. The name of the first request is empty.
+        """
+        for self._assigned in (True, False) if key in ASSIGNED else (True,):
+            yield "", self._single(key, version, None)
+            for place, field in enumerate(self._numbers):
+                for value in (min(extremes(field.type)), max(extremes(field.type))):
+                    yield field.name, self._single(key, version, (place, value))
+
+    def _single(self, key: int, version: int, extreme: tuple[int, int] | None) -> bytes:
+        self._numbers, self._extreme = [], extreme
+        self._correlation_id += 1
+        return self.request(key, version, self._correlation_id)
+
+    def _field(self, field: Field, layout: Layout) -> bytes:
+        if not field.array:
+            return self._value(field, layout)
+        count = int(self._assigned or field.name != "assignments")
+        outer, self._array = self._array, field.name
+        items = b"".join(self._value(field._replace(nullable=False), layout) for _ in range(count))
+        self._array = outer
+        return (varint(count + 1) if layout.flexible else struct.pack(">i", count)) + items
+
+    def _value(self, field: Field, layout: Layout) -> bytes:
+        default = None if field.array else field.default
+        usual = USUAL.get(f"{self._array}.{field.name}", USUAL.get(field.name, default))
+        match field.type:
+            case "struct":
+                return self._struct(field.fields, layout)
+            case "bool" | "uuid":
+                return bytes(1 if field.type == "bool" else 16)
+            case "string":
+                text = self._usual_text(field.name) or usual
+                return self._sized(
+                    str(text or "").encode() if text or not field.nullable else None, layout.flexible, ">h"
+                )
+            case "bytes" | "records":
+                return self._sized(BATCHES[0], layout.flexible, ">i")
+        self._numbers.append(field)
+        if self._extreme is not None and self._extreme[0] == len(self._numbers) - 1:
+            usual = self._extreme[1]
+        return struct.pack(">" + WIDTHS[field.type], usual or 0)
+
+    def _text(self, nullable: bool, topic: bool = False) -> bytes | None:
+        return b"client"
+
+    def _usual_text(self, name: str) -> str:
+        """A topic or group. Each request has a group of its own, since a member of one would refuse the others."""
+        if name == "key" or name.startswith("group"):
+            return f"g-{self._correlation_id}" if "instance" not in name else ""
+        if "topic" not in name and (name != "name" or self._array in ("configs", "protocols")):
+            return ""
+        return f"new-{self._correlation_id}" if self._key == CREATE_TOPICS else "x" if self._key in DESTRUCTIVE else "t"
