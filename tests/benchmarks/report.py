@@ -16,10 +16,11 @@ def report(
     unit: str,
     less_is_better: bool = False,
     ratio: float | None = None,
+    bound: float | None = None,
 ) -> float:
     """Print a row and return its ratio: how many times better than the peer we are (below 1: worse).
 
-    `ratio` where it is not that of the two figures, but a median of rounds'.
+    `ratio` where it is not that of the two figures, but a median of rounds'. `bound`: the least ratio that is agreed.
     """
     if ratio is None:
         ratio = peer / ours if less_is_better else ours / peer
@@ -32,6 +33,8 @@ def report(
         "unit": unit,
         "ratio": _rounded(ratio),
     }
+    if bound is not None:
+        row["bound"] = bound
     print(json.dumps(row), flush=True)
     return ratio
 
