@@ -15,11 +15,14 @@ SOAK_SECONDS = 600
 SEEDS        = 200
 SOAK_SEEDS   = 10000
 
+# Two files at a time, in the order of tests/conftest.py: a file with a cluster or a Spark session makes it once
+PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install python ports java run test interop soak simulate test-thespian lint format bench docs vocabulary apache clean
+.PHONY: help install python ports java run test interop soak simulate test-spark test-thespian lint format bench docs vocabulary apache clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,21 +48,23 @@ $(VENV)/.spark: $(STAMP) spark/java.py | java
 run: ports $(STAMP) java ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 BROKERS=3 DIR=...; Ctrl-C stops it)
 	@exec $(BIN)/kafka-actors up --brokers $(BROKERS) --port $(PORT) --dir "$(DIR)"
 
-test: install ## the tests, a minute of soak included (about six minutes on two cores)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not apache and not spark_cluster' $(ARGS)
+test: install ## the tests, a minute of soak included (about seven minutes on two cores)
+	$(BIN)/python -m pytest $(PARALLEL) -m 'not apache and not spark_cluster' $(ARGS)
 
-interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (a minute)
-	$(BIN)/python -m pytest -m apache $(ARGS)
+interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (about five minutes)
+	$(BIN)/python -m pytest $(PARALLEL) -m apache $(ARGS)
 
-soak: install ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations, measure all mutants
+soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations, measure all mutants
 	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests/soak
-	$(BIN)/python -m pytest -m spark_cluster $(ARGS) tests/spark
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --seed $(SEEDS) --seeds $(SOAK_SEEDS) --duration 30 --faults all,admin --keep .cache/simulation
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/python -m tests.simulation.mutants
 
 simulate: install ## simulate clusters under random faults: SEEDS=200 of them, and as many shorter ones with records
 	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 90 --keep .cache/simulation
 	$(BIN)/kafka-actors simulate --records --seeds $(SEEDS) --duration 60 --keep .cache/simulation
+
+test-spark: install ## the tests with Spark's executors, masters and workers
+	$(BIN)/python -m pytest $(PARALLEL) -m spark_cluster $(ARGS) tests/spark
 
 test-thespian: install ## Thespian's own test-suite, run on our system base
 	$(BIN)/python -m pytest -q -n 4 -p tests.thespian_suite.plugin --pyargs thespian.test $(ARGS)

@@ -12,6 +12,11 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
+LONG_SOAK = 600
+"""Seconds of a soak from which on it includes the tests marked `long`, and the long forms of others."""
+SLOWEST = ("tests/soak", "tests/agreement", "tests/spark", "tests/cluster", "tests/public", "tests/cli")
+"""Where the files are that take a minute or more; they run first, in this order, so that no worker waits at the end."""
+
 settings.register_profile("kafka-actors", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kafka-actors")
 
@@ -47,8 +52,13 @@ def kcat() -> str:
     return found
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever asks for Apache's jars is marked as standing beside Apache, so that nobody can forget to."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that need Apache's jars, put the slowest files first, and deselect long tests of a short soak."""
     for item in items:
         if "apache_jars" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.apache)
+    items.sort(key=lambda item: [not item.nodeid.startswith(folder) for folder in SLOWEST])
+    if config.getoption("soak_seconds") < LONG_SOAK:
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]

@@ -1,7 +1,7 @@
 """Every scenario on every kind of cluster: Apache's brokers under our controller, ours under Apache's, each by itself;
 and on paper with the controller lost at many moments.
 
-`make soak` does it; shorter soaks leave it out. `--rewrite-scenarios` lets Apache alone write what stands below the
+`make soak` does it. `--rewrite-scenarios` lets Apache alone write what stands below the
 lines of the scenarios anew, to be looked at as a difference: all others are held to it.
 """
 
@@ -16,32 +16,25 @@ from tests.agreement.processes import KINDS, Stages
 from tests.agreement.scenario import INTERRUPTED, SCENARIOS, Disagreement, Play, Scenario, write
 from tests.agreement.simulated import check_simulated
 
-LONG = 600
-"""Seconds of a soak in which there is time for it."""
+pytestmark = [pytest.mark.soak, pytest.mark.long]
 
 MOMENTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """Seconds after each line of a scenario at which its controller is lost."""
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("scenario", INTERRUPTED, ids=lambda each: each.name)
-def test_whenever_a_controller_is_lost_the_next_one_goes_on(
-    scenario: Scenario, tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
-    if pytestconfig.getoption("soak_seconds") < LONG:
-        pytest.skip("a short soak")
+def test_whenever_a_controller_is_lost_the_next_one_goes_on(scenario: Scenario, tmp_path: Path) -> None:
     for moment in MOMENTS:
         check_simulated(scenario, tmp_path / f"{moment}", moment)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_does_what_apache_did(
     kind: str, tmp_path: Path, apache_jars: Path, pytestconfig: pytest.Config
 ) -> None:
     rewriting = pytestconfig.getoption("rewrite_scenarios")
-    if pytestconfig.getoption("soak_seconds") < LONG or (rewriting and kind != "apache"):
-        pytest.skip("a short soak, or Apache is asked alone")
+    if rewriting and kind != "apache":
+        pytest.skip("Apache alone writes the scenarios")
     faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
     stages = Stages(tmp_path, apache_jars)
     otherwise = []

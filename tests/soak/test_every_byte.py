@@ -14,7 +14,7 @@ import pytest
 from tests.storage.test_damage import KINDS, survive_damage
 from tests.storage.test_kill import survive_kills
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.long]
 
 
 @pytest.fixture(autouse=True)

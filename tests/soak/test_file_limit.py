@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cluster.processes import OURS, Running, free_ports, properties
+from tests.conftest import LONG_SOAK
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -60,7 +61,7 @@ def everything(consumer: Consumer) -> int:
 @pytest.mark.usefixtures("many_files")
 def test_a_node_serves_within_its_limit_of_files(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """A process that ran out of files took its disk for failed, and ended."""
-    limits = LIMITS if pytestconfig.getoption("soak_seconds") >= 600 else LIMITS[:1]
+    limits = LIMITS if pytestconfig.getoption("soak_seconds") >= LONG_SOAK else LIMITS[:1]
     for limit in limits:
         place = tmp_path / str(limit)
         place.mkdir()

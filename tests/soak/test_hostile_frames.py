@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from messages.group_requests import FindCoordinatorRequest
 from messages.wire import encode_request
 from tests.cluster.processes import OurNode, free_ports
+from tests.conftest import LONG_SOAK
 from tests.hostile.attack import attack, reasons, tracebacks, until_answered
 from tests.hostile.frames import SCHEMAS
 from tests.waiting import until
@@ -28,7 +29,7 @@ NOT_A_FRAME = b"\xff" * 8
 @pytest.mark.soak
 def test_every_frame_is_answered_or_refused(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     seed, seconds = pytestconfig.getoption("soak_seed"), pytestconfig.getoption("soak_seconds")
-    count = FRAMES if seconds >= 600 else FEWEST
+    count = FRAMES if seconds >= LONG_SOAK else FEWEST
     faulthandler.cancel_dump_traceback_later()  # no other test may take that long
     [port] = free_ports(1)
     (tmp_path / "node").mkdir()
