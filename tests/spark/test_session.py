@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import attrs
 import psutil
 import pytest
 
@@ -107,13 +108,14 @@ def test_an_interrupted_summary_leaves_no_java_and_no_traceback(strange_folder: 
     assert not summary.output.strip()
 
 
-_PREPARE = """
+_PREPARED = """
 import sys
 sys.prefix = sys.argv[1]
 from spark.archive import prepare
 from spark.java import archive, home
-assert not home().exists()
-assert prepare() == home() and archive(home()).stat().st_size > 50 << 20
+before = archive(home()).stat()
+assert prepare() == home() and before.st_size > 50 << 20
+assert archive(home()).stat().st_mtime == before.st_mtime, "it is there already"
 """
 
 _START = """
@@ -138,16 +140,6 @@ assert session.range(3).count() == 3
 """
 
 
-@pytest.mark.spark_cluster
-def test_spark_is_prepared_once_and_then_starts_from_its_archive(tmp_path: Path) -> None:
-    """In processes of their own: a session that is there already would be taken."""
-    for step in (_PREPARE, _START, _AHEAD):
-        done = subprocess.run(
-            [sys.executable, "-c", step, str(tmp_path)], capture_output=True, text=True, timeout=200, check=False
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-
-
 _SUMMARY = """
 import sys
 sys.prefix = sys.argv[1]
@@ -156,15 +148,43 @@ sys.exit(run(["summary", sys.argv[2]]))
 """
 
 
-@pytest.mark.spark_cluster
-def test_the_first_summary_at_a_terminal_prepares_spark_after_its_answer(strange_folder: Path, tmp_path: Path) -> None:
+@attrs.frozen
+class FirstSummary:
+    """The first summary at a terminal, of a Python environment in which Spark was not laid out."""
+
+    prefix: Path
+    code: int
+    out: str
+    terminal: str
+
+
+@pytest.fixture(scope="module")
+def first_summary(tmp_path_factory: pytest.TempPathFactory) -> FirstSummary:
+    """In a process of its own, as below: a session that is there already would be taken."""
+    place = tmp_path_factory.mktemp("first")
+    small = Small(place / "trace")
+    small.live()
+    small.recorder.close()
     terminal, theirs = pty.openpty()
-    summary = [sys.executable, "-c", _SUMMARY, str(tmp_path / "prefix"), str(strange_folder / "trace")]
+    summary = [sys.executable, "-c", _SUMMARY, str(place / "prefix"), str(place / "trace")]
     done = subprocess.run(summary, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=300, check=False)
     said = os.read(terminal, 1 << 16).decode()
     os.close(theirs)
     os.close(terminal)
-    assert done.returncode == 0, said
-    assert "Messages by actor and type" in done.stdout
-    assert "storing Spark's class data, once (half a minute; Ctrl-C skips it)" in said
-    assert list((tmp_path / "prefix" / "share" / "kafka-actors").glob("spark-*/classes.jsa"))
+    return FirstSummary(place / "prefix", done.returncode, done.stdout, said)
+
+
+@pytest.mark.spark_cluster
+def test_the_first_summary_at_a_terminal_prepares_spark_after_its_answer(first_summary: FirstSummary) -> None:
+    assert first_summary.code == 0, first_summary.terminal
+    assert "Messages by actor and type" in first_summary.out
+    assert "storing Spark's class data, once (half a minute; Ctrl-C skips it)" in first_summary.terminal
+    assert list((first_summary.prefix / "share" / "kafka-actors").glob("spark-*/classes.jsa"))
+
+
+@pytest.mark.spark_cluster
+def test_spark_is_prepared_once_and_then_starts_from_its_archive(first_summary: FirstSummary) -> None:
+    for step in (_PREPARED, _START, _AHEAD):
+        command = [sys.executable, "-c", step, str(first_summary.prefix)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
