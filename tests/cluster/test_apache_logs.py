@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
+from pyspark.sql import SparkSession
 
 from spark.session import open_session
 from spark.summary import summarise_logs
@@ -16,77 +19,109 @@ from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 APPENDERS = {"S": "server.log", "C": "controller.log", "X": "state-change.log"}
+LEVELS = ("INFO", "TRACE")
+"""Of state changes: INFO since Kafka 2.5."""
 
 
-def _shipped(folder: Path, states: str) -> str:
-    """Kafka's log4j.properties as far as these files go; `states` is the level of state changes: INFO since 2.5."""
-    folder.mkdir(parents=True)
-    text = "log4j.rootLogger=INFO, S\n"
-    for name, file in APPENDERS.items():
-        text += (
-            f"log4j.appender.{name}=org.apache.log4j.FileAppender\n"
-            f"log4j.appender.{name}.File={folder / file}\n"
-            f"log4j.appender.{name}.layout=org.apache.log4j.PatternLayout\n"
-            f"log4j.appender.{name}.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
-        )
-    for name, level, appender in (("kafka.controller", "TRACE", "C"), ("state.change.logger", states, "X")):
-        text += f"log4j.logger.{name}={level}, {appender}\nlog4j.additivity.{name}=false\n"
+def _shipped(folder: Path, node: int) -> str:
+    """Kafka's log4j.properties as far as these files go, with the files of each level in a folder of its own."""
+    text = ""
+    for level in LEVELS:
+        for name, file in APPENDERS.items():
+            path = folder / level / f"broker-{node}" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            text += (
+                f"log4j.appender.{name}{level}=org.apache.log4j.FileAppender\n"
+                f"log4j.appender.{name}{level}.File={path}\n"
+                f"log4j.appender.{name}{level}.layout=org.apache.log4j.PatternLayout\n"
+                f"log4j.appender.{name}{level}.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
+            )
+        text += f"log4j.appender.X{level}.Threshold={level}\n"
+
+    def to(appender: str) -> str:
+        return ", ".join(f"{appender}{level}" for level in LEVELS)
+
+    text += f"log4j.rootLogger=INFO, {to('S')}\n"
+    for name, appender in (("kafka.controller", "C"), ("state.change.logger", "X")):
+        text += f"log4j.logger.{name}=TRACE, {to(appender)}\nlog4j.additivity.{name}=false\n"
     return text
 
 
-@pytest.mark.parametrize("states", ["INFO", "TRACE"])
-def test_a_killed_broker_and_what_followed_are_in_the_logs(
-    tmp_path: Path, apache_jars: Path, zookeeper: EmbeddedZooKeeper, states: str
-) -> None:
-    connect = zookeeper.connect_string
-    zk = PatientZooKeeperClient(connect)
-    zk.start()
+@attrs.frozen
+class Life:
+    """What ZooKeeper held when broker 1 of three was killed."""
+
+    logs: Path
+    before: dict[int, int]
+    """The leaders of t's partitions before that."""
+    after: dict[tuple[str, int], dict[str, Any]]
+    """The states of partitions after it."""
+    controller: int
+    epoch: int
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Life:
+    """A topic is deleted, broker 1 is killed, and its partitions get other leaders, where there are any."""
+    place = tmp_path_factory.mktemp("logs")
     brokers: dict[int, ApacheBroker] = {}
+    with EmbeddedZooKeeper(place / "zookeeper", force_sync=False) as zookeeper:
+        connect = zookeeper.connect_string
+        zk = PatientZooKeeperClient(connect)
+        zk.start()
 
-    def state(topic: str, partition: int) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(zk.get(f"/brokers/topics/{topic}/partitions/{partition}/state")[0])
-        return found
+        def state(topic: str, partition: int) -> dict[str, Any]:
+            found: dict[str, Any] = json.loads(zk.get(f"/brokers/topics/{topic}/partitions/{partition}/state")[0])
+            return found
 
-    try:
-        for node, port in enumerate(free_ports(3)):
-            place = tmp_path / "cluster" / f"broker-{node}"
-            logging = _shipped(place / "logs", states)
-            brokers[node] = ApacheBroker(apache_jars, place, node, port, connect, logging=logging)
-            until(lambda node=node: zk.exists(f"/brokers/ids/{node}"), what=f"broker {node}", timeout=90)
-        for topic, assignment in (("t", "1:2,2:1,2:0,0:1"), ("one", "1"), ("gone", "0:2")):
-            options = ("--create", "--topic", topic, "--replica-assignment", assignment)
-            assert run_ours("topics", "--zookeeper", connect, *options).returncode == 0
-            last = f"/brokers/topics/{topic}/partitions/{assignment.count(',')}/state"
-            until(lambda last=last: zk.exists(last), what=last, timeout=60)
-        assert run_ours("topics", "--zookeeper", connect, "--delete", "--topic", "gone").returncode == 0
-        until(lambda: not zk.exists("/brokers/topics/gone"), what="gone is deleted", timeout=60)
-        before = {n: state("t", n)["leader"] for n in range(4)}
-        brokers[1].kill()
-        until(lambda: (state("t", 0)["leader"], state("one", 0)["leader"]), lambda who: who == (2, -1), "led", 60)
-        after = {("t", n): state("t", n) for n in range(4)} | {("one", 0): state("one", 0)}
-        controller = json.loads(zk.get("/controller")[0])["brokerid"]
-        epoch = int(zk.get("/controller_epoch")[0])
-    finally:
-        for broker in brokers.values():
-            broker.kill()
-        zk.stop()
-        zk.close()
+        try:
+            for node, port in enumerate(free_ports(3)):
+                folder = place / f"broker-{node}"
+                folder.mkdir()
+                logging = _shipped(place / "logs", node)
+                brokers[node] = ApacheBroker(apache_jars, folder, node, port, connect, logging=logging)
+                until(lambda node=node: zk.exists(f"/brokers/ids/{node}"), what=f"broker {node}", timeout=90)
+            for topic, assignment in (("t", "1:2,2:1,2:0,0:1"), ("one", "1"), ("gone", "0:2")):
+                options = ("--create", "--topic", topic, "--replica-assignment", assignment)
+                assert run_ours("topics", "--zookeeper", connect, *options).returncode == 0
+                last = f"/brokers/topics/{topic}/partitions/{assignment.count(',')}/state"
+                until(lambda last=last: zk.exists(last), what=last, timeout=60)
+            assert run_ours("topics", "--zookeeper", connect, "--delete", "--topic", "gone").returncode == 0
+            until(lambda: not zk.exists("/brokers/topics/gone"), what="gone is deleted", timeout=60)
+            before = {n: state("t", n)["leader"] for n in range(4)}
+            brokers[1].kill()
+            until(lambda: (state("t", 0)["leader"], state("one", 0)["leader"]), lambda who: who == (2, -1), "led", 60)
+            after = {("t", n): state("t", n) for n in range(4)} | {("one", 0): state("one", 0)}
+            controller = json.loads(zk.get("/controller")[0])["brokerid"]
+            epoch = int(zk.get("/controller_epoch")[0])
+        finally:
+            for broker in brokers.values():
+                broker.kill()
+            zk.stop()
+            zk.close()
+    return Life(place / "logs", before, after, controller, epoch)
 
-    session = open_session()
-    try:
-        summary = summarise_logs(tmp_path / "cluster", session)
-    finally:
-        session.stop()
-    assert [(row.node, row.epoch) for row in summary["elections"]] == [(controller, epoch)]
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    opened = open_session()
+    yield opened
+    opened.stop()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_killed_broker_and_what_followed_are_in_the_logs(life: Life, session: SparkSession, level: str) -> None:
+    summary = summarise_logs(life.logs / level, session)
+    assert [(row.node, row.epoch) for row in summary["elections"]] == [(life.controller, life.epoch)]
     assert {row.node for row in summary["runs"]} == {0, 1, 2}
     [gone] = summary["episodes"]
-    assert (gone.broker, gone.seen_by, gone.after) == (1, controller, "BrokerChange")
-    assert gone.partitions == list(before.values()).count(1) + 1 == 2 and gone.still_leaderless == 1
+    assert (gone.broker, gone.seen_by, gone.after) == (1, life.controller, "BrokerChange")
+    assert gone.partitions == list(life.before.values()).count(1) + 1 == 2 and gone.still_leaderless == 1
     assert [(row.topic, row.still_leaderless) for row in summary["unavailable"]] == [("one", True), ("t", False)]
     last = {(row.topic, row.partition): row for row in summary["leadership"]}
-    for partition, reported in after.items():
+    for partition, reported in life.after.items():
         row = last[partition]
-        assert (row.leader, row.controller_epoch) == (reported["leader"], epoch)
+        assert (row.leader, row.controller_epoch) == (reported["leader"], life.epoch)
         assert row.leader_epoch == reported["leader_epoch"] or row.before is None, "who still leads has no new line"
     assert [(row.clean, row.unclean) for row in summary["leader_elections"]] == [(1, 0)]
     assert [row.topic for row in summary["deletions"]] == ["gone"]
