@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.cluster.apache_java import make_archive
+from tests.cluster.processes import ApacheBroker, free_ports
+from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,11 +40,24 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"soak: --soak-seconds {config.getoption('soak_seconds'):g} --soak-seed {config.getoption('soak_seed')}"
 
 
+def run_broker(jars: Path, place: Path, options: tuple[str, ...]) -> None:
+    """Start a broker of Apache's with these options for its JVM, and stop it when it serves."""
+    [port] = free_ports(1)
+    with EmbeddedZooKeeper(place / "zookeeper", force_sync=False) as zookeeper:
+        broker = ApacheBroker(jars, place, 0, port, zookeeper.connect_string, more_java=options)
+        try:
+            until(lambda: "started (kafka.server.KafkaServer)" in broker.output, what="a broker's classes", timeout=120)
+            broker.stop(120)
+        finally:
+            broker.kill()
+
+
 @pytest.fixture(scope="session")
 def apache_jars() -> Path:
     """The folder with the jars of Apache Kafka 3.9: KAFKA_LIBS, or what `make apache` fetched; skips without."""
     for place in (os.environ.get("KAFKA_LIBS"), ROOT / ".cache" / "kafka-3.9.1"):
         if place and any(Path(place).glob("kafka_2.13-3.9.*.jar")):
+            make_archive(Path(place), partial(run_broker, Path(place)))
             return Path(place)
     pytest.skip("needs the jars of Apache Kafka 3.9: set KAFKA_LIBS or run `make apache`")
 

@@ -13,6 +13,7 @@ import attrs
 from messages.admin_requests import CreateTopicsResponse, ElectLeadersResponse
 from messages.config_requests import DescribeConfigsResponse
 from messages.requests import MetadataRequest
+from tests.cluster.apache_java import apache_java
 from tests.cluster.processes import ApacheBroker, OurNode, free_ports
 from tests.waiting import until
 from tests.wire_client import WireClient
@@ -56,11 +57,10 @@ class Both:
         return process.returncode, output
 
     def _run(self, port: int, tool: str, *arguments: str) -> subprocess.Popen[str]:
-        java = ("java", "-XX:TieredStopAtLevel=1", "-cp", f"{self.jars}/*", tool)
         if not any(SERVER in argument for argument in arguments):
             arguments = ("--bootstrap-server", SERVER, *arguments)
         return subprocess.Popen(
-            [*java, *(argument.replace(SERVER, f"127.0.0.1:{port}") for argument in arguments)],
+            [*apache_java(self.jars), tool, *(argument.replace(SERVER, f"127.0.0.1:{port}") for argument in arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.cluster.apache_java import apache_java
 from tests.cluster.processes import Running, properties
 
 ASSIGNORS = "org.apache.kafka.clients.consumer."
-SMALL_JAVA = ("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class JavaMember(Running):
@@ -40,7 +40,7 @@ class JavaMember(Running):
             heartbeat__interval__ms=500,
             reconnect__backoff__max__ms=500,
         )
-        command = [*SMALL_JAVA, "-cp", f"{jars}/*", "org.apache.kafka.tools.VerifiableConsumer"]
+        command = [*apache_java(jars, "128m"), "org.apache.kafka.tools.VerifiableConsumer"]
         options = {
             "--bootstrap-server": bootstrap,
             "--topic": topic,

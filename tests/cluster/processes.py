@@ -14,6 +14,7 @@ from typing import Any
 
 from actors.cli.local_cluster import ENTRY_POINT
 from actors.node.free_ports import free_ports  # noqa: F401  (whoever needs processes needs ports)
+from tests.cluster.apache_java import apache_java
 from tests.waiting import until
 
 OURS = [sys.executable, "-P", str(ENTRY_POINT)]
@@ -116,9 +117,6 @@ class OurNode(Running):
         super().__init__([*OURS, "broker", str(file)], directory / "out.log")
 
 
-SMALL_JAVA = ("java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-
-
 ON_THE_CONSOLE = """
 log4j.rootLogger=INFO, A
 log4j.appender.A=org.apache.log4j.ConsoleAppender
@@ -129,7 +127,10 @@ log4j.appender.A.layout.ConversionPattern=[%d] %p %m (%c)%n
 
 
 class ApacheBroker(Running):
-    """Apache Kafka 3.9.1's own broker at inter.broker.protocol.version 2.6; `java` is the machine it runs on."""
+    """Apache Kafka 3.9.1's own broker at inter.broker.protocol.version 2.6.
+
+    `java` is the JVM's command with its options, by default that of `apache_java`; `more_java` are more options.
+    """
 
     def __init__(
         self,
@@ -138,7 +139,8 @@ class ApacheBroker(Running):
         broker_id: int,
         port: int,
         zookeeper: str,
-        java: tuple[str, ...] = SMALL_JAVA,
+        java: tuple[str, ...] = (),
+        more_java: tuple[str, ...] = (),
         logging: str = ON_THE_CONSOLE,
         **settings: object,
     ) -> None:
@@ -158,5 +160,6 @@ class ApacheBroker(Running):
         file = properties(directory / "server.properties", **{**defaults, **settings})
         log4j = directory / "log4j.properties"
         log4j.write_text(logging)
-        command = [*java, f"-Dlog4j.configuration=file:{log4j}", "-cp", f"{jars}/*", "kafka.Kafka", str(file)]
-        super().__init__(command, directory / "out.log")
+        jvm = [*java, "-cp", f"{jars}/*"] if java else apache_java(jars, "384m")
+        options = [*more_java, f"-Dlog4j.configuration=file:{log4j}"]
+        super().__init__([*jvm, *options, "kafka.Kafka", str(file)], directory / "out.log")

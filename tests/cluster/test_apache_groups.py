@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tests.cluster.apache_java import apache_java
 from tests.cluster.mixed import APACHE, OURS, Mixed
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -117,7 +118,7 @@ def test_either_kind_serves_the_groups_that_the_other_wrote(cluster: Mixed, apac
     member.close()
     until(lambda: len(cluster.logs(GROUPS, "0")), lambda kinds: kinds == 1, "the logs are equal", 60)
     [log] = sorted((cluster.place / f"{OURS}" / "data" / f"{GROUPS}-0").glob("*.log"))
-    dump = ["java", "-cp", f"{apache_jars}/*", "kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(log)]
+    dump = [*apache_java(apache_jars), "kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(log)]
     said = subprocess.run(dump, capture_output=True, text=True, timeout=120, check=True).stdout
     assert '"group":"both"' in said
     assert '"groupInstanceId":"one"' in said

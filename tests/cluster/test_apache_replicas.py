@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.apache_java import apache_java
 from tests.cluster.load import Load, records
 from tests.cluster.mixed import APACHE, OURS, Mixed
 from tests.cluster.processes import run_ours
@@ -169,7 +170,7 @@ def test_a_data_directory_goes_from_one_to_the_other_and_back(
                 active.with_suffix(".index").unlink(missing_ok=True)
         if how == "clean":
             files = sorted(str(file) for file in folder.iterdir() if file.suffix in (".log", ".index", ".timeindex"))
-            tool = ["java", "-cp", f"{apache_jars}/*", "kafka.tools.DumpLogSegments", "--deep-iteration"]
+            tool = [*apache_java(apache_jars), "kafka.tools.DumpLogSegments", "--deep-iteration"]
             said = subprocess.run([*tool, "--files", ",".join(files)], check=False, capture_output=True, text=True)
             assert said.returncode == 0, said.stderr
             assert "isvalid: false" not in said.stdout and "mismatch" not in said.stdout

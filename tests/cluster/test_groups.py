@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
 
+from tests.cluster.apache_java import apache_java
 from tests.cluster.group_members import MAKES, come_back, consumer, share_and_take_over
 from tests.cluster.processes import run_ours
 from tests.cluster.three import NODES, Three
@@ -179,8 +180,12 @@ def test_an_active_group_is_described_and_left_alone(cluster: Three) -> None:
 
 def test_kafkas_own_tool_says_the_same(cluster: Three, apache_jars: Path) -> None:
     left(cluster, "compared", 100)
-    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{apache_jars}/*"]
-    tool = [*java, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--timeout", "60000"]
+    tool = [
+        *apache_java(apache_jars),
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        "--timeout",
+        "60000",
+    ]
 
     def theirs(*arguments: str) -> list[list[str]]:
         command = [*tool, "--bootstrap-server", cluster.bootstrap, *arguments]

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Place
 
+from tests.cluster.apache_java import apache_java
 from tests.cluster.processes import run_ours
 from tests.cluster.three import NODES, Three
 from tests.waiting import until
@@ -194,8 +195,7 @@ def test_the_record_of_all_this_replays(cluster: Three) -> None:
 
 def java(jars: Path, tool: str, *arguments: str, text: str = "") -> str:
     """What one of Kafka's own tools prints."""
-    small = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    command = [*small, "-cp", f"{jars}/*", tool, *arguments]
+    command = [*apache_java(jars), tool, *arguments]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -228,7 +228,7 @@ def test_kafkas_own_tool_reads_the_logs(cluster: Three, apache_jars: Path) -> No
         assert cluster.nodes[node].stop() == 0
     files = [str(file) for node in NODES for file in (cluster.place / f"{node}" / "data" / "dumped-0").glob("*.*")]
     files = [file for file in files if file.endswith((".log", ".index", ".timeindex", ".snapshot"))]
-    command = ["java", "-cp", f"{apache_jars}/*", "kafka.tools.DumpLogSegments", "--files", ",".join(files)]
+    command = [*apache_java(apache_jars), "kafka.tools.DumpLogSegments", "--files", ",".join(files)]
     said = subprocess.run([*command, "--deep-iteration"], capture_output=True, text=True, timeout=120, check=True)
     for codec in CODECS:
         assert f"compresscodec: {codec}" in said.stdout

@@ -28,6 +28,7 @@ from actors.storage.log import (
 from actors.storage.log.producers import EXPIRATION_MS
 from messages.records import CONTROL_BIT, TRANSACTION_BIT
 from messages.wire.record_batch import whole_batches
+from tests.cluster.apache_java import apache_java
 from tests.storage.batches import batch, header_of, message, with_header
 
 NOW = 2_000
@@ -572,7 +573,7 @@ def test_row_101_kafkas_own_tool_reads_the_files_without_a_complaint(folder: str
     logs = sorted(Path(folder).glob("*.log"))
     files = [str(file) for kind in ("log", "index", "timeindex", "snapshot") for file in Path(folder).glob(f"*.{kind}")]
     assert len(logs) == 2
-    command = ["java", "-cp", f"{apache_jars}/*", "kafka.tools.DumpLogSegments", "--files", ",".join(files)]
+    command = [*apache_java(apache_jars), "kafka.tools.DumpLogSegments", "--files", ",".join(files)]
     said = subprocess.run([*command, "--deep-iteration"], capture_output=True, text=True, check=True)
     assert said.stdout.count("| offset: ") == 400
     assert "producerId: 7 producerEpoch: 0" in said.stdout
