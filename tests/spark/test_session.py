@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pty
 import signal
@@ -161,6 +162,7 @@ class FirstSummary:
 @pytest.fixture(scope="module")
 def first_summary(tmp_path_factory: pytest.TempPathFactory) -> FirstSummary:
     """In a process of its own, as below: a session that is there already would be taken."""
+    faulthandler.cancel_dump_traceback_later()  # minutes on a busy machine; the command has a deadline
     place = tmp_path_factory.mktemp("first")
     small = Small(place / "trace")
     small.live()
