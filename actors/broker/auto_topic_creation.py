@@ -1,4 +1,4 @@
-"""AutoTopicCreationActor: makes topics that are used before anybody has made them, through ZooKeeper, on any broker.
+"""AutoTopicCreationActor creates missing topics in ZooKeeper on their first use; it runs on each broker.
 
 Rule 1: one request after the other, so that many clients who name the same topic make it once.
 Rule 2: a topic that another broker has created meanwhile counts as created here.
@@ -28,7 +28,8 @@ log = logging.getLogger("kafka.server.AutoTopicCreationManager")
 
 
 class AutoTopicCreationActor(FlowActor):
-    """One per broker; see the module's rules, and those of `actors.core.broker.auto_topic_creation`."""
+    """Creates missing topics; one per broker. The rules are in the module and in
+    `actors.core.broker.auto_topic_creation`."""
 
     def receiveMsg_StartAutoTopicCreation(self, message: StartAutoTopicCreation, sender: ActorAddress) -> None:
         """Learn how topics are to be made, and whom to ask."""

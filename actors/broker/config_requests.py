@@ -1,4 +1,4 @@
-"""ConfigsActor: tells admin clients how topics and this broker are configured, and writes topics' overrides.
+"""ConfigsActor describes the configs of topics and of this broker for admin clients, and alters topic configs.
 
 Rule 1: any broker answers, from ZooKeeper; a topic exists when this broker's metadata cache knows it (broker.md 6.4).
 Rule 2: overrides are written together with the notification in /config/changes by which every broker learns of them.
@@ -60,14 +60,14 @@ Overrides = Mapping[str, tuple[ConfigEntry, ...]]
 
 @attrs.frozen
 class StoredOverrides:
-    """All overrides that may be asked about: `brokers` has those of this broker, and of all (ALL_BROKERS)."""
+    """The overrides for a DescribeConfigs response: of topics, of this broker, and of all brokers (ALL_BROKERS)."""
 
     topics: Overrides
     brokers: Overrides
 
 
 class ConfigsActor(FlowActor):
-    """One per broker; see the module's rules."""
+    """Handles DescribeConfigs, AlterConfigs and IncrementalAlterConfigs; one per broker. See the module's rules."""
 
     def receiveMsg_StartConfigs(self, message: StartConfigs, sender: ActorAddress) -> None:
         """Learn which broker this is, and whom to ask."""

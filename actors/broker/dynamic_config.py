@@ -38,7 +38,7 @@ TOPIC, BROKER = "topics/", "brokers/"
 
 
 class DynamicConfigActor(FlowActor):
-    """One per broker; see the module's rules."""
+    """Reads config change notifications and sends the new configs to subscribers; one per broker."""
 
     answer_deadline: ClassVar[float] = 3600.0
     """The bridge holds questions while ZooKeeper is away, and nothing is lost by waiting for it."""

@@ -1,4 +1,4 @@
-"""ReplicaFetcherManagerActor: which fetcher follows which partition (broker.md 4.3).
+"""ReplicaFetcherManagerActor assigns followed partitions to fetchers (broker.md 4.3).
 
 Rule 1: a fetcher serves one leader and one fetcher id, which a partition's name alone decides. It is made when it is
         needed, and ended when it follows nothing.
@@ -38,7 +38,7 @@ Key = tuple[int, int]
 
 
 class ReplicaFetcherManagerActor(Dispatcher):
-    """One per broker; see the module's rules."""
+    """Starts fetchers and assigns partitions to them; one per broker. See the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""IsrKeeperActor: the one through whom leaders change in-sync replicas in ZooKeeper (broker.md 3.3, 3.4).
+"""IsrKeeperActor writes the ISR changes of all leaders of this broker to ZooKeeper (broker.md 3.3, 3.4).
 
 Rule 1: leaders' changes are gathered while a write is under way, and written together. Each is independent: the
         znode must have the version that its leader knows.
@@ -64,7 +64,7 @@ def _outcome(change: ChangeIsr, written: bool) -> str:
 
 
 class IsrKeeperActor(FlowActor):
-    """One per broker; see the module's rules."""
+    """Writes ISR changes to ZooKeeper and notifies the controller; one per broker. See the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""MetadataCacheActor: the cluster's metadata from the controller, for clients (core.metadata_cache).
+"""MetadataCacheActor stores the cluster metadata from the controller and serves Metadata requests.
 
 Rule 1: the replica manager is answered at once. A client is answered in slices (actors.md 3), all of one view, which an
         UpdateMetadata that comes meanwhile does not touch.
@@ -54,7 +54,7 @@ from messages.vocabulary import Message
 
 
 class Prepared(NamedTuple):
-    """An answer to a client, of which only the correlation id is open."""
+    """An encoded Metadata response without its correlation id."""
 
     parts: tuple[MetadataPart, ...]
     last: MetadataResponse
@@ -65,7 +65,7 @@ def _timer(wait: int) -> str:
 
 
 class MetadataCacheActor(FlowActor, Answerer):
-    """Takes over UpdateMetadata from the replica manager, and answers Metadata to clients; see the module's rules."""
+    """Applies UpdateMetadata requests and responds to Metadata requests; see the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()

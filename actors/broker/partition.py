@@ -1,4 +1,4 @@
-"""PartitionActor: one hosted partition. It keeps the replica's role, and is the only one who touches its log.
+"""PartitionActor hosts one replica: its role as leader or follower, and its log.
 
 Rule 1: orders of the replica manager are obeyed by the rules of `actors.core.broker.partition`, data by those of
         `leader`, or as the leader says. Nothing here waits: what must wait is in the leader's state.
@@ -138,7 +138,7 @@ _DEFAULTS = LogSettings()
 
 
 class PartitionActor(Answerer):
-    """One replica of one partition; see the module's rules.
+    """One replica of one partition: the only actor that writes its log. See the module's rules.
 
     Every attribute has a value from the start, also what the first mail brings: Python shares the table of an object's
     attributes only with those that have the same at first. That is 700 bytes of each of a hundred thousand.

@@ -1,4 +1,4 @@
-"""PartitionRequestsActor: requests about partitions' records, divided among them and put together again.
+"""PartitionRequestsActor splits Produce, Fetch and similar requests by partition and joins the results.
 
 Rule 1: each partition is asked by its own address; the request is answered when all have answered. The replica manager
         takes no part in this: it says where partitions are, and no more.
@@ -98,7 +98,7 @@ _forwarded = maker(Forwarded)
 
 @attrs.define
 class _Pending:
-    """One request under way: whose it is, what its partitions have answered, and how many have not."""
+    """A pending request: its client, the results of its partitions so far, and the number of missing results."""
 
     forwarded: Forwarded
     results: list[Any]
@@ -108,7 +108,7 @@ class _Pending:
 
 
 class PartitionRequestsActor(Dispatcher):
-    """One per broker; see the module's rules."""
+    """Splits requests by partition and joins their results; one per broker. See the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""ProducerIdsActor: ids for idempotent producers, from blocks that brokers take in ZooKeeper (broker.md 7.4).
+"""ProducerIdsActor assigns producer ids to idempotent producers from blocks in ZooKeeper (broker.md 7.4).
 
 Rule: a block belongs to one broker, and is used up before the next is taken; what a stop leaves of it is never used.
       The request handler refuses a producer that names a transaction.
@@ -20,7 +20,7 @@ from messages.zookeeper import TakeProducerIds
 
 
 class ProducerIdsActor(FlowActor):
-    """One per broker; see the module's rule."""
+    """Assigns producer ids; one per broker. See the module's rule."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""ReplicaFetcherActor: follows partitions of one leader over one connection, by `actors.core.broker.fetcher`.
+"""ReplicaFetcherActor fetches partitions from one leader over one connection (`actors.core.broker.fetcher`).
 
 One request is under way at a time, and the next goes out when its answer has been dealt with: by that the connection
 waits at the leader where there is nothing to be had. The network repeats what brings nothing, until we interrupt it.
@@ -36,7 +36,7 @@ MAX_LAG = "kafka_server_replicafetchermanager_maxlag"
 
 
 class ReplicaFetcherActor(Dispatcher):
-    """One per (leader, fetcher id); see the module."""
+    """Fetches from one leader; one per leader and fetcher id. See the module."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""ReplicaManagerActor: the one mailbox for what the controller orders a broker to do (broker.md 1, 2).
+"""ReplicaManagerActor applies the controller's LeaderAndIsr, StopReplica and UpdateMetadata requests in order
+(broker.md 1, 2).
 
 Rule 1: LeaderAndIsr, StopReplica and UpdateMetadata are obeyed one after the other. Each is answered when all its
         partitions have answered; what comes before the log directories are loaded waits. A large one is obeyed in

@@ -1,4 +1,4 @@
-"""RequestHandlerActor: the door through which every request of a client, a controller or another broker comes in.
+"""RequestHandlerActor receives the requests of clients, controllers and other brokers and forwards them.
 
 Rule 1: an API's declaration (`messages.apis`) names its handler. The request is forwarded, and the handler sends
         the ClientResponse straight to the listener. Where the node's roles leave him out, the declaration's code
@@ -81,7 +81,7 @@ OWN = {ApiVersionsRequest: api_versions}
 
 
 class Unserved(NamedTuple):
-    """A feature that is not served: its name in the log, the code that refuses it, and which requests belong to it."""
+    """An unsupported feature: its name in the log, its error code, and its requests."""
 
     feature: str
     code: int

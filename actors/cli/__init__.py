@@ -1,4 +1,4 @@
-"""The command line, `kafka-actors`. One file per command; `app` is the door and the one place where failures end."""
+"""The command line `kafka-actors`: one module per command; `app` handles their failures."""
 
 from __future__ import annotations
 

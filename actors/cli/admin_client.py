@@ -1,4 +1,4 @@
-"""The brokers of a cluster as a command talks to them: a connection to each, one request at a time.
+"""Connections of a command to the brokers of a cluster, with one request at a time.
 
 Rule: what cannot be asked for now (a controller or coordinator that is being elected, groups that are being loaded) is
 asked again until the time is up.
@@ -45,11 +45,11 @@ def name_of(code: int) -> str:
 
 
 class NotNow(Exception):
-    """A code that another try may not meet."""
+    """A retriable error code."""
 
 
 class AdminClient:
-    """A cluster by its bootstrap servers. Nothing takes longer than `timeout` seconds."""
+    """A cluster by its bootstrap servers; each operation is limited to `timeout` seconds."""
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], timeout: float) -> None:
         self._bootstrap = bootstrap

@@ -1,4 +1,4 @@
-"""The door: finds the command, and is the one place where its failures become a few words and an exit code.
+"""The command line's entry point: it finds the command and turns failures into a message and an exit code.
 
 Exit codes: 0 done, 1 failed, 2 wrong use (options, settings), 130 interrupted. No traceback reaches a user, unless the
 environment has KAFKA_ACTORS_DEBUG.
@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 class CommandFailed(click.ClickException):
-    """A command could not do what it was asked; the text says why."""
+    """A command failed; the message has the reason."""
 
     exit_code = FAILED
 
@@ -57,7 +57,7 @@ def text_of(path: Path) -> str:
 
 
 class Commands(click.Group):
-    """The commands by name, without importing the others (Spark alone takes a second)."""
+    """The commands by name; each is imported when it is used, because Spark's import takes a second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names."""

@@ -1,4 +1,4 @@
-"""Going on in the background: a child without a terminal, whose first line says that it is ready."""
+"""Continue in the background: a child process without a terminal, whose first line reports that it is ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cluster.json: what a folder of `kafka-actors up` says of its cluster, for the other commands and for anybody else.
+"""cluster.json: the description of a `kafka-actors up` cluster for other commands and programs.
 
     {"zookeeper": "127.0.0.1:41077", "dir": "/...", "pid": 700,
      "brokers": [{"id": 0, "host": "127.0.0.1", "port": 9092, "pid": 712}, ...]}

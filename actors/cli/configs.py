@@ -1,4 +1,4 @@
-"""`kafka-actors configs`: kafka-configs' options for topics and brokers, over ZooKeeper.
+"""`kafka-actors configs`: the options of kafka-configs for topics and brokers, over ZooKeeper.
 
 Nodes read a change from its notification, and apply it while they run.
 """
@@ -35,7 +35,8 @@ SHORT = {"topic": (TOPICS, None), "broker": (BROKERS, None), "broker-defaults": 
 
 
 class Entity(NamedTuple):
-    """Whose overrides it is about: `name` is None for all of the kind, ALL_BROKERS for what counts for all brokers."""
+    """The entity of a command: `name` is None for all entities of its type, ALL_BROKERS for the cluster-wide
+    default."""
 
     kind: str
     name: str | None

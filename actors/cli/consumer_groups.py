@@ -1,4 +1,4 @@
-"""`kafka-actors consumer-groups`: kafka-consumer-groups' options for what is mostly done with groups."""
+"""`kafka-actors consumer-groups`: the most used options of kafka-consumer-groups."""
 
 from __future__ import annotations
 

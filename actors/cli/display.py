@@ -1,4 +1,4 @@
-"""Text and tables on the terminal. What others wrote, in ZooKeeper or a trace, goes through `printable`.
+"""Terminal output of text and tables; text from ZooKeeper and traces is escaped by `printable`.
 
 Where output goes to a file or pipe, tables are as wide as necessary, because files do not wrap.
 """

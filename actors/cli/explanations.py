@@ -1,4 +1,4 @@
-"""Why it is so: a table of questions, each with the function that answers it from the facts of a record.
+"""The questions of `kafka-actors why`, each with the function that answers it from the facts of a trace.
 
 Rule: an answer is lines, each with the place that shows it, or without one where it says what the record lacks.
 """
@@ -33,7 +33,7 @@ MOMENT = 0.0005
 
 
 class Line(NamedTuple):
-    """A sentence, and where the record shows it."""
+    """A sentence of an answer, and its place in the trace."""
 
     text: str
     place: TracePosition | None = None

@@ -1,4 +1,4 @@
-"""Facts (`trace_facts`) are read from a record, in one pass of each run.
+"""Read facts (`trace_facts`) from a trace in one pass per run.
 
 Rule 1: a controller is serial. What it learns and asks for belongs to the event whose end it tells the metrics next: it
         says how long that took and had waited, so it is known when the event came. What came before it, and is not over
@@ -93,7 +93,7 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> Trac
 
 
 class _Mail(NamedTuple):
-    """An event as it came: of which session, and whether its controller was in office."""
+    """A controller event: its session, and whether its controller was active."""
 
     event: ControllerEvent
     generation: int
@@ -101,7 +101,7 @@ class _Mail(NamedTuple):
 
 
 class _Desk:
-    """What a controller has before it: mail that is not over, and what it learnt and asked since the last was."""
+    """A controller's pending events, and its results and questions since the last event."""
 
     def __init__(self, broker: int) -> None:
         self.broker = broker
@@ -141,7 +141,7 @@ class _Desk:
 
 
 class _Pass:
-    """One pass of one run."""
+    """The pass over one run."""
 
     def __init__(self, run: Run, facts: TraceFacts, partition: TopicPartition | None) -> None:
         self.facts = facts

@@ -1,4 +1,4 @@
-"""What `kafka-actors consumer-groups` does: lists, describes and deletes groups, and resets their offsets.
+"""The actions of `kafka-actors consumer-groups`: list, describe and delete groups, and reset their offsets.
 
 Rule 1: the tables are Kafka's, column for column.
 Rule 2: offsets are reset of inactive groups alone, and only looked at unless --execute says so.
@@ -51,7 +51,7 @@ class GroupPartition(NamedTuple):
 
 
 class GroupAdmin:
-    """Groups of a cluster; what is to be read goes to `say`, line by line."""
+    """The groups of a cluster; `say` prints a line of the result."""
 
     def __init__(self, cluster: AdminClient, say: Callable[[str], None]) -> None:
         self._cluster = cluster

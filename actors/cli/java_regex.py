@@ -1,4 +1,4 @@
-"""Regular expressions as Java writes them, for Python: kafka-topics' --topic is one of java.util.regex.
+"""Translate java.util.regex patterns, which kafka-topics --topic uses, to Python.
 
 Only what the two write differently is translated: Java's named classes, which are of ASCII as topic names are, and
 quotation. What Python cannot say so shortly is refused by name, never read as something else.

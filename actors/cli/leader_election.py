@@ -1,4 +1,4 @@
-"""`kafka-actors leader-election`: kafka-leader-election's options; the controller is asked, and tells what came of it.
+"""`kafka-actors leader-election`: the options of kafka-leader-election; sends ElectLeaders to the controller.
 
 Kafka's old tool wrote /admin/preferred_replica_election, which only the preferred leaders can be requested by, and no
 node hears whether they were elected. The controller is found through ZooKeeper, or through a broker.

@@ -1,4 +1,4 @@
-"""Overrides of topics and brokers as the commands read and write them in ZooKeeper."""
+"""Read and write config overrides of topics and brokers in ZooKeeper."""
 
 from __future__ import annotations
 

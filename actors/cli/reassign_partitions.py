@@ -1,4 +1,4 @@
-"""`kafka-actors reassign-partitions`: kafka-reassign-partitions' options, over ZooKeeper.
+"""`kafka-actors reassign-partitions`: the options of kafka-reassign-partitions, over ZooKeeper.
 
 Which options go with which action, and which an action must have, is a table.
 """
@@ -20,7 +20,7 @@ from actors.core.refusal import Refused
 
 
 class ActionOptions(NamedTuple):
-    """The options that an action must have, and those it may have."""
+    """The required and the permitted options of an action."""
 
     needs: tuple[str, ...] = ()
     may: tuple[str, ...] = ()

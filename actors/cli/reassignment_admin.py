@@ -1,4 +1,4 @@
-"""What `kafka-actors reassign-partitions` does, in terms of what ZooKeeper and the controller are asked.
+"""The actions of `kafka-actors reassign-partitions`, as requests to ZooKeeper and the controller.
 
 Rule 1: a plan is handed over as Kafka 2's tool did, in /admin/reassign_partitions, which takes one at a time. What that
         znode cannot say - take it back, or this as well - the controller is asked for.
@@ -66,7 +66,7 @@ Answer = Callable[[Message], Any]
 
 
 class ReassignmentAdmin:
-    """The actions of the command. `ask` asks ZooKeeper, `controller` the controller; `say` prints a line.
+    """The actions of the command: `ask` queries ZooKeeper, `controller` the controller; `say` prints a line.
 
     Raises CommandFailed, and Refused where a core rule does.
     """

@@ -1,4 +1,4 @@
-"""`kafka-actors replay DIR`: stand the actors of recorded nodes up again, and compare all they do.
+"""`kafka-actors replay DIR`: run recorded actors again and compare their messages and effects with the trace.
 
 With --until or --break it stops there, and shows with --state what an actor holds then.
 """

@@ -1,4 +1,4 @@
-"""`kafka-actors spark`: Spark itself: make it start quickly."""
+"""`kafka-actors spark`: shorten Spark's start, and pack the files for Spark workers."""
 
 from __future__ import annotations
 

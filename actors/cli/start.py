@@ -1,4 +1,4 @@
-"""`kafka-actors start NODE --dir DIR`: start a dead node of a running cluster again."""
+"""`kafka-actors start NODE --dir DIR`: start a stopped node of a running cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-actors summary DIR [--json FILE] [--html FILE] [--only QUESTION]...`: what Spark finds in all traces.
+"""`kafka-actors summary DIR [--json FILE] [--html FILE] [--only QUESTION]...`: summarise traces with Spark.
 
 With `--follow` it goes on, and says it again whenever more has been recorded.
 

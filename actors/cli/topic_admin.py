@@ -1,4 +1,4 @@
-"""What `kafka-actors topics` does, in terms of what ZooKeeper is asked; it prints what kafka-topics 3.9.1 prints.
+"""The actions of `kafka-actors topics` as ZooKeeper queries; output matches kafka-topics 3.9.1.
 
 Rule 1: everything printed or raised here was compared with Apache's TopicCommand on a cluster at protocol version 2.6,
         slips included ("Topic 'Optional[x]' does not exist as expected"), for scripts look for those words.
@@ -47,11 +47,11 @@ COLLISION_WARNING = (
 
 
 class TopicCommandFailed(Exception):
-    """The command cannot be carried out; the text is what Kafka says."""
+    """The command failed; the message is Kafka's."""
 
 
 class PartitionView(NamedTuple):
-    """One partition as --describe shows it."""
+    """A partition in the output of --describe."""
 
     partition: TopicPartition
     assignment: ReplicaAssignment
@@ -86,7 +86,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """One topic as --describe shows it."""
+    """A topic in the output of --describe."""
 
     topic: str
     configs: tuple[ConfigEntry, ...]
@@ -95,7 +95,7 @@ class TopicView(NamedTuple):
 
 
 class TopicAdmin:
-    """The actions of the command. `ask` asks ZooKeeper a question and returns its answer; `say` prints a line.
+    """The actions of the command: `ask` queries ZooKeeper, `say` prints a line.
 
     The actions raise TopicCommandFailed, and Refused where a core rule does (its text is Kafka's too).
     """

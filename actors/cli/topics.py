@@ -1,4 +1,4 @@
-"""`kafka-actors topics`: kafka-topics' options, over ZooKeeper, with its words for wrong use.
+"""`kafka-actors topics`: the options of kafka-topics, over ZooKeeper, with its usage errors.
 
 Which options go together is a table, and was found by trying every option with every action on Apache's TopicCommand.
 """
@@ -55,7 +55,7 @@ REPORTS: dict[str, Callable[[PartitionView], bool]] = {
 
 
 class _Number(click.ParamType):
-    """An integer, refused in Kafka's words."""
+    """An integer option with Kafka's error message."""
 
     name = "integer"
 

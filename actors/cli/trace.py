@@ -1,4 +1,4 @@
-"""`kafka-actors trace`: traces of inputs (trace.detail=inputs) as full ones, by replaying them; traces as Parquet."""
+"""`kafka-actors trace`: restore the messages of traces with trace.detail=inputs by replay; pack traces as Parquet."""
 
 from __future__ import annotations
 

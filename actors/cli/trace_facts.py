@@ -1,4 +1,4 @@
-"""What a record says of partitions, topics, brokers and controllers; `fact_gathering` reads it there.
+"""The facts of a trace about partitions, topics, brokers and controllers; `fact_gathering` reads them.
 
 A fact names the delivery that shows it, of a node's run, and its time: `replay --run RUN --until DELIVERY` goes there.
 """
@@ -15,7 +15,7 @@ from messages.trace.schema import STOPPED
 
 
 class TracePosition(NamedTuple):
-    """Where a fact stands: when (seconds since 1970), and which delivery of whose run."""
+    """The position of a fact in a trace: the time (seconds since 1970), the run and the delivery."""
 
     at: float
     node: int
@@ -24,7 +24,7 @@ class TracePosition(NamedTuple):
 
 
 class ControllerEvent(NamedTuple):
-    """A controller's event: where it was delivered, and whom it is about.
+    """A controller event: where it was delivered, and the broker or topic that it concerns.
 
     `waited` and `took` are in milliseconds, None for an event of which no end is recorded.
     """
@@ -45,7 +45,7 @@ class ControllerEvent(NamedTuple):
 
 
 class StateWrite(NamedTuple):
-    """A partition's state was asked to be written, and was at `taken`; `by` whom, and during which of its events.
+    """A partition state that was written: by which node, during which event, and when ZooKeeper confirmed it (`taken`).
 
     `version` is that of its znode, -1 if unknown. `read`: `by` did not write it but found it there: the write itself is
     not recorded, for its writer was killed before ZooKeeper's answer, or keeps no record.
@@ -64,7 +64,7 @@ class StateWrite(NamedTuple):
 
 
 class ReplicasAssigned(NamedTuple):
-    """A partition has these replicas; some of them are being added or removed.
+    """The replicas of a partition, with those being added and removed.
 
     `written`: this delivery wrote the assignment to ZooKeeper; otherwise a controller read it there.
     """
@@ -79,7 +79,7 @@ class ReplicasAssigned(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A request for these replicas was taken out of /admin/reassign_partitions."""
+    """A reassignment request that was removed from /admin/reassign_partitions."""
 
     place: TracePosition
     partition: TopicPartition
@@ -88,7 +88,7 @@ class Dropped(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A controller saw these brokers registered, with their epochs."""
+    """The registered brokers with their epochs, as a controller read them."""
 
     place: TracePosition
     by: int
@@ -97,7 +97,7 @@ class Seen(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A controller's term began (`epoch`), or ended (`why`, or during which event)."""
+    """The start (`epoch`) or the end (`why`, or the event) of a controller's term."""
 
     place: TracePosition
     broker: int
@@ -107,7 +107,7 @@ class Term(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """What happened to the deletion of topics: `step` is asked, queued, ineligible or deleted."""
+    """A step in the deletion of topics: asked, queued, ineligible or deleted."""
 
     place: TracePosition
     step: str
@@ -116,7 +116,7 @@ class Deletion(NamedTuple):
 
 
 class LeaderAndIsrSent(NamedTuple):
-    """A LeaderAndIsr for a broker: it was `sent`, and `answered` with the code `outcome`.
+    """A LeaderAndIsr request for a broker: when it was `sent` and `answered`, and its error code `outcome`.
 
     0 and None say that it was not; then `why` is how the channel's last try to send anything ended.
     """
@@ -133,7 +133,7 @@ class LeaderAndIsrSent(NamedTuple):
 
 
 class RequestFailed(NamedTuple):
-    """A request to a broker failed with its connection."""
+    """A request to a broker that failed with its connection."""
 
     place: TracePosition
     broker: int
@@ -141,14 +141,14 @@ class RequestFailed(NamedTuple):
 
 
 class BrokerResponse(NamedTuple):
-    """A broker answered a controller's request: the last one of the run."""
+    """The last response of a broker to a controller's request in a run."""
 
     place: TracePosition
     broker: int
 
 
 class RequestRefused(NamedTuple):
-    """A controller refused what a client or a broker asked of it, as to this topic, partition or broker.
+    """A request that a controller rejected, with the topic, partition or broker.
 
     `left` are the partitions that a broker would still lead.
     """
@@ -182,7 +182,7 @@ class FaultMet(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A replica's log was cut: it ended at offset `end` (-1: not recorded), and ends at `to`."""
+    """A truncated log of a replica: from offset `end` (-1: not recorded) to offset `to`."""
 
     place: TracePosition
     partition: TopicPartition
@@ -191,7 +191,7 @@ class Cut(NamedTuple):
 
 
 class Idle(NamedTuple):
-    """An event did nothing, and why."""
+    """An event that did nothing, and the reason."""
 
     place: TracePosition
     event: ControllerEvent
@@ -199,7 +199,7 @@ class Idle(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """An event that was not over when the record ended, `age` seconds old; the one at work `waits_for` answers."""
+    """An event that was pending at the end of the trace: its `age` in seconds and what it `waits_for`."""
 
     place: TracePosition
     event: ControllerEvent
@@ -208,7 +208,7 @@ class Waiting(NamedTuple):
 
 
 class Life(NamedTuple):
-    """A node's run: its last delivery, when it began, and how it ended (`messages.trace.runs.ending`).
+    """A run of a node: its last delivery, its registrations, and how it ended (`messages.trace.runs.ending`).
 
     `registered` are the broker epochs that ZooKeeper gave it, each with its time. A process that was refused has none.
     """
@@ -226,7 +226,7 @@ class Life(NamedTuple):
 
 @dataclasses.dataclass
 class TraceFacts:
-    """All facts of some runs, each kind in order of time."""
+    """The facts of some runs; each kind is sorted by time."""
 
     written: list[StateWrite] = dataclasses.field(default_factory=list)
     assigned: list[ReplicasAssigned] = dataclasses.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Files that commands write again and again while others read them."""
+"""Replace files atomically while other processes read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-actors why`: why it is so, from the record, with the event, time and delivery that made it so."""
+"""`kafka-actors why`: explain the state of a partition, topic, broker or controller from a trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from messages.trace.schema import FULL
 
 
 class Subject(NamedTuple):
-    """What is asked about: how its name is written, and read."""
+    """A kind of subject: how its name is written and parsed."""
 
     form: str
     read: Callable[[str], object]

@@ -1,4 +1,4 @@
-"""Which options go together, said in the words of Kafka's tools."""
+"""Rules about combinations of options, with the messages of Kafka's tools."""
 
 from __future__ import annotations
 

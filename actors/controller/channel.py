@@ -1,4 +1,4 @@
-"""BrokerChannelActor: the controller's requests to one broker, in order, one at a time (controller.md 5).
+"""BrokerChannelActor sends the controller's requests to one broker in order, one at a time (controller.md 5).
 
 Rule 1: one request is in flight; the next is sent when its answer is here. So a broker sees requests in order.
 Rule 2: a request that got no answer is sent again, the same, after 100 ms, for ever: only the controller decides that a
@@ -72,7 +72,7 @@ def _errors(
 
 
 class Queued(NamedTuple):
-    """A request with the parts that go ahead of it, and when it came."""
+    """A queued request with its preceding parts, and the time it was queued."""
 
     parts: list[Part]
     request: ControllerRequest
@@ -80,7 +80,7 @@ class Queued(NamedTuple):
 
 
 class BrokerChannelActor(FlowActor):
-    """The FIFO to one broker; see the module's rules."""
+    """The request queue to one broker (Kafka's RequestSendThread); see the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""TopicDeletionActor: the record of `actors.core.controller.topic_deletion`, behind a door that only answers."""
+"""TopicDeletionActor stores the topic deletions of a controller (`actors.core.controller.topic_deletion`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from messages.vocabulary import Message
 
 
 class TopicDeletionActor(FlowActor):
-    """One per controller, made and asked by it alone. It never asks back, so the two cannot wait for each other.
+    """The deletion record of one controller. It sends no questions itself, so the two cannot deadlock.
 
     Its exceptions are answered as Failure("AskFailed"): each question is answered.
     """

@@ -1,4 +1,4 @@
-"""CoordinatorFinderActor: finds the coordinator of a group (broker.md 6.5).
+"""CoordinatorFinderActor responds to FindCoordinator requests (broker.md 6.5).
 
 Rule 1: a group belongs to one partition of __consumer_offsets, and its coordinator is who leads that; any broker says
         who it is. The first request creates the topic, and is answered that there is no coordinator yet.
@@ -29,7 +29,7 @@ TEXTS = {NONE: "NONE", COORDINATOR_NOT_AVAILABLE: "The coordinator is not availa
 
 
 class CoordinatorFinderActor(FlowActor):
-    """One per broker; see the module's rules."""
+    """Finds the coordinator of a group; one per broker. See the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()

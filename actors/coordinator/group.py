@@ -1,4 +1,4 @@
-"""GroupActor: one consumer group. It keeps who is in it and how far it has come, and writes both to its log.
+"""GroupActor hosts one consumer group: its members and offsets, which it writes to the group's log.
 
 Rule 1: what a group does is decided by `actors.core.coordinator.group`; here its timers run, its records are appended
         with acks=all to the partition that is its log, and its answers go to the clients.
@@ -54,7 +54,7 @@ RECORDS_AT_ONCE = 500
 
 
 class GroupActor(Answerer):
-    """One group; see the module's rules."""
+    """One consumer group; see the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""GroupCoordinatorActor: which groups this broker coordinates, and who is asked about them (broker.md 1.6, 6.5).
+"""GroupCoordinatorActor hosts the groups whose partitions of __consumer_offsets this broker leads (broker.md 1.6, 6.5).
 
 Rule 1: a group belongs to one partition of __consumer_offsets, and its coordinator is who leads that. A child of this
         actor names the coordinator, and the number of partitions.
@@ -71,7 +71,7 @@ EXPIRY = "expiry"
 
 @attrs.define
 class _Hosted:
-    """A group that is coordinated here: its actor, its partition, and how it stands."""
+    """A hosted group: its actor, its partition and its state."""
 
     actor: ActorAddress
     partition: int
@@ -81,14 +81,14 @@ class _Hosted:
 
 @attrs.define
 class _Loader:
-    """Who reads a partition, and since when."""
+    """The loader of a partition, and its start time."""
 
     actor: ActorAddress
     began: float
 
 
 class GroupCoordinatorActor(Dispatcher):
-    """One per broker; see the module's rules."""
+    """Hosts groups and forwards their requests; one per broker. See the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""GroupLoaderActor: reads one partition of __consumer_offsets for the coordinator, and goes (broker.md 1.6).
+"""GroupLoaderActor reads one partition of __consumer_offsets for the coordinator, then stops (broker.md 1.6).
 
 Rule 1: it reads from the partition's beginning to its end, READ_BYTES in a turn; what the records say is
         `actors.core.coordinator.loading`.
@@ -25,7 +25,7 @@ READ_VERSION, LIST_VERSION = 11, 5
 
 
 class GroupLoaderActor(Dispatcher):
-    """One per partition that is being read; see the module's rules."""
+    """Loads one partition of __consumer_offsets; see the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()

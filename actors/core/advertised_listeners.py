@@ -1,4 +1,4 @@
-"""What `advertised.listeners` of a running broker may say, and Kafka's words for the rest (KafkaConfig of 3.9.1).
+"""Valid changes of `advertised.listeners` of a running broker, with Kafka's errors (KafkaConfig of 3.9.1).
 
 Rule 1: it may name each of the listeners that are bound, once, and must name those of brokers and of controllers.
 Rule 2: a port of 0 is the one that the listener has. No host would be this machine's name, which only a start asks for.

@@ -1,4 +1,4 @@
-"""What of a broker's settings can change while it runs, as data, and Kafka's words for the rest (DynamicBrokerConfig).
+"""The broker settings that can change at run time, with Kafka's errors for the others (DynamicBrokerConfig).
 
 Rule 1: the brokers' defaults of topics are dynamic as far as we act on them: an override of the broker itself counts
         before that of all brokers, and that before server.properties.

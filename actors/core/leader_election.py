@@ -1,4 +1,4 @@
-"""What is asked of an election of leaders, and what is said of its outcome (LeaderElectionCommand of Kafka 3.9.1)."""
+"""Requests and results of leader elections (LeaderElectionCommand of Kafka 3.9.1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from messages.error_codes import ELECTION_NOT_NEEDED, NONE, REQUEST_TIMED_OUT
 
 
 class ElectionOutcome(NamedTuple):
-    """What became of one partition: a code of Kafka's, and the controller's words."""
+    """The result of one partition's election: an error code and the controller's message."""
 
     code: int
     message: str | None = None

@@ -1,4 +1,4 @@
-"""What a topic's configuration means for its partitions: its overrides, and the broker's defaults for the rest.
+"""The log settings of a topic: its overrides over the broker's defaults.
 
 Rule: an override that Kafka would not take is ignored with a line in the log; znodes are written by anybody.
 """

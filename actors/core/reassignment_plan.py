@@ -1,4 +1,4 @@
-"""Plans that give partitions other replicas: their JSON, what they move, how far they are (ReassignPartitionsCommand).
+"""Reassignment plans: their JSON, moves and progress (ReassignPartitionsCommand).
 
 Rule 1: a plan names each partition once, with at least one replica and none of them twice. Log directories may be named
         for each replica, but only "any": moves between the directories of a broker are not supported.
@@ -163,7 +163,7 @@ def propose(current: Plan, racks: Racks, draw: Callable[[int], tuple[int, int]])
 
 
 class Move(NamedTuple):
-    """From which brokers, and to which, a partition's records go."""
+    """The source and target brokers of a partition's reassignment."""
 
     sources: Replicas
     destinations: Replicas

@@ -1,4 +1,4 @@
-"""Refused: what was asked cannot be done; the text is what Kafka says, the code is Kafka's."""
+"""Refused: a request violates a rule; message and error code are Kafka's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from messages.error_codes import INVALID_REQUEST
 
 
 class Refused(ValueError):
-    """Base of everything that is refused by a rule of Kafka's."""
+    """Base class of requests that a rule of Kafka rejects."""
 
     code = INVALID_REQUEST
 

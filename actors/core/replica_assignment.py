@@ -1,4 +1,4 @@
-"""Which brokers hold the replicas of new partitions, as Kafka's admin tools spread them (AdminUtils).
+"""Replica assignment of new partitions, as in Kafka's AdminUtils.
 
 Rule 1: first replicas go round the brokers, beginning at `start`.
 Rule 2: the further replicas of a partition follow its first at a distance that begins at `shift` + 1 and grows by one
@@ -27,7 +27,7 @@ Racks = Mapping[int, str | None]
 
 
 class InvalidAssignment(Refused):
-    """Partitions cannot be assigned so."""
+    """Partitions cannot be assigned to these brokers."""
 
     code = INVALID_REPLICA_ASSIGNMENT
 

@@ -1,4 +1,4 @@
-"""What may be asked of topics: names that are free, replicas of new partitions, of further ones (AdminZkClient).
+"""Validation of new topics, partitions and replica assignments (AdminZkClient).
 
 Rule 1: what is refused raises Refused (InvalidTopic, InvalidAssignment, TopicRefused) with Kafka's words and code.
 Rule 2: chance is given in: `start` and `shift` are drawn by the caller.
@@ -25,7 +25,7 @@ Replicas = tuple[int, ...]
 
 
 class TopicRefused(Refused):
-    """A topic cannot be made or changed so."""
+    """A topic cannot be created or changed as requested."""
 
 
 def check_new_name(topic: str, existing: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""The overrides a topic may have, as data, and Kafka's words for a wrong one (LogConfig of Kafka 3.9)."""
+"""The topic configs as data, with Kafka's errors for invalid values (LogConfig of Kafka 3.9)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 
 
 class InvalidConfig(Refused):
-    """A topic cannot have this override."""
+    """A topic config is invalid."""
 
     code = INVALID_CONFIG
 
 
 class ConfigType(NamedTuple):
-    """How a value is read (its type in Kafka's words), and what is wrong with it, if anything."""
+    """The type of a config value in Kafka's words, and its validation."""
 
     type: str
     problem: Callable[[str], str | None]

@@ -1,4 +1,4 @@
-"""What a topic may be called, with Kafka's words for what it may not.
+"""Valid topic names, with Kafka's errors for invalid ones.
 
 Metric names turn both '.' and '_' into '_': two topics that differ only there would share their metrics, they collide.
 """
@@ -21,7 +21,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class InvalidTopic(Refused):
-    """No topic can be called so."""
+    """The topic name is invalid."""
 
     code = INVALID_TOPIC
 

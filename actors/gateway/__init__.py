@@ -1,1 +1,1 @@
-"""The border of a node as mail: clients' connections, connections to peers, ZooKeeper's store and the metrics."""
+"""The external endpoints of a node: client connections, connections to peers, ZooKeeper and metrics."""

@@ -1,4 +1,4 @@
-"""One client's connection: frames in, answers out, in the order of the requests.
+"""A client connection: it decodes requests and writes responses in the order of the requests.
 
 Rule 1: one request is under way at a time. But Produce requests that follow one another are under way together, as far
         as UNDER_WAY and UNDER_WAY_BYTES go: they are appended in their order all the same, and no partition waits for
@@ -56,7 +56,7 @@ _OF_THE_CLUSTER_TOO = _OF_RECORDS | {api.key for api in APIS if api.control}
 
 
 class Gateway(Protocol):
-    """What a connection knows of the listeners' gateway."""
+    """The part of the listener gateway that a connection uses."""
 
     settings: NodeSettings
     bench: Workbench
@@ -87,7 +87,7 @@ class Gateway(Protocol):
 
 
 class _UnderWay:
-    """A request that is not answered, or whose answer waits for those of others."""
+    """A pending request, or a response that waits for earlier ones."""
 
     __slots__ = "fault", "header", "pieces", "size", "taken"
 
@@ -103,7 +103,7 @@ class _UnderWay:
 
 
 class Connection:
-    """A connection; the rules are those of `listener` and `limits`."""
+    """A client connection; the rules are in `listener` and `limits`."""
 
     __slots__ = (
         "__weakref__",

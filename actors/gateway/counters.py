@@ -1,4 +1,4 @@
-"""Counters of the metrics gateway: each under several sets of labels, or none, as Kafka counts by topic and of all.
+"""Counters of the metrics gateway, with several sets of labels each: per topic and in total.
 
 prometheus_client's own counters have one set of label names each.
 """
@@ -19,7 +19,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Counters(Collector):
-    """All counters of a node. Counted on the loop, collected on the server's thread."""
+    """The counters of a node: incremented on the event loop, collected on the server's thread."""
 
     def __init__(self) -> None:
         self._counters: dict[str, dict[Labels, int]] = {}

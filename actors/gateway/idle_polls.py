@@ -44,7 +44,7 @@ def poll_again(transmit: Transmit, response: Message) -> Transmit | None:
 
 
 class _Rest:
-    """A session that rests."""
+    """An idle session."""
 
     __slots__ = "epoch", "held", "polls", "stood", "timer", "used_at", "wait"
 
@@ -64,7 +64,7 @@ class _Rest:
 
 
 class IdlePolls:
-    """The resting sessions of a node.
+    """The idle fetch sessions of a node.
 
     `call_later` calls after a number of seconds, unless its result is cancelled. `now` reads the node's clock.
     `answer` takes an answer to a client, `tell` what goes to the actor that serves fetches.

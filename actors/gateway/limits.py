@@ -1,4 +1,4 @@
-"""What peers may use up of a node: connections, files, memory, the trace, lines of the log.
+"""Limits per peer: connections, open files, memory, trace bytes and log lines.
 
 Rule 1: connections (`max.connections`, `max.connections.per.ip` and its `overrides`) as Kafka counts them. A node
         that has enough takes no more: they wait in the socket. The inter-broker listener, where there are others too,
@@ -33,7 +33,7 @@ LINES_PER_SECOND = 10
 
 
 class Files(NamedTuple):
-    """How a process divides its open files (rule 2).
+    """The division of a process's open files (rule 2).
 
     `all`: connections of all listeners. `protected`: connections, with those of the protected listener beyond `all`.
     `logs`: files of logs. `limit`: what the process may open.
@@ -59,7 +59,7 @@ class Files(NamedTuple):
 
 
 class ConnectionCount:
-    """How many connections there are, in all and from each address (rules 1 and 2)."""
+    """The number of connections, in total and by address (rules 1 and 2)."""
 
     def __init__(self, settings: NodeSettings, files: Files) -> None:
         several = len(settings.listeners) > 1
@@ -117,7 +117,7 @@ class ConnectionCount:
 
 
 class MemoryPool:
-    """Bytes for requests that are being received (rule 3). -1: as many as they want."""
+    """The memory of requests that are being received (rule 3); -1 is unlimited."""
 
     def __init__(self, size: int) -> None:
         self._unlimited = size < 0
@@ -145,7 +145,7 @@ class MemoryPool:
 
 
 class Allowance:
-    """How fast a connection may have things recorded (rule 4): `rate` bytes a second, one second's worth at once."""
+    """The recording rate of a connection (rule 4): `rate` bytes per second, with a burst of one second."""
 
     def __init__(self, rate: int) -> None:
         self._rate = rate
@@ -161,7 +161,7 @@ class Allowance:
 
 
 class PeerLog:
-    """A logger for what peers cause (rule 5)."""
+    """A rate-limited logger for events that peers cause (rule 5)."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger

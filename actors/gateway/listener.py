@@ -1,4 +1,4 @@
-"""ListenerGateway: the sockets that clients, controllers and other brokers connect to.
+"""ListenerGateway: the sockets that accept clients, controllers and other brokers.
 
 Rule 1: it stands outside the actor system. A decoded request is injected as `ClientRequest`; the `ClientResponse` comes
         back as mail, and so does `ServeClients`, before which connections wait in the socket (broker.md 7.1).
@@ -67,7 +67,7 @@ GRAIN = 0.5
 
 
 class ListenerGateway:
-    """Incoming connections of a node, on all its listeners. Lives on the node's asyncio loop."""
+    """The incoming connections of a node on all its listeners; runs on the node's asyncio loop."""
 
     region_from: ClassVar[int | None] = REGION_FROM
 

@@ -1,4 +1,4 @@
-"""The network in memory: nodes of one process talk without sockets, on the clock of a scheduler.
+"""The in-memory network: nodes of one process communicate without sockets, on a scheduler's clock.
 
 Rule 1: mail is that of the gateways with sockets (`network`, `listener`), and so are the promises: each Transmit is
         answered once, of each connection one request is under way, connections wait until there is a `ServeClients`.
@@ -54,7 +54,7 @@ class _Timers(Protocol):
 
 
 class Wire(Protocol):
-    """What lies between two hosts."""
+    """The connection between two hosts."""
 
     def carry(self, source: str, target: str, deliver: Callable[[], None]) -> None:
         """Call `deliver` when what leaves `source` now arrives at `target`: perhaps never."""
@@ -74,7 +74,7 @@ class Watcher(Protocol):
 
 
 class Direct:
-    """No distance at all."""
+    """A connection without delay."""
 
     def carry(self, source: str, target: str, deliver: Callable[[], None]) -> None:
         """See Wire.carry."""
@@ -86,7 +86,7 @@ class Direct:
 
 
 class MemoryNetwork:
-    """All that can be reached. Its methods `network` and `listener` make a node's two gateways.
+    """The in-memory hosts; `network` and `listener` create a node's two gateways.
 
     `heard` is called with every request that leaves a host: from where, to where, and the request. `watcher` receives
     each request that arrives, and each response that leaves the host where it arrived.
@@ -169,7 +169,7 @@ class MemoryNetwork:
 
 
 class _Exchange:
-    """One request under way: who wants to know, on which channel, and what ends the wait."""
+    """A pending request: its requester, its channel and its timeout."""
 
     def __init__(
         self,
@@ -314,7 +314,7 @@ class MemoryGateway:
 
 
 class MemoryListener:
-    """Incoming connections of a node, at all places that its settings listen at or advertise."""
+    """The incoming connections of a node at all its listeners and advertised endpoints."""
 
     region_from: ClassVar[int | None] = None
 

@@ -1,4 +1,4 @@
-"""What each metric means, in one sentence with its unit: the HELP texts of /metrics."""
+"""The HELP texts of /metrics: one sentence per metric with its unit."""
 
 from __future__ import annotations
 

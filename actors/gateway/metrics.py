@@ -1,4 +1,4 @@
-"""The metrics gateway: what actors publish, served to Prometheus over HTTP.
+"""The metrics gateway serves the metrics of actors to Prometheus over HTTP.
 
 Names are those that jmx_exporter's example gives Kafka's own metrics, so that Kafka's dashboards read ours. Summaries
 (Kafka's timers and histograms) have a count, a sum, and the quantiles that Kafka has, of the last RESERVOIR
@@ -37,7 +37,7 @@ Row = tuple[tuple[str, ...], tuple[float, ...]]
 
 
 class _Reason(Collector):
-    """One gauge whose label is known only when it is asked for."""
+    """A gauge whose label is read at each scrape."""
 
     def __init__(self, name: str, documentation: str, read: Callable[[], str]) -> None:
         self._name = name
@@ -53,7 +53,7 @@ class _Reason(Collector):
 
 
 class _Table(Collector):
-    """Gauges of many things at once, read where they are."""
+    """Gauges that are read from a table at each scrape."""
 
     def __init__(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
         self._names, self._labels, self._read = names, labels, read
@@ -68,7 +68,7 @@ class _Table(Collector):
 
 
 class _Observed:
-    """What was observed under one set of labels."""
+    """The observations of one set of labels."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -86,7 +86,7 @@ class _Observed:
 
 
 class _Summary(Collector):
-    """A summary with quantiles, which prometheus_client's own has not."""
+    """A summary with quantiles, which prometheus_client lacks."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -119,7 +119,7 @@ class _Summary(Collector):
 
 
 class MetricsGateway:
-    """Gauges and summaries of one node. `serve` opens the port; before that, figures are only kept."""
+    """The gauges and summaries of a node; `serve` opens the port."""
 
     def __init__(self, base: LocalBase) -> None:
         self._registry = CollectorRegistry()

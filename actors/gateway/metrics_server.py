@@ -1,4 +1,4 @@
-"""The port of /metrics: HTTP on threads of its own, at most CONNECTIONS of them, silent clients included."""
+"""The HTTP server of /metrics, with at most CONNECTIONS threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDLE_SECONDS = 5.0
 
 
 class MetricsServer(ThreadingMixIn, WSGIServer):
-    """Serves a WSGI application on host:port (0: any free one) until `stop`. Raises OSError if the port is taken.
+    """Serves a WSGI application on host:port (0: any free port) until `stop`. Raises OSError if the port is in use.
 
     Who comes when all connections are in use takes the place of the one that has been there longest.
     """

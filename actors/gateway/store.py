@@ -1,4 +1,4 @@
-"""ZooKeeper at the border: what the bridge asks goes to the store, the store's news to the bridge."""
+"""The ZooKeeper gateway passes the bridge's requests to the store and the store's events to the bridge."""
 
 from __future__ import annotations
 

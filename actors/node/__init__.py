@@ -1,1 +1,1 @@
-"""A node put together: its root actor, its process, its settings and the ports to what is no mail."""
+"""A node: its root actor, its process, its settings and its I/O adapters."""

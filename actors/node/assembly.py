@@ -1,4 +1,4 @@
-"""Node: one node put together from its parts, whatever surrounds it.
+"""Node: assembles a node from its parts and their real or simulated adapters.
 
 Rule 1: a node has one base and one trace of its own. Store, network, listener, clock and scheduler are given, so the
         same code is a process with sockets and a real ZooKeeper, three nodes on one loop over a ZooKeeper in memory, or
@@ -50,7 +50,7 @@ RING = "ring"
 
 
 class Network(Protocol):
-    """Outgoing connections: `actors.gateway.network`, or its like in memory."""
+    """Outgoing connections: `actors.gateway.network` or the in-memory network."""
 
     address: ActorAddress
 
@@ -59,7 +59,7 @@ class Network(Protocol):
 
 
 class Listener(Protocol):
-    """Incoming connections: `actors.gateway.listener`, or its like in memory."""
+    """Incoming connections: `actors.gateway.listener` or the in-memory network."""
 
     address: ActorAddress
     figures: RequestFigures | None
@@ -108,7 +108,7 @@ def recorder_of(
 
 
 class Node:
-    """One node. `start` it, wait until it is `ready`, call `leave`, wait until it has `ended`, `stop` it.
+    """A node. Call `start`, wait until `ready`, call `leave`, wait until it has `ended`, call `stop`.
 
     `store` is its ZooKeeper session, not started. `network` and `listener` make its gateways around its base.
     `scheduler` drives its base, on `clock`. `ports` are those that shall not be the machine's own. `tell` is called

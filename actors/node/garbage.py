@@ -1,4 +1,4 @@
-"""Python's collector of cyclic garbage, so that no turn of the loop waits for it (actors.md 3 row 7).
+"""Python's garbage collector, run so that no turn of the loop waits for it (actors.md 3 row 7).
 
 Rule 1: reference counting frees nearly everything here at once. The collector is for the cycles that remain, errors
         with their tracebacks mostly, which are young when they become garbage.
@@ -31,7 +31,7 @@ def tame() -> None:
 
 
 class Collections:
-    """Collects on a loop: called after each of its turns, it decides whether (rule 4)."""
+    """Runs garbage collections after turns of a loop, when rule 4 permits it."""
 
     def __init__(self) -> None:
         gc.disable()

@@ -1,4 +1,4 @@
-"""MemoryCluster: whole nodes in one process, on real sockets, over a ZooKeeper in memory. Nothing of it needs Java.
+"""MemoryCluster: complete nodes in one process on real sockets with an in-memory ZooKeeper, without Java.
 
 Rule 1: a node here is that of a process (`assembly.Node`): what it hears, says and writes is the same. What a kill
         does to a process is done to its parts: connections break, files are let go as they are, the session expires.
@@ -70,7 +70,7 @@ OWN_SETTINGS = (
 
 
 class ClusterError(Exception):
-    """What was asked of the cluster cannot be, or did not come to pass; the text says why."""
+    """An operation on the cluster failed; the message has the reason."""
 
 
 class UnknownPartition(ClusterError):
@@ -85,7 +85,7 @@ class Place(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """A node that runs, and its ZooKeeper session."""
+    """A running node, its session and its network."""
 
     node: Node
     store: MemoryStore

@@ -1,4 +1,4 @@
-"""NodeActor: the root of a node. It makes the other actors and owns the node's place in the cluster.
+"""NodeActor: the root actor of a node; it creates the other actors and registers the broker.
 
 Rule 1: order of a start (broker.md 7.1): ZooKeeper session, persistent paths, cluster id, log directories,
         registration, and only then clients and controller.
@@ -91,7 +91,7 @@ LOOKED_LONG_ENOUGH = "looked for the controller long enough"
 
 
 class NodeActor(FlowActor):
-    """Starts, re-registers and stops one node; see the module's rules."""
+    """Starts, registers and stops a node; see the module's rules."""
 
     answer_deadline: ClassVar[float] = 3600.0
     """The bridge holds questions while ZooKeeper is away; a node that waits for it has not failed."""

@@ -1,4 +1,4 @@
-"""The limit of open files (`ulimit -n`): raised as far as the system lets, and compared with what the node hosts."""
+"""The open files limit (`ulimit -n`): raised as far as permitted, and compared with the node's logs."""
 
 from __future__ import annotations
 

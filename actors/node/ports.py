@@ -1,4 +1,4 @@
-"""Ports to what an actor learns from its machine in passing: wall time, chance, its own process.
+"""I/O adapters for the wall clock, random numbers and the process.
 
 Actors reach them as `self.port("time").wall_ms()`; each call and its result is recorded on the running delivery,
 and answered from the record in replay. The disk's port is `actors.storage`'s.
@@ -35,7 +35,7 @@ class RandomPort:
 
 
 class ProcessPort:
-    """This process, and where it serves its metrics."""
+    """The process, and the address of its metrics."""
 
     def __init__(self, metrics_host: str, metrics_port: int) -> None:
         self._identity = (metrics_host, metrics_port, os.getpid())

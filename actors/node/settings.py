@@ -1,4 +1,4 @@
-"""From a server.properties to NodeSettings: everything that can be wrong is found before anything starts.
+"""NodeSettings from a server.properties; all errors are found before the node starts.
 
 Rule 1: a wrong value is an error that names the setting, the value and what is allowed; all errors are reported at
         once.
@@ -56,7 +56,7 @@ _SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:\[\]/]+)(:([0-9]+))?")
 
 
 class SettingsError(Exception):
-    """The settings are wrong; `messages` says what, a sentence each."""
+    """The settings are invalid; `messages` has one sentence per error."""
 
     def __init__(self, messages: list[str]) -> None:
         super().__init__("; ".join(messages))
@@ -64,7 +64,7 @@ class SettingsError(Exception):
 
 
 class LoadedSettings(NamedTuple):
-    """Settings ready to start a node with, and what the user should know about the rest.
+    """Valid settings, and notes about those without effect.
 
     `ignored` are the names that Kafka knows and we do not act on, `unknown` a sentence for each unknown name,
     `insecure` those of the ignored that ask for security.
@@ -156,7 +156,7 @@ def _unknown(name: str) -> str:
 
 
 class _PropertiesReader:
-    """Reads one set of properties, collecting what is wrong instead of stopping at the first error."""
+    """Reads properties and collects all errors."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._texts = {name: properties[name].strip() for name in _ACTING if name in properties}

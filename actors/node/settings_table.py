@@ -1,4 +1,4 @@
-"""The settings of a node as data: which we act on, with their kinds and defaults, and which Kafka knows beside them.
+"""The settings of a node as data: supported ones with types and defaults, and Kafka's others.
 
 Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode, but for what we do not speak: the
 only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. host.name, port and
@@ -22,7 +22,7 @@ LONG_MAX = 2**63 - 1
 
 
 class SettingType(NamedTuple):
-    """What values a setting takes: `allowed` says it to the user, `parse` raises ValueError for any other."""
+    """The type of a setting: `allowed` describes its values, `parse` raises ValueError for others."""
 
     allowed: str
     parse: Callable[[str], Any]

@@ -1,1 +1,1 @@
-"""What a broker decides: requests to accept, roles of partitions, metadata for clients."""
+"""Decisions of a broker: accepted requests, roles of partitions, metadata for clients."""

@@ -21,7 +21,7 @@ from messages.node import NodeSettings
 
 
 class Specification(NamedTuple):
-    """What a topic is to be like: how many partitions, how many replicas of each, and its overrides."""
+    """The specification of a new topic: partitions, replication factor and configs."""
 
     partitions: int
     replication_factor: int

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what a reader and this broker both know, so that neither says it again (broker.md 4.2).
+"""Fetch sessions (KIP-227): the state that a client and this broker share between fetches (broker.md 4.2).
 
 Rule 1: a request of epoch 0 names all its partitions and begins a session, if there is a free slot; one of epoch -1
         begins none. Both end the session that they name. Every other epoch goes on with a session: the request names
@@ -44,7 +44,7 @@ UNTOLD = -1
 
 @attrs.define
 class CachedPartition:
-    """A reader's position in one partition, and the offsets last sent to it."""
+    """A fetch position in one partition, and the offsets that were last sent."""
 
     part: FetchPartition
     high_watermark: int = UNTOLD
@@ -65,7 +65,7 @@ class CachedPartition:
 
 @attrs.define
 class DelayedFetch:
-    """One request under way (`actors.core.broker.fetches`)."""
+    """A pending fetch request (`actors.core.broker.fetches`)."""
 
     number: int
     request: FetchRequest
@@ -82,7 +82,7 @@ class DelayedFetch:
 
 @attrs.define(eq=False)
 class Session:
-    """The partitions of one reader, from one request to the next or, with id 0, for one request."""
+    """The partitions of a fetch session; id 0 is a fetch without a session."""
 
     id: int
     key: int
@@ -128,7 +128,7 @@ class Session:
 
 
 class FetchSessions:
-    """The sessions of a broker. Ids are given one after the other from `first_id` on."""
+    """The fetch sessions of a broker; ids count up from `first_id`."""
 
     def __init__(self, slots: int, first_id: int = 1) -> None:
         self._slots = slots

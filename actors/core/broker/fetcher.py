@@ -1,4 +1,4 @@
-"""What a follower fetches from one leader: for each partition where it stands, and what is asked next (broker.md 4).
+"""The follower's side of replication from one leader: the state and the next request of each partition (broker.md 4).
 
 Rule 1: a partition is first *truncating*: where its log and the leader's part is found by the leader epochs. Then it is
         *fetching*, from its log's end on. One whose offset the leader does not have is *out of range*, until it knows
@@ -64,7 +64,7 @@ UNKNOWN_EPOCH = -1
 
 
 class Phase(enum.Enum):
-    """What a partition needs next (rule 1)."""
+    """The next step of a followed partition (rule 1)."""
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
@@ -74,7 +74,7 @@ class Phase(enum.Enum):
 
 @attrs.define
 class Followed:
-    """One partition that is followed."""
+    """A followed partition."""
 
     leader_epoch: int
     log_end: int
@@ -92,7 +92,7 @@ class Followed:
 
 
 class Order(NamedTuple):
-    """To be sent to a partition."""
+    """A message to send to a partition."""
 
     partition: TopicPartition
     message: Reconcile | Replicate | Restart
@@ -103,7 +103,7 @@ Request = FetchRequest | OffsetForLeaderEpochRequest | ListOffsetsRequest
 
 @attrs.frozen
 class FetchSettings:
-    """How a follower fetches: bytes, and times in seconds."""
+    """Fetch sizes in bytes and times in seconds."""
 
     broker_id: int
     max_wait: float = 0.5
@@ -114,7 +114,7 @@ class FetchSettings:
 
 
 class Fetcher:
-    """The partitions that are fetched over one connection from one leader."""
+    """The partitions that are fetched from one leader over one connection."""
 
     def __init__(self, settings: FetchSettings) -> None:
         self.partitions: dict[TopicPartition, Followed] = {}

@@ -1,4 +1,4 @@
-"""Fetches under way, and those that wait: a fetch waits in its session, never in partitions (broker.md 3.7).
+"""Pending and delayed fetches; a delayed fetch waits in its session (Kafka's DelayedFetch; broker.md 3.7).
 
 Rule 1: `min_bytes` and `max_bytes` are totals over a request. It is answered when there is enough, when a partition
         fails, when it asks for nothing, or when its time is up: with what is there then.
@@ -57,7 +57,7 @@ from messages.records import EMPTY
 
 @attrs.frozen
 class ReadPartition:
-    """To do: have the partition read; call `Fetches.read` with the result."""
+    """Instruction: read a partition and call `Fetches.read` with the result."""
 
     partition: TopicPartition
     question: ReadLog
@@ -65,7 +65,7 @@ class ReadPartition:
 
 @attrs.frozen
 class Respond:
-    """To do: answer the request `number`."""
+    """Instruction: respond to the request `number`."""
 
     number: int
     response: FetchResponse
@@ -75,7 +75,7 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """To do: have a session's polls come here again; call `Fetches.woken` with the time of its last poll."""
+    """Instruction: return an idle session from the listener and call `Fetches.woken` with the time of its last poll."""
 
     session_id: int
 
@@ -84,7 +84,7 @@ ToDo = ReadPartition | Respond | WakeSession
 
 
 class Fetches:
-    """All fetches of a broker, and the sessions that they belong to."""
+    """The pending fetches and the fetch sessions of a broker."""
 
     def __init__(self) -> None:
         self.sessions = FetchSessions(0)

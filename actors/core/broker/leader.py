@@ -1,4 +1,4 @@
-"""The leader's side of a partition: followers, in-sync replicas, high watermark, and who waits (broker.md 3).
+"""The leader's side of a partition: followers, ISR, high watermark and delayed produces (broker.md 3).
 
 Rule 1 (followers): of each other replica we know the end of its log, which is where it last fetched from, and when it
         was last caught up: it had then all that the leader had, now or at its previous fetch.
@@ -52,7 +52,7 @@ _OFFSET = attrgetter("offset")
 
 @attrs.define
 class Follower:
-    """What the leader knows of one other replica (rule 1). Times on the node's clock, in seconds."""
+    """The leader's state of one follower (rule 1); times in seconds of the node's clock."""
 
     end: int = UNKNOWN
     start: int = UNKNOWN
@@ -63,7 +63,7 @@ class Follower:
 
 @attrs.frozen
 class DelayedProduce:
-    """A produce that waits for the high watermark to reach `offset`; `token` is whose it is."""
+    """A delayed produce: it completes when the high watermark reaches `offset`; `token` identifies it."""
 
     token: Any
     offset: int
@@ -72,7 +72,7 @@ class DelayedProduce:
 
 @attrs.frozen
 class Release:
-    """To do: tell the waiter how it ended."""
+    """Instruction: complete a delayed produce with this result."""
 
     token: Any
     error_code: int
@@ -80,7 +80,7 @@ class Release:
 
 @attrs.frozen
 class WriteIsr:
-    """To do: write this ISR to ZooKeeper, if the znode still has `zk_version`. `number` comes back with the outcome."""
+    """Instruction: write this ISR to ZooKeeper if the znode still has `zk_version`; the result carries `number`."""
 
     number: int
     isr: tuple[int, ...]
@@ -91,7 +91,7 @@ ToDo = Release | WriteIsr
 
 
 class Leader:
-    """One leadership of one partition, from the order that made us leader to the next order."""
+    """The leadership of one partition in one leader epoch."""
 
     __slots__ = (
         *(

@@ -23,7 +23,7 @@ from messages.log_dir_requests import (
 
 
 class FoundLog(NamedTuple):
-    """A log on disk: its directory, its bytes (-1: gone meanwhile), whether it is hosted, whether a future one."""
+    """A log on disk: its directory, its size (-1: deleted meanwhile), and whether it is hosted or a future log."""
 
     directory: str
     partition: TopicPartition

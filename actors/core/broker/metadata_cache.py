@@ -46,7 +46,7 @@ LISTENERS_SINCE = 6
 
 
 class ClusterView:
-    """The cluster as it was known at one moment. A view is immutable: a change creates another."""
+    """An immutable snapshot of the cluster metadata; each change creates another."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ def _elections_timed_out(response: ElectLeadersResponse, late: Collection[Expect
 
 
 class MetadataCache:
-    """The newest view, and the draft of the next; owned and changed by its MetadataCacheActor alone."""
+    """The current snapshot and the draft of the next; only its MetadataCacheActor changes it."""
 
     def __init__(self) -> None:
         self.view = ClusterView()

@@ -1,4 +1,4 @@
-"""What a broker knows of one partition it hosts, and how the controller's orders change it (broker.md 1.2, 1.5, 2.1).
+"""The state of a hosted partition, and its change by the controller's requests (broker.md 1.2, 1.5, 2.1).
 
 Rule 1: the leader epoch only grows. An order with the epoch already known, or an older one, is stale (code 11).
 Rule 2: a request for a partition without a replica on this broker is refused with code 3, and changes nothing.
@@ -36,7 +36,7 @@ _ALWAYS_OBEYED_STOPS = (EPOCH_DURING_DELETE, NO_EPOCH)
 
 
 class Partition(NamedTuple):
-    """One hosted partition, as of the last order taken over. A NamedTuple: one is made for every order.
+    """A hosted partition after the last applied request; a NamedTuple, because each request creates one.
 
     `controller_epoch` is that of the controller that decided the leadership (it goes into the state znode when this
     leader changes the ISR). `isr` is the leader's alone: a follower's is empty.

@@ -1,5 +1,5 @@
-"""What a leader takes from producers, and what it refuses: by a batch's header, then by what the listener found in
-its records (broker.md 3.6, 5.2)."""
+"""Validation of produced batches by their headers and by the listener's checks of their records (broker.md 3.6,
+5.2)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ACKS = (-1, 0, 1)
 
 
 class Refusal(NamedTuple):
-    """The error of a batch; NONE if it is appended. The text is for version 8 and later."""
+    """The error of a rejected batch, or NONE; the message is for version 8 and later."""
 
     error_code: int
     message: str | None = None

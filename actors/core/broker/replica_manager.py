@@ -1,4 +1,4 @@
-"""The gates of a broker's three controller requests, and the answers that need no partition (broker.md 1.1, 1.2, 2.1).
+"""Checks of the three controller requests, and responses that need no partition (broker.md 1.1, 1.2, 2.1).
 
 Rule 1: a request made for an earlier registration of this broker is refused whole with code 77. A broker epoch of -1
         is not checked; one that is ahead of ours is good: the controller may hear of a registration before we do.
@@ -39,7 +39,7 @@ INITIAL_CONTROLLER_EPOCH = 0
 
 @attrs.frozen
 class Epochs:
-    """The two fences: our newest registration, and the newest controller that was obeyed."""
+    """The two fences of a broker: its latest broker epoch and the latest controller epoch."""
 
     broker: int = UNKNOWN_BROKER_EPOCH
     controller: int = INITIAL_CONTROLLER_EPOCH
@@ -92,7 +92,7 @@ def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> li
 
 @attrs.define
 class RoleOrders:
-    """The orders of a LeaderAndIsr by what they make of this broker (rule 5).
+    """The partitions of a LeaderAndIsr request by their new role (rule 5).
 
     Of several for one partition, which no controller sends, the last counts.
     """
@@ -124,7 +124,7 @@ SUMMED = {
 
 @attrs.define
 class PartitionCounts:
-    """How many replicas this broker hosts, and how they fare: what its gauges show (conventions.md 7)."""
+    """The numbers of hosted replicas by state, for the gauges (conventions.md 7)."""
 
     leading: dict[TopicPartition, None] = attrs.field(factory=dict)
     troubled: dict[str, dict[TopicPartition, None]] = attrs.field(factory=lambda: {trouble: {} for trouble in TROUBLES})

@@ -1,4 +1,4 @@
-"""Throttles of replication: how many bytes a second go to replicas that have to catch up (KIP-73).
+"""Replication throttles: the rate limit for replicas that are out of sync (KIP-73).
 
 Rule 1: a broker has two, one as leader and one as follower, each with a rate, of which brokers' dynamic configuration
         tells, and with the replicas that it is for, of which topics' configuration tells: all, or pairs of partition
@@ -60,7 +60,7 @@ def rate_of(side: str, own: Mapping[str, str], of_all: Mapping[str, str]) -> int
 
 
 class ThrottledReplicas:
-    """Which of this broker's replicas are throttled, on one side."""
+    """The throttled replicas of this broker, as leader or as follower."""
 
     def __init__(self) -> None:
         self._topics: dict[str, frozenset[int] | None] = {}
@@ -91,7 +91,7 @@ class ThrottledReplicas:
 
 @attrs.define
 class ReplicationQuota:
-    """One side's quota. Times are seconds on the node's clock, rates bytes a second."""
+    """The quota of one side, leader or follower; times in seconds, rates in bytes per second."""
 
     rate: int | None = None
     replicas: ThrottledReplicas = attrs.field(factory=ThrottledReplicas)

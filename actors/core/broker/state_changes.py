@@ -1,4 +1,4 @@
-"""What a broker writes to its log of what controllers order and what becomes of replicas, in Kafka's words.
+"""The lines of state-change.log about controller requests and replicas, in Kafka's words.
 
 Rule 1: a request that is not obeyed, or an order in it, is named with its controller and the reason (`IGNORED`).
 Rule 2: a change of an ISR is logged before it is written: with the leader's offsets, and with who is out of sync, how
@@ -23,7 +23,7 @@ from messages.requests import ControllerRequest
 
 
 class Origin(NamedTuple):
-    """Whose request is obeyed: its name, its controller, that one's epoch, and the request's correlation id."""
+    """The origin of an applied request: its name, controller, controller epoch and correlation id."""
 
     name: str
     controller_id: int

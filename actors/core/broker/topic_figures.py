@@ -1,4 +1,4 @@
-"""What is counted of a broker's requests for records, by topic (Kafka's BrokerTopicStats; conventions.md 7).
+"""Counters of produce and fetch requests by topic (Kafka's BrokerTopicStats; conventions.md 7).
 
 Rule 1: counts are collected here, and published as differences since the last publication: by topic, and of all topics
         together. Bytes between brokers are counted of all topics only; those of replicas that a reassignment adds also

@@ -1,4 +1,4 @@
-"""What must hold between the parts of what a broker knows, at rest: its replicas, and its view of the cluster.
+"""Consistency checks of a broker's state at rest: its replicas and its metadata.
 
 It costs a look at every partition: after each controller request where `validate.state` says so (our tests do).
 """
@@ -14,7 +14,7 @@ from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 
 
 class InconsistentBroker(Exception):
-    """What a broker knows contradicts itself; the text says where."""
+    """A broker's state is inconsistent; the message names the place."""
 
 
 def check(found: list[str]) -> None:

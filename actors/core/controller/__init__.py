@@ -1,1 +1,1 @@
-"""What a controller decides: its context, the state machines, and a flow for each event."""
+"""Decisions of the controller: its context, the state machines, and a handler for each event."""

@@ -1,4 +1,4 @@
-"""RequestBatch: the requests of one step, gathered per broker and sent at its end (controller.md 4).
+"""RequestBatch collects the controller's requests by broker and sends them at the end of a step (controller.md 4).
 
 Rule 1: a batch is a local variable of the step that fills it. It cannot outlive its event, and a step that fails leaves
         nothing behind for the next one to stumble over (trap T4).
@@ -104,7 +104,7 @@ def _metadata_of(
 
 
 class _RolesPart(NamedTuple):
-    """A part of a LeaderAndIsr, and how many of its states name each leader."""
+    """A part of a LeaderAndIsr request, and its number of states by leader."""
 
     part: LeaderAndIsrPart
     leaders: Counter[int]
@@ -123,7 +123,7 @@ def _stop_parts(
 
 
 class RequestBatch:
-    """The requests of one step; see the module's rules."""
+    """The requests of one step of the controller; see the module's rules."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context

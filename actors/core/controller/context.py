@@ -1,4 +1,4 @@
-"""ControllerContext: everything the active controller knows. One owner, the ControllerActor; lost on resignation.
+"""ControllerContext: the state of the active controller; a resignation clears it.
 
 Rule 1: what is looked up by broker is indexed by broker, so that one broker's event costs its own partitions only.
 Rule 2: collections that are iterated are dicts, in the order in which things were learnt: never bare sets, whose order
@@ -49,7 +49,7 @@ _DELETION_STATES = (
 
 
 class BrokerEndpointNotAvailable(Exception):
-    """A broker is registered without the listener that brokers use among themselves."""
+    """A registered broker has no inter-broker listener."""
 
 
 def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ class LastSent:
 
 
 class ControllerContext:
-    """The controller's knowledge. What is set at election, and learnt since, is cleared by `reset`; what stays:
+    """The cached state of the controller, set at its election and cleared by `reset`; what stays
 
     `settings`; `holding_back`: the last term could not begin, others shall have a chance before we are elected again;
     `unclean_elections`: how many there were since the process started. `active` is whether we are the controller as far

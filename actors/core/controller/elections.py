@@ -1,4 +1,4 @@
-"""Who shall lead: the four election strategies (controller.md 3.2).
+"""The four leader election strategies (controller.md 3.2).
 
 Rule 1: candidates are looked at in the order of the assignment, so that its head is preferred.
 Rule 2: a leader comes out of the ISR, except in an unclean election, which is allowed per topic and loses records.
@@ -14,7 +14,7 @@ import attrs
 
 @attrs.frozen
 class Candidates:
-    """What a strategy looks at: the partition's replicas, ISR and target, and who of them is reachable.
+    """The input of an election: the partition's replicas, ISR and target, and the live replicas.
 
     `online` are the replicas that are alive, not shutting down and on a working log directory; `reachable` are those
     that are alive or shutting down. `unclean`: may a replica outside the ISR lead?
@@ -31,7 +31,7 @@ class Candidates:
 
 @attrs.frozen
 class Choice:
-    """An election's outcome: the leader, the new ISR, and the receivers of LeaderAndIsr."""
+    """The result of an election: the leader, the new ISR, and the receivers of LeaderAndIsr."""
 
     leader: int
     isr: tuple[int, ...]

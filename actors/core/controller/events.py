@@ -1,4 +1,4 @@
-"""Which flow handles what, as data (controller.md 1.4): each file of flows has its part of the table at its end.
+"""The handlers of controller events as a table (controller.md 1.4); each module of handlers declares its rows.
 
 Events that concern the term itself - start, election, expiry, stop - are not here: they are handled whether or not we
 are the controller (`failover`); those below are ignored by a controller that is not active.
@@ -52,7 +52,7 @@ HANDLERS: dict[type, Handler] = {
 
 @attrs.frozen
 class Served:
-    """How a request is answered that only the controller answers (`messages.apis`).
+    """The handler of a request that only the controller serves (`messages.apis`).
 
     `state` is what the gauge ControllerState shows meanwhile.
     """

@@ -1,4 +1,4 @@
-"""A controller's term: how it is won, begun, given up and taken away (controller.md 7.1-7.3).
+"""Election, failover and resignation of the controller (controller.md 7.1-7.3).
 
 Rule 1: the active controller is who won the election in ZooKeeper, and only as long as it believes so itself: a
         /controller that names our id from an earlier term or process does not make us active.

@@ -1,4 +1,4 @@
-"""What an event's failure costs: the one place where a controller's errors are classified.
+"""The consequences of failed events: the classification of the controller's errors.
 
 Rule 1: an error that Kafka's code logs and goes on from is foreseen, and named here: what could not be read or written
         stays as it was, and the event is dropped.
@@ -31,7 +31,7 @@ from messages.vocabulary import Message
 
 
 class Consequence(enum.Enum):
-    """What follows from an event that failed."""
+    """The consequence of a failed event."""
 
     DROPPED = "the event is dropped"
     EXPIRED = "the session has expired, which is reported separately and handled first"

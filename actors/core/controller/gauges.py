@@ -1,4 +1,4 @@
-"""The controller's figures, under the names that jmx_exporter gives Kafka's (controller.md 8)."""
+"""The controller's metrics, named as jmx_exporter names Kafka's (controller.md 8)."""
 
 from __future__ import annotations
 

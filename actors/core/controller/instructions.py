@@ -1,4 +1,4 @@
-"""What the controller's flows yield besides questions: things for the shell to do at once (`ControllerActor.perform`).
+"""Instructions that the controller's flows yield for immediate execution (`ControllerActor.perform`).
 
 They are no mail: the shell turns them into mail to a broker's channel.
 """
@@ -18,7 +18,7 @@ from messages.vocabulary import Message
 
 @attrs.frozen
 class OpenChannel(Instruction):
-    """Start a request channel to a broker; nothing where there is one."""
+    """Start a request channel to a broker, unless one exists."""
 
     broker_id: int
     endpoint: Endpoint
@@ -26,7 +26,7 @@ class OpenChannel(Instruction):
 
 @attrs.frozen
 class RedirectChannel(Instruction):
-    """Let the channel to a broker lead to another endpoint from now on."""
+    """Set the endpoint of a broker's channel."""
 
     broker_id: int
     endpoint: Endpoint
@@ -34,14 +34,14 @@ class RedirectChannel(Instruction):
 
 @attrs.frozen
 class CloseChannel(Instruction):
-    """End the channel to a broker; requests queued or under way vanish without an answer."""
+    """Close the channel to a broker; queued and in-flight requests are dropped."""
 
     broker_id: int
 
 
 @attrs.frozen
 class CloseAllChannels(Instruction):
-    """End every channel."""
+    """Close all channels."""
 
 
 @attrs.frozen
@@ -65,7 +65,7 @@ class Awaited:
 
 @attrs.frozen
 class SendRequest(Instruction):
-    """Queue a request on a broker's channel, its parts ahead; dropped with a warning where there is none."""
+    """Queue a request and its preceding parts on a broker's channel; without a channel, drop it with a warning."""
 
     broker_id: int
     request: ControllerRequest

@@ -1,4 +1,4 @@
-"""Leaderships go back to the preferred replicas, the heads of the assignments (controller.md 7.6, 1.4, 1.5).
+"""Preferred leader elections, on request and by imbalance (controller.md 7.6, 1.4, 1.5).
 
 Rule 1: on request, which is in /admin/preferred_replica_election until it is complete. The node goes
         whatever came of it; then it is looked at again, because only its creation is reported. A client receives the
@@ -57,7 +57,7 @@ FIRST_CHECK_SECONDS = 5.0
 
 
 class ElectionType(NamedTuple):
-    """What an admin client may ask for: its election, and the error if no replica can lead."""
+    """An election type of ElectLeaders: its strategy, and its error if no replica can lead."""
 
     strategy: Strategy
     unclean: bool

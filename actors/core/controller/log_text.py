@@ -1,4 +1,4 @@
-"""Values as Kafka's controller writes them in its log, so that tools that read Kafka's logs read ours."""
+"""Format values as Kafka's controller log does, so that tools for Kafka's logs can parse them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Controlled shutdown: a broker asks to be relieved of its leaderships before it stops (controller.md 7.4)."""
+"""Controlled shutdown: move the leaders from a broker before it stops (controller.md 7.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Much work done a slice at a time, with pauses between: nothing holds the node up.
+"""Split long work into slices with pauses between, so that the node stays responsive.
 
 While a flow pauses, the rest of the node goes on; the controller's event stays the only one of its actor, so no other
 event sees the context that it has half changed. What has no more than MOVES or SLICE items never pauses.
@@ -45,7 +45,7 @@ def drop(*tables: MutableMapping[Any, Any]) -> Flow[None]:
 
 
 class Pauses:
-    """Counts what a loop has done in steps of any size, and pauses after SLICE of it."""
+    """Counts the work of a loop and pauses after each SLICE."""
 
     def __init__(self) -> None:
         self._done = 0

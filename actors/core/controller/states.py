@@ -1,4 +1,4 @@
-"""The states of partitions and replicas, and what a table of moves between them is (controller.md 3.1, 3.3).
+"""The states of partitions and replicas, and the tables of state changes (controller.md 3.1, 3.3).
 
 The two tables stand where the moves are made, `partition_state_machine` and `replica_state_machine`; the tables and
 diagrams of the documentation are drawn from them.
@@ -28,7 +28,7 @@ log = logging.getLogger("state.change.logger")
 
 
 class PartitionState(enum.Enum):
-    """Where a partition stands; the value is Kafka's name."""
+    """The state of a partition; the value is Kafka's name."""
 
     NON_EXISTENT = "NonExistentPartition"
     NEW = "NewPartition"
@@ -37,7 +37,7 @@ class PartitionState(enum.Enum):
 
 
 class ReplicaState(enum.Enum):
-    """Where a replica stands; the value is Kafka's name."""
+    """The state of a replica; the value is Kafka's name."""
 
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"
@@ -53,7 +53,7 @@ State = PartitionState | ReplicaState
 
 @attrs.frozen
 class Transition:
-    """Moves to `target` from the states `previous`: the flow that makes them, and the requests that it causes.
+    """The state changes from `previous` to `target`: the flow that makes them, and the requests that they cause.
 
     `make` is called with the machine's step, which holds the subjects, and moves those whose move succeeds; its
     docstring says in the documentation what is done.
@@ -71,7 +71,7 @@ class Transition:
 
 
 class Table:
-    """The rows of one state machine."""
+    """The rows of a state machine."""
 
     def __init__(self, *rows: Transition) -> None:
         self.rows = rows
@@ -112,7 +112,7 @@ class Table:
 
 
 class Call(NamedTuple):
-    """Partitions that were to move, or their replicas on a broker, and which of them did not; `n` counts the calls."""
+    """A requested state change of partitions or replicas, with those that stayed; `n` counts the calls."""
 
     n: int
     target: State
@@ -126,7 +126,7 @@ class Call(NamedTuple):
 
 
 class History:
-    """The last calls that moved something, of whatever number of subjects each.
+    """The last calls that changed a state.
 
     It holds the lists of the calls themselves, which are no longer changed: nothing is kept per subject, and nothing
     is sought but for a story.

@@ -1,4 +1,4 @@
-"""Topics and partitions appear, grow, and are asked to be deleted (controller.md 1.4, 1.6)."""
+"""New topics, new partitions and deletion requests in ZooKeeper (controller.md 1.4, 1.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a topic deletion, and what to do next in it (controller.md 6.1).
+"""The states of a topic deletion, and its next steps (controller.md 6.1).
 
 1. A topic is *queued*. If it is neither in progress (a replica is being deleted) nor *ineligible*, it is begun.
 2. Beginning: its partitions go Offline and NonExistent, it is *started*, and every broker hears that it has leader -2.
@@ -46,7 +46,7 @@ _Replicas = dict[PartitionReplica, None]
 
 
 class TopicRecord:
-    """One queued topic: its replicas, and which of them are being deleted, are deleted, or cannot be deleted now."""
+    """A topic queued for deletion: replicas that are being deleted, deleted, or ineligible for deletion."""
 
     def __init__(self, topic: DeletingTopic) -> None:
         self.replicas: _Replicas = dict.fromkeys(topic.replicas)
@@ -56,7 +56,7 @@ class TopicRecord:
 
 
 class DeletionRecord:
-    """The deletions of one controller; owned by its TopicDeletionActor."""
+    """The topic deletions of one controller, owned by its TopicDeletionActor."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicRecord] = {}

@@ -1,4 +1,4 @@
-"""What must hold between the parts of a ControllerContext at rest, and between it and the deletion's record.
+"""Consistency checks of a ControllerContext at rest, and of the deletion record.
 
 It costs a look at every partition: after each event where `validate.state` says so (our tests do), and once when
 an event with an unexpected error was dropped.
@@ -15,7 +15,7 @@ from messages.topic_deletion import DeletionReport, ReportDeletions
 
 
 class InconsistentContext(Exception):
-    """The controller's knowledge contradicts itself; the text says where."""
+    """The controller's state is inconsistent; the message names the place."""
 
 
 def validate(context: ControllerContext) -> Flow[None]:

@@ -1,1 +1,1 @@
-"""What the group coordinator decides."""
+"""Decisions of the group coordinator."""

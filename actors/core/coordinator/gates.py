@@ -1,5 +1,4 @@
-"""Whether a request about a group is for this coordinator, and its answer without such a group
-(broker.md 6.5).
+"""Checks of group requests, and responses for unknown groups (broker.md 6.5).
 
 Rule 1: the gates, in order: a group has a name (24), but for four APIs, which take the empty one; its partition is not
         being loaded (14); it is led here (16). A JoinGroup's session timeout is one that the broker allows (26). Before
@@ -55,7 +54,7 @@ WHILE_LOADING: Mapping[type, int] = {SyncGroupRequest: REBALANCE_IN_PROGRESS, He
 
 @attrs.define
 class Places:
-    """Which partitions of the groups' topic are led here. `count`: how many there are, 0 while that is not known."""
+    """The partitions of __consumer_offsets that this broker leads; `count` is their total number, 0 if unknown."""
 
     count: int = 0
     loading: set[int] = attrs.field(factory=set)

@@ -1,4 +1,4 @@
-"""A request about several groups: what each of them is asked, and the answer when all have answered (broker.md 6.5)."""
+"""Requests about several groups: one question per group, and the joined response (broker.md 6.5)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTIONS: Mapping[type, Callable[[], Message]] = {
 
 
 class Gathering:
-    """One such request. Groups are named by their place in it."""
+    """A pending request about several groups, which are identified by their index."""
 
     def __init__(self, request: Message) -> None:
         self._request = request

@@ -1,4 +1,4 @@
-"""One consumer group: its members (`membership`), how far it has come (`offsets`), and what admins do with it.
+"""A consumer group: members (`membership`), committed offsets (`offsets`) and admin operations.
 
 Rule 1: offsets are committed by members of the present generation, or by anybody while the group is empty. They count
         when the log has them.
@@ -62,7 +62,7 @@ COMMIT_CODES = {
 
 @attrs.frozen
 class Committing:
-    """Under way: offsets are being stored. `codes` are those of partitions that are not."""
+    """Offsets that are being stored; `codes` are the errors of the other partitions."""
 
     forwarded: Forwarded
     codes: tuple[PartitionError, ...]
@@ -70,7 +70,7 @@ class Committing:
 
 
 class Group(Membership):
-    """A group; see the module's rules."""
+    """A consumer group; see the module's rules."""
 
     def __init__(self, name: str, settings: GroupSettings) -> None:
         super().__init__(name, settings)

@@ -1,4 +1,4 @@
-"""Groups and offsets as keys and values of their log's records, in Kafka's own format (broker.md 5.7).
+"""Keys and values of __consumer_offsets records in Kafka's format (broker.md 5.7).
 
 Rule 1: a record's key begins with its version: 0 and 1 are offsets, 2 are groups. Anything else is unknown,
         and passed over.
@@ -38,7 +38,7 @@ DAMAGED = (struct.error, UnicodeDecodeError, IndexError)
 
 
 class DamagedRecord(ValueError):
-    """A record of the log that cannot be what its versions say."""
+    """A record of __consumer_offsets is invalid."""
 
 
 def written_format(protocol: tuple[int, ...]) -> tuple[int, int]:
@@ -135,7 +135,7 @@ def _read_member(reader: _ValueReader, version: int) -> RecordedMember:
 
 
 class _ValueWriter:
-    """Bytes behind a version."""
+    """Writes the fields after a version."""
 
     def __init__(self, version: int) -> None:
         self.data = struct.pack(">h", version)
@@ -160,7 +160,7 @@ class _ValueWriter:
 
 
 class _ValueReader:
-    """What stands behind a version."""
+    """Reads the fields after a version."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

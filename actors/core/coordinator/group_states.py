@@ -1,4 +1,4 @@
-"""The states of a group, and what each says to a request of one of its members (broker.md 6.5): tables.
+"""The states of a group, and the tables of responses in each state (broker.md 6.5).
 
 Rule 1: a state is entered only from those that `PREVIOUS` names.
 Rule 2: what a state says to a request that passed the gates - the group is ours, the member is known, the generation is
@@ -22,7 +22,7 @@ from messages.probes import probe
 
 
 class GroupState(enum.Enum):
-    """Where a group stands; the value is Kafka's name."""
+    """The state of a group; the value is Kafka's name."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -32,7 +32,7 @@ class GroupState(enum.Enum):
 
 
 class IllegalMove(Exception):
-    """A group was to go from a state to another that is not reached from there."""
+    """An invalid state change of a group."""
 
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
@@ -48,7 +48,7 @@ PREVIOUS: Mapping[GroupState, tuple[GroupState, ...]] = {
 
 
 class GroupAction(enum.Enum):
-    """What is done where no code answers at once; the value says it for the documentation."""
+    """The reaction to a request that has no immediate error; the value describes it in the documentation."""
 
     ADMIT = "taken in"
     REBALANCE = "joins the rebalance"

@@ -1,4 +1,4 @@
-"""A partition of the groups' topic as it is read, from its beginning to its end (broker.md 1.6, 5.7).
+"""Loading of groups and offsets from a partition of __consumer_offsets (broker.md 1.6, 5.7).
 
 Rule 1: of every key the last record counts; a record without a value takes away what was there.
 Rule 2: what a transaction commits counts with its marker, and not at all where that says so; records of a transaction
@@ -28,7 +28,7 @@ Row = tuple[int, bool, str, str | None]
 
 
 class Loading:
-    """What was read so far of one partition; `next` is the offset to go on from, -1 before the first is known."""
+    """The loaded part of one partition; `next` is the next offset to read, -1 before the first is known."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition

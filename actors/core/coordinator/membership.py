@@ -1,4 +1,4 @@
-"""Who is in a consumer group, and which generation it lives in, by the group protocol's rules (broker.md 6.5).
+"""The members and generations of a consumer group, by the group protocol (broker.md 6.5).
 
 Rule 1 (states): what a request meets is a cell of `group_states`, after the gates that every request passes: a static
         member is who its instance id says (82), a member is known (25), the generation is the present one (22).
@@ -133,7 +133,7 @@ GROUP_CODES = {
 
 @attrs.frozen
 class Reply:
-    """To do: answer this request."""
+    """Instruction: respond to this request."""
 
     forwarded: Forwarded
     response: Message
@@ -141,7 +141,7 @@ class Reply:
 
 @attrs.frozen
 class AppendRecords:
-    """To do: append these to the log, and return the result under `number`. 0: no result is needed."""
+    """Instruction: append records to the log; the result carries `number`, 0 if no result is needed."""
 
     number: int
     records: tuple[Record, ...]
@@ -149,7 +149,7 @@ class AppendRecords:
 
 @attrs.frozen
 class ArmTimer:
-    """To do: arm the timer of this name, with this delay in ms."""
+    """Instruction: start the timer of this name with a delay in ms."""
 
     name: str
     delay_ms: int
@@ -158,7 +158,7 @@ class ArmTimer:
 
 @attrs.frozen
 class Disarm:
-    """To do: what is armed under the name shall not come."""
+    """Instruction: cancel the timer of this name."""
 
     name: str
 
@@ -171,7 +171,7 @@ ToDo = Reply | AppendRecords | ArmTimer | Disarm
 
 @attrs.define
 class Member:
-    """A member; `joining` and `syncing` are its requests that wait for an answer."""
+    """A member; `joining` and `syncing` are its pending requests."""
 
     id: str
     instance_id: str | None
@@ -197,7 +197,7 @@ class Member:
 
 @attrs.frozen
 class Assigning:
-    """Under way: the generation's assignment is being stored."""
+    """The assignment of a generation that is being stored."""
 
     generation: int
     assignments: dict[str, bytes]
@@ -205,7 +205,7 @@ class Assigning:
 
 @attrs.frozen
 class Replacing:
-    """Under way: it is being noted who is a static member now; `before` is who was, `leader` who led then."""
+    """A static member that is being replaced: `before` is the old member id, `leader` the leader at that time."""
 
     member_id: str
     before: Member
@@ -213,7 +213,7 @@ class Replacing:
 
 
 class Membership:
-    """A group as far as its members are concerned; see the module's rules."""
+    """The members of a group and its generation; see the module's rules."""
 
     def __init__(self, name: str, settings: GroupSettings) -> None:
         self.name = name

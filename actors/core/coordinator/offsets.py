@@ -1,4 +1,4 @@
-"""The offsets that a group has committed: stored, fetched, and expired (broker.md 6.5).
+"""Committed offsets of a group: storage, fetching and expiry (broker.md 6.5).
 
 Rule 1: an offset counts when its record is committed, not before. Commits of one partition count in the order of their
         records.
@@ -35,7 +35,7 @@ CONSUMERS = "consumer"
 
 @attrs.define
 class Offsets:
-    """What a group has committed, and what it is about to."""
+    """The committed and pending offsets of a group."""
 
     committed: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     under_way: dict[TopicPartition, int] = attrs.field(factory=dict)

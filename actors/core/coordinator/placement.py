@@ -1,4 +1,4 @@
-"""Which partition of the groups' topic a group belongs to: its name's hash as Java computes it (broker.md 5.7)."""
+"""The partition of __consumer_offsets of a group: the Java hash of its name (broker.md 5.7)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,107 @@
+"""Make the pictures of README.md from a real run: three brokers, a killed leader, `why`, and the report of `summary`.
+
+python -m tests.docs.pictures    # needs Java, Spark and Chromium; writes docs/images/report.png and README.md
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.layering import ROOT
+
+README, IMAGE = ROOT / "README.md", ROOT / "docs" / "images" / "report.png"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+MAX_BYTES = 200_000
+COLUMNS = 110
+
+
+def ours(*arguments: str, check: bool = True) -> str:
+    """Run a command of kafka-actors and return its output."""
+    command = [sys.executable, "-P", str(ROOT / "actors" / "cli" / "__main__.py"), *arguments]
+    environment = {**os.environ, "COLUMNS": str(COLUMNS)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    if check and done.returncode:
+        raise SystemExit(f"kafka-actors {' '.join(arguments)}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+def leader_of(folder: str, topic: str) -> int:
+    """Return the leader of partition 0."""
+    described = ours("topics", "--dir", folder, "--describe", "--topic", topic)
+    found = re.search(r"Partition: 0\tLeader: (\d+)", described)
+    return -1 if found is None else int(found[1])
+
+
+def wait_for(what: str, condition: object, seconds: float = 90.0) -> None:
+    """Wait until the condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{what}: not within {seconds:g} s")
+        time.sleep(1.0)
+
+
+def incident(folder: str) -> str:
+    """Run a cluster, kill the leader of orders-0, start it again, stop the cluster; return the text of `why`."""
+    ours("up", "--dir", folder, "--port", "0", "--detach")
+    try:
+        ours(
+            "topics", "--dir", folder, "--create", "--topic", "orders", "--partitions", "6", "--replication-factor", "3"
+        )
+        wait_for("a leader of orders-0", lambda: leader_of(folder, "orders") >= 0)
+        time.sleep(5.0)
+        killed = leader_of(folder, "orders")
+        brokers = json.loads(Path(folder, "cluster.json").read_text())["brokers"]
+        os.kill(next(broker["pid"] for broker in brokers if broker["id"] == killed), signal.SIGKILL)
+        wait_for("another leader of orders-0", lambda: leader_of(folder, "orders") not in (-1, killed))
+        time.sleep(2.0)
+        explained = ours("why", "partition", "orders-0", folder)
+        ours("start", str(killed), "--dir", folder)
+        time.sleep(5.0)
+        return explained
+    finally:
+        ours("down", "--dir", folder, check=False)
+
+
+def take_screenshot(page: Path, image: Path) -> None:
+    """Write a picture of the top of the page, of at most MAX_BYTES."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        raise SystemExit(f"No browser found. Install one of: {', '.join(BROWSERS)}.")
+    image.parent.mkdir(parents=True, exist_ok=True)
+    command = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    command += ["--window-size=1100,1250", "--virtual-time-budget=20000", f"--screenshot={image}", page.as_uri()]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    if image.stat().st_size > MAX_BYTES:
+        raise SystemExit(f"{image} has {image.stat().st_size} bytes, more than {MAX_BYTES}. Make the window smaller.")
+
+
+def with_screen(text: str, explained: str) -> str:
+    """Return README's text with the block after the command `why partition orders-0` replaced."""
+    lines = [f"    {line}"[:COLUMNS] for line in explained.splitlines() if line.strip()]
+    block = "    $ kafka-actors why partition orders-0 DIR\n" + "\n".join(lines) + "\n"
+    return re.sub(r"(?m)^    \$ kafka-actors why partition orders-0 DIR\n(?:    .*\n)*", lambda _: block, text)
+
+
+def main() -> None:
+    """Make both pictures."""
+    with tempfile.TemporaryDirectory(prefix="kafka-pictures-") as folder:
+        explained = incident(folder)
+        page = Path(folder, "page.html")
+        ours("summary", folder, "--html", str(page))
+        take_screenshot(page, IMAGE)
+    README.write_text(with_screen(README.read_text("utf-8"), explained), encoding="utf-8")
+    print(explained)
+
+
+if __name__ == "__main__":
+    main()
