@@ -1,4 +1,4 @@
-"""What admin clients ask about topics, about where their replicas are, and about who leads.
+"""Admin requests about topics, reassignments and leader elections.
 
 The rules: broker.md 6.2, 6.4; controller.md 1.5, 7.7.
 
@@ -16,7 +16,7 @@ BY_DEFAULT = -1
 
 @message
 class CreatableAssignment:
-    """The brokers of one partition, preferred first, as the client wants them."""
+    """The requested brokers of one partition, preferred replica first."""
 
     partition_index: int
     broker_ids: tuple[int, ...]
@@ -24,7 +24,7 @@ class CreatableAssignment:
 
 @message
 class CreatableConfig:
-    """An override as the client wants it; no value is an error."""
+    """A requested config of a new topic; a null value is an error."""
 
     name: str
     value: str | None
@@ -43,7 +43,7 @@ class CreatableTopic:
 
 @message
 class CreateTopicsRequest:
-    """Client to controller: make these topics (API key 19). `validate_only`: only say whether it could be done."""
+    """Client to controller: create topics (API key 19). `validate_only` only checks the request."""
 
     version: int
     topics: tuple[CreatableTopic, ...]
@@ -53,7 +53,7 @@ class CreateTopicsRequest:
 
 @message
 class CreatedConfig:
-    """One setting of a topic that was made, and where it comes from (`config_source`, as DescribeConfigs names it)."""
+    """A config of a created topic and its source (`config_source`, as in DescribeConfigs)."""
 
     name: str
     value: str | None
@@ -64,7 +64,7 @@ class CreatedConfig:
 
 @message
 class CreatedTopic:
-    """What became of one topic: its size and settings, unless there is an error."""
+    """The result for one topic: its size and configs, or an error."""
 
     name: str
     error_code: int
@@ -76,7 +76,7 @@ class CreatedTopic:
 
 @message
 class CreateTopicsResponse:
-    """The answer to CreateTopics."""
+    """The response to CreateTopics."""
 
     topics: tuple[CreatedTopic, ...]
     throttle_time_ms: int = 0
@@ -93,7 +93,7 @@ class DeleteTopicsRequest:
 
 @message
 class DeletedTopic:
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: str
     error_code: int
@@ -101,7 +101,7 @@ class DeletedTopic:
 
 @message
 class DeleteTopicsResponse:
-    """The answer to DeleteTopics."""
+    """The response to DeleteTopics."""
 
     topics: tuple[DeletedTopic, ...]
     throttle_time_ms: int = 0
@@ -109,14 +109,14 @@ class DeleteTopicsResponse:
 
 @message
 class WantedReplicas:
-    """The brokers of one partition that is to be added, preferred first."""
+    """The brokers of one new partition, preferred replica first."""
 
     broker_ids: tuple[int, ...]
 
 
 @message
 class GrowingTopic:
-    """A topic that is to have `count` partitions, the new ones on these brokers (None: wherever)."""
+    """A topic and its new partition count, with the brokers of the new partitions (None: assigned automatically)."""
 
     name: str
     count: int
@@ -135,7 +135,7 @@ class CreatePartitionsRequest:
 
 @message
 class GrownTopic:
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: str
     error_code: int
@@ -144,7 +144,7 @@ class GrownTopic:
 
 @message
 class CreatePartitionsResponse:
-    """The answer to CreatePartitions."""
+    """The response to CreatePartitions."""
 
     topics: tuple[GrownTopic, ...]
     throttle_time_ms: int = 0
@@ -152,7 +152,7 @@ class CreatePartitionsResponse:
 
 @message
 class ReassignablePartition:
-    """The replicas that a partition shall have, preferred first; None: no other than before any reassignment."""
+    """The target replicas of a partition, preferred replica first; None cancels its reassignment."""
 
     partition_index: int
     replicas: tuple[int, ...] | None
@@ -168,7 +168,7 @@ class ReassignableTopic:
 
 @message
 class AlterPartitionReassignmentsRequest:
-    """Client to controller: give partitions other replicas, or leave it (API key 45)."""
+    """Client to controller: start or cancel reassignments (API key 45)."""
 
     version: int
     timeout_ms: int
@@ -194,7 +194,7 @@ class ReassignableTopicResponse:
 
 @message
 class AlterPartitionReassignmentsResponse:
-    """The answer to AlterPartitionReassignments; an error of the whole has no partitions."""
+    """The response to AlterPartitionReassignments; with a top-level error it has no partitions."""
 
     error_code: int
     error_message: str | None = None
@@ -212,7 +212,7 @@ class ListPartitionReassignmentsTopics:
 
 @message
 class ListPartitionReassignmentsRequest:
-    """Client to controller: which of these partitions (None: of all) are being reassigned (API key 46)?"""
+    """Client to controller: list ongoing reassignments of these partitions (None: all) (API key 46)."""
 
     version: int
     timeout_ms: int
@@ -221,7 +221,7 @@ class ListPartitionReassignmentsRequest:
 
 @message
 class OngoingPartitionReassignment:
-    """A partition on its way: all its replicas, those being added, those that will go."""
+    """A partition being reassigned: all replicas, those being added, and those being removed."""
 
     partition_index: int
     replicas: tuple[int, ...]
@@ -239,7 +239,7 @@ class OngoingTopicReassignment:
 
 @message
 class ListPartitionReassignmentsResponse:
-    """The answer to ListPartitionReassignments."""
+    """The response to ListPartitionReassignments."""
 
     error_code: int
     error_message: str | None = None
@@ -288,7 +288,7 @@ class ElectedTopic:
 
 @message
 class ElectLeadersResponse:
-    """The answer to ElectLeaders."""
+    """The response to ElectLeaders."""
 
     topics: tuple[ElectedTopic, ...]
     error_code: int = 0

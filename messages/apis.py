@@ -1,4 +1,4 @@
-"""The APIs that a node answers, one declaration each: everything about an API but its messages and its handler.
+"""The APIs that a node serves, one declaration each, apart from messages and handlers.
 
 Adding one takes its messages (`messages.requests`), its layouts (`wire/schemas.py`, generated), a
 declaration here, and a handler with who answers it. What the names of messages and fields do not say of themselves goes

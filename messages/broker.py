@@ -1,4 +1,4 @@
-"""Mail inside a broker: between the request handler, the replica manager, its partitions and the metadata cache.
+"""Messages inside a broker: request handler, replica manager, partitions and metadata cache.
 
 The replica manager asks; partitions and cache always answer (`messages.conversation`). Error codes are Kafka's.
 """
@@ -32,7 +32,7 @@ class Forwarded:
 
 @message
 class ForwardedPart:
-    """What goes ahead of a Forwarded request of the same connection (`messages.parts`)."""
+    """A part that precedes a Forwarded request of the same connection (`messages.parts`)."""
 
     connection: int
     part: Message
@@ -42,7 +42,7 @@ class ForwardedPart:
 
 
 class LedPartition(NamedTuple):
-    """A partition that is led here since now: in which epoch, and its actor, which appends and reads."""
+    """A partition that this broker started to lead: its leader epoch and its actor."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -72,7 +72,7 @@ class PartitionsDeleted:
 
 @message
 class CreateMissingTopics:
-    """To AutoTopicCreationActor: make these topics, as their first use does. -> MissingTopicsCreated, if `forwarded`.
+    """To AutoTopicCreationActor: create topics on their first use. -> MissingTopicsCreated, if `forwarded`.
 
     `forwarded` is the Metadata request that named them; None if no client waits.
     """
@@ -82,7 +82,7 @@ class CreateMissingTopics:
 
 
 class Creation(NamedTuple):
-    """What became of a topic that was to be made: the code that Metadata has for it, 5 where it is there now."""
+    """The result of a topic creation: the error code for Metadata, 5 if the topic exists now."""
 
     topic: str
     error_code: int
@@ -90,7 +90,7 @@ class Creation(NamedTuple):
 
 @message
 class MissingTopicsCreated:
-    """To the metadata cache: what became of the topics that were missing; the request can be answered."""
+    """To the metadata cache: the results of topic creations, so that the pending request can be completed."""
 
     forwarded: Forwarded
     topics: tuple[Creation, ...]
@@ -101,14 +101,14 @@ class MissingTopicsCreated:
 
 @message
 class TopicsConfigured:
-    """To the replica manager: these topics' overrides have changed, and are these now."""
+    """To the replica manager: the changed configs of topics."""
 
     topics: tuple[TopicConfig, ...]
 
 
 @message
 class BrokerConfigured:
-    """To the replica manager: this broker's settings with its dynamic configuration, which has changed."""
+    """To the replica manager: the changed settings of this broker with its dynamic configs."""
 
     settings: NodeSettings
 
@@ -127,7 +127,7 @@ class Host:
 
 
 class LogPlace(NamedTuple):
-    """Where a partition's log is, or shall be: the directory's path, and whether it has to be made."""
+    """The directory of a partition's log, and whether it must be created."""
 
     path: str
     missing: bool = False
@@ -135,7 +135,7 @@ class LogPlace(NamedTuple):
 
 @message
 class BecomeLeader(Question["RoleTaken"]):
-    """Lead the partition as the controller says. -> RoleTaken
+    """Become the leader of the partition, as the controller requests. -> RoleTaken
 
     `log` is None if no log directory may take the partition (broker.md 9.1 row 20): error 56. `host` comes with an
     actor's first order.
@@ -164,7 +164,7 @@ class BecomeFollower(Question["RoleTaken"]):
 
 @message
 class RoleTaken:
-    """What became of BecomeLeader or BecomeFollower.
+    """The result of BecomeLeader or BecomeFollower.
 
     `changed`: the role is news, as Kafka's makeLeader and makeFollower return it. `leads`, `troubles` (names of
     `actors.core.broker.partition`) and `has_log` tell how the partition stands now, whatever the code. `storage_error`:
@@ -189,7 +189,7 @@ class RoleTaken:
 
 @message
 class PartitionHealth:
-    """To the replica manager: what is the matter with a partition that is led here has changed (`troubles`)."""
+    """To the replica manager: changed health flags of a led partition."""
 
     partition: TopicPartition
     health_flags: tuple[str, ...]
@@ -218,7 +218,7 @@ class PartitionStopped:
 
 @message
 class LogFailed:
-    """To the replica manager: the disk failed under this partition's log; `storage_error` are its words."""
+    """To the replica manager: this partition's log has a disk error; `storage_error` is its message."""
 
     partition: TopicPartition
     storage_error: str
@@ -226,7 +226,7 @@ class LogFailed:
 
 @message
 class LogFileFailed:
-    """From the listener to the replica manager: the disk failed under a file of a log while that was sent."""
+    """From the listener to the replica manager: a disk error while a log file was sent."""
 
     path: str
     storage_error: str
@@ -234,7 +234,7 @@ class LogFileFailed:
 
 @message
 class RemoveDeletedLogs:
-    """Payload of the wake-up that removes the log directories whose delay is over."""
+    """Timer payload: remove the log directories whose deletion delay has passed."""
 
 
 # ---------------------------------------------------------------------------------------------------- metadata cache
@@ -242,7 +242,7 @@ class RemoveDeletedLogs:
 
 @message
 class StageMetadata(Question[Done]):
-    """Keep a part of an UpdateMetadata that passed its gates until the MergeMetadata with the rest. -> Done
+    """Store a part of an accepted UpdateMetadata until MergeMetadata. -> Done
 
     `begins`: it is the request's first; what was kept before is forgotten.
     """
@@ -254,7 +254,7 @@ class StageMetadata(Question[Done]):
 
 @message
 class MergeMetadata(Question["MetadataMerged"]):
-    """Take an UpdateMetadata that passed its gates into the cache, parts that were kept and all. -> MetadataMerged
+    """Apply an accepted UpdateMetadata with its stored parts to the cache. -> MetadataMerged
 
     `begins`: no part went ahead.
     """
@@ -266,7 +266,7 @@ class MergeMetadata(Question["MetadataMerged"]):
 
 @message
 class MetadataMerged:
-    """The newest view has it all; `deleted` are the partitions that it said are gone.
+    """The snapshot includes the update; `deleted` are the partitions that it removed.
 
     `old` is the number of topics of the former view that are still to be freed (DropOldTopics).
     """
@@ -290,8 +290,7 @@ class OldTopics:
 
 
 class Expected(NamedTuple):
-    """What a topic is to be like: these of its partitions led by `leader` (None: by any broker), or, without any, the
-    topic gone."""
+    """The expected state of a topic: its partitions led by `leader` (None: any broker), or deleted if empty."""
 
     topic: str
     partitions: tuple[int, ...] = ()
@@ -300,9 +299,8 @@ class Expected(NamedTuple):
 
 @message
 class AwaitTopics:
-    """Send the client this response once the topics are as expected here, or when the time is over: then with
-    REQUEST_TIMED_OUT for the others (Kafka's purgatory). The response lists its results by name under `topics`; those
-    of elections list partitions."""
+    """Send this response to the client when the topics are as expected, or with REQUEST_TIMED_OUT after the timeout
+    (Kafka's purgatory)."""
 
     forwarded: Forwarded
     response: Message
@@ -312,14 +310,14 @@ class AwaitTopics:
 
 @message
 class WaitedLongEnough:
-    """Payload of the wake-up for an AwaitTopics, by its number."""
+    """Timer payload: the timeout of the AwaitTopics with this number."""
 
     number: int
 
 
 @message
 class FindLeader(Question["LeaderFound"]):
-    """Who leads this partition, and where is it reached on this listener? -> LeaderFound"""
+    """Find the leader of a partition and its endpoint on a listener. -> LeaderFound"""
 
     asks: ClassVar[str] = METADATA_CACHE
     partition: TopicPartition
@@ -328,21 +326,21 @@ class FindLeader(Question["LeaderFound"]):
 
 @message
 class LeaderFound:
-    """The leader, if there is one that is alive and has that listener."""
+    """The leader of the partition, if it is alive and has that listener."""
 
     broker: MetadataBroker | None
 
 
 @message
 class GetAliveBrokers(Question["AliveBrokers"]):
-    """Which brokers are alive? -> AliveBrokers"""
+    """List the live brokers. -> AliveBrokers"""
 
     asks: ClassVar[str] = METADATA_CACHE
 
 
 @message
 class GetKnownTopics(Question["KnownTopics"]):
-    """Which of these topics are there? -> KnownTopics"""
+    """Check which of these topics exist. -> KnownTopics"""
 
     asks: ClassVar[str] = METADATA_CACHE
     topics: tuple[str, ...]
@@ -350,7 +348,7 @@ class GetKnownTopics(Question["KnownTopics"]):
 
 @message
 class KnownTopics:
-    """Those that the metadata cache knows, in the order asked, each once."""
+    """The topics that exist in the metadata cache, in the order of the question."""
 
     topics: tuple[str, ...]
 

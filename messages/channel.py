@@ -1,4 +1,4 @@
-"""Mail to a BrokerChannelActor besides the requests themselves, which it takes as they are (controller.md 5)."""
+"""Messages to a BrokerChannelActor besides the controller's requests (controller.md 5)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ class StartChannel:
 
 @message
 class MoveChannel:
-    """The broker is to be reached at another endpoint from now on."""
+    """Set the broker's endpoint."""
 
     endpoint: Endpoint

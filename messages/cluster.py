@@ -1,4 +1,4 @@
-"""The nouns of a cluster, as values: partitions, brokers, assignments, leadership."""
+"""Basic values of a cluster: partitions, brokers, assignments, leadership."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic. A NamedTuple, not attrs: it is the key of every big dict, and hashes in C."""
+    """A partition of a topic; a NamedTuple, because it is the key of large dicts and hashes in C."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class PartitionReplica(NamedTuple):
 
 @message
 class Endpoint:
-    """Where one listener of a broker is reached."""
+    """The address of a broker's listener."""
 
     listener: str
     host: str
@@ -69,7 +69,7 @@ class ReplicaAssignment:
 
 @message
 class LeaderIsrAndControllerEpoch:
-    """What .../partitions/P/state holds, with the znode's version (-1: not known).
+    """The content of .../partitions/P/state, with the znode's version (-1: unknown).
 
     `controller_epoch` is that of the controller that made the decision, not the newest.
     """

@@ -1,4 +1,4 @@
-"""What admin clients ask about configurations: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs (broker.md 6.2).
+"""Admin requests about configs: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs (broker.md 6.2).
 
 As in `messages.requests`: one class for all versions.
 """
@@ -24,7 +24,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 @message
 class DescribeConfigsResource:
-    """Of what the configuration is asked for: the settings of these names (None: all)."""
+    """A resource to describe, and the names of its configs (None: all)."""
 
     resource_type: int
     resource_name: str
@@ -33,7 +33,7 @@ class DescribeConfigsResource:
 
 @message
 class DescribeConfigsRequest:
-    """Client to any broker (of a broker's own: to that one): how is it configured (API key 32)?"""
+    """Client to any broker, or to the described broker: describe configs (API key 32)."""
 
     version: int
     resources: tuple[DescribeConfigsResource, ...]
@@ -43,7 +43,7 @@ class DescribeConfigsRequest:
 
 @message
 class ConfigSynonym:
-    """A place where a value is said; the first one counts."""
+    """A source of a config value; the first synonym is in effect."""
 
     name: str
     value: str | None
@@ -52,7 +52,7 @@ class ConfigSynonym:
 
 @message
 class DescribedConfig:
-    """One setting. `config_type` is the type of its value, as Kafka numbers them."""
+    """One config; `config_type` is Kafka's number of its type."""
 
     name: str
     value: str | None
@@ -66,7 +66,7 @@ class DescribedConfig:
 
 @message
 class DescribedResource:
-    """One resource's settings, or why there are none."""
+    """The configs of a resource, or an error."""
 
     error_code: int
     error_message: str | None
@@ -77,7 +77,7 @@ class DescribedResource:
 
 @message
 class DescribeConfigsResponse:
-    """The answer to DescribeConfigs."""
+    """The response to DescribeConfigs."""
 
     results: tuple[DescribedResource, ...]
     throttle_time_ms: int = 0
@@ -85,7 +85,7 @@ class DescribeConfigsResponse:
 
 @message
 class ConfigChange:
-    """One override, and what to do to it; AlterConfigs knows only SET."""
+    """A config and its operation; AlterConfigs uses only SET."""
 
     name: str
     value: str | None
@@ -94,7 +94,7 @@ class ConfigChange:
 
 @message
 class ChangedResource:
-    """One resource's overrides to be changed."""
+    """The config changes of a resource."""
 
     resource_type: int
     resource_name: str
@@ -103,7 +103,7 @@ class ChangedResource:
 
 @message
 class AlterConfigsRequest:
-    """Client to any broker: these are all the overrides (API key 33)."""
+    """Client to any broker: replace all overrides of resources (API key 33)."""
 
     version: int
     resources: tuple[ChangedResource, ...]
@@ -112,7 +112,7 @@ class AlterConfigsRequest:
 
 @message
 class IncrementalAlterConfigsRequest:
-    """Client to any broker: change these overrides, and leave the others (API key 44)."""
+    """Client to any broker: change some overrides of resources (API key 44)."""
 
     version: int
     resources: tuple[ChangedResource, ...]
@@ -121,7 +121,7 @@ class IncrementalAlterConfigsRequest:
 
 @message
 class AlteredResource:
-    """What became of one resource's change."""
+    """The result for one resource."""
 
     error_code: int
     error_message: str | None
@@ -131,7 +131,7 @@ class AlteredResource:
 
 @message
 class AlterConfigsResponse:
-    """The answer to AlterConfigs, and to IncrementalAlterConfigs."""
+    """The response to AlterConfigs and IncrementalAlterConfigs."""
 
     responses: tuple[AlteredResource, ...]
     throttle_time_ms: int = 0

@@ -1,4 +1,4 @@
-"""How an actor asks another: Ask and Answer, and the ways an answer can be bad.
+"""Questions between actors: Ask, Answer and the kinds of failures.
 
 A flow asks by `yield from ask(question)`; the shell (`actors.runtime.flow`) wraps the question as `Ask(id, question)`,
 sends it to the actor that the question's class names in `asks`, and hands the flow the result of the `Answer` with
@@ -36,7 +36,7 @@ FULL_BYTES = 30
 
 
 class Question(Generic[R_co]):
-    """What is asked of another actor; R is the type of the result that answers it.
+    """A question to another actor; R is the type of its result.
 
     `asks` names the peer that answers; "" where the question goes to an address of its own (`ask_all`).
     """
@@ -46,13 +46,13 @@ class Question(Generic[R_co]):
 
 
 class Instruction:
-    """What a flow wants its own shell to do at once. No mail: the shell makes of it whatever has to be sent."""
+    """An instruction of a flow to its own actor, executed at once; it is not sent."""
 
     __slots__ = ()
 
 
 class Pause(Instruction):
-    """Go on when the mail that waits at this moment has been delivered. The shell sends itself a Continue."""
+    """Continue after the messages that are queued now; the actor sends itself a Continue."""
 
     __slots__ = ()
 
@@ -64,13 +64,13 @@ class AskAll(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """A question whose answer is waited for later: the flow goes on at once, with its ticket."""
+    """Send a question without waiting; the flow receives a ticket for Await."""
 
     question: Question[object]
 
 
 class Await(NamedTuple):
-    """The result of the question that was begun with this ticket; raised where it is a Failure."""
+    """Wait for the result of the question with this ticket; a Failure is raised."""
 
     ticket: int
 
@@ -215,7 +215,7 @@ def _grow(table: dict[Any, Any], count: int) -> None:
 
 @message
 class Ask:
-    """A question under the asking shell's own id. The asked one sends `Answer(id, result)` to the sender, always."""
+    """A question with an id of its sender. The receiver always replies with `Answer(id, result)`, also on failure."""
 
     id: int
     question: Message
@@ -241,33 +241,33 @@ asking, answering = maker(Ask), maker(Answer)
 
 @message
 class AnswerDeadline:
-    """Payload of the wake-up that finds out whether the answer to `Ask(id)` was lost."""
+    """Timer payload: check whether the answer to `Ask(id)` is overdue."""
 
     id: int
 
 
 @message
 class Continue:
-    """What a shell sends itself for a Pause: when it is delivered, the flow goes on. `id` as in Ask."""
+    """An actor's message to itself for a Pause: resume the flow. `id` as in Ask."""
 
     id: int
 
 
 @message
 class Done:
-    """The question was carried out and has no other result."""
+    """The question was executed and has no other result."""
 
 
 @message
 class Failure:
-    """An answer that is an error: `name` is one of FAILURES, `detail` says what happened to what."""
+    """A failed question: `name` is one of FAILURES, `detail` describes the cause."""
 
     name: str
     detail: str
 
 
 class AskFailed(Exception):
-    """The asked one answered with a Failure; what the shell throws into the flow."""
+    """The receiver of a question replied with a Failure; raised in the flow."""
 
 
 class ConnectionLoss(AskFailed):
@@ -283,15 +283,15 @@ class ControllerMoved(AskFailed):
 
 
 class BadZnode(AskFailed):
-    """A znode that had to be read holds no valid data; the detail names it."""
+    """A znode has invalid data; the detail names it."""
 
 
 class ZooKeeperRefused(AskFailed):
-    """ZooKeeper answered with an error that has no rule of its own; the detail names code and path."""
+    """ZooKeeper returned an error without a handling rule; the detail names code and path."""
 
 
 class LostAnswer(AskFailed):
-    """The asked one missed its deadline: a bug there, or a write of unknown outcome."""
+    """The receiver of a question missed its deadline: a bug, or a write with unknown outcome."""
 
 
 FAILURES: dict[str, type[AskFailed]] = {

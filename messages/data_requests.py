@@ -1,4 +1,4 @@
-"""The requests that carry records, and those that ask where they are: Produce, Fetch and their kin (broker.md 6.2).
+"""Requests about records and offsets: Produce, Fetch, ListOffsets and others (broker.md 6.2).
 
 As in `messages.requests`: one class for all versions, partitions flat. Offsets are -1 where there is none, times in ms.
 """
@@ -30,7 +30,7 @@ ACKS_ALL = -1
 
 @message
 class ProducePartition:
-    """What a producer sends to one partition."""
+    """The batches that a producer sends to one partition."""
 
     partition: TopicPartition
     records: Records
@@ -38,7 +38,7 @@ class ProducePartition:
 
 @message
 class ProduceRequest:
-    """Client to leader: append (API key 0). `acks` is 0, 1, or ACKS_ALL."""
+    """Client to leader: append batches (API key 0). `acks` is 0, 1, or ACKS_ALL."""
 
     version: int
     transactional_id: str | None
@@ -53,7 +53,7 @@ produce_partition, produce_request = maker(ProducePartition), maker(ProduceReque
 
 @message
 class RecordError:
-    """Why one record was refused, by its place in the batch."""
+    """The error of one record, with its index in the batch."""
 
     batch_index: int
     batch_index_error_message: str | None = None
@@ -61,7 +61,7 @@ class RecordError:
 
 @message
 class ProducedPartition:
-    """What became of one partition's batch. `base_offset` is the first record's."""
+    """The result for one partition; `base_offset` is the offset of the first record."""
 
     partition: TopicPartition
     error_code: int
@@ -74,7 +74,7 @@ class ProducedPartition:
 
 @message
 class ProduceResponse:
-    """The leader's answer to Produce."""
+    """The response to Produce."""
 
     partitions: tuple[ProducedPartition, ...]
     throttle_time_ms: int = 0
@@ -89,7 +89,7 @@ produced_partition = maker(ProducedPartition)
 
 @message
 class FetchPartition:
-    """From where one partition is fetched. `log_start_offset` is a follower's own."""
+    """The fetch offset of one partition; `log_start_offset` is the follower's own."""
 
     partition: TopicPartition
     fetch_offset: int
@@ -100,7 +100,7 @@ class FetchPartition:
 
 @message
 class FetchRequest:
-    """Client or follower to leader: read (API key 1). `replica_id` is -1 for clients.
+    """Client or follower to leader: read batches (API key 1). `replica_id` is -1 for clients.
 
     The answer waits until `min_bytes` are there, in all partitions together, or `max_wait_ms` are over.
     """
@@ -132,7 +132,7 @@ def is_idle_poll(request: Message) -> bool:
 
 @message
 class AbortedTransaction:
-    """A producer whose records from `first_offset` on were given up."""
+    """An aborted transaction: its producer id and its first offset."""
 
     producer_id: int
     first_offset: int
@@ -140,7 +140,7 @@ class AbortedTransaction:
 
 @message
 class FetchedPartition:
-    """One partition's records, and where it stands. With an error there are no records, and the offsets are -1."""
+    """The records of one partition and its offsets; with an error, no records and offsets of -1."""
 
     partition: TopicPartition
     error_code: int
@@ -154,7 +154,7 @@ class FetchedPartition:
 
 @message
 class FetchResponse:
-    """The answer to Fetch. `session_id` 0: there is no session, and the next request names all partitions again."""
+    """The response to Fetch; `session_id` 0 means no session, so the next request lists all partitions."""
 
     partitions: tuple[FetchedPartition, ...]
     error_code: int = 0
@@ -167,7 +167,7 @@ class FetchResponse:
 
 @message
 class OffsetQuery:
-    """Which offset of one partition is asked for: of a time (ms), LATEST or EARLIEST."""
+    """A requested offset of one partition: by time (ms), LATEST or EARLIEST."""
 
     partition: TopicPartition
     timestamp: int
@@ -176,7 +176,7 @@ class OffsetQuery:
 
 @message
 class ListOffsetsRequest:
-    """Client or follower to leader: where does it begin, end, or reach a time (API key 2)?"""
+    """Client or follower to leader: find offsets by time, the first, or the last (API key 2)."""
 
     version: int
     replica_id: int
@@ -186,7 +186,7 @@ class ListOffsetsRequest:
 
 @message
 class ListedOffset:
-    """One partition's offset, with the time and leader epoch of the record there; -1 where there is none."""
+    """One partition's offset with the time and leader epoch of its record; -1 if there is none."""
 
     partition: TopicPartition
     error_code: int
@@ -197,7 +197,7 @@ class ListedOffset:
 
 @message
 class ListOffsetsResponse:
-    """The answer to ListOffsets."""
+    """The response to ListOffsets."""
 
     partitions: tuple[ListedOffset, ...]
     throttle_time_ms: int = 0
@@ -205,7 +205,7 @@ class ListOffsetsResponse:
 
 @message
 class EpochQuery:
-    """Which leader epoch's end is asked for."""
+    """A leader epoch whose end offset is requested."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -214,7 +214,7 @@ class EpochQuery:
 
 @message
 class OffsetForLeaderEpochRequest:
-    """Follower or consumer to leader: where does this leader epoch end (API key 23)?"""
+    """Follower or consumer to leader: find the end offset of leader epochs (API key 23)."""
 
     version: int
     replica_id: int
@@ -223,7 +223,7 @@ class OffsetForLeaderEpochRequest:
 
 @message
 class EpochEnd:
-    """The largest epoch up to the one asked for, and the offset where the next begins; -1 where not known."""
+    """The largest epoch up to the requested one and its end offset; -1 if unknown."""
 
     partition: TopicPartition
     error_code: int
@@ -233,7 +233,7 @@ class EpochEnd:
 
 @message
 class OffsetForLeaderEpochResponse:
-    """The answer to OffsetForLeaderEpoch."""
+    """The response to OffsetForLeaderEpoch."""
 
     partitions: tuple[EpochEnd, ...]
     throttle_time_ms: int = 0
@@ -244,7 +244,7 @@ class OffsetForLeaderEpochResponse:
 
 @message
 class InitProducerIdRequest:
-    """Client to any broker: an id for an idempotent producer (API key 22)."""
+    """Client to any broker: request a producer id (API key 22)."""
 
     version: int
     transactional_id: str | None
@@ -255,7 +255,7 @@ class InitProducerIdRequest:
 
 @message
 class InitProducerIdResponse:
-    """The answer to InitProducerId."""
+    """The response to InitProducerId."""
 
     error_code: int
     producer_id: int = -1
@@ -268,7 +268,7 @@ class InitProducerIdResponse:
 
 @message
 class TrimmedPartition:
-    """From where on one partition's records are kept; -1 means the high watermark."""
+    """The offset before which the records of a partition are deleted; -1 means the high watermark."""
 
     partition: TopicPartition
     offset: int
@@ -276,7 +276,7 @@ class TrimmedPartition:
 
 @message
 class DeleteRecordsRequest:
-    """Client to leader: drop everything before these offsets (API key 21)."""
+    """Client to leader: delete records before these offsets (API key 21)."""
 
     version: int
     partitions: tuple[TrimmedPartition, ...]
@@ -285,7 +285,7 @@ class DeleteRecordsRequest:
 
 @message
 class DeletedRecords:
-    """One partition's new start."""
+    """The new log start offset of a partition."""
 
     partition: TopicPartition
     error_code: int
@@ -294,7 +294,7 @@ class DeletedRecords:
 
 @message
 class DeleteRecordsResponse:
-    """The answer to DeleteRecords."""
+    """The response to DeleteRecords."""
 
     partitions: tuple[DeletedRecords, ...]
     throttle_time_ms: int = 0

@@ -1,4 +1,4 @@
-"""Values that keep their bytes: what goes to many brokers is encoded once."""
+"""Values that keep their encoded bytes, because they are sent to many brokers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Encoded:
-    """A value whose bytes, once made, stay with it as long as it lives (`messages.wire` makes and reads them).
+    """A value that stores its bytes after the first encoding (`messages.wire`).
 
     A state keeps its row, a part of a request its rows by topic.
 

@@ -1,4 +1,4 @@
-"""Kafka's error codes as they stand on the wire, those that this project sends or reads (broker.md, head)."""
+"""Kafka's error codes that this project sends or handles (broker.md)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from messages.vocabulary import VOCABULARY, message
 
 
 class ControllerState(enum.IntEnum):
-    """What the controller is doing, with Kafka's numbers (controller.md 8)."""
+    """The state of the controller, with Kafka's numbers (controller.md 8)."""
 
     IDLE = 0
     CONTROLLER_CHANGE = 1
@@ -62,7 +62,7 @@ class ControllerState(enum.IntEnum):
 
 
 class Watch(NamedTuple):
-    """The change of a node that an event reports.
+    """The ZooKeeper change that an event reports.
 
     Each `*` in `path` is a key: the event's fields, first to last, take the keys' texts as they are annotated.
     `changes` are those of `messages.store`; CHILDREN_CHANGED makes it a watch of the node's children, which excludes
@@ -75,7 +75,7 @@ class Watch(NamedTuple):
 
 
 class Event:
-    """Base of the controller's events."""
+    """Base class of the controller's events."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class Event:
 
 
 class ResponseReceived(Event):
-    """Base of the events by which the channel to a broker tells what the broker answered."""
+    """Base class of events that carry a broker's response from its channel."""
 
     __slots__ = ()
 
@@ -93,7 +93,7 @@ class ResponseReceived(Event):
 
 @message
 class Startup(Event):
-    """The controller process starts: watch /controller and elect."""
+    """The controller starts: watch /controller and elect."""
 
     state = ControllerState.CONTROLLER_CHANGE
 
@@ -109,7 +109,7 @@ class ControllerChange(Event):
 
 @message
 class Reelect(Event):
-    """/controller was deleted, or a new session began after the broker registered anew."""
+    """/controller was deleted, or a new session started after the broker registered again."""
 
     state = ControllerState.CONTROLLER_CHANGE
     watch = Watch("/controller", (NODE_DELETED,), of_term=False)
@@ -118,7 +118,7 @@ class Reelect(Event):
 
 @message
 class SessionExpired(Event):
-    """The ZooKeeper session `generation` is dead (Kafka's Expire). Preempts everything queued."""
+    """The ZooKeeper session `generation` has expired (Kafka's Expire); it preempts all queued events."""
 
     state = ControllerState.CONTROLLER_CHANGE
     generation: int = 0
@@ -181,7 +181,7 @@ class TopicDeletion(Event):
 
 @message
 class ZkPartitionReassignment(Event):
-    """/admin/reassign_partitions was created, or may have been since it was last looked at."""
+    """/admin/reassign_partitions was created, or may have been created since the last read."""
 
     state = ControllerState.ALTER_PARTITION_REASSIGNMENT
     watch = Watch("/admin/reassign_partitions", (NODE_CREATED,))
@@ -201,7 +201,7 @@ class PartitionReassignmentIsrChange(Event):
 
 @message
 class PreferredReplicaLeaderElection(Event):
-    """/admin/preferred_replica_election was created, or may have been since it was last looked at."""
+    """/admin/preferred_replica_election was created, or may have been created since the last read."""
 
     state = ControllerState.MANUAL_LEADER_BALANCE
     watch = Watch("/admin/preferred_replica_election", (NODE_CREATED,))
@@ -217,7 +217,7 @@ class AutoPreferredReplicaLeaderElection(Event):
 
 @message
 class ConfigChangeNotification(Event):
-    """The children of /config/changes changed: a topic may have been allowed to elect uncleanly.
+    """The children of /config/changes changed: a topic may permit unclean elections now.
 
     Kafka's broker reads the notification and tells its controller of the topic (TopicUncleanLeaderElectionEnable); ours
     receives this event. Each broker's DynamicConfigActor does, too, and reads the change.
@@ -255,7 +255,7 @@ class LogDirEventNotification(Event):
 
 @message
 class LeaderAndIsrResponseReceived(ResponseReceived):
-    """A broker answered LeaderAndIsr."""
+    """A broker responded to LeaderAndIsr."""
 
     state = ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED
     broker_id: int
@@ -264,7 +264,7 @@ class LeaderAndIsrResponseReceived(ResponseReceived):
 
 @message
 class UpdateMetadataResponseReceived(ResponseReceived):
-    """A broker answered UpdateMetadata."""
+    """A broker responded to UpdateMetadata."""
 
     state = ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED
     broker_id: int
@@ -273,7 +273,7 @@ class UpdateMetadataResponseReceived(ResponseReceived):
 
 @message
 class TopicDeletionStopReplicaResponseReceived(ResponseReceived):
-    """A broker answered a StopReplica with delete=true for topics whose deletion has started.
+    """A broker responded to a StopReplica request with delete=true for topics being deleted.
 
     `broker_epoch` is the one for which the request was meant; `error_code` is top level; `deleted` are the partitions
     that were asked to be deleted there.

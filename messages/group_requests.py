@@ -1,4 +1,4 @@
-"""The requests of consumer groups to their coordinator (broker.md 6.2, 6.5): who is in a group, how far it has come.
+"""Consumer group requests to the coordinator (broker.md 6.2, 6.5).
 
 As in `messages.requests`: one class for all versions, partitions flat. Times are in ms; a generation or leader epoch of
 -1 is none; subscriptions and assignments are bytes that only the members understand.
@@ -26,7 +26,7 @@ NOT_ASKED = -(2**31)
 
 @message
 class FindCoordinatorRequest:
-    """Client to any broker: who coordinates this group, or transaction (API key 10)?"""
+    """Client to any broker: find the coordinator of a group or transaction (API key 10)."""
 
     version: int
     key: str
@@ -35,7 +35,7 @@ class FindCoordinatorRequest:
 
 @message
 class FindCoordinatorResponse:
-    """Where the coordinator is; node -1 with an error."""
+    """The coordinator's address; node -1 with an error."""
 
     error_code: int
     error_message: str | None = None
@@ -47,7 +47,7 @@ class FindCoordinatorResponse:
 
 @message
 class JoinProtocol:
-    """An assignor that a member could live with, and the subscription it would give it."""
+    """An assignor that a member supports, with its subscription."""
 
     name: str
     metadata: bytes
@@ -55,7 +55,7 @@ class JoinProtocol:
 
 @message
 class JoinGroupRequest:
-    """Client to coordinator: let me take part (API key 11). `protocols` in the member's order of preference."""
+    """Client to coordinator: join the group (API key 11). `protocols` in the member's order of preference."""
 
     version: int
     group_id: str
@@ -69,7 +69,7 @@ class JoinGroupRequest:
 
 @message
 class JoinedMember:
-    """A member as its group's leader receives it."""
+    """A member in the response to the group leader."""
 
     member_id: str
     metadata: bytes
@@ -92,7 +92,7 @@ class JoinGroupResponse:
 
 @message
 class MemberAssignment:
-    """What the leader gives one member."""
+    """The assignment of one member, from the group leader."""
 
     member_id: str
     assignment: bytes
@@ -114,7 +114,7 @@ class SyncGroupRequest:
 
 @message
 class SyncGroupResponse:
-    """The member's part."""
+    """The assignment of the member."""
 
     error_code: int
     assignment: bytes = b""
@@ -125,7 +125,7 @@ class SyncGroupResponse:
 
 @message
 class HeartbeatRequest:
-    """Client to coordinator: I live, in this generation (API key 12)."""
+    """Client to coordinator: keep the membership in this generation (API key 12)."""
 
     version: int
     group_id: str
@@ -136,7 +136,7 @@ class HeartbeatRequest:
 
 @message
 class HeartbeatResponse:
-    """Whether the generation still holds."""
+    """The error code: REBALANCE_IN_PROGRESS if the generation has ended."""
 
     error_code: int
     throttle_time_ms: int = 0
@@ -144,7 +144,7 @@ class HeartbeatResponse:
 
 @message
 class LeavingMember:
-    """A member that goes: by its id, or by its instance id with the member id left empty."""
+    """A leaving member, by its member id, or by its instance id with an empty member id."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -152,7 +152,7 @@ class LeavingMember:
 
 @message
 class LeaveGroupRequest:
-    """Client to coordinator: these members leave (API key 13). Before version 3 it is always one."""
+    """Client to coordinator: remove members (API key 13). Before version 3 exactly one."""
 
     version: int
     group_id: str
@@ -161,7 +161,7 @@ class LeaveGroupRequest:
 
 @message
 class LeftMember:
-    """What became of one LeavingMember."""
+    """The result for one LeavingMember."""
 
     member_id: str
     group_instance_id: str | None
@@ -170,7 +170,7 @@ class LeftMember:
 
 @message
 class LeaveGroupResponse:
-    """What became of them. Before version 3 the one member's code is the whole."""
+    """The results; before version 3 the member's error is the top-level error."""
 
     error_code: int
     members: tuple[LeftMember, ...] = ()
@@ -182,7 +182,7 @@ class LeaveGroupResponse:
 
 @message
 class CommittedPartition:
-    """The offset from which a group would go on in a partition. `committed_metadata` is the client's own."""
+    """A committed offset of a partition, with the client's metadata."""
 
     partition: TopicPartition
     committed_offset: int
@@ -192,7 +192,7 @@ class CommittedPartition:
 
 @message
 class OffsetCommitRequest:
-    """Client to coordinator: the group has come so far (API key 8).
+    """Client to coordinator: commit offsets (API key 8).
 
     Generation -1 without a member: a consumer that takes part in no group, or an admin. `retention_time_ms` (versions
     2-4): how long to keep the offsets, -1 as the broker does.
@@ -209,7 +209,7 @@ class OffsetCommitRequest:
 
 @message
 class OffsetCommitResponse:
-    """What became of each."""
+    """The result for each partition."""
 
     partitions: tuple[PartitionError, ...]
     throttle_time_ms: int = 0
@@ -217,7 +217,7 @@ class OffsetCommitResponse:
 
 @message
 class OffsetFetchTopic:
-    """Partitions of one topic whose offsets are asked for."""
+    """Partitions of one topic whose committed offsets are requested."""
 
     name: str
     partition_indexes: tuple[int, ...]
@@ -225,7 +225,7 @@ class OffsetFetchTopic:
 
 @message
 class OffsetFetchRequest:
-    """Client to coordinator: how far had the group come (API key 9)? `topics` None: everywhere (version 2 and later).
+    """Client to coordinator: fetch committed offsets (API key 9); `topics` None requests all (version 2 and later).
 
     `require_stable`: not where a transaction is about to say otherwise.
     """
@@ -238,7 +238,7 @@ class OffsetFetchRequest:
 
 @message
 class FetchedOffset:
-    """One partition's committed offset; -1 without an error where there is none."""
+    """The committed offset of one partition; -1 without an error if there is none."""
 
     partition: TopicPartition
     committed_offset: int
@@ -258,14 +258,14 @@ class OffsetFetchResponse:
 
 @message
 class ForgottenPartition:
-    """A partition whose committed offset is to go."""
+    """A partition whose committed offset is to be deleted."""
 
     partition: TopicPartition
 
 
 @message
 class OffsetDeleteRequest:
-    """Admin to coordinator: forget these offsets (API key 47)."""
+    """Admin to coordinator: delete committed offsets (API key 47)."""
 
     version: int
     group_id: str
@@ -274,7 +274,7 @@ class OffsetDeleteRequest:
 
 @message
 class OffsetDeleteResponse:
-    """What became of each; with an error for the whole there are none."""
+    """The result for each partition; with a top-level error there are none."""
 
     error_code: int
     partitions: tuple[PartitionError, ...] = ()
@@ -286,7 +286,7 @@ class OffsetDeleteResponse:
 
 @message
 class DescribeGroupsRequest:
-    """Admin to coordinator: how do these groups stand (API key 15)?"""
+    """Admin to coordinator: describe groups (API key 15)."""
 
     version: int
     groups: tuple[str, ...]
@@ -328,7 +328,7 @@ class DescribeGroupsResponse:
 
 @message
 class ListGroupsRequest:
-    """Admin to any broker: which groups do you coordinate (API key 16)? No `states_filter`: all of them."""
+    """Admin to any broker: list its groups (API key 16). An empty `states_filter` lists all."""
 
     version: int
     states_filter: tuple[str, ...] = ()
@@ -336,7 +336,7 @@ class ListGroupsRequest:
 
 @message
 class ListedGroup:
-    """One group of this broker's."""
+    """A group of this broker."""
 
     group_id: str
     protocol_type: str
@@ -345,7 +345,7 @@ class ListedGroup:
 
 @message
 class ListGroupsResponse:
-    """This broker's groups. With error 14 there are more: some are still being loaded."""
+    """The groups of this broker; error 14 means that some are still being loaded."""
 
     error_code: int
     groups: tuple[ListedGroup, ...] = ()
@@ -362,7 +362,7 @@ class DeleteGroupsRequest:
 
 @message
 class DeletedGroup:
-    """What became of one."""
+    """The result for one group."""
 
     group_id: str
     error_code: int
@@ -370,7 +370,7 @@ class DeletedGroup:
 
 @message
 class DeleteGroupsResponse:
-    """What became of each, in the order asked."""
+    """The result for each group, in the order of the request."""
 
     results: tuple[DeletedGroup, ...]
     throttle_time_ms: int = 0

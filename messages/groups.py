@@ -1,4 +1,4 @@
-"""Mail of the group coordinator and its groups, and what a group writes to its log as values (broker.md 5.7, 6.5).
+"""Messages of the group coordinator and its groups, and the values of __consumer_offsets records (broker.md 5.7, 6.5).
 
 Times named `_ms` are wall time or durations in ms; offsets and epochs are -1 where there is none.
 """
@@ -22,7 +22,7 @@ NO_TIME = -1
 
 @message
 class CommittedOffset:
-    """How far a group has come in a partition. `expires_at_ms`: when the client said so itself, else NO_TIME."""
+    """A committed offset; `expires_at_ms` is the client's expiry time, or NO_TIME."""
 
     offset: int
     leader_epoch: int = NO_EPOCH
@@ -33,7 +33,7 @@ class CommittedOffset:
 
 @message
 class RecordedMember:
-    """A member as the log keeps it."""
+    """A member in a __consumer_offsets record."""
 
     member_id: str
     instance_id: str | None
@@ -47,7 +47,7 @@ class RecordedMember:
 
 @message
 class RecordedGroup:
-    """A generation of a group as the log keeps it."""
+    """A group generation in a __consumer_offsets record."""
 
     protocol_type: str
     generation: int
@@ -59,7 +59,7 @@ class RecordedGroup:
 
 @message
 class OffsetRecord:
-    """A record of one partition's offset; None forgets it."""
+    """A record of a committed offset; None is a tombstone."""
 
     group: str
     partition: TopicPartition
@@ -68,14 +68,14 @@ class OffsetRecord:
 
 @message
 class GroupRecord:
-    """A record of a group; None forgets it."""
+    """A record of a group; None is a tombstone."""
 
     group: str
     value: RecordedGroup | None
 
 
 class OffsetEntry(NamedTuple):
-    """A partition, and how far the group has come in it."""
+    """A partition and its committed offset."""
 
     partition: TopicPartition
     value: CommittedOffset
@@ -86,7 +86,7 @@ class OffsetEntry(NamedTuple):
 
 @message
 class GroupSettings:
-    """What the node's settings say of groups."""
+    """The group settings of the node."""
 
     initial_rebalance_delay_ms: int = 3000
     min_session_timeout_ms: int = 6000
@@ -101,7 +101,7 @@ class GroupSettings:
 
 @message
 class StartGroup:
-    """First mail of GroupActor: which group it is, where its records go, and what the log said of it."""
+    """First message of GroupActor: its group, its log, and its loaded state."""
 
     group: str
     settings: GroupSettings
@@ -113,7 +113,7 @@ class StartGroup:
 
 @message
 class CommitOffsets:
-    """An OffsetCommit or OffsetDelete whose `unknown` partitions are nowhere in the cluster."""
+    """An OffsetCommit or OffsetDelete; `unknown` partitions do not exist in the cluster."""
 
     forwarded: Forwarded
     unknown: tuple[TopicPartition, ...] = ()
@@ -121,7 +121,7 @@ class CommitOffsets:
 
 @message
 class DescribeGroup(Question[DescribedGroup]):
-    """How does the group stand? -> DescribedGroup"""
+    """Describe the group. -> DescribedGroup"""
 
 
 @message
@@ -131,24 +131,24 @@ class DeleteGroup(Question[DeletedGroup]):
 
 @message
 class ExpireOffsets:
-    """Forget the offsets whose time is over, and the group if nothing is left of it."""
+    """Delete expired offsets, and the group if it is empty then."""
 
 
 @message
 class ForgetOffsets:
-    """These partitions are gone from the cluster."""
+    """Delete the offsets of partitions that were deleted from the cluster."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @message
 class UnloadGroup:
-    """Another broker hosts the group now: fail all waiting requests. The actor's last message."""
+    """Another broker hosts the group now: fail all pending requests. The actor's last message."""
 
 
 @message
 class GroupChanged:
-    """To the coordinator: how the group stands now. "Dead": it is over."""
+    """To the coordinator: the new state of the group; "Dead" if it has ended."""
 
     group: str
     state: str
@@ -172,7 +172,7 @@ class SyncDue:
 
 @message
 class MemberExpired:
-    """Nothing was heard of the member for its session timeout."""
+    """A member sent no heartbeat within its session timeout."""
 
     member_id: str
 
@@ -182,17 +182,17 @@ class MemberExpired:
 
 @message
 class CheckExpiry:
-    """The coordinator to itself, from time to time: which offsets are over?"""
+    """Timer payload of the coordinator: expire offsets."""
 
 
 @message
 class CountGroupPartitions:
-    """To CoordinatorFinderActor: how many partitions has the groups' topic? -> GroupPartitions"""
+    """To CoordinatorFinderActor: count the partitions of __consumer_offsets. -> GroupPartitions"""
 
 
 @message
 class GroupPartitions:
-    """To the coordinator: how many there are; 0 where that cannot be said now, or there is no such topic."""
+    """The number of partitions of __consumer_offsets; 0 if unknown or if the topic does not exist."""
 
     count: int
 
@@ -201,7 +201,7 @@ class GroupPartitions:
 
 
 class LoadedGroup(NamedTuple):
-    """A group as its partition has it."""
+    """A group as loaded from its partition."""
 
     group: str
     record: RecordedGroup | None
@@ -210,7 +210,7 @@ class LoadedGroup(NamedTuple):
 
 @message
 class LoadGroups:
-    """First mail of GroupLoaderActor: the partition of the groups' topic, and the actor that leads it on this node."""
+    """First message of GroupLoaderActor: the partition of __consumer_offsets and its actor."""
 
     partition: int
     log: ActorAddress
@@ -227,7 +227,7 @@ class GroupsLoaded:
 
 @message
 class LoadEnded:
-    """To the coordinator, the loader's last mail: all is handed over, or the code for which it could not be read."""
+    """To the coordinator, the loader's last message: all groups were sent, or an error code."""
 
     partition: int
     error_code: int
@@ -236,4 +236,4 @@ class LoadEnded:
 
 @message
 class HandOver:
-    """The loader to itself: hand over some more groups."""
+    """The loader's message to itself: send more groups."""

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: which logs a broker has in which of its directories, and how large they are (API key 35)."""
+"""DescribeLogDirs: the logs of a broker by log directory, and their sizes (API key 35)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DescribableLogDirTopic:
 
 @message
 class DescribeLogDirsRequest:
-    """Client to any broker: where are the logs of these partitions (None: all)?"""
+    """Client to any broker: describe the logs of these partitions (None: all)."""
 
     version: int
     topics: tuple[DescribableLogDirTopic, ...] | None
@@ -26,7 +26,7 @@ class DescribeLogDirsRequest:
 
 @message
 class DescribedLog:
-    """One log: its bytes, by how much its end is behind the high watermark; whether it is to replace another's."""
+    """A log: its size, its lag behind the high watermark, and whether it is a future log."""
 
     partition_index: int
     partition_size: int
@@ -44,7 +44,7 @@ class DescribedLogDirTopic:
 
 @message
 class DescribedLogDir:
-    """One directory of log.dirs: 56 where it is offline, then without its logs."""
+    """A log directory; error 56 if it is offline, without logs."""
 
     error_code: int
     log_dir: str
@@ -53,7 +53,7 @@ class DescribedLogDir:
 
 @message
 class DescribeLogDirsResponse:
-    """The answer to DescribeLogDirs, every directory in it."""
+    """The response to DescribeLogDirs, with all log directories."""
 
     results: tuple[DescribedLogDir, ...]
     throttle_time_ms: int = 0

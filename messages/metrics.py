@@ -1,4 +1,4 @@
-"""Figures that actors publish to the metrics gateway."""
+"""Metrics that actors publish to the metrics gateway."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Gauges:
 
 
 class Sample(NamedTuple):
-    """One observation, of how long or of how many, for the summary of this name and these labels."""
+    """An observation (a time or a size) for the summary with this name and these labels."""
 
     name: str
     value: float
@@ -40,14 +40,14 @@ class Count(NamedTuple):
 
 @message
 class Counts:
-    """To the metrics gateway: what was counted since the last."""
+    """To the metrics gateway: counts since the last message."""
 
     values: tuple[Count, ...]
 
 
 @message
 class DropMetrics:
-    """To the metrics gateway: forget what the metrics of these names have under any of these labels."""
+    """To the metrics gateway: drop the metrics of these names for any of these labels."""
 
     names: tuple[str, ...]
     labels: tuple[tuple[tuple[str, str], ...], ...]
@@ -55,19 +55,19 @@ class DropMetrics:
 
 @message
 class TellFigures:
-    """Payload of the wake-up that tells what has been counted meanwhile."""
+    """Timer payload: publish the counts."""
 
 
 @message
 class Samples:
-    """To the metrics gateway: things that were observed."""
+    """To the metrics gateway: observations."""
 
     values: tuple[Sample, ...]
 
 
 @message
 class DropMetric:
-    """To the metrics gateway: forget what the metric of this name has under these labels (a broker left)."""
+    """To the metrics gateway: drop the metric of this name with these labels (for example of a broker that left)."""
 
     name: str
     labels: tuple[tuple[str, str], ...]

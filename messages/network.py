@@ -1,4 +1,4 @@
-"""Mail between actors and the two gateways that own sockets: the network (outgoing) and the listeners (incoming).
+"""Messages between actors and the two gateways that own sockets: network (outgoing) and listeners (incoming).
 
 The gateways are outside the actor system: what they send in is recorded as input, what they are sent is an effect.
 """
@@ -14,7 +14,7 @@ from messages.vocabulary import Message, maker, message
 
 @message
 class Transmit(Question["Received | TransmitFailed"]):
-    """To the network: send `request` on `channel`'s connection and wait for the reply.
+    """To the network: send `request` on the connection of `channel` and wait for the response.
 
     The gateway keeps one connection per channel name, connects it where it is not (or where the endpoint changed),
     and answers `Received` or `TransmitFailed` with the same channel and correlation id. Connecting takes no more than
@@ -40,7 +40,7 @@ class Transmit(Question["Received | TransmitFailed"]):
 
 @message
 class Received:
-    """From the network: the reply to `Transmit(channel, correlation_id)`."""
+    """From the network: the response to `Transmit(channel, correlation_id)`."""
 
     channel: str
     correlation_id: int
@@ -49,7 +49,7 @@ class Received:
 
 @message
 class TransmitFailed:
-    """From the network: no reply (refused, reset, timed out, undecodable); the connection is closed."""
+    """From the network: no response (refused, reset, timed out or undecodable); the connection is closed."""
 
     channel: str
     correlation_id: int
@@ -58,7 +58,7 @@ class TransmitFailed:
 
 @message
 class ChannelPart:
-    """To the network or from it: goes ahead of the Transmit or the Received on `channel` (`messages.parts`)."""
+    """To or from the network: a part that precedes a Transmit or Received on `channel` (`messages.parts`)."""
 
     channel: str
     part: Message
@@ -66,14 +66,14 @@ class ChannelPart:
 
 @message
 class CloseConnection:
-    """To the network: close the channel's connection and forget it; what is in flight gets no answer."""
+    """To the network: close the channel's connection; in-flight requests get no response."""
 
     channel: str
 
 
 @message
 class Interrupt:
-    """To the network: hand in the next answer to what is polled `again` on this channel, whatever it is."""
+    """To the network: return the next response to a repeated poll on this channel, whatever it contains."""
 
     channel: str
 
@@ -95,7 +95,7 @@ class ClientRequest:
 
 @message
 class ClientRequests:
-    """From a listener: requests of one connection that came together, in their order; each has an answer of its own."""
+    """From a listener: requests of one connection that arrived together, in order; each needs its own response."""
 
     requests: tuple[ClientRequest, ...]
 
@@ -122,22 +122,21 @@ client_request, client_response = maker(ClientRequest), maker(ClientResponse)
 
 @message
 class ClientResponses:
-    """To a listener: responses that were there together, in this order."""
+    """To a listener: several responses, in this order."""
 
     responses: tuple[ClientResponse, ...]
 
 
 @message
 class WakeFetchSession:
-    """To a listener: a resting fetch session has to be served again. -> FetchSessionWoken, unless that is on its way
-    already"""
+    """To a listener: return an idle fetch session to its actor. -> FetchSessionWoken, unless it is on its way"""
 
     session_id: int
 
 
 @message
 class FetchSessionWoken:
-    """From a listener: a fetch session rests no longer. The epoch of its next request, and when it polled last.
+    """From a listener: a fetch session is idle no longer: the epoch of its next request and the time of its last poll.
 
     A poll that the listener held comes next, as a ClientRequest, for the time that it has left.
     """
@@ -149,7 +148,7 @@ class FetchSessionWoken:
 
 @message
 class ClientPart:
-    """From a listener or to it: goes ahead of the ClientRequest or the ClientResponse (`messages.parts`)."""
+    """To or from a listener: a part that precedes a ClientRequest or ClientResponse (`messages.parts`)."""
 
     connection: int
     part: Message
@@ -176,7 +175,7 @@ class FaultInjected:
 
 @message
 class CloseClient:
-    """To a listener: close the connection without an answer; `reason` goes to the log."""
+    """To a listener: close the connection without a response; `reason` is logged."""
 
     connection: int
     reason: str

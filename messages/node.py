@@ -1,4 +1,4 @@
-"""A node's settings, and the mail by which its actors learn of one another."""
+"""The settings of a node, and the start messages of its actors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from messages.vocabulary import message
 
 @message
 class NodeSettings:
-    """What a server.properties says that we act on, typed; Kafka's names with underscores, Kafka's defaults.
+    """The supported settings of a server.properties, typed; Kafka's names with underscores and Kafka's defaults.
 
     `node_id` is broker.id. `roles` is process.roles: "broker", "controller" or both. `listeners` are bound,
     `advertised_listeners` registered. Times are in the unit that the name says (ms, seconds).
@@ -110,7 +110,7 @@ class NodeSettings:
 
 @message
 class StartNode:
-    """First mail of NodeActor: everything it needs to start a node.
+    """First message of NodeActor: everything it needs to start a node.
 
     The addresses are the gateways' (outside the actor system): `store` is ZooKeeper, `network` the outgoing
     connections, `listener` the incoming ones, `metrics` the figures, `process` the process itself, which is notified
@@ -127,7 +127,7 @@ class StartNode:
 
 @message
 class StartController:
-    """First mail of ControllerActor; it answers nothing and waits for Startup."""
+    """First message of ControllerActor, which then waits for Startup."""
 
     settings: NodeSettings
     bridge: ActorAddress
@@ -138,7 +138,7 @@ class StartController:
 
 @message
 class StartReplicaManager:
-    """First mail of ReplicaManagerActor: it loads the log directories, then sends ReplicaManagerStarted back.
+    """First message of ReplicaManagerActor: load the log directories. -> ReplicaManagerStarted
 
     `coordinator`, if any, receives the internal topics' leaders (InternalTopicLeadership).
     """
@@ -172,7 +172,7 @@ class ReplicaManagerFailed:
 
 @message
 class StartMetadataCache:
-    """First mail of MetadataCacheActor. `cluster_id` is what Metadata answers name.
+    """First message of MetadataCacheActor; `cluster_id` is for Metadata responses.
 
     `partition_requests` receives the live brokers, and `topic_creation` makes topics that clients name for the
     first time, where the node is a broker.
@@ -235,7 +235,7 @@ class StartDynamicConfig:
 
 @message
 class Advertise:
-    """To NodeActor: the dynamic `advertised.listeners` of this broker has changed; None: it was removed."""
+    """To NodeActor: the dynamic config `advertised.listeners` of this broker has changed; None if it was removed."""
 
     listeners: str | None
 
@@ -279,7 +279,8 @@ class StartFetcherManager:
 
 @message
 class StartRequestHandler:
-    """First mail of RequestHandlerActor: the receiver of each API; `controller` is None without that role."""
+    """First message of RequestHandlerActor: the receiver of each API; `controller` is None on nodes without that
+    role."""
 
     settings: NodeSettings
     metadata_cache: ActorAddress
@@ -317,14 +318,15 @@ class StartBridge:
 
 @message
 class OpenStore:
-    """To the store gateway: connect to ZooKeeper; all that happens there goes to `bridge`."""
+    """To the store gateway: connect to ZooKeeper and send its events to `bridge`."""
 
     bridge: ActorAddress
 
 
 @message
 class StopNode:
-    """To NodeActor: stop cleanly (controlled shutdown, then everything else), then tell `process` NodeStopped."""
+    """To NodeActor: shut down cleanly (controlled shutdown, then everything else), then send NodeStopped to
+    `process`."""
 
 
 @message

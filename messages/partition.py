@@ -1,4 +1,4 @@
-"""Mail of partitions: what is asked of one hosted partition by those who append, read and replicate.
+"""Messages of hosted partitions: append, read, replicate.
 
 A partition never waits, and answers every one of these to its sender: at once, or when what it waits for has happened,
 or its time is up. `request` and `index` (`place`) are the asker's, and come back with the answer. Times are in seconds.
@@ -32,7 +32,7 @@ ISR_KEEPER = "isr_keeper"
 
 @message
 class LogSettings:
-    """What a topic's configuration says of its partitions, defaults filled in: bytes, ms, -1 for no limit.
+    """The log settings of a topic with defaults applied: bytes, ms, -1 for unlimited.
 
     `append_time`: records carry the time of their append. `lag` in seconds.
     """
@@ -54,7 +54,7 @@ class LogSettings:
 
 
 class Hosting(NamedTuple):
-    """The actor of a hosted partition; None if it is offline, or no longer hosted (`gone`)."""
+    """The actor of a hosted partition; None if it is offline or no longer hosted (`gone`)."""
 
     partition: TopicPartition
     actor: ActorAddress | None
@@ -63,14 +63,14 @@ class Hosting(NamedTuple):
 
 @message
 class PartitionsHosted:
-    """From the replica manager to those who send data to partitions: what has changed in where they are."""
+    """From the replica manager to senders of partition data: changes of hosted partitions."""
 
     changes: tuple[Hosting, ...]
 
 
 @message
 class CheckPartitionsExist:
-    """To the metadata cache: check whether partitions that are not hosted here exist. -> Known"""
+    """To the metadata cache: check whether partitions that are not hosted here exist. -> PartitionsExist"""
 
     request: int
     partitions: tuple[TopicPartition, ...]
@@ -78,7 +78,7 @@ class CheckPartitionsExist:
 
 @message
 class PartitionsExist:
-    """What the metadata cache knows of CheckPartitionsExist's partitions, in that order."""
+    """The result of CheckPartitionsExist, in the order of its partitions."""
 
     request: int
     partitions: tuple[TopicPartition, ...]
@@ -96,7 +96,7 @@ class Configure:
 
 
 class AppendBatch(NamedTuple):
-    """A producer's batch that is to be appended, and whose it is."""
+    """A producer's batch to append, and its request."""
 
     request: int
     place: int
@@ -115,7 +115,7 @@ class AppendBatches:
 
 
 class BatchAppended(NamedTuple):
-    """What became of AppendBatch."""
+    """The result of an AppendBatch."""
 
     request: int
     place: int
@@ -124,7 +124,7 @@ class BatchAppended(NamedTuple):
 
 @message
 class BatchesAppended:
-    """What became of batches of AppendBatches."""
+    """The results of some batches of AppendBatches."""
 
     results: tuple[BatchAppended, ...]
 
@@ -204,7 +204,7 @@ class CaughtUp:
 
 @message
 class FindOffset:
-    """Where does the partition begin, end, or reach a time? -> OffsetFound"""
+    """Find the first, the last, or an offset by time. -> OffsetFound"""
 
     request: int
     index: int
@@ -215,7 +215,7 @@ class FindOffset:
 
 @message
 class SearchOn:
-    """From a partition to itself: go on with the search for a time that `asker` wants, and that has this number."""
+    """A partition's message to itself: continue the search by time with this number for `asker`."""
 
     find: FindOffset
     asker: ActorAddress
@@ -224,7 +224,7 @@ class SearchOn:
 
 @message
 class OffsetFound:
-    """What FindOffset found."""
+    """The result of FindOffset."""
 
     request: int
     index: int
@@ -233,7 +233,7 @@ class OffsetFound:
 
 @message
 class FindEpochEnd:
-    """Where does a leader epoch end? -> EpochEndFound"""
+    """Find the end offset of a leader epoch. -> EpochEndFound"""
 
     request: int
     index: int
@@ -242,7 +242,7 @@ class FindEpochEnd:
 
 @message
 class EpochEndFound:
-    """What FindEpochEnd found."""
+    """The result of FindEpochEnd."""
 
     request: int
     index: int
@@ -251,7 +251,7 @@ class EpochEndFound:
 
 @message
 class TrimLog:
-    """Drop everything before `offset` (-1: the high watermark), here and on all live replicas. -> LogTrimmed"""
+    """Delete everything before `offset` (-1: the high watermark) here and on all live replicas. -> LogTrimmed"""
 
     request: int
     index: int
@@ -261,7 +261,7 @@ class TrimLog:
 
 @message
 class LogTrimmed:
-    """What became of TrimLog."""
+    """The result of TrimLog."""
 
     request: int
     index: int
@@ -273,19 +273,19 @@ class LogTrimmed:
 
 @message
 class ExpireLog:
-    """Drop what the topic's retention allows to be dropped."""
+    """Delete segments beyond the topic's retention."""
 
 
 @message
 class KeepLogs:
-    """The replica manager to itself, later: what is done for logs from time to time."""
+    """Timer payload of the replica manager: periodic log maintenance."""
 
     what: str
 
 
 @message
 class ChangeIsr:
-    """To the ISR's keeper: write this ISR, if the znode still has `zk_version`. -> IsrChanged
+    """To IsrKeeperActor: write this ISR if the znode still has `zk_version`. -> IsrChanged
 
     `grows` is true for an expand and false for a shrink.
     """
@@ -328,12 +328,12 @@ class DropIsrChanges(Question[Done]):
 
 @message
 class WriteIsrChanges:
-    """The ISR's keeper to itself: write what has been gathered."""
+    """IsrKeeperActor's message to itself: write the collected changes."""
 
 
 @message
 class IsrChanged:
-    """What became of ChangeIsr `number`: the znode's new version, or -1 where it was refused."""
+    """The result of ChangeIsr `number`: the znode's new version, or -1 if it was rejected."""
 
     leader_epoch: int
     number: int
@@ -373,7 +373,7 @@ class ThrottledBytes:
 
 @message
 class BackOff:
-    """To a fetcher: leave throttled replicas alone until this moment of the clock, but for those that are in sync."""
+    """To a fetcher: pause throttled replicas that are out of sync until this clock time."""
 
     until: float
 
@@ -394,7 +394,7 @@ class Replicate:
 
 @message
 class Reconcile:
-    """To a follower: the leader says that `epoch` ends at `end` (-1: it knows neither). -> Replicated
+    """To a follower: the leader's end offset of `epoch` is `end` (-1: unknown to the leader). -> Replicated
 
     `otherwise` is where to cut a log that has no epochs, or whose leader knows none: the high watermark of when the
     follower began.
@@ -408,7 +408,8 @@ class Reconcile:
 
 @message
 class Restart:
-    """To a follower: the leader's log begins at `offset`, beyond our end: begin there with nothing. -> Replicated"""
+    """To a follower: the leader's log starts at `offset`, after the follower's end: restart the log there. ->
+    Replicated"""
 
     leader_epoch: int
     offset: int
@@ -416,7 +417,7 @@ class Restart:
 
 @message
 class Replicated:
-    """How a follower stands: where to go on, and which epoch to ask the leader about, -1 where none.
+    """The follower's state: the next fetch offset, and the epoch to request from the leader (-1: none).
 
     `error_code` 74: it follows in another epoch by now; 2: what came is damaged; 56: the disk failed.
     """
@@ -430,7 +431,7 @@ class Replicated:
 
 @message
 class StartFetcher:
-    """First mail of ReplicaFetcherActor: who fetches, from whom, over which connection, and how much at a time."""
+    """First message of ReplicaFetcherActor: the leader, the connection and the fetch sizes."""
 
     broker_id: int
     leader_id: int
@@ -448,7 +449,7 @@ class StartFetcher:
 
 
 class FollowedPartition(NamedTuple):
-    """A partition to follow: its actor, and how its log stands. `epoch` is the newest in the log, -1 for none.
+    """A partition to follow: its actor and the end of its log; `epoch` is its latest leader epoch (-1: none).
 
     `adding`: a reassignment adds the replica.
     """
@@ -464,7 +465,7 @@ class FollowedPartition(NamedTuple):
 
 @message
 class FollowLeader:
-    """To the fetchers' manager: follow these, all led by one broker, from where their logs are."""
+    """To the fetcher manager: follow partitions of one leader from their log ends."""
 
     leader_id: int
     endpoint: Endpoint
@@ -473,13 +474,13 @@ class FollowLeader:
 
 @message
 class Follow:
-    """To a fetcher: follow these, which took over their roles just now."""
+    """To a fetcher: follow partitions whose role has just changed."""
 
     partitions: tuple[FollowedPartition, ...]
 
 
 @message
 class Unfollow:
-    """To the fetchers' manager, and by it to a fetcher: follow these no longer."""
+    """To the fetcher manager and its fetchers: stop following these partitions."""
 
     partitions: tuple[TopicPartition, ...]

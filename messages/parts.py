@@ -1,4 +1,4 @@
-"""Large requests and responses inside a node: parts that go ahead, and the message that completes them.
+"""Parts of large requests and responses inside a node, and the message that completes them.
 
 One request on the wire is one request. Inside the node, where one queue carries everything, nothing handles more than
 SLICE entries at a time:
@@ -95,7 +95,7 @@ Part = LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart | PartitionErrors
 
 
 class Parted(NamedTuple):
-    """How a message is cut: the field that holds its list, and the class of its parts."""
+    """How a message is split: the field with its list, and the class of its parts."""
 
     field: str
     part: type

@@ -92,7 +92,7 @@ class BatchHeader(NamedTuple):
 
 
 class Region(ABC):
-    """Bytes that lie in a file, which stays open as long as this is held; `len` many, unless it becomes shorter."""
+    """A region of an open file with `len` bytes; the file stays open while this object exists."""
 
     __slots__ = ()
 
@@ -164,14 +164,14 @@ MAX_KEYLESS_RANGES = 64
 
 
 class Fault(NamedTuple):
-    """Why the records of a batch cannot be taken."""
+    """The reason why the records of a batch are rejected."""
 
     error_code: int
     message: str
 
 
 class Records(NamedTuple):
-    """What a producer sent to one partition: the headers of its batches, and their bytes.
+    """A producer's records for one partition: the headers of the batches, and their bytes.
 
     The rest are facts that the listener finds in the bytes, for rules that never see them:
 

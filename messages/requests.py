@@ -1,4 +1,4 @@
-"""Kafka's requests and responses as values, one class for all versions (`messages.wire` knows the bytes).
+"""Kafka's requests and responses as values, one class for all versions (`messages.wire` encodes them).
 
 `version` is the API version to encode with, or the one that was decoded. Fields that a version lacks hold their
 defaults. Grouping by topic (v2+) is the codec's matter: partitions are flat here.
@@ -39,7 +39,7 @@ class LiveLeader:
 
 @message
 class LeaderAndIsrRequest:
-    """Controller to broker: who leads and follows the partitions you host (API key 4)."""
+    """Controller to broker: the leader and ISR of hosted partitions (API key 4)."""
 
     version: int
     controller_id: int
@@ -59,7 +59,7 @@ class PartitionError:
 
 @message
 class LeaderAndIsrResponse:
-    """Broker's answer to LeaderAndIsr."""
+    """The response to LeaderAndIsr."""
 
     error_code: int
     partition_errors: tuple[PartitionError, ...] = ()
@@ -90,7 +90,7 @@ class StopReplicaRequest:
 
 @message
 class StopReplicaResponse:
-    """Broker's answer to StopReplica."""
+    """The response to StopReplica."""
 
     error_code: int
     partition_errors: tuple[PartitionError, ...] = ()
@@ -137,14 +137,14 @@ ControllerRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataReq
 
 @message
 class UpdateMetadataResponse:
-    """Broker's answer to UpdateMetadata."""
+    """The response to UpdateMetadata."""
 
     error_code: int
 
 
 @message
 class ControlledShutdownRequest:
-    """Broker to controller: move my leaderships away (API key 7)."""
+    """Broker to controller: move the leaders from this broker (API key 7)."""
 
     version: int
     broker_id: int
@@ -153,7 +153,7 @@ class ControlledShutdownRequest:
 
 @message
 class ControlledShutdownResponse:
-    """Controller's answer: the partitions the broker still leads."""
+    """The partitions that the broker still leads."""
 
     error_code: int
     remaining_partitions: tuple[TopicPartition, ...] = ()
@@ -161,7 +161,7 @@ class ControlledShutdownResponse:
 
 @message
 class ApiVersionRange:
-    """Versions of one API that a node answers."""
+    """The supported versions of one API."""
 
     api_key: int
     min_version: int
@@ -170,7 +170,7 @@ class ApiVersionRange:
 
 @message
 class ApiVersionsRequest:
-    """Client to broker: which APIs do you speak (API key 18)? `version` may be above what we know."""
+    """Client to broker: list the supported APIs (API key 18). `version` may be unknown to the broker."""
 
     version: int
     client_software_name: str = ""
@@ -179,7 +179,7 @@ class ApiVersionsRequest:
 
 @message
 class ApiVersionsResponse:
-    """Answer to ApiVersions; code 35 goes out in the layout of version 0."""
+    """The response to ApiVersions; error 35 is encoded in version 0."""
 
     error_code: int
     api_keys: tuple[ApiVersionRange, ...]
@@ -187,7 +187,7 @@ class ApiVersionsResponse:
 
 @message
 class MetadataRequest:
-    """Client to broker: who leads what (API key 3)? `topics` None = all."""
+    """Client to broker: describe topics, leaders and brokers (API key 3); `topics` None requests all."""
 
     version: int
     topics: tuple[str, ...] | None
@@ -196,7 +196,7 @@ class MetadataRequest:
 
 @message
 class MetadataBroker:
-    """A live broker as clients reach it."""
+    """A live broker with its endpoint for clients."""
 
     id: int
     host: str
@@ -229,7 +229,7 @@ class MetadataTopic:
 
 @message
 class MetadataResponse:
-    """Answer to Metadata."""
+    """The response to Metadata."""
 
     brokers: tuple[MetadataBroker, ...]
     cluster_id: str | None

@@ -1,4 +1,4 @@
-"""What waits in a node's actor system, as values: for snapshots and for looking at it."""
+"""The pending messages and timers of an actor system as values, for snapshots and inspection."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from messages.vocabulary import Message, message
 
 @message
 class StopChildren:
-    """The system to itself: this actor is gone; ask some more of its children to go, too."""
+    """The system's message to itself: an actor has ended; stop more of its children."""
 
     parent: ActorAddress
 
 
 @message
 class WaitingMail:
-    """A message that has not been delivered; `kind` and `cause` as in the record of its delivery."""
+    """A queued message; `kind` and `cause` as in the record of its delivery."""
 
     receiver: ActorAddress
     sender: ActorAddress
@@ -28,7 +28,7 @@ class WaitingMail:
 
 @message
 class WaitingTimer:
-    """A timer that has not come due; `name` is "" where it cannot be taken back."""
+    """A pending timer; `name` is "" if it cannot be cancelled."""
 
     receiver: ActorAddress
     name: str
@@ -39,7 +39,7 @@ class WaitingTimer:
 
 @message
 class KernelState:
-    """What waits in an actor system after delivery `n`: mail in the order of its delivery, timers in that of theirs.
+    """The queued messages and the pending timers of an actor system after delivery `n`, in their order.
 
     Of the mail only what actors sent. What came from outside is in the record of its delivery, and a timer that is due
     and waits in the queue is still one of the timers.
@@ -53,7 +53,7 @@ class KernelState:
 
 @message
 class ActorSnapshot:
-    """An actor that lives: its address, its parent's, and its class as "module:Class"."""
+    """A live actor: its address, its parent's address, and its class as "module:Class"."""
 
     address: ActorAddress
     parent: ActorAddress
@@ -62,7 +62,7 @@ class ActorSnapshot:
 
 @message
 class SystemState:
-    """All of an actor system but what its actors hold.
+    """The state of an actor system without the states of its actors.
 
     `created` is how many actors have ever been; of those that live parents come before children.
     """

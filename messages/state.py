@@ -1,4 +1,4 @@
-"""An actor's state as one value: what `actors.runtime.state` makes of everything that the actor holds.
+"""The state of an actor as a value (`actors.runtime.state`).
 
 Values that traces know already (numbers, text, bytes, messages) are unchanged. A mutable object has a
 number, in the order met, so that two who share it share it again.
@@ -12,7 +12,7 @@ from messages.vocabulary import Message, message
 
 
 class StatePart(NamedTuple):
-    """What stands under a name or a key."""
+    """The value of an attribute or a key."""
 
     key: Message
     value: Message
@@ -20,7 +20,7 @@ class StatePart(NamedTuple):
 
 @message
 class ActorState:
-    """All that an actor of this class holds, by attribute."""
+    """The attributes of an actor of this class."""
 
     actor: str
     parts: tuple[StatePart, ...]
@@ -58,7 +58,7 @@ class StateObject:
 
 @message
 class StateSeen:
-    """The thing that has this number."""
+    """A reference to the object with this number."""
 
     number: int
 

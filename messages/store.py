@@ -1,4 +1,4 @@
-"""What ZkBridgeActor and a ZooKeeper store say to each other: ZooKeeper's own operations, in batches.
+"""Messages between ZkBridgeActor and a ZooKeeper store: ZooKeeper's operations in batches.
 
 Rule 1: requests are bare tuples of paths or of `WriteOp`s, so that 100,000 of them cost little to make, send, record.
 Rule 2: the bridge numbers its requests; the store answers each `id` with exactly one `StoreReply`.
@@ -68,7 +68,7 @@ class WriteOp(NamedTuple):
 
 
 class Znode(NamedTuple):
-    """What a read found: `code` OK or NO_NODE (or another), then data and the parts of the stat that Kafka looks at.
+    """The result of a read: `code` OK or an error such as NO_NODE, the data, and parts of the stat.
 
     `version` is the data version, `czxid` the transaction that created the node, `owner` the session of an ephemeral
     (0: persistent).
@@ -89,7 +89,7 @@ class Children(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What one operation of a transaction gave: the node's version and czxid after a set, the path after a create."""
+    """The result of one operation: version and czxid after a set, the path after a create."""
 
     version: int = -1
     czxid: int = -1
@@ -110,7 +110,7 @@ class StoreRead:
 
 @message
 class StoreWrite:
-    """Carry out all `ops` or none, in this order. -> StoreReply with `results`, or `code` and `culprit`."""
+    """Execute all `ops` in order, or none. -> StoreReply with `results`, or `code` and `culprit`"""
 
     id: int
     ops: tuple[WriteOp, ...]
@@ -134,7 +134,7 @@ class StoreArm:
 
 @message
 class StoreReply:
-    """The answer to request `id`.
+    """The response to request `id`.
 
     `code` is OK, or what struck the request as a whole: CONNECTION_LOSS (a write may have been applied),
     SESSION_EXPIRED, TOO_LARGE, or for a refused transaction the code of its first failing operation, whose index
@@ -168,7 +168,7 @@ class WatchEvent:
 
 @message
 class StoreFailed:
-    """The store cannot go on: nothing comes of it any more, and nothing that is asked is answered."""
+    """The store has failed: it sends no more events and responses."""
 
     reason: str
 
@@ -180,7 +180,7 @@ EXPIRED = "expired"
 
 @message
 class SessionState:
-    """The session's state changed. `session_id` is the session's on `connected`, else 0.
+    """The session's state changed; `session_id` is set on `connected`, else 0.
 
     `suspended`: the link is down, watches are gone, the session may live on. `expired`: its ephemerals are gone too;
     the store goes on to make a new session by itself.

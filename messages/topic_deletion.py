@@ -1,4 +1,4 @@
-"""What the controller's flow asks TopicDeletionActor, and the plans it gets back.
+"""Questions of the controller to TopicDeletionActor, and the resulting plans.
 
 Rule 1: only the controller asks, while its flow runs; TopicDeletionActor never asks back.
 Rule 2: an answer is a DeletionPlan, steps in the order in which they are to be made. A DeletionSets among them is the
@@ -21,7 +21,7 @@ DELETION = "deletion"
 
 @message
 class DeletingTopic:
-    """A topic to be deleted: all its replicas, and which of them are in a state of deletion."""
+    """A topic to delete: its replicas, and those in a deletion state."""
 
     topic: str
     replicas: tuple[PartitionReplica, ...]
@@ -35,7 +35,7 @@ class DeletingTopic:
 
 @message
 class ResetDeletions(Question["DeletionPlan"]):
-    """Forget everything; these topics are queued, those of `ineligible` are not to be tried now.
+    """Replace all deletions: these topics are queued, those in `ineligible` are ineligible for deletion.
 
     -> DeletionPlan of one DeletionSets. Asked at failover (controller.md 6.1 init; none is `started` then), without
     topics at resignation, and when a plan broke off.
@@ -57,7 +57,7 @@ class CorrectDeletions(Question["DeletionPlan"]):
 
 @message
 class QueueDeletions(Question["DeletionPlan"]):
-    """These topics are to be deleted (those queued already stay as they are). -> DeletionPlan"""
+    """Queue topics for deletion; topics already queued stay as they are. -> DeletionPlan"""
 
     asks: ClassVar[str] = DELETION
     topics: tuple[DeletingTopic, ...]
@@ -66,7 +66,7 @@ class QueueDeletions(Question["DeletionPlan"]):
 
 @message
 class ResumeDeletions(Question["DeletionPlan"]):
-    """Something changed for these topics (None: look at all queued ones, as they are). -> DeletionPlan"""
+    """Retry the deletion of these topics (None: all queued topics). -> DeletionPlan"""
 
     asks: ClassVar[str] = DELETION
     topics: tuple[str, ...] | None
@@ -75,7 +75,7 @@ class ResumeDeletions(Question["DeletionPlan"]):
 
 @message
 class FailReplicaDeletions(Question["DeletionPlan"]):
-    """Replicas of these topics could not be deleted, or died. -> DeletionPlan
+    """Replicas of these topics could not be deleted, or their broker failed. -> DeletionPlan
 
     `replicas` are those of them that were about to be deleted; the others stay as they are, but their topics wait, too.
     """
@@ -97,7 +97,7 @@ class CompleteReplicaDeletions(Question["DeletionPlan"]):
 
 @message
 class ReportDeletions(Question["DeletionReport"]):
-    """How does everything stand? Changes nothing. -> DeletionReport"""
+    """Describe the current deletions without changes. -> DeletionReport"""
 
     asks: ClassVar[str] = DELETION
 
@@ -107,7 +107,7 @@ class ReportDeletions(Question["DeletionReport"]):
 
 @message
 class DeletionReport:
-    """The sets, and the topics that are queued, as the deletion's record has them."""
+    """The deletion sets, and the queued topics."""
 
     sets: DeletionSets
     topics: tuple[DeletingTopic, ...]
@@ -115,7 +115,7 @@ class DeletionReport:
 
 @message
 class DeletionPlan:
-    """What to do now, step by step: MovePartitions, MoveReplicas, AnnounceDeletion, FinishDeletions, DeletionSets."""
+    """The next steps: MovePartitions, MoveReplicas, AnnounceDeletion, FinishDeletions, DeletionSets."""
 
     steps: tuple[Message, ...]
 
@@ -136,7 +136,7 @@ class DeletionSets:
 
 @message
 class MovePartitions:
-    """Move all partitions of these topics to `state` (PartitionState's value)."""
+    """Change all partitions of these topics to `state` (a PartitionState value)."""
 
     topics: tuple[str, ...]
     state: str
@@ -144,7 +144,7 @@ class MovePartitions:
 
 @message
 class MoveReplicas:
-    """Move these replicas to `state` (ReplicaState's value)."""
+    """Change these replicas to `state` (a ReplicaState value)."""
 
     replicas: tuple[PartitionReplica, ...]
     state: str
@@ -152,13 +152,13 @@ class MoveReplicas:
 
 @message
 class AnnounceDeletion:
-    """UpdateMetadata of all partitions of these topics to all brokers: they have leader -2 from now on."""
+    """Send UpdateMetadata with leader -2 for all partitions of these topics to all brokers."""
 
     topics: tuple[str, ...]
 
 
 @message
 class FinishDeletions:
-    """Every replica is gone: stop watching these topics, delete their znodes and forget them."""
+    """All replicas are deleted: stop watching these topics, delete their znodes and remove them from the context."""
 
     topics: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a message is: a frozen, slotted attrs class whose bare name is unique in the project.
+"""The message decorator: frozen, slotted attrs classes with names that are unique in the project.
 
 Rule 1: a message is a value. It has no behaviour, and nothing mutable hangs off it.
 Rule 2: its name is unique: actors dispatch on the bare class name, and traces name types by it.

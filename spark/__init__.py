@@ -1,1 +1,1 @@
-"""Questions asked of traces, with Spark: any number of nodes, any size, one folder."""
+"""Questions to traces with Spark: any number of nodes in one folder."""

@@ -1,4 +1,4 @@
-"""Answers as plain values, for display without Spark."""
+"""Results of questions as plain values, for display without Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class QueryResult:
-    """Rows, in the order of the question; each has a value for each column."""
+    """The rows of a question in order, with a value for each column."""
 
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()

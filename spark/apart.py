@@ -1,4 +1,4 @@
-"""Work in a process of its own, of which nothing is left, however it ends.
+"""Run work in a separate process that leaves nothing behind.
 
 Spark starts a JVM and workers, and where it is interrupted in the middle it leaves them behind, or prints what py4j
 thinks of it. So the work is done by a child that leads a process group: a Ctrl-C at the terminal reaches only us, and

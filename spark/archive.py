@@ -1,4 +1,4 @@
-"""Laying out Spark, once (`spark.java`)."""
+"""Create Spark's class data archive, once (`spark.java`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our code for Spark's workers on other machines: alone, or with the libraries that reading traces takes."""
+"""Pack this project's code, with or without its libraries, for Spark workers on other machines."""
 
 from __future__ import annotations
 

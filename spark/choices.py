@@ -1,4 +1,4 @@
-"""What a summary can be asked for, known without Spark, which takes seconds to import and to start."""
+"""The questions of a summary, importable without Spark."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ COMPARED = "compared"
 
 TITLES = {
     "runs": "Runs",
-    "episodes": "Brokers that were gone",
+    "episodes": "Failed and stopped brokers",
     "unavailable": "Partitions without a leader",
     "messages": "Messages by actor and type",
     "events": "Controller events",
     "requests": "Requests to brokers",
     "elections": "Elections of a controller",
-    "leadership": "Leaderships",
+    "leadership": "Leaders over time",
     "round_trips": "Round trips to brokers",
-    "leader_elections": "Leaders elected",
-    "isr_churn": "Changes of ISRs",
+    "leader_elections": "Leader elections",
+    "isr_churn": "ISR changes",
     "deletions": "Topics deleted",
     "reassignments": "Partitions reassigned",
     "zookeeper": "Requests to ZooKeeper",
@@ -27,8 +27,8 @@ TITLES = {
     "failures": "Failures",
     "handled": "Controller events in order",
     "queue": "Queues over time",
-    "latencies": "How long things take",
-    "fan_out": "What deliveries cause",
+    "latencies": "Latencies",
+    "fan_out": "Messages caused by a message",
     "chains": "From an event to its last LeaderAndIsr",
     "actors": "Messages between actors",
     COMPARED: "Against the other folder",

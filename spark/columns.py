@@ -1,4 +1,4 @@
-"""What questions may ask of a record: its columns, and how they are got from a line of a trace.
+"""The columns of trace records for questions, and their extraction from a line of a trace.
 
 Rule 1: the schema is written out, never inferred: an empty trace has the same columns as a full one.
 Rule 2: what a message says is taken out of its payload here, once, into columns of its own (`TAKEN`), typed; no

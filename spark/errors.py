@@ -1,4 +1,4 @@
-"""Why there is no summary."""
+"""The errors of summaries."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from messages.trace.errors import TraceError
 
 
 class SparkUnavailable(Exception):
-    """Spark cannot be started; the text says why."""
+    """Spark cannot be started; the message has the reason."""
 
 
 class Incomplete(TraceError):
-    """Not everything can be read, and a partial answer was not asked for; the text names what is missing."""
+    """Some traces cannot be read and a partial answer was not requested; the message names them."""
 
 
 class FollowedAlready(TraceError):
-    """Another process lands in that folder."""
+    """Another process already follows traces into that folder."""
 
 
 class BadOption(ValueError):
-    """An option of the data source is unknown or has a bad value; the text says which."""
+    """An option of the data source is unknown or has a bad value; the message names it."""

@@ -1,4 +1,4 @@
-"""What several questions build on, worked out when the first of them asks: the frames, and which of them are kept."""
+"""Data frames that several questions share, computed when the first question needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster's traces while it runs: what grows is landed as Parquet, exactly once, and the questions are asked of that.
+"""Follow the traces of a running cluster: store new records as Parquet exactly once, and repeat the questions.
 
     KEPT/part-*.parquet      rows of `spark.columns`
     KEPT/_spark_metadata     which of these files count: Spark's, written when a batch is whole

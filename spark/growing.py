@@ -1,4 +1,4 @@
-"""Traces that still grow, as a stream of Spark's: `spark.readStream.format("kafka-actors").load(DIR)`.
+"""Growing traces as a Spark stream: `spark.readStream.format("kafka-actors").load(DIR)`.
 
 Rule 1: an offset is how many bytes of each segment have been read, by its file's name: {"RUN-000000.trace.zst": 4711}.
         It ends behind a whole frame; what a node is still writing waits for the next look.

@@ -1,4 +1,4 @@
-"""A summary in a few sentences: what an operator asks first, in order of time."""
+"""The summary in a few sentences, in order of time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark.shown import shown
 
 MOST_CHANGES = 5
 """Maximum number of differences in the headline."""
-_SEEN = {"BrokerChange": ", by a BrokerChange", "Elected": ", when it was elected"}
+_SEEN = {"BrokerChange": ", by a BrokerChange event", "Elected": ", when it was elected"}
 
 
 def headline(summary: Summary, zone: tzinfo | None = None) -> list[str]:
@@ -28,12 +28,14 @@ def headline(summary: Summary, zone: tzinfo | None = None) -> list[str]:
 
 def _gone(row: SimpleNamespace, died_at: str) -> str:
     who = f"Broker {row.broker}" + (", the controller," if row.was_controller else "")
-    said = f"{who} was {row.ending or 'gone'} at {died_at}; controller {row.seen_by} saw it after {row.seen_s:.3f} s"
+    said = (
+        f"{who} was {row.ending or 'gone'} at {died_at}; controller {row.seen_by} detected it after {row.seen_s:.3f} s"
+    )
     said += _SEEN.get(row.after, "") + "."
     if row.partitions:
         said += f" {_partitions(row.partitions)} lost their leader"
-        said += "" if row.led_again_s is None else f"; the last had one again after {row.led_again_s:.3f} s"
-        said += f"; {row.still_leaderless} still had none at the end." if row.still_leaderless else "."
+        said += "" if row.led_again_s is None else f"; the last new leader was elected after {row.led_again_s:.3f} s"
+        said += f"; {row.still_leaderless} had no leader at the end." if row.still_leaderless else "."
     return said
 
 
@@ -41,18 +43,22 @@ def _unavailable(summary: Summary) -> list[str]:
     without = summary["unavailable"]
     if without:
         seconds = sum(row.seconds for row in without)
-        return [f"{_partitions(len(without))} had no leader, for {seconds:.3f} partition-seconds in all."]
+        return [f"{_partitions(len(without))} had no leader for {seconds:.3f} partition-seconds in total."]
     asked = {"episodes", "unavailable"} <= summary.answers.keys() and len(summary["runs"])
-    return ["No broker was gone, and every partition kept a leader."] if asked and not len(summary["episodes"]) else []
+    return (
+        ["No broker failed or stopped, and all partitions kept a leader."]
+        if asked and not len(summary["episodes"])
+        else []
+    )
 
 
 def _changed(summary: Summary) -> list[str]:
     changed = [row for row in summary[COMPARED] if row.verdict]
     if summary[COMPARED] and not changed:
-        return ["Against before, nothing is clearly slower or faster."]
+        return ["Compared with --against, no time is clearly slower or faster."]
     return [
-        f"Against before, {row.name} ({row.kind}) is {row.verdict}: {row.after_p50_ms:.1f} ms in the median, "
-        f"was {row.before_p50_ms:.1f} ms."
+        f"Compared with --against, {row.name} ({row.kind}) is {row.verdict}: {row.after_p50_ms:.1f} ms in the median, "
+        f"was {row.before_p50_ms:.1f} ms before."
         for row in changed[:MOST_CHANGES]
     ]
 

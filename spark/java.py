@@ -1,4 +1,4 @@
-"""Java for Spark: found, laid out once for this Python environment, and started before anybody needs it.
+"""Java for Spark: find it, prepare its class data once, and start it early.
 
 HOME/classes.jsa        Spark's classes, as a JVM that has done the work laid them out. Java calls it class data sharing
                         (JEP 310, 350): another JVM with the same class path maps what it would have to load, check and

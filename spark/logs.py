@@ -1,4 +1,4 @@
-"""What the logs of Apache's brokers tell, in the columns of `spark.columns`, so that the same questions can be asked.
+"""The logs of Apache Kafka brokers in the columns of `spark.columns`, for the same questions.
 
     DIR/.../server.log, controller.log, state-change.log, with what Kafka renamed daily (controller.log.2024-05-01-10)
     and compressed ones (.gz); a folder for each broker
@@ -93,7 +93,7 @@ def _one_state(**fields: Take) -> Take:
 
 @dataclass(frozen=True)
 class LinePattern:
-    """A kind of line: the pattern of its message, and what it tells, by column."""
+    """A kind of log line: its pattern and the columns that it gives."""
 
     pattern: str
     extracted: Mapping[str, Take]
@@ -264,7 +264,7 @@ def _extracted() -> Column:
 
 
 class LogFacts(Facts):
-    """What the questions build on, of logs. The lines that tell something are kept: each is looked for once."""
+    """Data frames of the logs that several questions share."""
 
     def __init__(self, records: DataFrame) -> None:
         super().__init__(records, Manifest((), ()))

@@ -1,4 +1,4 @@
-"""Traces as Parquet: the columns of `spark.columns`, typed, compressed, for Spark or for anything else that reads it.
+"""Traces as Parquet with the columns of `spark.columns`, for Spark or other tools.
 
     TARGET/RUN-000000-0.parquet      a slice: of segment 0, from byte 0 on
     TARGET/_runs.json                how each run ended, and what could not be read

@@ -1,4 +1,4 @@
-"""What is better looked at than read: one figure for an answer, or for several. Times are shown in UTC.
+"""The figures of the report; times are in UTC.
 
 Rule 1: a figure shows what the table below it says. Of many partitions or topics the MOST that stand out are drawn.
 Rule 2: figures have no background and no colour of letters of their own: the page gives both, light or dark.
@@ -183,11 +183,11 @@ def latencies(summary: Summary) -> go.Figure:
 
 
 STEPS = {
-    "queue_ms": "waited for events before it",
-    "decide_ms": "the controller decided",
-    "channel_ms": "the channel waited",
-    "network_ms": "to the broker and back",
-    "apply_ms": "the broker applied it",
+    "queue_ms": "in the event queue",
+    "decide_ms": "handled by the controller",
+    "channel_ms": "queued for the broker",
+    "network_ms": "network and broker queue",
+    "apply_ms": "applied by the broker",
 }
 """What an order's time went into, in order."""
 

@@ -1,4 +1,4 @@
-"""A summary as one page of HTML that needs nothing else: no network, light or dark, fit to print."""
+"""The HTML report of a summary: self-contained, light or dark, printable."""
 
 from __future__ import annotations
 

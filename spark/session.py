@@ -1,4 +1,4 @@
-"""The Spark session of this project: silent, small where it is local, on a cluster where a master is named."""
+"""The Spark session of a summary: quiet, small if local, or on a cluster if a master is given."""
 
 from __future__ import annotations
 

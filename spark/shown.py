@@ -1,4 +1,4 @@
-"""How an answer's values are shown to people: a column's name says its unit (spark.summary, rule 3)."""
+"""Display of values in reports: a column's name has its unit (spark.summary, rule 3)."""
 
 from __future__ import annotations
 

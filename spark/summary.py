@@ -1,4 +1,4 @@
-"""What happened in a cluster, from the traces of all its nodes: the table of questions, and how they are asked.
+"""Summaries of the traces of a cluster: the table of questions, and their execution.
 
 Rule 1: a figure counts deliveries, and nothing that is not one; what could not be read is counted beside.
 Rule 2: a trace that breaks off (a killed node) is as good as any other up to its last frame. How each run ended is
@@ -159,7 +159,7 @@ def ask(
 ) -> Summary:
     """The answers of a session that is there, from what is packed or, slower, from traces where they lie. Raises
     NotATrace, Incomplete."""
-    say("asking")
+    say("running the questions")
     before = None if against is None else _facts(session, against, partial)
     return _summary(_facts(session, folder, partial, before), say, only, partial)
 

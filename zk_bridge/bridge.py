@@ -1,4 +1,4 @@
-"""ZkBridgeActor: ZooKeeper as mail. A thin shell around `BridgeCore`, which has the rules.
+"""ZkBridgeActor: ZooKeeper access by messages; `BridgeCore` has the rules.
 
 Its peers: askers (`Ask` in, `Answer` out), watchers (events out), the subscriber (session events out) and the store, an
 external endpoint (StoreRead, StoreWrite, StoreArm out; StoreReply, WatchEvent, SessionState in).
@@ -16,7 +16,7 @@ from zk_bridge.core import BridgeCore
 
 
 class ZkBridgeActor(Dispatcher):
-    """One per node. The first mail is StartBridge."""
+    """The ZooKeeper bridge of a node; its first message is StartBridge."""
 
     def __init__(self) -> None:
         super().__init__()

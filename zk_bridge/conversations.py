@@ -64,11 +64,11 @@ class Forget(NamedTuple):
 
 
 class WhoAmI(NamedTuple):
-    """Yielded to learn which session this is."""
+    """Yielded to get the ids of this session."""
 
 
 class SessionIds(NamedTuple):
-    """The answer to WhoAmI: this session, former ones of this process, whether it is connected."""
+    """The current session, former sessions of this process, and whether it is connected; see WhoAmI."""
 
     current: int
     earlier: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Everything the bridge decides, without an actor around it: questions, replies, watch events and states in, mail out.
+"""The bridge's rules without an actor: questions, replies, watch events and session states in, messages out.
 
 Rule 1: several conversations go on at once, each with at most one request under way.
 Rule 2: nothing is sent to the store while it is not connected. What a lost connection left unanswered waits, in order,
@@ -71,7 +71,7 @@ class _Talk:
 
 
 class BridgeCore:
-    """The bridge's state. `send(receiver, message)` is called for everything that it has to say; `me` is itself."""
+    """The bridge's state; it calls `send(receiver, message)` for each outgoing message, `me` is its own address."""
 
     def __init__(self, me: Any, store: Any, subscriber: Any, send: Callable[[Any, Any], None]) -> None:
         self.generation = 0

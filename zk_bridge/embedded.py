@@ -1,4 +1,4 @@
-"""A real ZooKeeper server of our own: PySpark ships its jars, so nothing but Java has to be installed.
+"""An embedded ZooKeeper server from the jars of PySpark; only Java must be installed.
 
 Rule 1: the server is a process of its own, with its own log file, and never outlives ours (`guardian`).
 Rule 2: `start` returns when the server serves, or raises ZooKeeperStartFailed with the reason: Java is missing, the
@@ -55,7 +55,7 @@ MAX_SESSION_TICKS = 600
 
 
 class ZooKeeperStartFailed(Exception):
-    """The embedded server could not be started; the text says why and what to do."""
+    """The embedded server could not be started; the message has the reason and the remedy."""
 
 
 def jars_directory() -> Path:

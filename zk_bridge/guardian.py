@@ -1,4 +1,4 @@
-"""Starts a program and sees to it that the program does not outlive the process that asked for it.
+"""Start a program that ends with the process that started it.
 
 Run as a script, by its path and with nothing but the standard library:
 

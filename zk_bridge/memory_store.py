@@ -1,4 +1,4 @@
-"""ZooKeeper in memory: one tree, any number of sessions, nothing asynchronous, failures on command.
+"""An in-memory ZooKeeper: one tree, any number of sessions, synchronous, with injected failures.
 
 For nodes in one process, simulation and tests. It satisfies the contract test that the real one satisfies.
 

@@ -1,4 +1,4 @@
-"""Where Kafka keeps what in ZooKeeper (controller.md 2.2), and in which sizes to expect it.
+"""The ZooKeeper paths of Kafka (controller.md 2.2), and their expected sizes.
 
 Rule: a path is spelt in one place: what an event of the controller watches, in the event's declaration
 (`messages.events`), from where it is taken; everything else here.

@@ -1,4 +1,4 @@
-"""Which conversation answers which question of messages.zookeeper: the tables of all files that answer some."""
+"""The table of conversations that handle the questions of messages.zookeeper."""
 
 from __future__ import annotations
 

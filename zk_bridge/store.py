@@ -1,4 +1,4 @@
-"""What the bridge expects of a store: ZooKeeper's operations in, everything that happens out, in one order."""
+"""The store interface of the bridge: ZooKeeper operations in, responses and events out, in one order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Sink: TypeAlias = Callable[[StoreNews], None]
 
 
 class ZooKeeperUnavailable(Exception):
-    """No server could be reached: where it was looked for, and why not."""
+    """No ZooKeeper server could be reached; the message has the addresses and the reason."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(f"ZooKeeper at {where} cannot be reached: {reason}")
@@ -22,7 +22,7 @@ class ZooKeeperUnavailable(Exception):
 
 
 class Store(Protocol):
-    """A ZooKeeper session with all that belongs to it. `KazooStore` and `MemoryStore` satisfy one contract test."""
+    """A ZooKeeper session. `KazooStore` and `MemoryStore` pass the same contract tests."""
 
     waits: bool
     """Whether `start` and `stop` wait for a server, so that who must not wait calls them on another thread."""

@@ -74,7 +74,7 @@ WATCHES = rows(EVENTS)
 
 
 class _Watch:
-    """What is watched of one path: its row, its keys, and its watchers, each with whether it was notified.
+    """A watched path: its row, its keys, and its watchers with whether each was notified.
 
     `present` of a node that may come and go: was it there when last heard of? None: that has not been heard yet.
     """
@@ -98,7 +98,7 @@ class Notification(NamedTuple):
 
 
 class WatchTable:
-    """Who watches what. Watchers are compared by equality only: actor addresses cannot be hashed."""
+    """The watchers of each path; they are compared by equality, because actor addresses cannot be hashed."""
 
     def __init__(self, table: Iterable[WatchRow] = WATCHES) -> None:
         self._watches: dict[tuple[str, str], _Watch] = {}

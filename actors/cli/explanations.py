@@ -53,21 +53,30 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
         if assigned is None:
             return [Line(f"no node in this trace knows {partition}")]
         return [
-            Line(f"never led: its replicas are {_ids(assigned.replicas)}, and no state was written", assigned.place)
+            Line(
+                f"it never had a leader: its replicas are {_ids(assigned.replicas)}, and no partition state "
+                f"was written",
+                assigned.place,
+            )
         ]
     removed = [each for each in _deleted(facts, partition.topic) if each > history[-1].place]
     if removed:
-        return [Line("its topic was deleted: its znodes were removed", removed[0])]
+        return [Line("its topic was deleted, and its znodes were removed", removed[0])]
     now, since = history[-1], _since(history, lambda state: state.leader)
     if now.leader != NO_LEADER:
-        return [Line(f"broker {now.leader} leads it, since {_wrote(since)}", since.place)]
+        return [Line(f"broker {now.leader} is the leader since {_wrote(since)}", since.place)]
     lines = [Line(f"no leader since {_wrote(since)}: its ISR is {_ids(now.isr)}", since.place)]
     queued = _queued(facts, partition.topic)
     if queued:
-        return [*lines, Line(f"its topic is being deleted, since {queued[0].event or 'a request'}", queued[0].place)]
+        return [
+            *lines,
+            Line(f"its topic is queued for deletion since {queued[0].event or 'a request'}", queued[0].place),
+        ]
     for broker in now.isr:
         gone = _alive(facts, broker)
-        lines.append(gone if gone is not None else Line(f"no controller has recorded whether broker {broker} is alive"))
+        lines.append(
+            gone if gone is not None else Line(f"no controller in this trace recorded whether broker {broker} is alive")
+        )
     return lines
 
 
@@ -83,10 +92,10 @@ def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
     if wanted in now.isr:
         back = _since(history, lambda state: wanted in state.isr)
         led = [state for state in history if state.leader == wanted and state.place >= back.place]
-        since = "and led since then" if led else "and was not elected since"
-        lines.append(Line(f"it is in the ISR since {_wrote(back)}, {since}", back.place))
+        since = "and was elected since then" if led else "but was not elected since then"
+        lines.append(Line(f"broker {wanted} is in the ISR since {_wrote(back)}, {since}", back.place))
     else:
-        lines.append(Line("it is not in the ISR, and cannot be elected"))
+        lines.append(Line(f"broker {wanted} is not in the ISR and cannot be elected"))
     return lines
 
 
@@ -98,7 +107,7 @@ def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
         if broker not in history[-1].isr:
             left = _since(history, lambda state, broker=broker: broker in state.isr)  # type: ignore[misc]
             before = [state for state in history if state.place < left.place]
-            was = f"; it was {_ids(before[-1].isr)} before" if before else ", from the beginning of the record"
+            was = f"; the ISR was {_ids(before[-1].isr)} before" if before else " (from the start of the trace)"
             lines.append(Line(f"broker {broker} is not in the ISR since {_wrote(left)}{was}", left.place))
             gone = _alive(facts, broker)
             lines += [gone] if gone is not None else []
@@ -110,7 +119,7 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
     history = state_history(facts, partition)
     if not history:
         return []
-    words = "its state was last found" if history[-1].read else "the last to write its state"
+    words = "last state read from ZooKeeper" if history[-1].read else "last state"
     answer = [Line(f"{words}: {_wrote(history[-1])}", history[-1].place)]
     grown = [
         now
@@ -128,12 +137,12 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Why does its reassignment not finish?"""
+    """Why is its reassignment not complete?"""
     history, assigned = state_history(facts, partition), _assigned(facts, partition)
     if assigned is None or not (assigned.adding or assigned.removing):
         return []
     what = f"adding {_ids(assigned.adding)}, removing {_ids(assigned.removing)}"
-    event = assigned.event or "an admin"
+    event = assigned.event or "an admin request"
     how = f"by {event}" if assigned.written else f"found in ZooKeeper by {event}"
     lines = [Line(f"{what}, {how}", assigned.place)]
     in_sync = history[-1].isr if history else ()
@@ -148,7 +157,7 @@ def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
 def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Why was its reassignment refused, taken back, or overtaken?"""
     lines = [
-        Line(f"an admin's request was refused: {_why(each)}", each.place)
+        Line(f"an admin request was rejected: {_why(each)}", each.place)
         for each in facts.refused
         if each.subject == partition
     ]
@@ -156,7 +165,7 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
     for each in facts.dropped:
         now = next((one for one in reversed(assigned) if one.place <= each.place), None)
         if each.partition == partition and (now is None or now.adding or now.removing or now.replicas != each.replicas):
-            taken = f"the request for {_ids(each.replicas)} was taken out of /admin/reassign_partitions"
+            taken = f"the request for {_ids(each.replicas)} was removed from /admin/reassign_partitions"
             lines.append(Line(f"{taken} during {each.event}", each.place))
     for before, after in itertools.pairwise(assigned):
         if _replicas(before) == _replicas(after):
@@ -164,13 +173,21 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
         origin = [broker for broker in before.replicas if broker not in before.adding]
         back = [broker for broker in before.adding if broker not in after.replicas]
         if back and set(after.replicas) - set(after.adding) <= set(origin):
-            given_up = "it was taken back" if not after.adding else f"it was overtaken by one to {_ids(_target(after))}"
-            lines.append(Line(f"{given_up}, and {_ids(back)} not added, by {after.event or 'an admin'}", after.place))
+            given_up = (
+                "the reassignment was cancelled"
+                if not after.adding
+                else f"the reassignment was replaced by one to {_ids(_target(after))}"
+            )
+            lines.append(
+                Line(
+                    f"{given_up}, and {_ids(back)} were not added, by {after.event or 'an admin request'}", after.place
+                )
+            )
     return lines[-LAST:]
 
 
 def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """When was it without a leader, and what took so long?"""
+    """When did it have no leader, and how long did each step take?"""
     lines: list[Line] = []
     before: StateWrite | None = None
     gap: list[StateWrite] = []
@@ -187,7 +204,7 @@ def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
     if before is not None and gap and not _queued(facts, partition.topic):
         last = max((each.place for each in facts.lives), default=gap[-1].place)
         began, since = _lost_at(facts, before, gap[0])
-        words = f"{last.at - began:.3f} s without leader at the end of the record, from {since} on"
+        words = f"{last.at - began:.3f} s without a leader until the end of the trace, since {since}"
         lines.append(Line(words, gap[0].place))
     return lines[-LAST:]
 
@@ -209,21 +226,25 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
     waited = (event.waited or 0) / 1000
     shares = [
         (unseen, f"until the controller received {first.kind}"),
-        (_without(alive, began, able), f"in which no replica of its ISR {_ids(isr)} was alive"),
-        (unable, f"in which no replica of its ISR {_ids(isr)} could lead"),
+        (_without(alive, began, able), f"with no live replica in the ISR {_ids(isr)}"),
+        (unable, f"with no electable replica in the ISR {_ids(isr)}"),
         (heard - able, f"until the controller received {event.kind} for broker {after.leader}"),
     ]
     parts = [(took, what) for took, what in shares if took > MOMENT]
-    parts.append((waited, "until the controller had time for it"))
-    parts.append((after.place.at - heard - waited, "until it knew whom to elect"))
-    parts.append((after.taken - after.place.at, "until ZooKeeper had the state"))
+    parts.append((waited, "in the controller's event queue"))
+    parts.append((after.place.at - heard - waited, "until the controller elected a leader"))
+    parts.append((after.taken - after.place.at, "until ZooKeeper stored the state"))
     order = next((each for each in facts.orders if _orders(each, after)), None)
     if order is not None and order.sent:
-        parts.append((order.sent - after.taken, f"until broker {after.leader} received it"))
+        parts.append((order.sent - after.taken, f"until broker {after.leader} received LeaderAndIsr"))
         if order.outcome is not None:
-            how = "it led and had said so" if order.outcome == NONE else f"it had refused: {name_of(order.outcome)}"
+            how = (
+                "it became leader and responded"
+                if order.outcome == NONE
+                else f"it rejected the request: {name_of(order.outcome)}"
+            )
             parts.append((order.answered - order.sent, f"until {how}"))
-    total = f"{sum(took for took, _ in parts):.3f} s without leader, from {since} to broker {after.leader}: "
+    total = f"{sum(took for took, _ in parts):.3f} s without a leader, from {since} until broker {after.leader} led: "
     return [Line(total + ", ".join(f"{took:.3f} s {what}" for took, what in parts), after.place)]
 
 
@@ -240,7 +261,7 @@ def _lost_at(facts: TraceFacts, led: StateWrite, after: StateWrite) -> tuple[flo
     life = _life(facts, led.leader, noticed)
     if life is not None and life.end <= after.taken:
         return min(life.end, noticed.at), f"the last record of broker {led.leader}"
-    return noticed.at, f"the controller heard of {event.kind if event is not None else 'it'}"
+    return noticed.at, f"the controller received {event.kind if event is not None else 'the event'}"
 
 
 def _life(facts: TraceFacts, broker: int, noticed: TracePosition) -> Life | None:
@@ -295,15 +316,15 @@ def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
         now = history[-1]
         if obeyed and obeyed[-1].epoch >= now.epoch:
             continue
-        knows = f"knows leader epoch {obeyed[-1].epoch} of {now.epoch}" if obeyed else "never received its leader"
+        knows = f"has leader epoch {obeyed[-1].epoch}, not {now.epoch}" if obeyed else "received no leader for it"
         last = answer[-1] if answer and answer[-1].outcome != NONE else None
         if last is None:
-            why = "nothing newer was sent"
+            why = "no newer request was sent"
         elif last.outcome is None:
-            how = "was sent and not answered" if last.sent else "waits in the channel's queue"
+            how = "was sent but has no response" if last.sent else "is queued for the broker"
             why = f"epoch {last.epoch} {how}" + (f": {last.why}" if last.why else "")
         else:
-            why = f"epoch {last.epoch} was sent and refused: {name_of(last.outcome)}"
+            why = f"epoch {last.epoch} was sent and rejected: {name_of(last.outcome)}"
         lines.append(Line(f"broker {broker} {knows}: {why}", last.place if last is not None else None))
         gone = _alive(facts, broker, only_gone=True)
         lines += [gone] if gone is not None else []
@@ -334,12 +355,12 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     over = [place for place in _deleted(facts, topic) if any(place < each for each in made)]
     steps = [fact for fact in facts.deletions if topic in fact.topics and (not over or fact.place > max(over))]
     if over and not steps:
-        return [Line("it was made anew after a deletion; no deletion of it is recorded since", max(over))]
+        return [Line("it was created again after a deletion; the trace has no later deletion", max(over))]
     if not steps:
         known = any(fact.partition.topic == topic for fact in facts.assigned)
-        return [Line("no deletion of it is recorded" if known else f"no node in this trace knows topic {topic}")]
+        return [Line("the trace has no deletion of it" if known else f"no node in this trace knows topic {topic}")]
     words = {
-        "asked": "its deletion was asked for",
+        "asked": "its deletion was requested",
         "queued": "queued for deletion",
         "ineligible": "not eligible for deletion",
         "deleted": "its znodes were removed",
@@ -349,12 +370,12 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
         last.setdefault(fact.step, Line(f"{words[fact.step]}, first during {fact.event or 'a request'}", fact.place))
     lines = list(last.values())
     lines += [
-        Line(f"a request was refused: {_why(each)}", each.place)
+        Line(f"a request was rejected: {_why(each)}", each.place)
         for each in facts.refused
         if each.subject == topic and each.request == "DeleteTopics"
     ]
     if "deleted" not in last:
-        lines.append(Line("not deleted at the end of the record"))
+        lines.append(Line("not deleted at the end of the trace"))
         brokers = {broker for fact in facts.assigned if fact.partition.topic == topic for broker in fact.replicas}
         lines += [gone for broker in sorted(brokers) if (gone := _alive(facts, broker, only_gone=True)) is not None]
         moving = [fact for fact in _latest(facts, topic) if fact.adding or fact.removing]
@@ -365,7 +386,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
 def made(facts: TraceFacts, topic: str) -> Answer:
     """Why has it fewer partitions or replicas than ordered, or was not made?"""
     lines = [
-        Line(f"{each.request} was refused: {_why(each)}", each.place)
+        Line(f"{each.request} was rejected: {_why(each)}", each.place)
         for each in facts.refused
         if each.subject == topic and each.request in ("CreateTopics", "CreatePartitions")
     ]
@@ -380,7 +401,7 @@ def made(facts: TraceFacts, topic: str) -> Answer:
 
 
 def alive(facts: TraceFacts, broker: int) -> Answer:
-    """Why does it count as dead, or alive?"""
+    """Why does the controller consider it dead or alive?"""
     lines = []
     before: dict[int, int | None] = {}
     for seen in facts.seen:
@@ -389,23 +410,23 @@ def alive(facts: TraceFacts, broker: int) -> Answer:
             continue
         if now is not None:
             bounced = before.get(seen.by) is not None
-            what = "registered anew" if bounced else "alive"
+            what = "registered again" if bounced else "alive"
             lines.append(Line(f"{what} for controller {seen.by}, with broker epoch {now}: {seen.event}", seen.place))
         elif any(epoch is not None for epoch in before.values()):
             lines.append(Line(f"gone for controller {seen.by}: {seen.event}", seen.place))
         before[seen.by] = now
-    return lines[-LAST:] or [Line(f"no controller in this record has seen broker {broker}")]
+    return lines[-LAST:] or [Line(f"no controller in this trace has seen broker {broker}")]
 
 
 def unreachable(facts: TraceFacts, broker: int) -> Answer:
-    """Why does it not get requests?"""
+    """Why does it receive no requests?"""
     failures = [fact for fact in facts.failures if fact.broker == broker]
     if not failures:
         return []
     last = failures[-1]
     lines = [Line(f"requests to it failed {len(failures)} times, the last time: {last.reason}", last.place)]
     answered = [each for each in facts.answered if each.broker == broker and each.place > last.place]
-    return lines + [Line("it has answered requests since then", each.place) for each in answered[-1:]]
+    return lines + [Line("it has responded to requests since then", each.place) for each in answered[-1:]]
 
 
 def leaves(facts: TraceFacts, broker: int) -> Answer:
@@ -415,13 +436,13 @@ def leaves(facts: TraceFacts, broker: int) -> Answer:
         if each.subject != broker or each.request != "ControlledShutdown":
             continue
         if each.code:
-            lines.append(Line(f"refused: {_why(each)}", each.place))
+            lines.append(Line(f"rejected: {_why(each)}", each.place))
             continue
-        lines.append(Line(f"{len(each.left)} of its partitions could not be led elsewhere", each.place))
+        lines.append(Line(f"{len(each.left)} of its partitions could not get another leader", each.place))
         for partition in each.left[:LAST]:
             states = [state for state in state_history(facts, partition) if state.place <= each.place]
             why = f": its ISR is {_ids(states[-1].isr)}" if states else ""
-            lines.append(Line(f"{partition} stays{why}", states[-1].place if states else None))
+            lines.append(Line(f"{partition} keeps its leader{why}", states[-1].place if states else None))
     return lines[-2 * LAST :]
 
 
@@ -429,7 +450,7 @@ def leaves(facts: TraceFacts, broker: int) -> Answer:
 
 
 def terms(facts: TraceFacts, _: None) -> Answer:
-    """Who was controller when, and why did it change?"""
+    """Which broker was controller, when, and why did it change?"""
     lines, in_office = [], set()
     for fact in facts.terms:
         run = fact.place.run
@@ -447,8 +468,8 @@ def busy(facts: TraceFacts, _: None) -> Answer:
     """What is it doing at the end, and what waits behind it?"""
     lines = []
     for each in facts.waiting[:LAST]:
-        doing = f"at work, waiting for {each.waits_for}" if each.waits_for else "in the queue"
-        lines.append(Line(f"at the end of the record {doing}, {each.age:.3f} s old: {each.event}", each.place))
+        doing = f"in progress, waiting for {each.waits_for}" if each.waits_for else "in the queue"
+        lines.append(Line(f"at the end of the trace {doing}, {each.age:.3f} s old: {each.event}", each.place))
     return lines
 
 
@@ -473,26 +494,26 @@ def idle(facts: TraceFacts, _: None) -> Answer:
 
 QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
     "partition": (
-        ("Who leads it, and why?", leader),
-        ("Why not the preferred replica?", preferred),
-        ("Who is not in the ISR, and why?", isr),
-        ("Why does its reassignment not finish?", reassignment),
-        ("Why was a reassignment not begun, or taken back?", begun),
-        ("Why did its epoch grow?", epoch),
-        ("When was it without a leader, and what took so long?", outages),
-        ("Who has not heard what ZooKeeper says of it?", heard),
+        ("Which broker leads it, and why?", leader),
+        ("Why is the preferred replica not the leader?", preferred),
+        ("Which replicas are not in the ISR, and why?", isr),
+        ("Why is its reassignment not complete?", reassignment),
+        ("Why was a reassignment rejected, cancelled or replaced?", begun),
+        ("Why did its leader epoch increase?", epoch),
+        ("When did it have no leader, and how long did each step take?", outages),
+        ("Which brokers have an older state than ZooKeeper, and why?", heard),
         ("Why are records missing?", lost),
     ),
-    "topic": (("Why is it not deleted?", deletion), ("Why was it not made, or not as large?", made)),
+    "topic": (("Why is it not deleted?", deletion), ("Why was it not created, or not enlarged?", made)),
     "broker": (
-        ("Why does it count as dead, or alive?", alive),
-        ("Why does it not get requests?", unreachable),
-        ("Why was it not let go?", leaves),
+        ("Why does the controller consider it dead or alive?", alive),
+        ("Why does it receive no requests?", unreachable),
+        ("Why was its controlled shutdown rejected?", leaves),
     ),
     "controller": (
-        ("Who was controller when, and why did it change?", terms),
-        ("What is it doing, and what waits?", busy),
-        ("Which events were slowest?", slow),
+        ("Which broker was controller, when, and why did it change?", terms),
+        ("Which events are being handled or queued?", busy),
+        ("Which events took longest?", slow),
         ("Which events did nothing, and why?", idle),
     ),
 }

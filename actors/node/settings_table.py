@@ -29,8 +29,8 @@ class SettingType(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A setting we act on. `default` is its text, None without a default; `field` is its field in NodeSettings,
-    empty where it takes part in another's."""
+    """A supported setting; `default` is its text (None without a default), `field` is its field in NodeSettings
+    (empty if another setting includes it)."""
 
     name: str
     kind: SettingType

@@ -1,4 +1,4 @@
-"""The process in which clusters run, and how it is spoken to (`kafka-actors fixture`).
+"""The process that runs clusters, controlled by `kafka-actors fixture`.
 
 Rule 1: a request is a line, its answer a line. Who does not answer within ANSWER_SECONDS is killed.
 Rule 2: a process whose cluster was stopped is warm, and serves the next; what is left at the end of this program ends
@@ -38,7 +38,7 @@ __tracebackhide__ = operator.methodcaller("errisinstance", (ClusterError, Timeou
 
 
 class ClusterProcess:
-    """A process that runs one cluster at a time. `taken` gives one that is free, and `give_back` frees it."""
+    """A process that runs one cluster at a time; `taken` returns a free one, `give_back` frees it."""
 
     _free: list[ClusterProcess] = []  # noqa: RUF012
 

@@ -1,4 +1,4 @@
-"""SimulatedCluster: the same brokers within this process, in virtual time, for those who test protocols.
+"""SimulatedCluster: the same brokers in this process and in virtual time, for tests of the protocol.
 
     from kafka_actors.simulated import SimulatedCluster
 
@@ -49,7 +49,8 @@ def _add_internal_path() -> None:
 
 
 class SimulatedCluster:
-    """`brokers` brokers, with ids from 0 on, a ZooKeeper, wires and disks, all simulated; `with` starts and ends them.
+    """A simulated cluster of `brokers` brokers with ids from 0, ZooKeeper, network and disks; `with` starts and stops
+    it.
 
     `settings` are Kafka's broker settings, for all brokers. What happens is recorded below `directory`, a temporary
     one that is gone at the end unless one is named. Methods that change something let virtual time pass until it has

@@ -1,4 +1,4 @@
-"""The actor system: a Thespian system base, its clocks and drivers, and the shells of our actors."""
+"""The actor system: a Thespian system base, its clocks and drivers, and the base classes of actors."""
 
 from actors.runtime.answerer import Answerer
 from actors.runtime.base import LocalBase, local_system

@@ -1,4 +1,4 @@
-"""Where an actor system takes its time from.
+"""The clocks of an actor system: real and virtual.
 
 Rule 1: the base reads its own clock only; actors receive the time (`self.now`) and never read a clock.
 Rule 2: time is float seconds on a scale of the clock's own; only differences mean something.
@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What a base needs of a clock."""
+    """The clock interface of a system base."""
 
     def now(self) -> float:
         """Seconds; never smaller than before."""
@@ -33,7 +33,7 @@ class RealClock:
 
 
 class VirtualClock:
-    """Time that changes only when it is moved. `watchers` are called after each move."""
+    """Time that changes only when it is set; `watchers` are called after each change."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = float(start)

@@ -1,4 +1,4 @@
-"""Which code ran: the installed version, and a digest of the sources, so that an edited actor is another version."""
+"""The version of the code: the installed version and a digest of the sources."""
 
 from __future__ import annotations
 

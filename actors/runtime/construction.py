@@ -1,4 +1,4 @@
-"""How an actor is constructed: by Thespian's rules, without Thespian's cost.
+"""Construction of actors by Thespian's rules, at lower cost.
 
 A constructor may name `capabilities` and `requirements` and gets what it names, nothing else. Which it names, and
 whether the class judges systems, is found out once per class; Thespian inspects the signature at each creation, which

@@ -1,4 +1,4 @@
-"""The engine of conversations: the one place where a generator that asks, instructs and returns is driven.
+"""The engine that runs generators of questions and instructions.
 
 A generator has no opinion on who drives it. What it yields is given to the driver's `perform`, whose result it is sent,
 or whose exception is thrown into it; where `perform` returns WAITING, the generator stays suspended until the driver
@@ -21,13 +21,13 @@ WAITING: Final = object()
 
 
 class Returned(NamedTuple, Generic[T]):
-    """The conversation is over; what it returned."""
+    """The generator returned; carries its result."""
 
     result: T
 
 
 class Raised(NamedTuple):
-    """The conversation is over; what it raised."""
+    """The generator raised; carries the exception."""
 
     error: Exception
 

@@ -1,4 +1,4 @@
-"""One message on its way, and the account of its arrival.
+"""Messages in the queue, and the record of their delivery.
 
 A delivery is the unit of everything here: one message handed to one receiver, numbered from 1 in the order in which
 the base hands them out. Its *cause* is the number of the delivery during which it was sent or its timer was armed; a
@@ -23,7 +23,7 @@ DEAD_LETTER = "dead letter"
 
 
 class PortCall(NamedTuple):
-    """One call through a port; args and result hold only str, int, bool, None and tuples.
+    """A call of an I/O adapter; arguments and result contain only str, int, bool, None and tuples.
 
     `error` is "" or "errno text" of the OSError that was raised.
     """

@@ -24,11 +24,12 @@ Handler = Callable[[Any, Any, ActorAddress], Any]
 
 
 class UnknownMessage(Exception):
-    """An actor got a message that it has no handler for."""
+    """The actor has no handler for a message."""
 
 
 class Dispatcher(Actor):  # type: ignore[misc]
-    """Base class of our actors. On a LocalBase it has the base's time and ports; it runs on Thespian's bases too."""
+    """The base class of actors: handlers by message class, the time, and I/O adapters. It also runs on Thespian's
+    bases."""
 
     _handlers: ClassVar[dict[type, Handler | None]] = {}
 

@@ -1,4 +1,4 @@
-"""Recorded against replayed: what is the same, and where two values first differ, in words."""
+"""Comparison of recorded and replayed values, with a description of the first difference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONG_TEXT = 300
 
 
 class Diverged(Exception):
-    """The replayed node did something else; carries the Divergence, yet without its chain."""
+    """The replayed node differs from the record; carries the Divergence without its chain of causes."""
 
     def __init__(self, n: int, what: str, recorded: str, replayed: str) -> None:
         super().__init__(what)

@@ -1,4 +1,4 @@
-"""Expansion: a run that was recorded by its inputs, written again with all that was said in it.
+"""Expansion: write a trace of inputs again with all messages, by replay.
 
 Rule 1: a replay says it all again, and compares what the record holds; what is written is what a full recording would
         have held. At the first difference the expansion ends as a run that was broken off.
@@ -39,7 +39,7 @@ def expand(run: Run, actors: Collection[type[Actor]], folder: Path) -> RunReplay
 
 
 class _Expansion:
-    """The listener that writes what it hears."""
+    """The replay listener that writes the expanded trace."""
 
     def __init__(self, run: Run, folder: Path) -> None:
         self._header = run.header

@@ -14,7 +14,7 @@ from thespian.actors import ActorAddress
 
 
 class ExternalEndpoint:
-    """A receiver that passes its mail to `callback(message, sender)` on the driver's thread."""
+    """A receiver that passes messages to `callback(message, sender)` on the driver's thread."""
 
     __slots__ = ("receiveMessage",)
 

@@ -1,4 +1,4 @@
-"""The flight recorder: the last deliveries, kept in memory, and written when something happened that asks why.
+"""The flight recorder keeps the last deliveries in memory and writes them after a failure or on request.
 
 Rule 1: what is kept begins with a snapshot of the whole system (or at the node's beginning), so that it replays. When
         after the configured number of deliveries since the last snapshot, another is taken as soon as every actor
@@ -55,7 +55,7 @@ _INCONSISTENT = "Inconsistent"
 
 
 class Stretch(NamedTuple):
-    """From where on deliveries are kept: they follow delivery `begins`, when the system was as the snapshot says.
+    """Consecutive deliveries in memory: they follow delivery `begins`, whose system state is the snapshot.
 
     No pieces: the node had just begun, or it never rested.
     """
@@ -65,7 +65,7 @@ class Stretch(NamedTuple):
 
 
 class FlightRecorder:
-    """Keeps the last `deliveries` to twice as many, and writes them below `folder`; an observer for `LocalBase`.
+    """Keeps at least the last `deliveries` deliveries and dumps them below `folder`; an observer of `LocalBase`.
 
     The other arguments are a Recorder's; `slow_seconds` is how long a handler may take.
     """

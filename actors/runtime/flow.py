@@ -1,4 +1,4 @@
-"""FlowActor: the sequential shell that runs one event after another, each as a flow.
+"""FlowActor: an actor that handles one event at a time, each as a generator (flow).
 
 `flow(message)` returns a generator, or None for an event that is done at once. What the generator yields is
 
@@ -65,7 +65,7 @@ ANSWERS = "answers"
 
 
 class FlowActor(Dispatcher):
-    """An actor whose events are flows. Subclasses write `flow` and `perform` and fill `peers`.
+    """An actor whose event handlers are flows. Subclasses implement `flow` and `perform` and set `peers`.
 
     `peers` maps the names that questions ask for to addresses. `sender` is who sent the event that is being handled,
     also after the flow was suspended; `waited` for how many seconds it was stashed, `requests` what its answers have

@@ -1,4 +1,4 @@
-"""Loop driver: an asyncio loop runs the actors, some milliseconds per turn, so that sockets get theirs.
+"""The loop driver runs the actors on an asyncio loop, some milliseconds per turn.
 
 Rule 1: all handlers run on the loop's thread. `inject` from any thread schedules one turn, however many messages come
 before that turn begins.
@@ -30,7 +30,7 @@ GLANCE = 64
 
 
 class LoopDriver:
-    """Drives a kernel from an asyncio loop while attached.
+    """Runs a kernel on an asyncio loop while attached.
 
     For reading, from any thread: `turns`, and `between`, what the loop's thread did since the turn before.
     """

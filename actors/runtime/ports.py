@@ -1,4 +1,4 @@
-"""Ports: the only door through which an actor does or learns what is not a message.
+"""I/O adapters: all effects of actors other than messages go through them and are recorded.
 
 Rule 1: a call's arguments and result are str, int, bool, None, bodies of record batches, or tuples of those; it fails
         with OSError only. A body is noted by size and checksum: in replay it has no bytes.
@@ -20,7 +20,7 @@ BODY = "record batches"
 
 
 class EffectDiverged(BaseException):
-    """In replay an actor made another call than recorded: `made` against `recorded` (None: no further call)."""
+    """In replay an actor made another call than recorded: `made` instead of `recorded` (None: no further call)."""
 
     def __init__(self, made: tuple[str, str, tuple[Any, ...]], recorded: PortCall | None) -> None:
         super().__init__(f"{made[0]}.{made[1]}{made[2]} where the record has {recorded}")
@@ -29,7 +29,7 @@ class EffectDiverged(BaseException):
 
 
 class Ports(dict[str, Any]):
-    """The objects behind the ports of one base, by name, and the calls that the running delivery has `made`.
+    """The I/O adapters of a base by name, and the calls `made` in the current delivery.
 
     `recorded` is what answers in replay, None live.
     """
@@ -75,7 +75,7 @@ class Ports(dict[str, Any]):
 
 
 class Port:
-    """One port as an actor sees it: every attribute is a method of the object behind it, made when first asked for."""
+    """An I/O adapter as an actor sees it: each attribute is a recorded method of the adapter."""
 
     def __init__(self, ports: Ports, name: str) -> None:
         self._ports = ports

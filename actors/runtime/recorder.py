@@ -1,4 +1,4 @@
-"""The recorder: the base's observer that writes every delivery to the node's trace.
+"""The recorder writes each delivery of a node to its trace.
 
 Rule 1: during a delivery it only keeps a reference; messages are frozen, so they can be encoded later. What waits is
         encoded in slices of the loop, SLICE_SECONDS each, however much there is; a base without a loop does it at once.
@@ -74,7 +74,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Unrecorded:
-    """The recorder of a node that keeps no trace: one that could be had again."""
+    """The recorder of a node without a trace."""
 
     run = reason = ""
 

@@ -1,4 +1,4 @@
-"""ActorRef: an actor's address and its place in the system, in one small object.
+"""ActorRef: the address of an actor and its position in the system, in one object.
 
 Thespian gives every actor a `_myRef` that carries out what the actor asks of its system, and an ActorAddress that
 others know it by. Here both are one object: no look-up on the way to the receiver, and one allocation per actor.
@@ -26,7 +26,7 @@ Period = timedelta | float
 
 
 class System(Protocol):
-    """What an address needs of the system it belongs to: the queue for sends, the rest for what actors ask seldom."""
+    """The interface of a system for its addresses."""
 
     n: int
     now: float
@@ -87,8 +87,7 @@ class System(Protocol):
 
 
 class ActorRef(ActorAddress):  # type: ignore[misc]
-    """The address of one actor or external endpoint of `base`, and what the actor may ask of the system (Thespian's
-    names)."""
+    """The address of an actor or external endpoint of `base`, with Thespian's methods for the actor itself."""
 
     __slots__ = ("_aaddr", "actor", "base", "children", "class_name", "parent")
 

@@ -1,4 +1,4 @@
-"""Register: the living actors of a system by their numbers, which are the last part of their addresses' texts.
+"""The register of live actors by number, the last part of their address text.
 
 Rule 1: actors are found by number, listed in the order of their creation.
 Rule 2: numbers lie in pages of PAGE. One table of a hundred thousand is made anew, as it grows, in one go of some
@@ -17,7 +17,7 @@ LONGEST = 20
 
 
 class Register:
-    """Who lives here. `created` is the highest number that was ever given."""
+    """The live actors; `created` is the highest number so far."""
 
     def __init__(self) -> None:
         self.created = 0

@@ -1,4 +1,4 @@
-"""What came of a replay, as values and as words."""
+"""The results of a replay, as values and as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_REPLAYED = "not replayed"
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first difference. `what` names it in a few words; `recorded` and `replayed` are one line each.
+    """The first difference: `what` names it, `recorded` and `replayed` are one line each.
 
     `n` is the delivery at which it showed. `chain` reads from that delivery back to what came from outside.
     """
@@ -34,7 +34,7 @@ class Divergence:
 
 @dataclass(frozen=True)
 class RunReplay:
-    """How the replay of one run went. `problem` says why it could not be replayed, `divergence` where it differed.
+    """The replay of one run: `problem` if it was impossible, `divergence` if it differed.
 
     `deliveries` were replayed: `inputs` from outside, `timers`, and `messages` sent by actors, which were compared
     like the `effects` and the `errors` of handlers. `ending` is how the recording ended: "stopped", "disk full",
@@ -84,7 +84,7 @@ class RunReplay:
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """What came of all runs that were found, and the files that look like a trace's but cannot be read."""
+    """The replays of all runs, and the unreadable trace files."""
 
     runs: tuple[RunReplay, ...]
     unreadable: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The replayer: stands a recorded node up again and lives its life through, comparing everything it says and does.
+"""The replayer runs the actors of a recorded node again and compares all messages and effects.
 
 Rule 1: what came from outside is taken from the record and given to the same actors at the same times: messages,
         timers, and the answers of ports. Nothing else gets in, and nothing gets out: external endpoints are mute.
@@ -103,15 +103,15 @@ def replay_run(run: Run, actors: Collection[type[Actor]], begin: int | None = No
 
 
 class _CannotGoOn(Exception):
-    """The trace does not hold what is needed to go on."""
+    """The trace lacks data that the replay needs."""
 
 
 class _Stop(Exception):
-    """This is as far as was asked for."""
+    """The replay has reached the requested delivery."""
 
 
 class ReplayListener(Protocol):
-    """The listener of a replay."""
+    """Receives the deliveries of a replay."""
 
     def begins(self, base: LocalBase) -> None:
         """It begins at a snapshot, with this system."""
@@ -124,7 +124,7 @@ class ReplayListener(Protocol):
 
 
 class Replay:
-    """One run while it is being replayed, from the last snapshot before delivery `begin` on, or from its beginning.
+    """The replay of a run, from the last snapshot before delivery `begin` or from its start.
 
     It stops when delivery `until` is over, or before the first one of a message of type `break_at`. `stopped_at` is
     then the record of the delivery that comes next (None: the run came to its end first), and `base` holds the actors
@@ -481,7 +481,7 @@ class Replay:
 
 
 class _Encoded:
-    """The last message that was encoded, and how: actors send one message to many, or send it on."""
+    """The last encoded message and its bytes, because actors often send one message to many receivers."""
 
     def __init__(self) -> None:
         self._message: object = None

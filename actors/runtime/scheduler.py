@@ -1,4 +1,4 @@
-"""Who drives the bases of one process: an asyncio loop, beside its sockets, or virtual time.
+"""Schedulers run the bases of a process on an asyncio loop or in virtual time.
 
 Rule 1: a scheduler is the only driver of every base that was added to it.
 Rule 2 (virtual time): bases that have something due are driven in the order in which they were added, round after
@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 
 class ScheduledCall(Protocol):
-    """A call that waits for its time."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
         """Do not make it."""
 
 
 class Scheduler(Protocol):
-    """Drives bases, and calls back when time has passed."""
+    """Runs bases and scheduled calls."""
 
     def add(self, base: LocalBase) -> None:
         """Drive this base from now on."""
@@ -75,7 +75,7 @@ class _VirtualCall:
 
 
 class VirtualScheduler:
-    """Virtual time: it passes only while `run` is called."""
+    """Virtual time, which passes only in `run`."""
 
     def __init__(self, clock: VirtualClock | None = None) -> None:
         self.clock = VirtualClock() if clock is None else clock

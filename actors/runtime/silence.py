@@ -1,4 +1,4 @@
-"""Silence: nothing is logged while actors fail again, or on purpose."""
+"""Suppress logging during replay and simulation."""
 
 from __future__ import annotations
 

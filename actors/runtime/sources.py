@@ -1,4 +1,4 @@
-"""Sources of actors loaded at run time: Thespian's loadActorSource, for one process.
+"""Actor sources loaded at run time: Thespian's loadActorSource, for one process.
 
 A source is a zip of Python modules, known by its MD5. It becomes usable when the actor that registered as source
 authority answers ValidateSource with ValidatedSource; subscribed actors receive LoadedSource, UnloadedSource.
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Sources:
-    """The loaded sources of one base, their authority and those who want to know, whom `send` reaches."""
+    """The loaded sources of a base, their authority and their subscribers."""
 
     def __init__(self, send: Callable[[ActorRef, Any], None]) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""The state of an actor as one value, and an actor from such a value.
+"""Convert the state of an actor to a value and back.
 
 Rule 1: everything that an actor holds is its state: the value is made by walking it, so no actor says anything twice,
         and what has no form is an error that names the way to it. Held may be: what traces encode, containers of
@@ -53,11 +53,11 @@ Where = str | tuple[Any, str, Any]
 
 
 class NoForm(TypeError):
-    """Something that an actor holds cannot be part of its state: where it is, and what."""
+    """A value in an actor's state cannot be stored; the message names its path and type."""
 
 
 class NotAtRest(RuntimeError):
-    """The state is of an actor in the middle of a conversation."""
+    """The actor's state includes a pending conversation."""
 
 
 def state_of(actor: Any) -> ActorState:

@@ -1,4 +1,4 @@
-"""Thespian's status answers: what an actor of ours says to Thespian_StatusReq."""
+"""Responses to Thespian_StatusReq."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timers: messages that an actor wants to have later, in the order in which they are due.
+"""Timers: messages that an actor requested for a later time, ordered by due time.
 
 Rule 1 (order): by the moment at which they are due; equals in the order in which they were armed.
 Rule 2 (names): an actor has one timer of a name: arming it again takes back the earlier one. A timer is to be had back
@@ -19,7 +19,7 @@ SPARED = 64
 
 
 class Timer:
-    """One message that waits for its moment; None as message: taken back."""
+    """A timer; its message is None after it was cancelled."""
 
     __slots__ = ("armed_by", "due", "message", "name", "receiver")
 
@@ -32,7 +32,7 @@ class Timer:
 
 
 class Timers:
-    """The timers of one kernel. `heap` is for a quick look at the first: its entry may be dead."""
+    """The timers of a kernel; `heap` may contain cancelled timers."""
 
     def __init__(self) -> None:
         self.heap: list[tuple[float, int, Timer]] = []

@@ -1,4 +1,4 @@
-"""Turns: what a loop's turns cost, as figures that another thread may read at any moment."""
+"""Statistics of the turns of an event loop, readable from other threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MINUTE = 60
 
 
 class Turns:
-    """Counts turns; remembers the longest of each of the last sixty seconds."""
+    """Counts turns and keeps the longest turn of each of the last sixty seconds."""
 
     def __init__(self) -> None:
         self.count = 0

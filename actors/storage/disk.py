@@ -1,4 +1,4 @@
-"""The disk as a port: the few things an actor does to files.
+"""The disk adapter: file operations of actors.
 
 Actors call it as `self.port("disk").make_directory(path)`, and live it is this object. Arguments and results are text,
 numbers, truth values and tuples of them; errors are OSError alone. Arguments are given by position.

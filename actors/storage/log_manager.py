@@ -1,4 +1,4 @@
-"""The logs of a broker as a port: what partitions do to their records, each call one effect.
+"""The logs of a broker as an I/O adapter: operations of partitions, each a recorded call.
 
 Actors call it as `self.port("logs").append(...)`; a log is named by its directory's path. Arguments and results are
 text, numbers, truth values, tuples of them, and bodies of batches, which are recorded by size and checksum. Errors are
@@ -100,7 +100,7 @@ Failures = tuple[tuple[str, str], ...]
 
 
 class _Points:
-    """One checkpoint of a directory: an offset for each partition, written when something has changed (rule 2).
+    """A checkpoint file of a directory, written after changes (rule 2).
 
     The lines of the file are kept: to make those of a hundred thousand logs anew takes a tenth of a second.
     """
@@ -156,7 +156,7 @@ class _Points:
 
 
 class _Directory:
-    """What is known of one log directory: whether it was closed in order, and its three checkpoints."""
+    """A log directory: whether it had a clean shutdown, and its three checkpoint files."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -194,7 +194,7 @@ class _Directory:
 
 
 class LogsPort:
-    """The logs in the log directories of this process. `wall_ms` tells the time (ms).
+    """The logs in the log directories of this process; `wall_ms` returns the time in ms.
 
     What is read are bytes; from `region_from` of them on, if that is given, regions of files. Complete segments
     are made durable by `flusher`; without one, at once. At most `open_files` files are open.

@@ -1,1 +1,1 @@
-"""The trace: what a record of a delivery holds, how messages are encoded in it, and how its files are framed."""
+"""The trace: the content of a delivery record, the encoding of messages, and the framing of files."""

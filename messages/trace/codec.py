@@ -1,4 +1,4 @@
-"""Messages as JSON and back, one at a time (`messages.trace.forms` says how each looks).
+"""Encode and decode messages as JSON, one at a time (`messages.trace.forms`).
 
 What cannot be encoded or decoded is an error that names type and reason. Floats are finite: JSON knows no others.
 """

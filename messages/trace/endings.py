@@ -1,4 +1,4 @@
-"""How a run ended, in words for users."""
+"""Descriptions of how a run ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a trace, or with what is on its way there."""
+"""The errors of traces."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from pathlib import Path
 
 
 class TraceError(Exception):
-    """Something in a trace, or on its way there, is not as it must be."""
+    """Base class of the errors of traces."""
 
 
 class UnknownType(TraceError):
-    """A value's class, or a type name, has no form in traces."""
+    """A class or a type name has no form in traces."""
 
 
 class BadPayload(TraceError):
-    """A payload does not fit its type, or a message's content does not fit JSON; the text names type and place."""
+    """A payload does not fit its type, or a message cannot be encoded as JSON; the message names type and path."""
 
 
 class NotATrace(TraceError):
-    """There is no folder where traces should lie, or a file named like one of a trace is none."""
+    """The folder has no traces, or a file with a trace's name is not a trace."""
 
 
 class WrongSchema(TraceError):
@@ -26,7 +26,7 @@ class WrongSchema(TraceError):
 
 
 class Damaged(TraceError):
-    """A file of a trace is not what was written: `path`, the byte `offset` at which it shows, and what is wrong."""
+    """A trace file is damaged: `path`, the byte `offset` of the damage, and its description."""
 
     def __init__(self, path: Path, offset: int, what: str) -> None:
         super().__init__(f"{path}, byte {offset}: {what}")
@@ -36,4 +36,4 @@ class Damaged(TraceError):
 
 
 class Torn(Damaged):
-    """The file ends inside a frame. At the end of a run that was killed this is how it has to be; else it is damage."""
+    """The file ends inside a frame: normal at the end of a killed run, else damage."""

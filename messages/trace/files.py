@@ -1,4 +1,4 @@
-"""The files of a run: its segments and, beside them, the manifest that names them.
+"""The files of a run: its segments and the manifest that lists them.
 
 Rule 1: they are named by their run: RUN-000000.trace.zst, RUN-000001.trace.zst, ..., RUN.manifest.zst, and lie in one
         folder. Folders of many nodes' traces may be moved and copied together; a file that was renamed is not what its

@@ -1,4 +1,4 @@
-"""How values travel in a trace: the form of each annotation, found out once.
+"""The JSON form of each type annotation, computed once.
 
 Rule 1: a message is a JSON object of its fields, keys sorted; a NamedTuple is an array, bytes are base64, an
         ActorAddress is its text. Equal messages have equal bytes.
@@ -52,7 +52,7 @@ Build = Callable[[Any, Decoding], Any]
 
 
 class Form(NamedTuple):
-    """How one annotation travels.
+    """The JSON form of one annotation.
 
     `wire` is the type msgspec decodes. `plain` turns a value into what msgspec encodes, None: the value itself.
     `build` makes the value from what was decoded as `wire`, None: it is the value.
@@ -64,7 +64,7 @@ class Form(NamedTuple):
 
 
 class Boxed(msgspec.Struct, array_like=True, frozen=True):
-    """Some message, under its type name."""
+    """A message of any type, with its type name."""
 
     type: str
     payload: msgspec.Raw

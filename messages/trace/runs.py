@@ -64,7 +64,7 @@ class Run:
 
 
 class Found(NamedTuple):
-    """What lies below a folder: runs by node and start, and the files named like those of a trace that are none."""
+    """The runs below a folder by node and start, and files with trace names that are not traces."""
 
     runs: tuple[Run, ...]
     unreadable: tuple[str, ...]

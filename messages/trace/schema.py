@@ -1,4 +1,4 @@
-"""What a trace holds: a header in each of its files, then one record per delivery, in the order of the deliveries.
+"""The content of a trace: a header in each file, then one record per delivery, in order.
 
 Rule 1: a record is complete: what came in, from whom and why, what the handler asked of its ports and got, and how it
         ended. What the handler sent is not repeated: every sent message is a record of its own, with this one as cause.

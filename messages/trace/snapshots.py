@@ -1,4 +1,4 @@
-"""Snapshots: what a whole actor system held after some delivery, in the record of its run.
+"""Snapshots in a trace: the state of a whole actor system after a delivery.
 
 Rule 1: a snapshot is lines of text, in frames of their own between those of the records; each frame names the delivery
         after which the system was so. The pieces of one follow each other, other frames may come between: records go

@@ -1,4 +1,4 @@
-"""The text of a frame: lines of JSON, one per record, and what several records share said once.
+"""The text of a frame: JSON lines, one per record, with shared content stored once.
 
 Rule 1: a line that begins with "[" is a record (`messages.trace.schema`).
 Rule 2: a line {"shared":[...]} is a run of entries of long tuples, numbered from 0 in the frame. In a record,

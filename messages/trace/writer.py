@@ -1,4 +1,4 @@
-"""RunWriter: writes one run, and keeps its files within bounds.
+"""RunWriter writes a run and limits the size of its files.
 
 Rule 1: a frame is on the disk (as far as the system takes it) when `write` returns. A kill can tear the last one, no
         other. A segment gets its name when its first frame is written, then the manifest lists it.

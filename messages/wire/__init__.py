@@ -1,4 +1,4 @@
-"""Kafka's bytes: between frames on a connection and the messages of `messages.requests`.
+"""Kafka's wire format: conversion between frames and the messages of `messages.requests`.
 
     encode_request(request, correlation_id, client_id) -> bytes      with size, in request.version
     decode_request(frame) -> (RequestHeader, request)

@@ -1,4 +1,4 @@
-"""Large answers that say of every partition that it has no error: known without an object for each.
+"""Large responses without errors, decoded without an object per partition.
 
 Rule: rows with names of the same length are of the same size; a look takes as many of them as follow each other, and
 compares the bytes of all their lengths, and those of all their error codes and tags, with what they are to be. Where a

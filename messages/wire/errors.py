@@ -1,4 +1,4 @@
-"""What can be wrong with bytes, by name: every refusal of this package is a `WireError`.
+"""The errors of encoding and decoding; each is a `WireError`.
 
 Rule: the reader of a socket catches `WireError` and closes the connection (broker.md 6.3); nothing else comes out of
 decoding, whatever the bytes are.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class WireError(Exception):
-    """Bytes that cannot be understood, or a message that has no bytes.
+    """Bytes that cannot be decoded, or a message that cannot be encoded.
 
     `api` is the API's name ("LeaderAndIsr", "API 999", "" before it is known), `version` its version or None,
     `what` the complaint alone.
@@ -27,16 +27,16 @@ class UnknownApi(WireError):
 
 
 class UnsupportedVersion(WireError):
-    """The API is known, this version of it is not."""
+    """The API exists, but not in this version."""
 
 
 class MalformedFrame(WireError):
-    """The bytes end too early, or do not say what the API's layout wants."""
+    """The bytes end too early or do not match the API's schema."""
 
 
 class FrameTooLarge(WireError):
-    """A frame announces more bytes than the reader takes."""
+    """A frame has more bytes than the reader accepts."""
 
 
 class Unencodable(WireError, ValueError):
-    """The message says something that this version of the API has no bytes for."""
+    """The message has a value that this version of the API cannot encode."""

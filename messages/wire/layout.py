@@ -41,7 +41,7 @@ class Layout(NamedTuple):
 
 
 class Schema:
-    """The layouts of one request or response, by version. Raises KeyError if there is no schema of that name."""
+    """The layouts of one request or response, by version. Raises KeyError for an unknown name."""
 
     def __init__(self, name: str) -> None:
         flexible, *lines = SCHEMAS[name].split("\n")

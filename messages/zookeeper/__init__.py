@@ -1,4 +1,4 @@
-"""What is asked of ZkBridgeActor, and its answers. The bridge alone knows paths, JSON and ZooKeeper's operations.
+"""Questions to ZkBridgeActor and their results; only the bridge uses paths, JSON and ZooKeeper's operations.
 
 Every question is answered by `Answer(id, result)` where result is the type named in the question's docstring, or
 `Failure` (messages.conversation). "Arms" means: the bridge sets the watch first, then reads, and from then on sends

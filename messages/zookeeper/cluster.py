@@ -1,4 +1,4 @@
-"""The cluster as a whole: Kafka's persistent parents, the cluster id, our own nodes."""
+"""The cluster as a whole: Kafka's persistent parents, the cluster id, and this project's nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FindClusterId(BridgeQuestion["ClusterId | NoCluster"]):
 
 @message
 class NoCluster:
-    """There is no /cluster/id: no cluster has its root here."""
+    """/cluster/id is missing: no cluster uses this chroot."""
 
 
 @message

@@ -1,4 +1,4 @@
-"""Who is controller: /controller and /controller_epoch."""
+"""The controller in ZooKeeper: /controller and /controller_epoch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Elect(BridgeQuestion["Elected | NotElected"]):
 
 @message
 class Elected:
-    """We are controller: the new epoch, and the version of /controller_epoch that fences our writes."""
+    """This node is controller: the new epoch, and the version of /controller_epoch that fences its writes."""
 
     epoch: int
     epoch_zk_version: int

@@ -1,4 +1,4 @@
-"""What admin tools ask of leaders: /admin/preferred_replica_election."""
+"""Leader election requests of admin tools: /admin/preferred_replica_election."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every question to the bridge has in common."""
+"""The base class of questions to the bridge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What admin tools ask of assignments: /admin/reassign_partitions."""
+"""Reassignment requests of admin tools: /admin/reassign_partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of topics' deletion: /admin/delete_topics, and all that a topic leaves behind."""
+"""Topic deletion requests: /admin/delete_topics, and the znodes of a topic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RequestTopicDeletion(BridgeQuestion["Done | TopicAlreadyMarkedForDeletion"
 
 @message
 class TopicAlreadyMarkedForDeletion:
-    """/admin/delete_topics/T is there already."""
+    """/admin/delete_topics/T already exists."""
 
     topic: str
 

@@ -67,6 +67,6 @@ class CreateTopic(BridgeQuestion["Done | TopicExists"]):
 
 @message
 class TopicExists:
-    """/brokers/topics/T is there already."""
+    """/brokers/topics/T already exists."""
 
     topic: str

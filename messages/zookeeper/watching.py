@@ -1,4 +1,4 @@
-"""The asker's own watches."""
+"""The watches of the asking actor."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What can be asked of traces: transformations DataFrame -> DataFrame, one question each (the table: spark.summary)."""
+"""The questions to traces: transformations from DataFrame to DataFrame (the table: `spark.summary`)."""

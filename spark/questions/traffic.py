@@ -1,4 +1,4 @@
-"""Questions about what goes in and out: ZooKeeper, clients' requests, records, and how evenly they are spread."""
+"""Questions about traffic: ZooKeeper, client requests, records, and the distribution of latencies."""
 
 from __future__ import annotations
 

@@ -153,9 +153,9 @@ def test_a_summary_in_tables_and_json(
     monkeypatch.setattr(summary, "_read", lambda logs, directory, master, **options: found)
     assert run(["summary", str(tmp_path), "--json", str(tmp_path / "out.json")]) == 1
     out = capsys.readouterr().out
-    assert "Leaderships (the first 60 of 100)" in out
+    assert "Leaders over time (the first 60 of 100)" in out
     died = datetime.fromtimestamp(1.7e9).strftime("%Y-%m-%d %H:%M:%S.000")
-    said = f"Broker 1, the controller, was killed at {died}; controller 2 saw it after 6.000 s"
+    said = f"Broker 1, the controller, was killed at {died}; controller 2 detected it after 6.000 s"
     assert said in " ".join(out.split())
     assert "Requests to brokers" not in out, "nothing to tell"
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]

@@ -36,7 +36,7 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path, kcat: str
         assert done.returncode == 0, done.stdout + done.stderr
         lags = re.findall(r"(?m)^readers +first +[0-5] +\d+ +\d+ +(\d+) ", done.stdout)
         assert len(lags) == 6 and sum(map(int, lags)) == 100
-        steps = ("record ", "LAG", "Who leads it, and why?", "Messages by actor and type")
+        steps = ("record ", "LAG", "Which broker leads it, and why?", "Messages by actor and type")
         places = [done.stdout.index(words) for words in steps]
         assert places == sorted(places)
     finally:

@@ -71,16 +71,18 @@ def without_numbers(lines: list[str]) -> list[str]:
 
 def test_a_partition_that_lost_its_leader_and_never_got_the_preferred_one_back(facts: TraceFacts) -> None:
     reported = {question: without_numbers(lines) for question, lines in answers(facts, "partition", ORDERS).items()}
-    assert reported["Who leads it, and why?"] == ["broker 4 leads it, since controller 1 wrote it during BrokerChange"]
-    assert reported["Why not the preferred replica?"] == [
-        "the preferred leader is broker 2, of the replicas [2, 3, 4]",
-        "it is not in the ISR, and cannot be elected",
+    assert reported["Which broker leads it, and why?"] == [
+        "broker 4 is the leader since controller 1 wrote it during BrokerChange"
     ]
-    assert reported["Who is not in the ISR, and why?"][0] == (
-        "broker 2 is not in the ISR since controller 0 wrote it during BrokerChange; it was [2, 3, 4] before"
+    assert reported["Why is the preferred replica not the leader?"] == [
+        "the preferred leader is broker 2, of the replicas [2, 3, 4]",
+        "broker 2 is not in the ISR and cannot be elected",
+    ]
+    assert reported["Which replicas are not in the ISR, and why?"][0] == (
+        "broker 2 is not in the ISR since controller 0 wrote it during BrokerChange; the ISR was [2, 3, 4] before"
     )
-    assert reported["Why did its epoch grow?"] == [
-        "the last to write its state: controller 1 wrote it during BrokerChange",
+    assert reported["Why did its leader epoch increase?"] == [
+        "last state: controller 1 wrote it during BrokerChange",
         "leader epoch 0, leader 2, ISR [2, 3, 4]: controller 0 wrote it during TopicChange",
         "leader epoch 1, leader 3, ISR [3, 4]: controller 0 wrote it during BrokerChange",
         "leader epoch 2, leader 4, ISR [4]: controller 1 wrote it during BrokerChange",
@@ -88,31 +90,31 @@ def test_a_partition_that_lost_its_leader_and_never_got_the_preferred_one_back(f
 
 
 def test_brokers_come_and_go(facts: TraceFacts) -> None:
-    reported = without_numbers(answers(facts, "broker", 2)["Why does it count as dead, or alive?"])
+    reported = without_numbers(answers(facts, "broker", 2)["Why does the controller consider it dead or alive?"])
     assert [re.sub(r"broker epoch \d+", "broker epoch E", line) for line in reported[:3]] == [
         "alive for controller 0, with broker epoch E: BrokerChange",
         "gone for controller 0: BrokerChange",
         "alive for controller 0, with broker epoch E: BrokerChange",
     ]
-    bounced = without_numbers(answers(facts, "broker", 3)["Why does it count as dead, or alive?"])
-    assert re.fullmatch(r"registered anew for controller 1, with broker epoch \d+: BrokerChange", bounced[-1])
-    refused = answers(facts, "broker", 3)["Why does it not get requests?"]
+    bounced = without_numbers(answers(facts, "broker", 3)["Why does the controller consider it dead or alive?"])
+    assert re.fullmatch(r"registered again for controller 1, with broker epoch \d+: BrokerChange", bounced[-1])
+    refused = answers(facts, "broker", 3)["Why does it receive no requests?"]
     assert refused[0].endswith("the last time: refused")
-    assert refused[1:] == ["it has answered requests since then"]
+    assert refused[1:] == ["it has responded to requests since then"]
 
 
 def test_a_deletion_is_explained_from_its_request_to_its_end(facts: TraceFacts) -> None:
     (lines,) = answers(facts, "topic", "payments").values()
     assert [line.partition(",")[0] for line in lines] == ["queued for deletion", "its znodes were removed"]
-    assert answers(facts, "topic", "orders") == {"Why is it not deleted?": ["no deletion of it is recorded"]}
+    assert answers(facts, "topic", "orders") == {"Why is it not deleted?": ["the trace has no deletion of it"]}
     assert answers(facts, "topic", "x") == {"Why is it not deleted?": ["no node in this trace knows topic x"]}
 
 
 def test_terms_and_slow_events(facts: TraceFacts) -> None:
     reported = answers(facts, "controller", None)
-    assert reported["Who was controller when, and why did it change?"][0] == "broker 0 was elected, epoch 1"
-    assert "broker 1 was elected, epoch 2" in reported["Who was controller when, and why did it change?"]
-    assert len(reported["Which events were slowest?"]) == 5
+    assert reported["Which broker was controller, when, and why did it change?"][0] == "broker 0 was elected, epoch 1"
+    assert "broker 1 was elected, epoch 2" in reported["Which broker was controller, when, and why did it change?"]
+    assert len(reported["Which events took longest?"]) == 5
 
 
 # ------------------------------------------------------------------------------------------------ three whole nodes
@@ -121,30 +123,32 @@ PAIR, MOVED, UNCLEAN = (TopicPartition(name, 0) for name in ("pair", "moved", "u
 
 
 def test_4_each_part_of_an_outage_has_its_share(cluster: TraceFacts) -> None:
-    _, last = reported(cluster, "partition", PAIR, "When was it without a leader, and what took so long?")
-    found = re.fullmatch(r"([\d.]+) s without leader, from the last record of broker 1 to broker 0: (.*)", last)
+    _, last = reported(cluster, "partition", PAIR, "When did it have no leader, and how long did each step take?")
+    found = re.fullmatch(
+        r"([\d.]+) s without a leader, from the last record of broker 1 until broker 0 led: (.*)", last
+    )
     assert found is not None
     shares = [share.split(" s ", 1) for share in found[2].split(", ")]
     assert [what for _, what in shares] == [
         "until the controller received BrokerChange",
-        "until the controller had time for it",
-        "until it knew whom to elect",
-        "until ZooKeeper had the state",
+        "in the controller's event queue",
+        "until the controller elected a leader",
+        "until ZooKeeper stored the state",
     ], "it was never told"
     assert 6.0 <= float(shares[0][0]) < 6.1, "its session"
     assert sum(float(took) for took, _ in shares) == pytest.approx(float(found[1]), abs=0.003)
-    (other,) = reported(cluster, "partition", UNCLEAN, "When was it without a leader, and what took so long?")
-    assert other.endswith("until it led and had said so")
+    (other,) = reported(cluster, "partition", UNCLEAN, "When did it have no leader, and how long did each step take?")
+    assert other.endswith("until it became leader and responded")
 
 
 def test_5_who_has_not_heard_is_named_with_the_order_that_did_not_reach_it(cluster: TraceFacts) -> None:
-    lines = reported(cluster, "partition", PAIR, "Who has not heard what ZooKeeper says of it?")
+    lines = reported(cluster, "partition", PAIR, "Which brokers have an older state than ZooKeeper, and why?")
     assert lines == [
-        "broker 0 knows leader epoch 2 of 3: epoch 3 waits in the channel's queue: TimeoutError",
-        "broker 1 knows leader epoch 2 of 3: nothing newer was sent",
+        "broker 0 has leader epoch 2, not 3: epoch 3 is queued for the broker: TimeoutError",
+        "broker 1 has leader epoch 2, not 3: no newer request was sent",
         "broker 1 is gone for controller 2, since BrokerChange",
     ]
-    assert reported(cluster, "partition", UNCLEAN, "Who has not heard what ZooKeeper says of it?") == []
+    assert reported(cluster, "partition", UNCLEAN, "Which brokers have an older state than ZooKeeper, and why?") == []
 
 
 def test_5_orders_are_found_in_parts_too(tmp_path: Path) -> None:
@@ -159,9 +163,9 @@ def test_5_orders_are_found_in_parts_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("order", "why"),
     [
-        ({}, "epoch 3 waits in the channel's queue"),
-        ({"sent": 2.0, "why": "refused"}, "epoch 3 was sent and not answered: refused"),
-        ({"sent": 2.0, "outcome": STALE_BROKER_EPOCH}, "epoch 3 was sent and refused: STALE_BROKER_EPOCH"),
+        ({}, "epoch 3 is queued for the broker"),
+        ({"sent": 2.0, "why": "refused"}, "epoch 3 was sent but has no response: refused"),
+        ({"sent": 2.0, "outcome": STALE_BROKER_EPOCH}, "epoch 3 was sent and rejected: STALE_BROKER_EPOCH"),
     ],
 )
 def test_5_an_order_may_wait_get_lost_or_be_refused(order: dict[str, Any], why: str) -> None:
@@ -174,8 +178,8 @@ def test_5_an_order_may_wait_get_lost_or_be_refused(order: dict[str, Any], why: 
             LeaderAndIsrSent(place, 1, PAIR, 1, 3, **order),
         ],
     )
-    question = "Who has not heard what ZooKeeper says of it?"
-    assert reported(facts, "partition", PAIR, question) == [f"broker 1 knows leader epoch 2 of 3: {why}"]
+    question = "Which brokers have an older state than ZooKeeper, and why?"
+    assert reported(facts, "partition", PAIR, question) == [f"broker 1 has leader epoch 2, not 3: {why}"]
 
 
 def test_7_records_that_were_cut_off_and_the_election_that_cost_them(cluster: TraceFacts) -> None:
@@ -187,31 +191,31 @@ def test_7_records_that_were_cut_off_and_the_election_that_cost_them(cluster: Tr
 
 
 def test_9_a_refused_creation_has_its_reason(cluster: TraceFacts) -> None:
-    assert reported(cluster, "topic", "large", "Why was it not made, or not as large?") == [
-        "CreateTopics was refused: NOT_CONTROLLER",
-        "CreateTopics was refused: Replication factor: 5 larger than available brokers: 3."
+    assert reported(cluster, "topic", "large", "Why was it not created, or not enlarged?") == [
+        "CreateTopics was rejected: NOT_CONTROLLER",
+        "CreateTopics was rejected: Replication factor: 5 larger than available brokers: 3."
         " (INVALID_REPLICATION_FACTOR)",
     ]
 
 
 def test_11_a_reassignment_that_was_refused_and_one_that_was_taken_back(cluster: TraceFacts) -> None:
-    assert reported(cluster, "partition", MOVED, "Why was a reassignment not begun, or taken back?") == [
-        "an admin's request was refused: Replica assignment has brokers that are not alive. Replica list: [7],"
+    assert reported(cluster, "partition", MOVED, "Why was a reassignment rejected, cancelled or replaced?") == [
+        "an admin request was rejected: Replica assignment has brokers that are not alive. Replica list: [7],"
         " live broker list: [0, 1, 2] (INVALID_REPLICA_ASSIGNMENT)",
-        "the request for [2, 2] was taken out of /admin/reassign_partitions during ZkPartitionReassignment",
-        "it was taken back, and [1] not added, by AlterPartitionReassignmentsRequest",
+        "the request for [2, 2] was removed from /admin/reassign_partitions during ZkPartitionReassignment",
+        "the reassignment was cancelled, and [1] were not added, by AlterPartitionReassignmentsRequest",
     ]
 
 
 def test_13_what_a_broker_that_was_not_let_go_still_leads(cluster: TraceFacts) -> None:
-    assert reported(cluster, "broker", 1, "Why was it not let go?") == [
-        "1 of its partitions could not be led elsewhere",
-        "pair-0 stays: its ISR is [1]",
+    assert reported(cluster, "broker", 1, "Why was its controlled shutdown rejected?") == [
+        "1 of its partitions could not get another leader",
+        "pair-0 keeps its leader: its ISR is [1]",
     ]
 
 
 def test_15_who_lost_its_session_ended_its_term(cluster: TraceFacts) -> None:
-    assert reported(cluster, "controller", None, "Who was controller when, and why did it change?") == [
+    assert reported(cluster, "controller", None, "Which broker was controller, when, and why did it change?") == [
         "broker 0 was elected, epoch 1",
         "broker 2 was elected, epoch 2",
         "broker 0 ended its term: its ZooKeeper session expired",
@@ -223,9 +227,9 @@ def test_16_what_is_at_work_when_the_record_ends_and_for_how_long() -> None:
     at = [TracePosition(float(n), 0, "r", n) for n in (1, 2)]
     change, request = ControllerEvent(at[0], "BrokerChange"), ControllerEvent(at[1], "CreateTopicsRequest")
     facts = TraceFacts(waiting=[Waiting(at[0], change, 3.0, "GetBrokers"), Waiting(at[1], request, 2.0, "")])
-    assert reported(facts, "controller", None, "What is it doing, and what waits?") == [
-        "at the end of the record at work, waiting for GetBrokers, 3.000 s old: BrokerChange",
-        "at the end of the record in the queue, 2.000 s old: CreateTopicsRequest",
+    assert reported(facts, "controller", None, "Which events are being handled or queued?") == [
+        "at the end of the trace in progress, waiting for GetBrokers, 3.000 s old: BrokerChange",
+        "at the end of the trace in the queue, 2.000 s old: CreateTopicsRequest",
     ]
 
 
@@ -257,11 +261,11 @@ def test_the_command_tells_with_time_node_and_delivery(lived: Path) -> None:
     result = CliRunner().invoke(why.command, ["partition", "orders-0", str(lived)])
     assert result.exit_code == 0
     question, first, *_ = result.stdout.splitlines()
-    assert question == "Who leads it, and why?"
+    assert question == "Which broker leads it, and why?"
     assert re.search(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}Z, node 0, --run node0-\S+ --until \d+\]$", first)
     assert "was elected" in CliRunner().invoke(why.command, ["controller", str(lived)]).stdout
     unknown = CliRunner().invoke(why.command, ["partition", "nobody-3", str(lived)]).stdout
-    assert unknown == "Who leads it, and why?\n  no node in this trace knows nobody-3\n"
+    assert unknown == "Which broker leads it, and why?\n  no node in this trace knows nobody-3\n"
 
 
 @pytest.mark.parametrize(

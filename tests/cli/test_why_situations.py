@@ -95,8 +95,8 @@ def shares(line: str) -> dict[str, float]:
     return dict(zip(words, seconds, strict=True))
 
 
-OUTAGES = "When was it without"
-TERMS = "Who was controller when"
+OUTAGES = "When did it have no leader"
+TERMS = "Which broker was controller"
 
 
 def test_a_killed_controller_s_term_ends_with_its_process(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_time_in_which_no_replica_was_alive_is_not_a_delay_of_the_controller(tmp
         running.wait_for(lambda: running.leader_of("t") == leader)
         running.run(1.0)
     (outage,) = lines(tmp_path, "partition", "t", OUTAGES)
-    assert outage.partition(",")[2].startswith(f" from the last record of broker {leader} to broker {leader}: ")
+    assert outage.partition(",")[2].startswith(f" from the last record of broker {leader} until broker {leader} led: ")
     found = shares(outage)
-    dead = found.pop(f"in which no replica of its ISR ({leader}] was alive")
+    dead = found.pop(f"with no live replica in the ISR ({leader}]")
     assert 80.0 < dead < 85.0
     assert sum(found.values()) < 0.1
 
@@ -168,7 +168,7 @@ def test_a_partition_that_is_not_led_at_the_end(tmp_path: Path) -> None:
         running.run(30.0)
     (outage,) = lines(tmp_path, "partition", "t", OUTAGES)
     assert re.fullmatch(
-        rf"[\d.]+ s without leader at the end of the record, from the last record of broker {leader} on", outage
+        rf"[\d.]+ s without a leader until the end of the trace, since the last record of broker {leader}", outage
     )
 
 
@@ -191,7 +191,7 @@ def test_time_until_unclean_elections_are_allowed_is_time_without_a_live_replica
         running.run(1.0)
     (outage,) = lines(tmp_path, "partition", "t", OUTAGES)
     found = shares(outage)
-    assert found.pop(f"in which no replica of its ISR ({leader}] was alive") > 29.5
+    assert found.pop(f"with no live replica in the ISR ({leader}]") > 29.5
     assert sum(found.values()) < 0.1
 
 
@@ -234,7 +234,7 @@ def test_a_reassignment_is_made_by_the_event_that_wrote_it(tmp_path: Path) -> No
         with Client(MemoryStore(running._cluster.zookeeper)) as admin:
             admin.ask(RequestReassignments((wanted,)))
         running.run(10.0)
-    answer = lines(tmp_path, "partition", "t", "Why does its reassignment")
+    answer = lines(tmp_path, "partition", "t", "Why is its reassignment")
     assert answer == [
         f"adding [{third}], removing [{first}], by ZkPartitionReassignment",
         f"waits for broker {third}, which is not in the ISR [{first}, {second}]",
@@ -254,7 +254,7 @@ def test_a_reassignment_that_the_next_controller_found_is_still_the_admin_s(tmp_
         running.run(1.0)
         running.expire_session(running.controller_id)
         running.run(5.0)
-    answer = lines(tmp_path, "partition", "t", "Why does its reassignment")
+    answer = lines(tmp_path, "partition", "t", "Why is its reassignment")
     assert answer[0] == f"adding [{third}], removing [{second}], by AlterPartitionReassignmentsRequest"
 
 
@@ -270,9 +270,12 @@ def test_a_topic_made_anew_does_not_inherit_the_story_of_its_name(tmp_path: Path
         delete(running, "t")
         running.run(20.0)
     answer = lines(tmp_path, "topic", "t", "Why is it not deleted?")
-    assert "not deleted at the end of the record" in answer and "its znodes were removed" not in " ".join(answer)
+    assert "not deleted at the end of the trace" in answer and "its znodes were removed" not in " ".join(answer)
     assert lines(tmp_path, "partition", "t", OUTAGES) == [], "another topic's leader is no outage"
-    assert lines(tmp_path, "partition", "t", "Who leads it")[1] == "its topic is being deleted, since TopicDeletion"
+    assert (
+        lines(tmp_path, "partition", "t", "Which broker leads it")[1]
+        == "its topic is queued for deletion since TopicDeletion"
+    )
 
 
 def test_a_broker_that_only_earlier_controllers_saw_is_gone(tmp_path: Path) -> None:
@@ -284,7 +287,7 @@ def test_a_broker_that_only_earlier_controllers_saw_is_gone(tmp_path: Path) -> N
         running.kill(leader)
         running.wait_for(lambda: running.controller_id == heir)
         running.run(2.0)
-    answer = lines(tmp_path, "broker", leader, "Why does it count as dead")
+    answer = lines(tmp_path, "broker", leader, "Why does the controller consider it dead")
     assert answer[-1] == f"gone for controller {heir}: Reelect"
 
 
@@ -296,16 +299,17 @@ def test_a_broker_that_answers_again_is_said_to(tmp_path: Path) -> None:
         running.run(8.0)
         running.start_broker(leader)
         running.run(5.0)
-    answer = lines(tmp_path, "broker", leader, "Why does it not get")
-    assert answer[-1] == "it has answered requests since then"
+    answer = lines(tmp_path, "broker", leader, "Why does it receive no")
+    assert answer[-1] == "it has responded to requests since then"
 
 
 def test_an_isr_that_only_its_dead_leader_had_written_is_known_from_who_read_it(tmp_path: Path) -> None:
     """The life ends so: a leader takes its follower into the ISR, and is killed before ZooKeeper's answer."""
     cluster_life.live(tmp_path)
-    answer = lines(tmp_path, "partition", "pair", "Who is not in the ISR")
+    answer = lines(tmp_path, "partition", "pair", "Which replicas are not in the ISR")
     assert (
-        answer[0] == "broker 1 is not in the ISR since controller 2 wrote it during BrokerChange; it was [1, 0] before"
+        answer[0]
+        == "broker 1 is not in the ISR since controller 2 wrote it during BrokerChange; the ISR was [1, 0] before"
     )
 
 

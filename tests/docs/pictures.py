@@ -21,13 +21,16 @@ from tests.layering import ROOT
 README, IMAGE = ROOT / "README.md", ROOT / "docs" / "images" / "report.png"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MAX_BYTES = 200_000
-COLUMNS = 110
+COLUMNS = 92
+"""Longest line of the screen; longer ones are cut."""
+QUESTION_LINES = 5
+COMMAND = "$ kafka-actors why partition orders-0 DIR"
 
 
 def ours(*arguments: str, check: bool = True) -> str:
     """Run a command of kafka-actors and return its output."""
     command = [sys.executable, "-P", str(ROOT / "actors" / "cli" / "__main__.py"), *arguments]
-    environment = {**os.environ, "COLUMNS": str(COLUMNS)}
+    environment = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
     if check and done.returncode:
         raise SystemExit(f"kafka-actors {' '.join(arguments)}: {done.stderr or done.stdout}")
@@ -86,18 +89,20 @@ def take_screenshot(page: Path, image: Path) -> None:
 
 
 def with_screen(text: str, explained: str) -> str:
-    """Return README's text with the block after the command `why partition orders-0` replaced."""
-    lines = [f"    {line}"[:COLUMNS] for line in explained.splitlines() if line.strip()]
-    block = "    $ kafka-actors why partition orders-0 DIR\n" + "\n".join(lines) + "\n"
-    return re.sub(r"(?m)^    \$ kafka-actors why partition orders-0 DIR\n(?:    .*\n)*", lambda _: block, text)
+    """Return README's text with the first questions of `why` after the command; lines are cut at COLUMNS."""
+    lines = [line for line in explained.splitlines() if line.strip()][:QUESTION_LINES]
+    cut = [line if len(line) <= COLUMNS else f"{line[: COLUMNS - 3]}..." for line in lines]
+    block = "".join(f"    {line}\n" for line in [COMMAND, *cut])
+    return re.sub(rf"(?m)^    {re.escape(COMMAND)}\n(?:    .*\n)*", lambda _: block, text)
 
 
 def main() -> None:
     """Make both pictures."""
     with tempfile.TemporaryDirectory(prefix="kafka-pictures-") as folder:
-        explained = incident(folder)
+        cluster = str(Path(folder, "cluster"))
+        explained = incident(cluster)
         page = Path(folder, "page.html")
-        ours("summary", folder, "--html", str(page))
+        ours("summary", cluster, "--html", str(page))
         take_screenshot(page, IMAGE)
     README.write_text(with_screen(README.read_text("utf-8"), explained), encoding="utf-8")
     print(explained)

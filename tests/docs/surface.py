@@ -99,6 +99,12 @@ def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(file: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of the source."""
+    return tuple(ast.walk(tree(file)))
+
+
 def template(node: ast.AST) -> str | None:
     """Return the text of a string expression with `{expression}` for each value; None for other expressions."""
     match node:
@@ -197,7 +203,7 @@ def help_texts() -> Iterator[Text]:
 def log_lines() -> Iterator[Text]:
     """List the formats of log calls."""
     for file in sources():
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
                 continue
             receiver = ast.unparse(node.func.value).lower()
@@ -217,7 +223,7 @@ def _flat(arguments: list[ast.expr]) -> Iterator[ast.expr]:
 def errors() -> Iterator[Text]:
     """List the messages of raised exceptions, of exceptions that are passed on, and of responses."""
     for file in sources():
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             if isinstance(node, ast.Call):
                 name = called(node)
                 if re.search(
@@ -235,7 +241,7 @@ def outputs() -> Iterator[Text]:
     """List what the commands print, and the sentences of `why` and `summary`."""
     for file in sources():
         name = str(file.relative_to(ROOT))
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             if isinstance(node, ast.Call) and name.startswith(("actors/cli/", "spark/", "actors/public/")):
                 printing = called(node) in PRINTS
                 text = template(node.args[0]) if node.args else None
@@ -243,7 +249,7 @@ def outputs() -> Iterator[Text]:
                     yield Text("output", place(file, node), text)
         if name in REPORTS:
             hidden = {id(each) for each in _not_shown(tree(file))}
-            for node in ast.walk(tree(file)):
+            for node in nodes(file):
                 if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in hidden:
                     text = template(node)
                     if text is not None and " " in text:
@@ -277,7 +283,7 @@ def json_keys() -> Iterator[Text]:
     """List the keys and columns of printed JSON."""
     for name, function in JSON:
         file = ROOT / name
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             if isinstance(node, Function) and node.name == function:
                 for inner in ast.walk(node):
                     if isinstance(inner, ast.Dict):
@@ -290,7 +296,7 @@ def json_keys() -> Iterator[Text]:
     for key in (*Partitions._fields, *BRIEF, COMPARED):
         yield Text("JSON keys", "status, summary", key)
     for file in sorted((ROOT / "spark").rglob("*.py")):
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             column = isinstance(node, ast.Call) and called(node) in ("alias", "withColumn") and node.args
             if column and isinstance(column[0], ast.Constant):
                 yield Text("JSON keys", place(file, node), str(column[0].value))
@@ -300,7 +306,7 @@ def names() -> Iterator[Text]:
     """List modules and classes with the first line of their docstrings."""
     for file in sources():
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             if isinstance(node, ast.Module | ast.ClassDef):
                 first = (ast.get_docstring(node) or "").partition("\n\n")[0].replace("\n", " ")
                 name = f"module {module}" if isinstance(node, ast.Module) else f"class {node.name}"
@@ -311,7 +317,7 @@ def names() -> Iterator[Text]:
 def public() -> Iterator[Text]:
     """List the public names of `kafka_actors` with their docstrings, and the options of the pytest plugin."""
     for file in sorted((ROOT / "actors" / "public").glob("*.py")):
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             if isinstance(node, ast.Module | ast.ClassDef | Function):
                 name = getattr(node, "name", file.stem)
                 if not name.startswith("_") or name == "__init__":
@@ -321,10 +327,10 @@ def public() -> Iterator[Text]:
 SURFACES = (help_texts, log_lines, errors, outputs, metrics, json_keys, names, public)
 
 
-def texts() -> Iterator[Text]:
+@cache
+def texts() -> tuple[Text, ...]:
     """List the texts of all surfaces."""
-    for surface in SURFACES:
-        yield from surface()
+    return tuple(text for surface in SURFACES for text in surface())
 
 
 def found() -> list[tuple[Text, Hit]]:

@@ -63,7 +63,7 @@ def test_two_runs(session: SparkSession, tmp_path: Path, capsys: pytest.CaptureF
     transmitted = found["handling", "outside:network Transmit"]
     assert (transmitted.before_count, transmitted.after_count, transmitted.ratio, transmitted.z) == (10, 10, 1, None)
     assert found["without a leader", "partitions"].after_count == 2
-    assert "Against before, nothing is clearly slower or faster." in page(summary, "two runs")
+    assert "Compared with --against, no time is clearly slower or faster." in page(summary, "two runs")
     assert not summarise(tmp_path / "after", session, only=("elections",))["compared"]
     assert run(["summary", str(tmp_path), "--only", "compared"]) == 2
     assert "--against cannot be combined" in capsys.readouterr().err

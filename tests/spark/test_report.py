@@ -78,8 +78,8 @@ def _summary(partitions: int) -> Summary:
 def test_it_says_in_words_what_happened() -> None:
     text = page(_summary(3), "A <night> in the life")
     assert "Broker 1, the controller, was killed at 2023-11-14 22:13:29.000" in text
-    assert "controller 0 saw it after 6.000 s, by a BrokerChange." in text
-    assert "3 partitions lost their leader; the last had one again after 6.250 s." in text
+    assert "controller 0 detected it after 6.000 s, by a BrokerChange event." in text
+    assert "3 partitions lost their leader; the last new leader was elected after 6.250 s." in text
     assert "A &lt;night&gt; in the life" in text and "&lt;b&gt;t" in text and "<td><b>t" not in text
     assert "1 malformed lines" in text and "torn.zst: torn" in text
     ours = text.replace(get_plotlyjs(), "")
@@ -101,7 +101,7 @@ def test_the_headline_without_failures_needs_their_question() -> None:
     won = QueryResult(("at", "node", "epoch"), ((0.0, 0, 1),))
     asked = {"runs": runs, "episodes": QueryResult(), "unavailable": QueryResult(), "elections": won}
     elected = "Node 0 was elected controller at 1970-01-01 00:00:00.000, with epoch 1."
-    no_failures = "No broker was gone, and every partition kept a leader."
+    no_failures = "No broker failed or stopped, and all partitions kept a leader."
     assert headline(Summary(asked, 0, ()), UTC) == [elected, no_failures]
     assert headline(Summary({"runs": runs, "elections": won}, 0, ()), UTC) == [elected]
 

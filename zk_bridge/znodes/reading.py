@@ -1,4 +1,4 @@
-"""How JSON of a znode is read: member by member, and whatever is not as it must be is Torn, which says why."""
+"""Parse the JSON of a znode field by field; invalid values raise Torn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 
 class TornValue(Exception):
-    """A value is not what it must be; becomes BadZnode where the path is known."""
+    """A znode has an invalid value; becomes BadZnode where the path is available."""
 
 
 def parse(data: bytes | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A partition's log on disk, in Kafka's own files (broker.md 5): Apache's brokers and tools can read them."""
+"""A partition's log in Kafka's file format (broker.md 5), readable by Apache's brokers and tools."""
 
 from actors.storage.log.checkpoint import Checkpoint, DamagedCheckpoint
 from actors.storage.log.handles import LIMIT, NO_DESCRIPTORS, Handles, opening

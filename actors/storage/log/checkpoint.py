@@ -17,7 +17,7 @@ VERSION = 0
 
 
 class DamagedCheckpoint(ValueError):
-    """A checkpoint file that does not say what it should; the text names file and line."""
+    """A checkpoint file is invalid; the message names file and line."""
 
 
 class Checkpoint:

@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset: by it a follower finds where its log and its leader's part (broker.md 4.6).
+"""The leader epochs of a log with their start offsets, for truncation (broker.md 4.6).
 
 Rule 1: epochs and start offsets only grow. An epoch assigned where a later one, or the same offset, stood already
         drops what it contradicts.
@@ -24,7 +24,7 @@ class EpochStart(NamedTuple):
 
 
 class LeaderEpochs:
-    """The epochs of one log, in its folder."""
+    """The leader epochs of a log, stored in its folder."""
 
     __slots__ = ("_entries", "_folder", "_saved")
 

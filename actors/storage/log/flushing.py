@@ -1,4 +1,4 @@
-"""Flushes files of a log: at once, or on other threads, such as those of `concurrent.futures`."""
+"""Flush log files, at once or on other threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.storage.log.handles import opening
 
 
 class Flush(Protocol):
-    """One flush that was asked for."""
+    """A requested flush."""
 
     def done(self) -> bool:
         """Whether it is over."""
@@ -21,7 +21,7 @@ class Flush(Protocol):
 
 
 class Flusher(Protocol):
-    """Takes flushes on."""
+    """Executes flushes."""
 
     def submit(self, flush: Callable[[Sequence[str]], None], paths: Sequence[str], /) -> Flush:
         """Have this done for these files."""
@@ -31,7 +31,7 @@ class Flusher(Protocol):
 
 
 class AtOnce:
-    """Does it in the caller's thread."""
+    """Flushes in the caller's thread."""
 
     def submit(self, flush: Callable[[Sequence[str]], None], paths: Sequence[str], /) -> Flush:
         """Do it."""

@@ -1,4 +1,4 @@
-"""The two indexes of a segment: from offsets to positions, and from times to offsets (broker.md 5.4).
+"""The two indexes of a segment: offset index and time index (broker.md 5.4).
 
 Rule 1: offsets are relative to the segment's base. Entries only grow: in offset and position here, in time and offset
         there.

@@ -1,4 +1,4 @@
-"""What an interrupted process left in a log's folder: swaps of segments are completed, the rest is removed.
+"""Cleanup of a log's folder after a crash: complete segment swaps and remove temporary files.
 
 Kafka replaces segments in three steps: `.cleaned` files become `.swap` files, the old segments become `.deleted`, the
 `.swap` files lose their suffix. Whatever the step at which it was killed, one whole set of segments is there

@@ -41,7 +41,7 @@ class OffsetOutOfRange(Exception):
 
 @attrs.frozen
 class LogConfig:
-    """What a topic's configuration says of its logs; names as in Kafka, sizes in bytes, times in ms, -1: no limit.
+    """The log settings of a topic; Kafka's names, sizes in bytes, times in ms, -1 for unlimited.
 
     `compression` is the number of the codec that clients' batches are stored with, -1 keeps the client's.
     """
@@ -57,7 +57,7 @@ class LogConfig:
 
 
 class Appended(NamedTuple):
-    """What became of a batch: its offsets, and its time (ms) where the log gives one. `duplicate`: it was there."""
+    """The result of an append: offsets, append time (ms) if the log sets one, and whether it is a `duplicate`."""
 
     first_offset: int
     last_offset: int
@@ -66,7 +66,7 @@ class Appended(NamedTuple):
 
 
 class FetchDataInfo(NamedTuple):
-    """Bytes of the log: whole batches, the last perhaps cut. The first may begin before the offset asked for.
+    """Bytes read from the log: whole batches, the last possibly cut; the first may start before the fetch offset.
 
     `crc` is the first batch's own checksum.
     """

@@ -1,4 +1,4 @@
-"""What a log remembers of its idempotent producers: to know a batch that comes again, or too early (broker.md 5.3).
+"""The producer state of a log, for detecting duplicate and out-of-order batches (broker.md 5.3).
 
 Rule 1: of each producer id the epoch and the last five batches are kept.
 Rule 2: a batch of the same epoch whose first and last sequence are those of a kept one is a duplicate: it is not
@@ -42,15 +42,15 @@ _CRC_FROM = _HEAD.size
 
 
 class InvalidProducerEpoch(Exception):
-    """A batch of an epoch that a newer one has replaced (code 47)."""
+    """The batch has an old producer epoch (code 47)."""
 
 
 class OutOfOrderSequence(Exception):
-    """A batch that does not follow its producer's last one (code 45)."""
+    """The batch's sequence number does not follow its producer's last one (code 45)."""
 
 
 class Batch(NamedTuple):
-    """A batch as it is remembered. `timestamp` in ms."""
+    """A batch in the producer state; `timestamp` in ms."""
 
     first_sequence: int
     last_sequence: int
@@ -64,7 +64,7 @@ _NOTHING = Batch(NO_SEQUENCE, NO_SEQUENCE, -1, -1, -1)
 
 
 class _Producer:
-    """One producer id: its epoch, its last batches, newest last, and the time (ms) of its last batch or marker."""
+    """The state of a producer id: its epoch, its last batches, and the time (ms) of its last batch or marker."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "first_of_transaction", "timestamp")
 

@@ -1,4 +1,4 @@
-"""A stretch of a segment's file that is sent from there, without its bytes being read (`os.sendfile`).
+"""A region of a segment file that is sent with `os.sendfile`, without reading its bytes.
 
 Rule 1: the file stays open until the last of its regions is gone, also where the log has closed or removed it.
 Rule 2: truncating the file invalidates its regions for good, even if it grows again, because the bytes differ. Sending
@@ -19,7 +19,7 @@ DISK_ERRORS = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEI
 
 
 class Uncut:
-    """Whether a file was not cut since a read: its regions share one, which a cut sets to false."""
+    """Whether a file was truncated since a read; all its regions share this flag."""
 
     __slots__ = ("holds",)
 

@@ -1,4 +1,4 @@
-"""A segment: a stretch of a log in one file, with its two indexes (broker.md 5.4).
+"""A segment: a part of a log in one file, with its two indexes (broker.md 5.4).
 
 Rule 1: batches lie one behind the other, as they came. The file's end is the segment's size: what lies behind it, a
         write that was not finished, is overwritten by the next.
@@ -37,7 +37,7 @@ _READ_AHEAD = 1 << 20
 
 
 class BatchPosition(NamedTuple):
-    """Where a batch lies: its header and the position of its first byte."""
+    """The position of a batch: its header and the position of its first byte."""
 
     position: int
     header: BatchHeader

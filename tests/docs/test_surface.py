@@ -1,0 +1,36 @@
+"""The texts that users meet keep to docs/contributing/style.md: no surface has a word that the page replaces."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.docs import surface
+from tests.docs.surface import SAMPLED, Text, example, found, sample, texts
+
+
+def test_no_surface_has_replaced_words() -> None:
+    assert not [f"{text.surface}: {hit.word!r} in {text}" for text, hit in found()]
+
+
+def test_each_surface_is_collected() -> None:
+    """Smaller numbers mean that the code declares its texts in a way that the script does not see."""
+    counts = Counter(text.surface for text in texts())
+    expected = {"help texts": 150, "log lines": 140, "errors": 300, "output": 200, "metrics": 50, "JSON keys": 100}
+    expected |= {"names": 1200, "public API": 60}
+    assert {name: counts[name] for name in expected if counts[name] < expected[name]} == {}
+
+
+def test_a_sample_is_the_same_for_the_same_seed() -> None:
+    lines = list(sample(7))
+    assert lines == list(sample(7)) != list(sample(8))
+    assert [line for line in lines if line.startswith("# ")] == [f"# {name}" for name in SAMPLED]
+    assert len(lines) == sum(SAMPLED.values()) + 2 * len(SAMPLED)
+
+
+def test_placeholders_get_example_values() -> None:
+    assert example("broker {message.broker_id} at {name(error)} of {x}") == "broker 2 at Connection refused of <x>"
+
+
+def test_names_in_identifiers_are_found() -> None:
+    text = Text("names", "a.py:1", "class LastTold: The last state.")
+    assert [hit.word for hit in surface.hits("text.py", text.text)] == ["Told"]
