@@ -374,6 +374,23 @@ def _ask_elect(cluster: Cluster, topic: str, number: str) -> None:
     cluster.ask_controller(ElectLeadersRequest(1, (ElectableTopic(topic, (int(number),)),), 15_000))
 
 
+def _choose_moves(chance: random.Random, known: PlannedTopics) -> Chosen:
+    topic = known.topic(chance)
+    if topic is None:
+        return None
+    number = chance.randrange(len(known.topics[topic]))
+    moves = [known.replicas(chance) for _ in range(3)]
+    known.topics[topic][number] = moves[-1]
+    return topic, str(number), *written(tuple(moves))
+
+
+def _reassign_again(cluster: Cluster, topic: str, number: str, *replicas: str) -> None:
+    """Reassign a partition by its znode, and again by requests to the controller before that has ended."""
+    _reassign(cluster, topic, number, replicas[0])
+    for place, each in enumerate(replicas[1:], 1):
+        cluster.scheduler.call_later(place * 0.01, partial(_ask_reassign, cluster, topic, number, each))
+
+
 def _ask_grow(cluster: Cluster, topic: str, *replicas: str) -> None:
     """Add partitions by a CreatePartitions request to the controller."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
@@ -433,7 +450,7 @@ def _choose_request(requests: Collection[str]) -> Choose:
     def choose(chance: random.Random, known: PlannedTopics) -> Chosen:
         topic = known.topic(chance) or ABSENT_TOPIC
         number = chance.randrange(len(known.topics.get(topic, ())) or 1)
-        return ",".join(chance.sample(names, 4)), topic, str(number), chance.choice(MEMBERS_GROUPS)
+        return ",".join(chance.sample(names, 6)), topic, str(number), chance.choice(MEMBERS_GROUPS)
 
     return choose
 
@@ -497,30 +514,50 @@ def _end_override(cluster: Cluster, topic: str, entry: str) -> None:
 OFTEN = 0.1
 """Seconds between two requests that `swamp` sends."""
 
+QUICK = 0.02
+"""Seconds between two requests that `swamp-group` sends."""
+
+SWAMPED = 5.0
+"""Seconds for which it sends them."""
+
 
 def _swamp(cluster: Cluster, node: str) -> None:
-    """Stop a node, start it again with slow disks, and send it requests about groups all the time."""
-    for disk in ("0", "1"):
-        _clog(cluster, node, disk)
+    """Stop a node, start it again with disks that are slow to write and read, and send it requests about groups."""
+    disks = cluster.machines[int(node)].disks
+    for name in disks.names:
+        disks.delays[name] = disks.read_delays[name] = 0.2
     cluster.leave(int(node))
     cluster.scheduler.call_later(2.0, partial(cluster.start, int(node)))
-    _swamp_more(cluster, node, 0)
+    _swamp_more(cluster, node)
 
 
-def _swamp_more(cluster: Cluster, node: str, number: int) -> None:
-    disks = cluster.machines[int(node)].disks
-    if disks.delays:
-        requests = client_requests.OF_COORDINATORS
-        for group in MEMBERS_GROUPS:
-            client_requests.send(cluster, requests[number % len(requests)], ABSENT_TOPIC, 0, group, (int(node),))
-        cluster.scheduler.call_later(OFTEN, partial(_swamp_more, cluster, node, number + 1))
+def _swamp_more(cluster: Cluster, node: str) -> None:
+    if cluster.machines[int(node)].disks.read_delays:
+        for request in client_requests.OF_COORDINATORS:
+            for group in MEMBERS_GROUPS:
+                client_requests.send(cluster, request, ABSENT_TOPIC, 0, group, (int(node),))
+        cluster.scheduler.call_later(OFTEN, partial(_swamp_more, cluster, node))
 
 
 def _end_swamp(cluster: Cluster, node: str) -> None:
     """The disks are as fast as before, and the node runs."""
-    for disk in ("0", "1"):
-        _clear(cluster, node, disk)
+    disks = cluster.machines[int(node)].disks
+    disks.delays.clear()
+    disks.read_delays.clear()
     cluster.start(int(node))
+
+
+def _choose_group(chance: random.Random, known: PlannedTopics) -> Chosen:
+    return chance.choice(MEMBERS_GROUPS), known.topic(chance) or ABSENT_TOPIC
+
+
+def _swamp_group(cluster: Cluster, group: str, topic: str) -> None:
+    """Send many requests about a group in a few seconds, also in the names of its members."""
+    requests = client_requests.OF_GROUPS
+    for number in range(round(SWAMPED / QUICK)):
+        name = requests[cluster.chance.randrange(len(requests))]
+        send = partial(client_requests.send, cluster, name, topic, 0, group)
+        cluster.scheduler.call_later(number * QUICK, send)
 
 
 def _touch(cluster: Cluster, node: str) -> None:
@@ -797,8 +834,10 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("ask-configure", ADMIN, 2, _choose_config, _ask_configure),
     ActionKind("configure-brokers", ADMIN, 2, _choose_broker_config, _configure_brokers),
     ActionKind("send-admin", ADMIN, 8, _choose_request(client_requests.ADMIN), _send),
+    ActionKind("reassign-again", ADMIN, 3, _choose_moves, _reassign_again),
     ActionKind("touch", ADMIN, 1, _one, _touch),
     ActionKind("send-group", GROUPS, 6, _choose_request(client_requests.GROUPS), _send_group),
+    ActionKind("swamp-group", GROUPS, 3, _choose_group, _swamp_group),
     ActionKind("swamp", GROUPS, 2, _one, _swamp, _end_swamp, (20.0, 30.0)),
     ActionKind("send-stale", STALE, 4, _choose_request(client_requests.STALE), _send_stale),
     ActionKind("send-data", RECORDS, 8, _choose_request(client_requests.DATA), _send_data),
@@ -944,6 +983,8 @@ def invent(
         actions += _lasting(chance, known, kinds, duration)
         weights = [weight * (not kind.needs_all) for kind, weight in zip(kinds, weights, strict=True)]
         weights[0] = max(weights[0], 1)
+    for group in MEMBERS_GROUPS if GROUPS in faults else ():
+        actions += [Action(5.0, "join", (group, str(number))) for number in sorted(chance.sample(range(4), 3))]
     while (at := round(at + chance.expovariate(1 / every), 3)) < duration:
         if at >= rests_at:
             actions.append(Action(rests_at, REST))

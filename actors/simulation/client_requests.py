@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from actors.core.topic_name import GROUP_METADATA
 from actors.simulation.members import instance_of
-from actors.simulation.simulated_cluster import Cluster
+from actors.simulation.simulated_cluster import PORT, Cluster, host_of
 from messages.admin_requests import (
+    PREFERRED,
     UNCLEAN,
     AlterPartitionReassignmentsRequest,
     CreatableAssignment,
@@ -92,6 +93,7 @@ from messages.requests import (
     ControlledShutdownRequest,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
+    LiveLeader,
     MetadataRequest,
     StopReplicaPartitionState,
     StopReplicaRequest,
@@ -157,6 +159,13 @@ class About(NamedTuple):
         """The number of the topic's partitions in ZooKeeper."""
         data = self.cluster.zookeeper.read(paths.topic(self.topic)).data
         return 0 if data is None else len(decode_topic("", data))
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """The partition's replicas in ZooKeeper."""
+        data = self.cluster.zookeeper.read(paths.topic(self.topic)).data
+        found = () if data is None else decode_topic("", data)
+        return next((each.assignment.replicas for each in found if each.partition == self.number), ())
 
     @property
     def controller(self) -> tuple[int, int]:
@@ -396,9 +405,11 @@ def _moving_topic(about: About) -> tuple[Message, ...]:
 
 
 def _late_topic(about: About) -> list[Message]:
-    """Nothing is elected for a partition that never has a leader."""
-    of_late = (ElectableTopic(LATE, (0,)),)
-    return [_create_late(about), *(ElectLeadersRequest(1, of_late, TIMEOUT_MS, kind) for kind in (0, UNCLEAN))]
+    """Nothing is elected for a partition that never has a leader; its deletion waits for the absent broker."""
+    elections = [
+        ElectLeadersRequest(1, (ElectableTopic(LATE, (0,)),), TIMEOUT_MS, kind) for kind in (PREFERRED, UNCLEAN)
+    ]
+    return [_create_late(about), *elections, DeleteTopicsRequest(4, (LATE,), 1)]
 
 
 ADMIN: Mapping[str, Wanted] = {
@@ -483,10 +494,15 @@ def _commit(
 
 
 def _join(
-    session_ms: int = 6000, member: str = NO_MEMBER, protocol: str = "range", group: str | None = None, version: int = 5
+    session_ms: int = 6000,
+    member: str = NO_MEMBER,
+    protocol: str = "range",
+    group: str | None = None,
+    version: int = 5,
+    kind: str = "consumer",
 ) -> Make:
     return lambda about: JoinGroupRequest(
-        *(version, about.group if group is None else group, session_ms, member, "consumer"),
+        *(version, about.group if group is None else group, session_ms, member, kind),
         (JoinProtocol(protocol, b""),),
         5000,
     )
@@ -509,8 +525,18 @@ def _as_member(make: Callable[[About, str, int], Message], leads: bool = True) -
 
 
 def _commit_as(about: About, member: str, generation: int) -> Message:
-    committed = (CommittedPartition(about.absent, 1),)
+    committed = (CommittedPartition(about.partition, 1),)
     return OffsetCommitRequest(7, about.group, generation, member, committed)
+
+
+def _join_static(about: About) -> Message | None:
+    """A static member joins a group that has members, or takes the place of the one that joined before."""
+    group = about.cluster.members.groups.get(about.group)
+    if group is None:
+        return None
+    group.has_static = True
+    protocols = (JoinProtocol("range", b""),)
+    return JoinGroupRequest(5, about.group, 6000, NO_MEMBER, "consumer", protocols, 5000, "another")
 
 
 def _own_group(about: About) -> tuple[Message, ...]:
@@ -555,13 +581,14 @@ GROUPS: Mapping[str, Wanted] = {
     "forget-absent": _forget(OWN_GROUP, _absent),
     "forget-of-unknown": _forget("unknown"),
     "forget-of-nameless": lambda about: OffsetDeleteRequest(0, "", ()),
+    "forget-passing": _forget("passing"),
     "forget-subscribed": _forget(""),
     "join-short-session": _join(1),
     "join-stranger": _join(member="stranger"),
     "join-other-protocol": _join(protocol="no other member has it"),
     "join-nameless": _join(group=""),
-    "join-and-go": _join(group="passing"),
-    "join-at-once": _join(group="passing", version=3),
+    "join-and-go": _join(group="passing", kind="connect"),
+    "join-at-once": _join(group="passing", kind="connect", version=3),
     "join-as-well": _join(version=3),
     "sync-stranger": lambda about: SyncGroupRequest(3, about.group, 1, "stranger"),
     "sync-nameless": lambda about: SyncGroupRequest(3, "", 1, "stranger"),
@@ -584,6 +611,12 @@ GROUPS: Mapping[str, Wanted] = {
     "join-as-member": _as_member(lambda about, id, generation: _join(member=id)(about)),
     "leave-as-member": _as_member(lambda about, id, _: LeaveGroupRequest(3, about.group, (LeavingMember(id),))),
     "commit-as-member": _as_member(_commit_as),
+    "join-static": _join_static,
+    "sync-other-protocol": _as_member(
+        lambda about, id, generation: SyncGroupRequest(5, about.group, generation, id, (), None, "consumer", "other"),
+        leads=False,
+    ),
+    "delete-of-unknown": lambda about: DeleteGroupsRequest(2, ("unknown", OWN_GROUP)),
     "beat-fenced": lambda about: HeartbeatRequest(3, about.group, 1, "stranger", instance_of(about.group)),
     "sync-fenced": lambda about: SyncGroupRequest(
         3, about.group, 1, "stranger", group_instance_id=instance_of(about.group)
@@ -635,6 +668,23 @@ def _orders(
     return lead, stop, publish
 
 
+def _of_old_state(leads: bool) -> Make:
+    """A LeaderAndIsr request with the next leader epoch, which was decided on an older version of the state."""
+
+    def make(about: About) -> Message | None:
+        brokers = about.replicas
+        if about.node not in brokers:
+            return None
+        leader = about.node if leads else next((each for each in brokers if each != about.node), 90)
+        state = LeaderAndIsrPartitionState(
+            *(about.partition, about.controller[1], leader, about.leader_epoch + 1, brokers, -2, brokers)
+        )
+        live = LiveLeader(leader, host_of(leader), PORT)  # a follower makes a log for a leader that is not alive
+        return LeaderAndIsrRequest(4, *about.controller, about.broker_epoch, (state,), (live,))
+
+    return make
+
+
 def _old_controller(about: About) -> tuple[int, int]:
     return about.controller[1] - 1, about.broker_epoch
 
@@ -661,6 +711,8 @@ STALE: Mapping[str, Make] = {
     "publish-old-registration": _FOR_OLD_REGISTRATION[2],
     "lead-old-epoch": _orders(leader_epoch=-1)[0],
     "lead-elsewhere": _orders(leader_epoch=1)[0],
+    "lead-on-old-state": _of_old_state(leads=True),
+    "follow-on-old-state": _of_old_state(leads=False),
     "lead-bad-name": _orders(topic=BAD_NAME, leader_epoch=1)[0],
     "stop-old-epoch": _orders(leader_epoch=-1)[1],
     "stop-bad-name": _orders(topic=BAD_NAME)[1],
@@ -671,10 +723,18 @@ STALE: Mapping[str, Make] = {
 that is not there."""
 
 OF_COORDINATORS = (
-    *("join-stranger", "sync-stranger", "leave-stranger", "commit-stranger", "fetch-offsets", "forget-of-unknown"),
-    *("describe-groups", "list-groups", "delete-own-group", "beat-stranger"),
+    *("join-stranger", "sync-stranger", "leave-stranger", "commit-stranger", "fetch-offsets", "forget-subscribed"),
+    *("describe-groups", "list-groups", "beat-stranger", "fetch-one-offset", "own-group", "delete-of-unknown"),
 )
 """Requests that each coordinator refuses while it loads its groups."""
+
+OF_GROUPS = (
+    *("join-as-member", "beat-as-member", "beat-of-old", "sync-as-member", "sync-of-old", "commit-as-member"),
+    *("commit-of-stranger", "leave-as-member", "delete-busy-group", "forget-subscribed", "join-stranger"),
+    *("join-other-protocol", "join-as-well", "join-static", "beat-fenced", "sync-fenced", "commit-fenced"),
+    *("join-fenced", "leave-fenced", "join-at-once", "forget-passing", "delete-own-group", "sync-other-protocol"),
+)
+"""Requests whose responses depend on the state of a group."""
 
 REQUESTS: Mapping[str, Wanted] = {**DATA, **ADMIN, **GROUPS, **STALE}
 

@@ -90,12 +90,54 @@ UNREACHABLE: Mapping[str, str] = {
     "Metadata LISTENER_NOT_FOUND": _ONE_LISTENER,
     "a broker moves while a request to it is in flight": "Simulated nodes keep their endpoint; tests/controller"
     "/test_channel.py holds it.",
+    "OffsetCommit INVALID_COMMIT_OFFSET_SIZE": "A commit of all partitions of a simulated cluster is smaller than"
+    " max.message.bytes; tests/core/coordinator holds it.",
     "T10 a state znode cannot be decoded": "The checker decodes each state itself; tests/zk_bridge holds it.",
     "group Dead to Dead": "A dead group is unloaded at once.",
 }
 """Name -> why no seed reaches it (rule 2)."""
 
-RARE: Mapping[str, str] = {}
+_ONE_LOSS = "One write to ZooKeeper must succeed and lose its response; tests/zk_bridge/test_bridge.py holds it."
+_ONE_REFUSAL = "ZooKeeper must refuse or lose one request of many."
+_STALE_STOP = (
+    "A StopReplica request must meet a broker that registered again; tests/controller/test_topics.py holds it."
+)
+_OF_REPLICATION = "It takes two elections while a follower is cut off; tests/broker/test_following.py holds it."
+
+RARE: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "T7 a created state counts although its response was lost",
+            "a written state counts although its response was lost",
+        ),
+        _ONE_LOSS,
+    ),
+    **dict.fromkeys(
+        (
+            "a controller reads a state that a newer controller wrote",
+            "a controller deletes its own /controller after its term",
+            "the term of a controller cannot begin",
+            "assignments are written topic by topic",
+            "InitProducerId COORDINATOR_NOT_AVAILABLE",
+        ),
+        _ONE_REFUSAL,
+    ),
+    **dict.fromkeys(
+        (
+            "T6 an error of a whole StopReplica request fails its deletions",
+            "a broker refuses a deletion that was meant for its earlier registration",
+        ),
+        _STALE_STOP,
+    ),
+    **dict.fromkeys(
+        (
+            "a follower asks about an older epoch",
+            "a follower refuses data of another leader epoch",
+        ),
+        _OF_REPLICATION,
+    ),
+    "JoinGroup REBALANCE_IN_PROGRESS": "The log must time out in the second in which a static member is replaced.",
+}
 """Name -> why few seeds reach it. Such a reason is not false where a run does."""
 
 # ---------------------------------------------------------------------------------------------------- the universe

@@ -49,6 +49,8 @@ class Disks:
         """Whether a process may hold one of the disks for lost: it notices a repair by a restart only."""
         self.delays: dict[str, float] = {}
         """Directory -> seconds that each write takes."""
+        self.read_delays: dict[str, float] = {}
+        """Directory -> seconds that each read of a log takes."""
         self._disk = DiskPort()
         self._logs: LogsPort | None = None
         self._root = root
@@ -82,6 +84,8 @@ class Disks:
             raise OSError(_ERRNO[fault], os.strerror(_ERRNO[fault]))
         if method in _WRITES and directory in self.delays:
             self._hold_up(self.delays[directory])
+        if method == "read" and directory in self.read_delays:
+            self._hold_up(self.read_delays[directory])
 
     def logs(self) -> list[str]:
         """The names of the logs' directories on all disks."""

@@ -167,7 +167,11 @@ class Members:
 
 def _fetched(group: SimulatedGroup, response: Message | None) -> None:
     if isinstance(response, OffsetFetchResponse) and response.error_code == NONE:
-        group.fetched = {each.partition.partition: each.committed_offset for each in response.partitions}
+        group.fetched = {
+            each.partition.partition: each.committed_offset
+            for each in response.partitions
+            if each.partition.topic == GROUP_METADATA
+        }
 
 
 def _described(group: SimulatedGroup, response: Message | None) -> None:

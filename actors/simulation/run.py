@@ -55,6 +55,7 @@ SETTINGS: dict[str, Any] = {
     "log_flush_offset_checkpoint_interval_ms": 10_000,
     "offsets_topic_num_partitions": 4,
     "group_initial_rebalance_delay_ms": 500,
+    "group_max_size": 4,
 }
 """Shorter timeouts than Kafka's defaults, so that more happens per simulated second."""
 

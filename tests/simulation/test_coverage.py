@@ -61,7 +61,9 @@ def test_a_reason_belongs_to_something_that_is_counted() -> None:
 
 
 def test_a_reason_is_false_where_a_run_reaches_the_point() -> None:
-    report = Report({"a": 1}, {"a": "probes", "b": "probes", "c": "probes"}, {"a": "Never.", "b": "Never.", "d": "No."})
+    report = Report(
+        {"a": 1}, {"a": "probes", "b": "probes", "c": "probes"}, {"a": "Never.", "b": "Never.", "d": "No."}, {}
+    )
     assert report.false_reasons == ["a", "d"]
     assert report.missing == ["c"]
 
