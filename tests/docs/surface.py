@@ -71,6 +71,20 @@ EXAMPLES = {
     r"key|option|setting": "log.retention.ms",
     r"value": "-5",
     r"event": "BrokerChange",
+    r"tag|who": "[Controller id=2 epoch=7]",
+    r"sender|child|myaddress": "ReplicaManagerActor.5",
+    r"api": "Produce",
+    r"client_id": "producer-1",
+    r"client_host": "10.0.0.7",
+    r"code|error_code": "35",
+    r"fetcher_id": "0",
+    r"feature": "transactions",
+    r"known|names|unknown|fresh": "orders,payments",
+    r"entries|config": "{'retention.ms': '1000'}",
+    r"listener": "INTERNAL",
+    r"advertised": "EXTERNAL",
+    r"n|end|moment|now": "4711",
+    r"refused": "Number of partitions must be larger than 0.",
     r"znode": "/brokers/topics/orders",
 }
 """The last name in a placeholder's expression -> an example value."""
@@ -150,6 +164,8 @@ def example(text: str) -> str:
         names = re.findall(
             r"[A-Za-z_]\w*", re.sub(r"""(["']).*?\1|\b(?:for|in|if|else|not|is|and|or|None)\b""", " ", found[1])
         )
+        if "__name__" in found[1]:
+            return "LeaderAndIsrRequest"
         last = names[-1].lower().strip("_") if names else ""
         for pattern, words in EXAMPLES.items():
             if re.fullmatch(pattern, last):

@@ -142,6 +142,6 @@ def test_without_a_fault(session: SparkSession, tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         create(running, "t", *others(running))
     found = summary(session, tmp_path)
-    assert headline(found) == ["No broker was gone, and every partition kept a leader."]
+    assert headline(found) == ["No broker failed or stopped, and all partitions kept a leader."]
     assert not len(found["isr_churn"]) and not len(found["leader_elections"])
     assert not len(found["episodes"])
