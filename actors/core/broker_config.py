@@ -24,6 +24,9 @@ _SETTINGS: Any = NodeSettings
 _FIELDS = attrs.fields_dict(_SETTINGS)
 
 
+RETENTION = "log.retention.ms"
+
+
 def field_of(setting: str) -> str:
     """The field of NodeSettings that has a setting of this name."""
     return setting.replace(".", "_")
@@ -31,8 +34,8 @@ def field_of(setting: str) -> str:
 
 TOPIC_DEFAULTS: dict[str, ConfigType] = {
     server: CONFIGS[topic] for topic, (server, _) in FROM_SERVER.items() if field_of(server) in _FIELDS
-}
-"""Defaults of topics that we act on -> how their value is read."""
+} | {RETENTION: number("LONG", None)}
+"""Defaults of topics that we act on -> how their value is read. Any negative retention is unlimited."""
 
 THREADS = (
     *("background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir"),
@@ -52,10 +55,10 @@ DYNAMIC: dict[str, ConfigType] = {
 
 
 REQUIREMENTS = {
-    "log.retention.ms": "unlimited (-1) or, greater than or equal to 1",
+    RETENTION: "unlimited (-1) or, greater than or equal to 1",
     "log.roll.ms": "greater than or equal to 1",
 }
-"""Kafka's words for a number that is out of range. It takes a retention below -1, and stops taking changes after it."""
+"""Kafka's words for a number that is out of range."""
 
 
 def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, str]) -> NodeSettings:

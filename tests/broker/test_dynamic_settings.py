@@ -8,8 +8,19 @@ from typing import Any
 
 import pytest
 
-from actors.core.broker_config import DYNAMIC, THREADS, TOPIC_DEFAULTS, configured, invalid
+from actors.core.broker_config import (
+    DYNAMIC,
+    RETENTION,
+    THREADS,
+    TOPIC_DEFAULTS,
+    check_broker_config,
+    configured,
+    invalid,
+)
+from actors.core.log_settings import log_settings
+from actors.core.refusal import Refused
 from messages.broker import BrokerConfigured
+from messages.cluster import ConfigEntry
 from messages.error_codes import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, NONE, NOT_ENOUGH_REPLICAS
 from tests.broker.harness import Broker
 from tests.broker.harness import settings as server
@@ -147,3 +158,13 @@ def test_an_invalid_override_is_named_and_leaves_the_others() -> None:
     assert invalid(own) == ["log.segment.bytes=x"]
     settings = configured(server(), own, {"log.segment.bytes": "99"})
     assert (settings.log_segment_bytes, settings.message_max_bytes) == (99, 7)
+
+
+def test_any_negative_retention_is_unlimited_as_in_kafka() -> None:
+    """Kafka 3.9.1 accepts it; 0 is refused."""
+    check_broker_config(ConfigEntry(RETENTION, "-7"), True, None)
+    assert invalid({RETENTION: "-7"}) == []
+    node = configured(server(), {RETENTION: "-7"}, {})
+    assert log_settings(node, "t", ()).retention_ms == -1
+    with pytest.raises(Refused, match=r"must be unlimited \(-1\) or, greater than or equal to 1"):
+        check_broker_config(ConfigEntry(RETENTION, "0"), True, None)

@@ -156,6 +156,8 @@ class ApacheBroker(Running):
             "num__network__threads": 2,
             "num__io__threads": 3,
             "auto__create__topics__enable": "false",
+            # 128 MB by default, allocated again by each change of message.max.bytes: out of memory with SMALL_JAVA
+            "log__cleaner__dedupe__buffer__size": 2 << 20,
         }
         file = properties(directory / "server.properties", **{**defaults, **settings})
         log4j = directory / "log4j.properties"

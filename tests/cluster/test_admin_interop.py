@@ -83,6 +83,12 @@ ADVERTISED = "advertised.listeners"
 THROTTLE, UNCLEAN = "leader.replication.throttled.rate", "unclean.leader.election.enable"
 
 
+DEFAULTS = (
+    *("log.segment.bytes", "log.retention.ms", "message.max.bytes", "log.roll.ms", "min.insync.replicas"),
+    *("log.cleanup.policy", "log.message.timestamp.type"),
+)
+
+
 def of_broker(name: str, *changes: ConfigChange) -> IncrementalAlterConfigsRequest:
     return IncrementalAlterConfigsRequest(1, (ChangedResource(BROKER, name, changes),))
 
@@ -186,6 +192,27 @@ SCRIPT: list[Any] = [
             ("0", "PLAINTEXT://localhost:0", APPEND),
         )
     ),
+    *(
+        of_broker(name, ConfigChange(setting, value))
+        for name, last in (("", "17"), ("0", "23"))
+        for setting in DEFAULTS[:5]
+        for value in ("x", "-7", "0", last)
+    ),
+    of_broker("0", ConfigChange("log.cleanup.policy", "compact")),
+    of_broker("0", ConfigChange("log.cleanup.policy", "nothing")),
+    of_broker("", ConfigChange("log.message.timestamp.type", "LogAppendTime")),
+    of_broker("0", ConfigChange("num.io.threads", "4")),
+    of_broker("0", ConfigChange("num.io.threads", "0")),
+    of_broker("0", ConfigChange("num.partitions", "0")),
+    *(
+        DescribeConfigsRequest(3, (DescribeConfigsResource(*of),), True)
+        for of in ((BROKER, "0", DEFAULTS), (BROKER, "", DEFAULTS), (TOPIC, "t"))
+    ),
+    *(
+        of_broker(name, *(ConfigChange(setting, None, DELETE) for setting in (*DEFAULTS, "num.io.threads")))
+        for name in ("0", "")
+    ),
+    DescribeConfigsRequest(3, (DescribeConfigsResource(TOPIC, "t"),), True),
     described_address,
     of_broker("0", ConfigChange(ADVERTISED, "PLAINTEXT://localhost:0", SET)),
     described_address,
