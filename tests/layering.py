@@ -114,7 +114,7 @@ LAYERS: dict[str, Layer] = {
     ),
     "actors.cli": Layer(
         f"{_RULES} messages.wire messages.trace actors.core.controller actors.core.broker actors.core.coordinator"
-        " actors.node actors.runtime actors.simulation"
+        " actors.node actors.runtime actors.simulation actors.storage"
         " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
         others="click rich prometheus_client",
         touches=_EVERYTHING,

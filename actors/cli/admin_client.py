@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import click
 
 from actors.cli.app import CommandFailed
 from messages import error_codes
-from messages.cluster import NO_CONTROLLER
+from messages.cluster import NO_CONTROLLER, TopicPartition
 from messages.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
+    KAFKA_STORAGE_ERROR,
+    LEADER_NOT_AVAILABLE,
     NONE,
     NOT_CONTROLLER,
     NOT_COORDINATOR,
+    NOT_LEADER_OR_FOLLOWER,
+    REPLICA_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.group_requests import FindCoordinatorRequest
 from messages.requests import MetadataBroker, MetadataRequest, MetadataResponse, MetadataTopic
@@ -34,9 +41,18 @@ TO_BE_ASKED_AGAIN = frozenset(
     {COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, NOT_CONTROLLER}
 )
 
+MAY_BE_MOVING = frozenset(
+    {
+        *(LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR),
+        UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Codes of a partition that another leader may not return."""
+
 NAMES = {value: name for name, value in vars(error_codes).items() if name.isupper()}
 
 R = TypeVar("R", bound=Message)
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def name_of(code: int) -> str:
@@ -63,9 +79,12 @@ class AdminClient:
         for link, _ in self._links.values():
             link.close()
 
-    def metadata(self, topics: Sequence[str] = ()) -> MetadataResponse:
-        """Brokers, and these topics, from the first bootstrap server that answers. CommandFailed where none does."""
-        request = MetadataRequest(METADATA_VERSION, tuple(topics), False)
+    def metadata(self, topics: Sequence[str] | None = ()) -> MetadataResponse:
+        """Brokers, and these topics (None: all), from the first bootstrap server that responds.
+
+        Raises CommandFailed if none does.
+        """
+        request = MetadataRequest(METADATA_VERSION, None if topics is None else tuple(topics), False)
         reasons = []
         for host, port in self._bootstrap:
             try:
@@ -84,6 +103,58 @@ class AdminClient:
             if found[name].error_code != NONE:
                 raise CommandFailed(f"topic '{name}': {name_of(found[name].error_code)}")
         return found
+
+    def by_leader(
+        self, partitions: Collection[TopicPartition]
+    ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, int]]:
+        """Group partitions by their leaders; the others with the code that says why they have none."""
+        led: dict[int, list[TopicPartition]] = {}
+        missing = dict.fromkeys(partitions, UNKNOWN_TOPIC_OR_PARTITION)
+        for topic in self.metadata(sorted({partition.topic for partition in partitions})).topics:
+            for each in topic.partitions:
+                partition = TopicPartition(topic.name, each.partition)
+                if partition not in missing:
+                    continue
+                if each.leader >= 0:
+                    del missing[partition]
+                    led.setdefault(each.leader, []).append(partition)
+                else:
+                    missing[partition] = each.error_code or LEADER_NOT_AVAILABLE
+        return led, missing
+
+    def ask_leaders(
+        self, partitions: Collection[TopicPartition], request: Callable[[list[TopicPartition]], Message]
+    ) -> tuple[dict[TopicPartition, Any], dict[TopicPartition, int]]:
+        """Send each leader a request for its partitions, again while a leader may be moving and time is left.
+
+        Args:
+            partitions: The partitions.
+            request: Makes the request for partitions of one leader. Its response has `partitions`, each with its
+                `partition` and `error_code`.
+
+        Returns:
+            (The results without an error by partition, the codes of the other partitions).
+        """
+        results: dict[TopicPartition, Any] = {}
+        refused: dict[TopicPartition, int] = {}
+        until = time.monotonic() + self._timeout
+        left = list(partitions)
+        while left:
+            led, missing = self.by_leader(left)
+            refused |= missing
+            for leader, own in led.items():
+                for result in self.ask(leader, request(own)).partitions:
+                    if result.error_code == NONE:
+                        results[result.partition] = result
+                        refused.pop(result.partition, None)
+                    else:
+                        refused[result.partition] = result.error_code
+            left = [partition for partition, code in refused.items() if code in MAY_BE_MOVING]
+            if left and time.monotonic() > until:
+                break
+            if left:
+                time.sleep(RETRY_SECONDS)
+        return results, refused
 
     def ids(self) -> list[int]:
         """The live brokers."""
@@ -186,3 +257,29 @@ def brokers(bootstrap: Sequence[tuple[str, int]], timeout: float) -> Iterator[Ad
         yield cluster
     finally:
         cluster.close()
+
+
+def bootstrap_options(command: Command) -> Command:
+    """The options of a command that connects to brokers: `bootstrap_server`, a list of places, and `timeout` in ms."""
+    for option in (
+        click.option(
+            "--timeout",
+            type=click.IntRange(1),
+            default=5000,
+            show_default=True,
+            metavar="MS",
+            help="Milliseconds to wait for brokers.",
+        ),
+        click.option(
+            "--bootstrap-server", metavar="HOST:PORT,..", required=True, callback=_places, help="Brokers to connect to."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _places(context: click.Context, parameter: click.Parameter, value: str) -> list[tuple[str, int]]:
+    try:
+        return places_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from actors.cli.admin_client import brokers, places_of
+from actors.cli.admin_client import bootstrap_options, brokers
 from actors.cli.display import printable
 from actors.cli.group_admin import (
     GroupAdmin,
@@ -40,17 +40,8 @@ _DURATION = re.compile(
 _TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
 
 
-def _places(context: click.Context, parameter: click.Parameter, value: str) -> list[tuple[str, int]]:
-    try:
-        return places_of(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
 @click.command("consumer-groups", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
-@click.option(
-    "--bootstrap-server", metavar="HOST:PORT,..", required=True, callback=_places, help="Brokers to connect to."
-)
+@bootstrap_options
 @click.option("--list", is_flag=True, help="List all consumer groups.")
 @click.option(
     "--describe", is_flag=True, help="Describe groups: offsets and lag, unless --members or --state is given."
@@ -89,14 +80,6 @@ def _places(context: click.Context, parameter: click.Parameter, value: str) -> l
 @click.option("--execute", is_flag=True, help="With --reset-offsets: commit the new offsets.")
 @click.option("--dry-run", is_flag=True, help="With --reset-offsets: only print the new offsets (the default).")
 @click.option("--export", is_flag=True, help="Print the new offsets as lines topic,partition,offset.")
-@click.option(
-    "--timeout",
-    type=click.IntRange(1),
-    default=5000,
-    show_default=True,
-    metavar="MS",
-    help="Seconds to wait for brokers.",
-)
 def command(bootstrap_server: list[tuple[str, int]], timeout: int, **options: Any) -> int:
     """List, describe and delete consumer groups, and reset their offsets, as kafka-consumer-groups does."""
     action = _one_of(ACTIONS, options, "Command must include exactly one action")

@@ -91,14 +91,7 @@ class GroupAdmin:
 
     def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         """Where partitions reach a time (ms), begin (EARLIEST) or end (LATEST); those without a leader are left out."""
-        wanted = list(partitions)
-        by_leader: dict[int, list[TopicPartition]] = {}
-        topics = {topic.name: topic for topic in self._cluster.metadata(sorted({p.topic for p in wanted})).topics}
-        for topic in topics.values():
-            for each in topic.partitions:
-                tp = TopicPartition(topic.name, each.partition)
-                if tp in wanted and each.leader >= 0:
-                    by_leader.setdefault(each.leader, []).append(tp)
+        by_leader, _ = self._cluster.by_leader(list(partitions))
         found = {}
         for leader, led in by_leader.items():
             queries = tuple(OffsetQuery(tp, timestamp) for tp in led)

@@ -60,12 +60,12 @@ def key_value(record: Record, versions: tuple[int, int]) -> KeyValue:
 def read_record(key: bytes, value: bytes | None) -> Record | None:
     """Decode a record; None if it is not about groups. Raises DamagedRecord."""
     try:
-        reader = _ValueReader(key)
+        reader = ValueReader(key)
         if reader.version in OFFSET_KEYS:
             group, partition = reader.text(), TopicPartition(reader.text(), reader.number("i"))
-            return OffsetRecord(group, partition, None if value is None else _read_offset(_ValueReader(value)))
+            return OffsetRecord(group, partition, None if value is None else _read_offset(ValueReader(value)))
         if reader.version == GROUP_KEY:
-            return GroupRecord(reader.text(), None if value is None else _read_group(_ValueReader(value)))
+            return GroupRecord(reader.text(), None if value is None else _read_group(ValueReader(value)))
     except DAMAGED as error:
         raise DamagedRecord(f"a record with the key {key.hex()} is cut or damaged: {error}") from error
     return None
@@ -83,7 +83,7 @@ def _offset_value(value: CommittedOffset, version: int) -> bytes:
     return out.number("q", value.expires_at_ms).data if version == WITH_EXPIRY else out.data
 
 
-def _read_offset(reader: _ValueReader) -> CommittedOffset:
+def _read_offset(reader: ValueReader) -> CommittedOffset:
     version = reader.known(3, "an offset")
     offset = reader.number("q")
     epoch = reader.number("i") if version >= 3 else NO_EPOCH
@@ -110,7 +110,7 @@ def _group_value(value: RecordedGroup, version: int) -> bytes:
     return out.data
 
 
-def _read_group(reader: _ValueReader) -> RecordedGroup:
+def _read_group(reader: ValueReader) -> RecordedGroup:
     version = reader.known(3, "a group")
     protocol_type, generation = reader.text(), reader.number("i")
     protocol, leader = reader.nullable(), reader.nullable()
@@ -119,7 +119,7 @@ def _read_group(reader: _ValueReader) -> RecordedGroup:
     return RecordedGroup(protocol_type, generation, protocol, leader, since, members)
 
 
-def _read_member(reader: _ValueReader, version: int) -> RecordedMember:
+def _read_member(reader: ValueReader, version: int) -> RecordedMember:
     member_id = reader.text()
     instance = reader.nullable() if version >= 3 else None
     client, host = reader.text(), reader.text()
@@ -159,7 +159,7 @@ class _ValueWriter:
         return self
 
 
-class _ValueReader:
+class ValueReader:
     """Reads the fields after a version."""
 
     def __init__(self, data: bytes) -> None:
@@ -188,6 +188,10 @@ class _ValueReader:
     def blob(self) -> bytes:
         return self._take(self.number("i"))
 
+    def nullable_blob(self) -> bytes | None:
+        length = self.number("i")
+        return None if length < 0 else self._take(length)
+
     def _take(self, length: int) -> bytes:
         end = self._at + length
         if length < 0 or end > len(self._data):
@@ -204,7 +208,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> tuple[str, ...] | None:
     topics: set[str] = set()
     try:
         for subscription in subscriptions:
-            reader = _ValueReader(subscription)
+            reader = ValueReader(subscription)
             topics.update([reader.text() for _ in range(reader.number("i"))])
     except DAMAGED:
         return None
@@ -215,7 +219,7 @@ def assigned_partitions(assignment: bytes) -> list[TopicPartition]:
     """The partitions of a consumer's assignment; empty if it is malformed."""
     found: list[TopicPartition] = []
     try:
-        reader = _ValueReader(assignment)
+        reader = ValueReader(assignment)
         for _ in range(reader.number("i")):
             topic = reader.text()
             found += [TopicPartition(topic, reader.number("i")) for _ in range(reader.number("i"))]

@@ -59,6 +59,47 @@ class Batch(NamedTuple):
     timestamp: int
 
 
+class SnapshotEntry(NamedTuple):
+    """A producer with one of its batches, or without one (`last_offset` -1), as in a snapshot. `timestamp` in ms."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    first_of_transaction: int
+
+    @property
+    def first_sequence(self) -> int:
+        """The sequence number of the batch's first record."""
+        return (self.last_sequence - self.offset_delta) & 0x7FFFFFFF
+
+
+class DamagedSnapshot(ValueError):
+    """A snapshot that is not loaded; the text is Kafka's."""
+
+
+def read_snapshot(data: bytes) -> list[SnapshotEntry]:
+    """The entries of a snapshot's file. Raises DamagedSnapshot."""
+    try:
+        version, stored = _HEAD.unpack_from(data)
+        rest = data[_CRC_FROM:]
+        if version != _VERSION:
+            raise DamagedSnapshot(f"Snapshot contained an unknown file version {version}")
+        crc = checksums.crc32c(rest)
+        if crc != stored:
+            raise DamagedSnapshot(
+                f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {crc}"
+            )
+        (count,) = _COUNT.unpack_from(rest)
+        entries = rest[_COUNT.size : _COUNT.size + count * _ENTRY.size]
+        return [SnapshotEntry(*entry) for entry in _ENTRY.iter_unpack(entries)]
+    except struct.error as error:
+        raise DamagedSnapshot(f"Snapshot failed schema validation: {error}") from error
+
+
 _NOTHING = Batch(NO_SEQUENCE, NO_SEQUENCE, -1, -1, -1)
 """Of a producer that is known by its epoch alone."""
 
@@ -191,16 +232,11 @@ class Producers:
         self.clear()
         data = opening(Path(self._path(offset)).read_bytes)
         try:
-            version, crc = _HEAD.unpack_from(data)
-            rest = data[_CRC_FROM:]
-            (count,) = _COUNT.unpack_from(rest)
-            if version != _VERSION or checksums.crc32c(rest) != crc:
-                return False
-            for entry in _ENTRY.iter_unpack(rest[_COUNT.size : _COUNT.size + count * _ENTRY.size]):
-                self._restore(*entry)
-        except struct.error:
-            self.clear()
+            entries = read_snapshot(data)
+        except DamagedSnapshot:
             return False
+        for entry in entries:
+            self._restore(entry)
         return True
 
     def remove_snapshots(self, keep_from: int, keep_to: int) -> None:
@@ -209,25 +245,17 @@ class Producers:
             if not keep_from <= offset <= keep_to:
                 Path(self._path(offset)).unlink(missing_ok=True)
 
-    def _restore(
-        self,
-        producer_id: int,
-        epoch: int,
-        last_sequence: int,
-        last_offset: int,
-        delta: int,
-        timestamp: int,
-        coordinator_epoch: int,
-        first_of_transaction: int,
-    ) -> None:
-        known = self._producers.get(producer_id)
-        if known is None or known.epoch != epoch:
-            known = self._producers[producer_id] = _Producer(epoch, coordinator_epoch, first_of_transaction)
-        known.timestamp = timestamp
-        self._oldest = min(self._oldest, timestamp)
-        if last_offset >= 0:
-            first_sequence = (last_sequence - delta) & 0x7FFFFFFF if last_sequence >= 0 else last_sequence
-            known.batches.append(Batch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
+    def _restore(self, entry: SnapshotEntry) -> None:
+        known = self._producers.get(entry.producer_id)
+        if known is None or known.epoch != entry.epoch:
+            known = _Producer(entry.epoch, entry.coordinator_epoch, entry.first_of_transaction)
+            self._producers[entry.producer_id] = known
+        known.timestamp = entry.timestamp
+        self._oldest = min(self._oldest, entry.timestamp)
+        if entry.last_offset >= 0:
+            first = entry.first_sequence if entry.last_sequence >= 0 else entry.last_sequence
+            first_offset = entry.last_offset - entry.offset_delta
+            known.batches.append(Batch(first, entry.last_sequence, first_offset, entry.last_offset, entry.timestamp))
 
     def _path(self, offset: int) -> str:
         return f"{self._folder}/{offset:020d}.snapshot"

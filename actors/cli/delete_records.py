@@ -1,0 +1,87 @@
+"""`kafka-actors delete-records`: kafka-delete-records' options, its file and its text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from actors.cli.admin_client import bootstrap_options, brokers
+from actors.cli.app import CommandFailed, text_of
+from actors.cli.display import printable
+from actors.cli.java_errors import message_of
+from messages.cluster import TopicPartition
+from messages.data_requests import DeleteRecordsRequest, TrimmedPartition
+
+DELETE_VERSION = 1
+EXAMPLE = '{"version": 1, "partitions": [{"topic": "foo", "partition": 1, "offset": 1}]}'
+
+
+@click.command("delete-records", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@bootstrap_options
+@click.option(
+    "--offset-json-file",
+    type=click.Path(path_type=Path),
+    required=True,
+    help=f"The partitions and their new log start offsets: {EXAMPLE}. Offset -1 is the high watermark.",
+)
+def command(bootstrap_server: list[tuple[str, int]], timeout: int, offset_json_file: Path) -> int:
+    """Delete the records of partitions before an offset, as kafka-delete-records does.
+
+    The records cannot be recovered. A partition whose records cannot be deleted has a line with the reason.
+    """
+    wanted = read_offsets(offset_json_file)
+    with brokers(bootstrap_server, timeout / 1000) as cluster:
+        click.echo("Executing records delete operation")
+
+        def request(trimmed: list[TopicPartition]) -> DeleteRecordsRequest:
+            parts = tuple(TrimmedPartition(partition, wanted[partition]) for partition in trimmed)
+            return DeleteRecordsRequest(DELETE_VERSION, parts, timeout)
+
+        deleted, refused = cluster.ask_leaders(wanted, request)
+        click.echo("Records delete operation completed:")
+        for partition in sorted(wanted):
+            if partition in refused:
+                line = f"partition: {partition}\terror: {message_of(refused[partition])}"
+            else:
+                line = f"partition: {partition}\tlow_watermark: {deleted[partition].low_watermark}"
+            click.echo(printable(line))
+    return 1 if refused else 0
+
+
+def read_offsets(file: Path) -> dict[TopicPartition, int]:
+    """The partitions of the JSON file with their offsets. Raises CommandFailed."""
+    try:
+        document = json.loads(text_of(file))
+    except ValueError as error:
+        raise CommandFailed(f"{file}: The input string is not a valid JSON: {error}. Expected {EXAMPLE}") from error
+    if not isinstance(document, dict):
+        raise CommandFailed(f"{file}: Missing partitions field. Expected {EXAMPLE}")
+    version = document.get("version", 1)
+    if version != 1:
+        raise CommandFailed(f"{file}: Not supported version field value {version}. Expected 1")
+    if not isinstance(document.get("partitions"), list):
+        raise CommandFailed(f"{file}: Missing partitions field. Expected {EXAMPLE}")
+    found: dict[TopicPartition, int] = {}
+    duplicates = []
+    for each in document["partitions"]:
+        partition, offset = _entry(file, each)
+        if partition in found:
+            duplicates.append(str(partition))
+        found[partition] = offset
+    if duplicates:
+        raise CommandFailed(f"{file}: Offset json file contains duplicate topic partitions: {','.join(duplicates)}")
+    return found
+
+
+def _entry(file: Path, entry: Any) -> tuple[TopicPartition, int]:
+    wanted = {"topic": str, "partition": int, "offset": int}
+    if not isinstance(entry, dict) or not all(
+        isinstance(entry.get(name), kind) and not isinstance(entry[name], bool) for name, kind in wanted.items()
+    ):
+        raise CommandFailed(f"{file}: {json.dumps(entry)} is not a partition with an offset. Expected {EXAMPLE}")
+    if not (0 <= entry["partition"] < 2**31 and -(2**63) <= entry["offset"] < 2**63):
+        raise CommandFailed(f"{file}: {json.dumps(entry)} has a number that is out of range")
+    return TopicPartition(entry["topic"], entry["partition"]), entry["offset"]

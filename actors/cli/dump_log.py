@@ -1,0 +1,107 @@
+"""`kafka-actors dump-log`: kafka-dump-log's options and text, for files of our brokers and of Apache's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from actors.cli.app import CommandFailed
+from actors.cli.display import printable
+from actors.cli.log_dump import DumpOptions, LogDump
+from actors.cli.log_files import LIMIT
+from actors.cli.record_decoders import (
+    API,
+    CLASSES,
+    DEPRECATED_API,
+    STRING,
+    Decoder,
+    decode_offsets,
+    decode_transactions,
+    decoder_of_classes,
+)
+
+CLASS = click.Choice(sorted(CLASSES))
+
+
+@click.command("dump-log", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@click.option(
+    "--files", metavar="FILE,..", required=True, help="Segments, indexes, producer snapshots and checkpoint files."
+)
+@click.option("--print-data-log", is_flag=True, help="Print keys and values of records. Any decoder implies it.")
+@click.option("--deep-iteration", is_flag=True, help="Print a line for each record. --print-data-log implies it.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values of records.")
+@click.option("--index-sanity-check", is_flag=True, help="Only check indexes as a broker does at its start.")
+@click.option("--verify-index-only", is_flag=True, help="Compare indexes with their segment without printing them.")
+@click.option(
+    "--max-message-size",
+    type=click.IntRange(1, LIMIT),
+    default=5 << 20,
+    show_default=True,
+    metavar="BYTES",
+    help="Maximum size of a batch that an index entry refers to.",
+)
+@click.option(
+    "--max-bytes", type=click.IntRange(0, LIMIT), default=LIMIT, metavar="BYTES", help="Read only the first bytes."
+)
+@click.option("--offsets-decoder", is_flag=True, help="Decode records of the topic __consumer_offsets.")
+@click.option("--transaction-log-decoder", is_flag=True, help="Decode records of the topic __transaction_state.")
+@click.option(
+    "--key-decoder-class", is_flag=False, flag_value=STRING, type=CLASS, metavar="CLASS", help="Decoder of keys."
+)
+@click.option(
+    "--value-decoder-class", is_flag=False, flag_value=STRING, type=CLASS, metavar="CLASS", help="Decoder of values."
+)
+def command(
+    files: str,
+    print_data_log: bool,
+    deep_iteration: bool,
+    skip_record_metadata: bool,
+    index_sanity_check: bool,
+    verify_index_only: bool,
+    max_message_size: int,
+    max_bytes: int,
+    offsets_decoder: bool,
+    transaction_log_decoder: bool,
+    key_decoder_class: str | None,
+    value_decoder_class: str | None,
+) -> int:
+    """Print files of a log directory as kafka-dump-log does. They are not changed.
+
+    The decoders are those of Kafka: org.apache.kafka.tools.api.StringDecoder (the default), IntegerDecoder, LongDecoder
+    and DefaultDecoder, which prints bytes as hexadecimal digits here.
+    """
+    decoder: Decoder | None = None
+    if offsets_decoder:
+        decoder = decode_offsets
+    elif transaction_log_decoder:
+        decoder = decode_transactions
+    elif print_data_log or key_decoder_class or value_decoder_class:
+        decoder = decoder_of_classes(key_decoder_class or STRING, value_decoder_class or STRING)
+        for name in (value_decoder_class, key_decoder_class):
+            if name is not None and name.startswith(DEPRECATED_API):
+                current = name.replace(DEPRECATED_API, API)
+                click.echo(f"{name} is deprecated. Please use {current} instead", err=True)
+    options = DumpOptions(
+        deep_iteration or decoder is not None,
+        decoder,
+        skip_record_metadata,
+        index_sanity_check,
+        verify_index_only,
+        max_message_size,
+        max_bytes,
+    )
+    # click.echo flushes each line: half of the time of a dump into a file
+    dump = LogDump(options, lambda line: _write(printable(line)), lambda line: click.echo(printable(line), err=True))
+    for name in files.split(","):
+        try:
+            dump.file(Path(name))
+        except OSError as error:
+            raise CommandFailed(f"{error.filename or name}: {error.strerror}") from error
+    dump.differences()
+    return 0
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line + "\n")

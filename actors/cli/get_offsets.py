@@ -1,0 +1,144 @@
+"""`kafka-actors get-offsets`: kafka-get-offsets' options and text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import click
+
+from actors.cli.admin_client import AdminClient, bootstrap_options, brokers
+from actors.cli.app import CommandFailed
+from actors.cli.display import printable
+from actors.cli.java_errors import message_of
+from actors.cli.java_regex import java_regex
+from messages.cluster import TopicPartition
+from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
+
+OFFSETS_VERSION = 5
+TIMES = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
+NEEDED_VERSIONS = {-3: 7, -4: 8, -5: 9}
+"""Times that need a later version of ListOffsets than our brokers serve."""
+_RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
+
+Filter = Callable[[TopicPartition], bool]
+
+
+@click.command("get-offsets", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@bootstrap_options
+@click.option("--topic", metavar="REGEX", help="The topics, as a regular expression. The default is all topics.")
+@click.option("--partitions", metavar="0,1,..", help="The partitions. The default is all partitions.")
+@click.option(
+    "--topic-partitions",
+    metavar="REGEX[:N|:N-M],..",
+    help="Instead of --topic and --partitions: topics, each with a partition N or partitions N- (from N on), -M (below"
+    " M) or N-M.",
+)
+@click.option(
+    "--time",
+    "moment",
+    default="latest",
+    show_default=True,
+    metavar="TIME",
+    help="latest or -1: the end. earliest or -2: the log start offset. Milliseconds since 1970: the first record at or"
+    " after this time. max-timestamp or -3 needs brokers with ListOffsets 7, which Kafka 2.6 and kafka-actors lack.",
+)
+@click.option("--exclude-internal-topics", is_flag=True, help="Leave out __consumer_offsets and __transaction_state.")
+def command(
+    bootstrap_server: list[tuple[str, int]],
+    timeout: int,
+    topic: str | None,
+    partitions: str | None,
+    topic_partitions: str | None,
+    moment: str,
+    exclude_internal_topics: bool,
+) -> int:
+    """Print offsets of partitions as lines TOPIC:PARTITION:OFFSET, as kafka-get-offsets does.
+
+    A partition without a record at or after a time has no line. A partition whose offset cannot be read has a line on
+    standard error.
+    """
+    if topic_partitions is not None and (topic is not None or partitions is not None):
+        raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")
+    matches = _partitions(topic, partitions) if topic_partitions is None else _rules(topic_partitions)
+    timestamp = time_of(moment)
+    with brokers(bootstrap_server, timeout / 1000) as cluster:
+        wanted = _matching(cluster, matches, exclude_internal_topics)
+        if not wanted:
+            raise CommandFailed("Could not match any topic-partitions with the specified filters")
+        if timestamp in NEEDED_VERSIONS:
+            reason = f"--time {moment} needs ListOffsets version {NEEDED_VERSIONS[timestamp]}, brokers of Kafka 2.6"
+            raise CommandFailed(
+                f"{reason} serve up to {OFFSETS_VERSION}. Use latest, earliest or a time in milliseconds"
+            )
+
+        def request(led: list[TopicPartition]) -> ListOffsetsRequest:
+            return ListOffsetsRequest(OFFSETS_VERSION, -1, tuple(OffsetQuery(each, timestamp) for each in led))
+
+        found, refused = cluster.ask_leaders(wanted, request)
+    for partition in sorted(wanted, key=str):
+        if partition in refused:
+            reason = message_of(refused[partition])
+            line = f"Skip getting offsets for topic-partition {partition} due to error: {reason}"
+            click.echo(printable(line), err=True)
+        elif found[partition].offset >= 0:
+            click.echo(f"{partition.topic}:{partition.partition}:{found[partition].offset}")
+    return 0
+
+
+def time_of(text: str) -> int:
+    """The time that --time names, as ListOffsets has it. Raises click.UsageError."""
+    if text in TIMES:
+        return TIMES[text]
+    if re.fullmatch(r"[+-]?[0-9]{1,19}", text) and -(2**63) <= int(text) < 2**63:
+        return int(text)
+    raise click.UsageError(
+        f"Malformed time argument {text}. Please use -1 or latest / -2 or earliest / -3 or max-timestamp /"
+        " -4 or earliest-local / -5 or latest-tiered, or a specified long format timestamp"
+    )
+
+
+def _matching(cluster: AdminClient, matches: Filter, exclude_internal: bool) -> list[TopicPartition]:
+    return [
+        partition
+        for topic in cluster.metadata(None).topics
+        if not (exclude_internal and topic.is_internal)
+        for partition in (TopicPartition(topic.name, each.partition) for each in topic.partitions)
+        if matches(partition)
+    ]
+
+
+def _partitions(topic: str | None, partitions: str | None) -> Filter:
+    """The filter of --topic and --partitions. Raises click.UsageError."""
+    names = _pattern(topic or ".*")
+    try:
+        numbers = {int(each) for each in partitions.split(",")} if partitions else set()
+    except ValueError:
+        raise click.UsageError(
+            f"--partitions expects a comma separated list of numeric partition ids, but received: {partitions}"
+        ) from None
+    return lambda each: names.fullmatch(each.topic) is not None and (not numbers or each.partition in numbers)
+
+
+def _rules(text: str) -> Filter:
+    """The filter of --topic-partitions. Raises click.UsageError."""
+    rules = [_rule(each) for each in text.split(",")]
+    return lambda partition: any(rule(partition) for rule in rules)
+
+
+def _rule(text: str) -> Filter:
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise click.UsageError(f"Invalid rule specification: {text}")
+    names = _pattern(match[1] or ".*")
+    first = int(match[2] or match[3] or 0)
+    end = first + 1 if match[2] else int(match[4]) if match[4] else 2**31 - 1
+    return lambda each: names.fullmatch(each.topic) is not None and first <= each.partition < end
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """A topic's regular expression as Kafka's tools read it: a comma means "or", blanks and quotes are ignored."""
+    try:
+        return java_regex(text.strip().replace(",", "|").replace(" ", "").strip("\"'"))
+    except re.error as error:
+        raise click.UsageError(f"{text} is an invalid regex: {error}") from error

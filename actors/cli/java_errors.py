@@ -1,0 +1,48 @@
+"""Error codes as Kafka's Java tools print them: the name of an exception's class, and its text."""
+
+from __future__ import annotations
+
+from actors.cli.admin_client import name_of
+from messages import error_codes
+
+PACKAGE = "org.apache.kafka.common.errors."
+
+_EXCEPTIONS: dict[int, tuple[str, str]] = {
+    error_codes.OFFSET_OUT_OF_RANGE: (
+        "OffsetOutOfRangeException",
+        "The requested offset is not within the range of offsets maintained by the server.",
+    ),
+    error_codes.UNKNOWN_TOPIC_OR_PARTITION: (
+        "UnknownTopicOrPartitionException",
+        "This server does not host this topic-partition.",
+    ),
+    error_codes.LEADER_NOT_AVAILABLE: (
+        "LeaderNotAvailableException",
+        "There is no leader for this topic-partition as we are in the middle of a leadership election.",
+    ),
+    error_codes.NOT_LEADER_OR_FOLLOWER: (
+        "NotLeaderOrFollowerException",
+        "For requests intended only for the leader, this error indicates that the broker is not the current leader."
+        " For requests intended for any replica, this error indicates that the broker is not a replica of the topic"
+        " partition.",
+    ),
+    error_codes.REQUEST_TIMED_OUT: ("TimeoutException", "The request timed out."),
+    error_codes.POLICY_VIOLATION: (
+        "PolicyViolationException",
+        "Request parameters do not satisfy the configured policy.",
+    ),
+    error_codes.KAFKA_STORAGE_ERROR: (
+        "KafkaStorageException",
+        "Disk error when trying to access log file on the disk.",
+    ),
+}
+
+
+def class_of(code: int) -> str:
+    """The exception's class; the code's name if it is not in the table."""
+    return PACKAGE + _EXCEPTIONS[code][0] if code in _EXCEPTIONS else name_of(code)
+
+
+def message_of(code: int) -> str:
+    """The class and its text, as an exception's cause is printed."""
+    return f"{class_of(code)}: {_EXCEPTIONS[code][1]}" if code in _EXCEPTIONS else name_of(code)

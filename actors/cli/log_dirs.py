@@ -1,0 +1,82 @@
+"""`kafka-actors log-dirs`: kafka-log-dirs' options and its JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import click
+
+from actors.cli.admin_client import bootstrap_options, brokers
+from actors.cli.app import CommandFailed
+from actors.cli.java_errors import class_of
+from messages.error_codes import NONE
+from messages.log_dir_requests import DescribedLogDir, DescribeLogDirsRequest
+
+DESCRIBE_VERSION = 1
+
+
+@click.command("log-dirs", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@bootstrap_options
+@click.option("--describe", is_flag=True, required=True, help="Describe the log directories.")
+@click.option("--broker-list", metavar="0,1,2", default="", help="The brokers. The default is all.")
+@click.option("--topic-list", metavar="TOPIC,..", default="", help="The topics. The default is all.")
+def command(
+    bootstrap_server: list[tuple[str, int]], timeout: int, describe: bool, broker_list: str, topic_list: str
+) -> int:
+    """Print the log directories of brokers, with sizes and lags, as kafka-log-dirs does.
+
+    The output is two lines of text and one of JSON. A size is in bytes; offsetLag is the number of records that a
+    replica lacks up to the high watermark; a future replica is being moved between directories.
+    """
+    topics = set(_items(topic_list))
+    wanted = {_number(each) for each in _items(broker_list)}
+    with brokers(bootstrap_server, timeout / 1000) as cluster:
+        live = cluster.ids()
+        if wanted - set(live):
+            raise CommandFailed(
+                f"ERROR: The given brokers do not exist from --broker-list: {_listed(wanted - set(live))}."
+                f" Current existent brokers: {_listed(live)}"
+            )
+        asked = sorted(wanted or live)
+        click.echo("Querying brokers for log directories information")
+        described = []
+        for broker in asked:
+            answer = cluster.ask(broker, DescribeLogDirsRequest(DESCRIBE_VERSION, None))
+            directories = [_directory(each, topics) for each in answer.results]
+            described.append({"broker": broker, "logDirs": directories})
+    click.echo(f"Received log directory information from brokers {_listed(asked)}")
+    click.echo(json.dumps({"brokers": described, "version": 1}, separators=(",", ":")))
+    return 0
+
+
+def _items(text: str) -> list[str]:
+    """The parts of "a,b" that are not empty."""
+    return [each for each in text.split(",") if each]
+
+
+def _number(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise click.BadParameter(f"'{text}' is not a broker id", param_hint="--broker-list")
+    return int(text)
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(ids)))
+
+
+def _directory(found: DescribedLogDir, topics: Collection[str]) -> dict[str, Any]:
+    partitions = [
+        {
+            "partition": f"{topic.name}-{log.partition_index}",
+            "size": log.partition_size,
+            "offsetLag": log.offset_lag,
+            "isFuture": log.is_future_key,
+        }
+        for topic in sorted(found.topics, key=lambda topic: topic.name)
+        if not topics or topic.name in topics
+        for log in sorted(topic.partitions, key=lambda log: log.partition_index)
+    ]
+    error = None if found.error_code == NONE else class_of(found.error_code)
+    return {"partitions": partitions, "error": error, "logDir": found.log_dir}

@@ -1,0 +1,119 @@
+"""`get-offsets`, `delete-records`, `log-dirs` and `dump-log` beside Kafka's own tools, on Apache's broker and ours."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from actors.cli.app import run
+from messages.admin_requests import CreatableTopic, CreateTopicsRequest
+from tests.cluster.both import Both, both_running
+from tests.cluster.test_dump_log import theirs as dumped_by_kafka
+from tests.waiting import until
+
+TOOLS = "org.apache.kafka.tools."
+TIME = int(time.time() * 1000) - 60_000
+"""Of the first record, in ms: retention must not delete it."""
+SUFFIXES = {".log", ".index", ".timeindex", ".snapshot"}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Both]:
+    """Both have the same topics and records, and a group that has committed offsets."""
+    settings = {"offsets__topic__num__partitions": 1, "offsets__topic__replication__factor": 1}
+    with both_running(tmp_path_factory.mktemp("tools"), apache_jars, **settings) as made:
+        topics = (CreatableTopic("a.b", 2, 1), CreatableTopic("c", 1, 1))
+        theirs, ours = made.answers(CreateTopicsRequest(5, topics, 20_000, False))
+        assert theirs == ours
+        for port in made.ports:
+            servers = {"bootstrap.servers": f"127.0.0.1:{port}"}
+            producer = Producer({**servers, "enable.idempotence": True, "compression.type": "gzip"})
+            for topic in ("a.b", "c"):
+                for number in range(10):
+                    producer.produce(topic, b"v" * number, b"k", 0, timestamp=TIME + 1000 * number, headers={"h": b""})
+            assert producer.flush(60) == 0
+            consumer = Consumer({**servers, "group.id": "g", "auto.offset.reset": "earliest"})
+            consumer.subscribe(["c"])
+            until(lambda c=consumer: c.poll(1.0), what="a record", timeout=60)
+            consumer.commit(asynchronous=False)
+            consumer.close()
+        yield made
+
+
+def said_by_ours(capsys: pytest.CaptureFixture[str], port: int, name: str, *arguments: str) -> tuple[int, str]:
+    code = run([name, "--bootstrap-server", f"127.0.0.1:{port}", *arguments])
+    return code, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--exclude-internal-topics",),
+        ("--time", "earliest", "--topic", "a.b|c"),
+        ("--time", str(TIME + 2500), "--topic-partitions", "a.b:0-1,c"),
+    ],
+)
+def test_offsets(both: Both, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]) -> None:
+    theirs = both.theirs(f"{TOOLS}GetOffsetShell", *options)
+    assert theirs[0] == 0 and "a.b:0:" in theirs[1]
+    for port in both.ports:
+        assert said_by_ours(capsys, port, "get-offsets", *options) == theirs
+
+
+def test_log_directories(both: Both, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--describe", "--topic-list", "a.b,c")
+    _, text = both.theirs(f"{TOOLS}LogDirsCommand", *options)
+    lines = text.splitlines()
+    described = json.loads(lines[-1])
+    for port, name in zip(both.ports, ("apache", "ours"), strict=True):
+        code, said = said_by_ours(capsys, port, "log-dirs", *options)
+        assert code == 0
+        own = said.splitlines()
+        assert own[:-1] == lines[:-1]
+        assert list(re.findall(r'"(\w+)":', own[-1])) == list(re.findall(r'"(\w+)":', lines[-1])), "keys in their order"
+        found = json.loads(own[-1])
+        for document in (described, found):
+            for directory in document["brokers"][0]["logDirs"]:
+                directory["partitions"].sort(key=lambda each: each["partition"])
+                for each in directory["partitions"]:
+                    each["size"] = bool(each["size"])
+        found["brokers"][0]["logDirs"][0]["logDir"] = found["brokers"][0]["logDirs"][0]["logDir"].replace(
+            name, "apache"
+        )
+        assert found == described
+
+
+def test_an_unknown_broker_and_deleted_records(both: Both, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _ = both.theirs(f"{TOOLS}LogDirsCommand", "--describe", "--broker-list", "0,7")
+    assert said_by_ours(capsys, both.ports[0], "log-dirs", "--describe", "--broker-list", "0,7") == (code, "")
+    file = tmp_path / "offsets.json"
+    offsets = (("a.b", 0, 3), ("a.b", 1, 9), ("c", 0, -1))
+    partitions = [{"topic": topic, "partition": number, "offset": offset} for topic, number, offset in offsets]
+    file.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    _, theirs = both.theirs(f"{TOOLS}DeleteRecordsCommand", "--offset-json-file", str(file))
+    for port in both.ports:
+        code, ours = said_by_ours(capsys, port, "delete-records", "--offset-json-file", str(file))
+        assert (code, sorted(ours.splitlines())) == (1, sorted(theirs.splitlines()))
+
+
+def test_files_of_either_broker(both: Both, apache_jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also while it runs: Apache's indexes end with zeros."""
+    place = both.apaches_log.parents[1]
+    for options, pattern in (
+        (("--print-data-log",), "*/data/[ac]*-0/*"),
+        (("--offsets-decoder",), "*/data/__consumer_offsets-0/*.log"),
+    ):
+        files = sorted(str(each) for each in place.glob(pattern) if each.suffix in SUFFIXES)
+        assert {Path(each).parents[2].name for each in files} == {"apache", "ours"}
+        arguments = ("--files", ",".join(files), *options)
+        code, lines, found = dumped_by_kafka(apache_jars, *arguments)
+        assert run(["dump-log", *arguments]) == code == 0
+        ours = capsys.readouterr()
+        assert ours.out.splitlines() == lines
+        assert sorted(ours.err.splitlines()) == sorted(found), "Kafka's come in the order of a hash map"
