@@ -7,11 +7,10 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import messages.trace
-
-ROOT = Path(messages.trace.__file__).resolve().parents[2]
-_PACKAGES = ("messages", "spark")
-"""The packages that workers import."""
+ROOT = Path(__file__).resolve().parents[__name__.count(".")]
+"""The folder in which our packages are, under the names by which they import each other."""
+_PACKAGES = tuple(Path(*__name__.split(".")[:-2], name) for name in ("messages", "spark"))
+"""The packages that workers import, below ROOT. In the wheel they are in others."""
 LIBRARIES = ("attrs", "backports.zstd", "crc32c", "cramjam", "msgspec", "pyarrow", "thespian")
 """The distributions that these import in a worker. Spark itself is there."""
 
@@ -39,10 +38,10 @@ def bundle(file: Path) -> Path:
 
 def _sources() -> Iterator[tuple[Path, Path]]:
     """Each file of ours, and its place in an archive."""
-    for package in _PACKAGES:
-        for source in sorted((ROOT / package).rglob("*")):
-            if source.is_file() and source.suffix != ".pyc":
-                yield source, source.relative_to(ROOT)
+    above = [source for folder in _PACKAGES[0].parents[:-1] for source in (ROOT / folder).glob("*.py")]
+    for source in (*above, *(each for package in _PACKAGES for each in sorted((ROOT / package).rglob("*")))):
+        if source.is_file() and source.suffix != ".pyc":
+            yield source, source.relative_to(ROOT)
 
 
 def _library_files() -> Iterator[tuple[Path, Path]]:

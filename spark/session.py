@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from spark.bundle import ROOT, sources_zip
+from spark.bundle import sources_zip
 from spark.choices import MASTER, SUBMITTED, is_local
 from spark.errors import SparkUnavailable
 from spark.java import MEMORY, Java, archive, find_java, home, options
@@ -58,7 +58,6 @@ def open_session(master: str = MASTER, java: Java | None = None, archive_to: Pat
     }
     workers = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if local:
-        settings["spark.executorEnv.PYTHONPATH"] = str(ROOT)
         settings |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
     builder = SparkSession.builder.appName("kafka-actors")
     if master != SUBMITTED:
@@ -75,6 +74,7 @@ def open_session(master: str = MASTER, java: Java | None = None, archive_to: Pat
     if not local:
         session.conf.set("spark.sql.execution.pyspark.python", workers)
         session.sparkContext.pythonExec = sys.executable
+    if not local or workers != sys.executable:
         session.sparkContext.addPyFile(str(sources_zip(Path(temporary) / "kafka_actors_internal.zip")))
     return session
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--soak-seconds", type=float, default=60, help="how long the cluster is worn (60)")
     parser.addoption("--rewrite-scenarios", action="store_true", help="write the scenarios as things happen now")
     group.addoption("--soak-seed", type=int, default=random.randrange(10**6), help="which deeds it is worn by (any)")
+
+
+def pytest_configure() -> None:
+    """End if an installation of an earlier checkout does not make the packages importable from every folder."""
+    finders = [module for name, module in sys.modules.items() if name.startswith("__editable___kafka_actors")]
+    if any("actors" not in finder.MAPPING for finder in finders):
+        pytest.exit("this environment has an older installation: run `make install` or `pip install --no-deps -e .`", 4)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

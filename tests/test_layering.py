@@ -199,6 +199,8 @@ def test_imports_are_absolute() -> None:
         list(imports("x = 1\nfrom . import here"))
     with pytest.raises(ValueError, match="line 1"):
         list(imports("from .here import it", "actors.node.here"))
+    with pytest.raises(ValueError, match="line 1"):
+        list(imports("import messages.trace"))
     (found,) = imports("from .here import it", f"{layering.PUBLIC}.there")
     assert found.name == f"{layering.PUBLIC}.here.it"
 

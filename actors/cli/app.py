@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 PROGRAM = "kafka-actors"
+_PACKAGE = __name__.rpartition(".")[0]
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
@@ -71,7 +72,7 @@ class Commands(click.Group):
         """The command, imported; None for a name that is none."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"actors.cli.{cmd_name.replace('-', '_')}").command
+        command: click.Command = importlib.import_module(f"{_PACKAGE}.{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -37,7 +37,8 @@ from messages.zookeeper import GetBrokers, GetController, GetNodes
 from zk_bridge import guardian
 from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed
 
-ENTRY_POINT = Path(__file__).with_name("__main__.py")
+COMMAND = [sys.executable, "-P", "-m", __name__.rpartition(".")[0]]
+"""The command line of `kafka-actors`, whatever the PATH."""
 """What a process of ours runs, from any location."""
 LOCK = "lock"
 SESSION_TIMEOUT_MS = 6000
@@ -97,7 +98,7 @@ class BrokerProcess:
     def start(self) -> None:
         """Start the process; call it from a thread that lives as long as we do."""
         self.request.unlink(missing_ok=True)
-        node = [sys.executable, "-P", str(ENTRY_POINT), "broker", str(self.directory / "server.properties")]
+        node = [*COMMAND, "broker", str(self.directory / "server.properties")]
         node += ["--logs", str(self.directory)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

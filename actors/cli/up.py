@@ -23,7 +23,7 @@ from actors.cli.broker import metrics_host_option, of_metrics, override_option
 from actors.cli.cluster_file import IN_MEMORY
 from actors.cli.display import console, table
 from actors.cli.extras import need
-from actors.cli.local_cluster import ENTRY_POINT, OWN_SETTINGS, LocalCluster, how_it_ended
+from actors.cli.local_cluster import COMMAND, OWN_SETTINGS, LocalCluster, how_it_ended
 from actors.cli.node_log import CLUSTER_LOG
 from actors.cli.up_in_memory import run_in_memory
 from actors.node.free_ports import HOST, free_ports, refusal
@@ -196,7 +196,7 @@ def _show(description: dict[str, Any], detached: bool = False) -> None:
     out.print(table(f"kafka-actors: {len(nodes)} nodes, all of it in {place}", COLUMNS, rows))
     script = Path(sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else sys.executable).absolute().with_name(PROGRAM)
     path = f'export PATH={shlex.quote(str(script.parent))}:"$PATH"\n  ' if script.exists() else ""
-    us = PROGRAM if path else f"{sys.executable} -P {ENTRY_POINT}"
+    us = PROGRAM if path else shlex.join(COMMAND)
     first, factor = nodes[0], min(3, len(nodes))
     end = f'{us} down --dir "$CLUSTER"    (stops everything)' if detached else ""
     broker, folder = f"{first['host']}:{first['port']}", f"export CLUSTER={shlex.quote(str(place))}"

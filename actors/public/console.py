@@ -1,8 +1,4 @@
-"""The command `kafka-actors`, and the path of the internal packages.
-
-In the wheel the internal packages are in `kafka_actors/_internal`, which is on no other import path; in the repository
-they are in the repository. Our processes run the entry point, which puts this path in front of everything else.
-"""
+"""The command `kafka-actors`, and how a process runs it."""
 
 from __future__ import annotations
 
@@ -11,15 +7,18 @@ import sys
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
-ROOT = _HERE / "_internal" if (_HERE / "_internal").is_dir() else _HERE.parents[1]
-ENTRY_POINT = ROOT / "actors" / "cli" / "__main__.py"
+_IN_WHEEL = (_HERE / "_internal").is_dir()
+COMMANDS = "kafka_actors._internal.actors.cli" if _IN_WHEEL else "actors.cli"
+"""The package that runs as `kafka-actors`. Not imported here: a user's program imports this module."""
+ENTRY_POINT = (_HERE / "_internal" / "actors" if _IN_WHEEL else _HERE.parent) / "cli" / "__main__.py"
+"""The same as a file, for `spark-submit`."""
 
 
 def command_line(*arguments: str) -> list[str]:
     """The command line by which this Python runs `kafka-actors ...` in a process of its own."""
-    return [sys.executable, "-P", str(ENTRY_POINT), *arguments]
+    return [sys.executable, "-P", "-m", COMMANDS, *arguments]
 
 
 def main() -> None:
-    """Be `kafka-actors`: this process is ours alone."""
-    runpy.run_path(str(ENTRY_POINT), run_name="__main__")
+    """Run `kafka-actors` in this process."""
+    runpy.run_module(COMMANDS, run_name="__main__")

@@ -9,43 +9,34 @@
 
 Rule 1: time passes only in `run` and in what waits, and chance comes from `seed`: the same calls give the same run.
 Rule 2: Kafka's clients cannot come in, for there is no socket: tests send request messages to a broker (`ask`).
-Rule 3: this imports internal packages into this process, by their own names. If the program has a module of such a
-        name, it cannot be (ImportError); `KafkaCluster` has no such trouble.
+Rule 3: this imports internal packages into this process, which `kafka_actors` itself does not.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from .cluster_process import ClusterError, UnknownPartition
-from .console import ROOT
 
 _T = TypeVar("_T")
 
-NAMES = ("actors", "messages", "zk_bridge")
 PATIENCE = 120.0
 """Seconds of virtual time that what is done may take."""
 
 
-def _add_internal_path() -> None:
-    """Append the internal packages to sys.path (rule 3). Raises ImportError."""
-    if str(ROOT) not in sys.path:
-        sys.path.append(str(ROOT))
-    for name in NAMES:
-        found = importlib.util.find_spec(name)
-        origin = Path(str(found.origin if found is not None else ""))
-        if not origin.is_relative_to(ROOT):
-            raise ImportError(
-                f"SimulatedCluster needs the package name {name!r}, which is {origin} in this process. "
-                f"Rename that package or"
-                " use KafkaCluster, which runs in a process of its own."
-            )
+def message(name: str) -> type[Any]:
+    """Look up the class of a request or of a part of one, as in `ask(0, message("MetadataRequest")(8, None, False))`.
+
+    Raises:
+        KeyError: There is no message of that name.
+    """
+    from messages.trace.names import vocabulary
+
+    return vocabulary()[name]
 
 
 class SimulatedCluster:
@@ -67,7 +58,6 @@ class SimulatedCluster:
     ) -> None:
         if brokers < 1:
             raise ClusterError("A cluster needs at least one broker")
-        _add_internal_path()
         from actors.node.settings import SettingsError, fields_of
 
         try:

@@ -52,6 +52,7 @@ from actors.runtime.reference import ActorRef
 from actors.runtime.register import Register
 from actors.runtime.sources import Sources
 from actors.runtime.thespian_status import actor_status
+from messages.modules import class_name
 from messages.runtime import ActorSnapshot, StopChildren, SystemState
 
 log = logging.getLogger(__name__)
@@ -427,11 +428,6 @@ class LocalBase(Kernel):
             self._global_names[global_name] = ref
         if source_hash:
             self._source_hashes[ref.actorAddressString] = source_hash
-
-
-def class_name(actor_class: type) -> str:
-    """A class as "module:Class"."""
-    return f"{actor_class.__module__}:{actor_class.__qualname__}"
 
 
 _CAPABILITIES = {

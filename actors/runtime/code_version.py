@@ -1,4 +1,7 @@
-"""The version of the code: the installed version and a digest of the sources."""
+"""The version of the code: the installed version and a digest of the sources.
+
+In the wheel, whose imports have a prefix (`messages.modules`), the digest is that of the repository's sources.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from importlib import metadata
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
+_PREFIX = b"kafka_actors._internal."
+_PUBLIC = _ROOT / "actors" / "public"
+"""What users import: it is in another place in the wheel, and no actor runs it."""
 _PACKAGES = ("actors", "messages", "zk_bridge")
 
 
@@ -17,8 +23,10 @@ def code_version() -> str:
     digest = hashlib.sha256()
     for package in _PACKAGES:
         for path in sorted((_ROOT / package).rglob("*.py")):
+            if path.is_relative_to(_PUBLIC):
+                continue
             digest.update(str(path.relative_to(_ROOT)).encode())
-            digest.update(path.read_bytes())
+            digest.update(path.read_bytes().replace(_PREFIX, b""))
     try:
         version = metadata.version("kafka-actors")
     except metadata.PackageNotFoundError:

@@ -26,11 +26,12 @@ from typing import Any, NamedTuple, get_args
 from thespian.actors import ActorAddress
 
 from actors.runtime.aside import Aside
-from actors.runtime.base import LocalBase, class_name
+from actors.runtime.base import LocalBase
 from actors.runtime.delivery import Delivery
 from actors.runtime.recorder import FRAME_BYTES, header_of
 from actors.runtime.reference import ActorRef
 from actors.runtime.snapshots import read_out, system_pieces
+from messages.modules import class_name
 from messages.requests import ControllerRequest
 from messages.trace.codec import address_text
 from messages.trace.schema import DUMPED, FULL, Header, TraceRecord, created, ended, part_of

@@ -32,11 +32,12 @@ from typing import Any
 from thespian.actors import ActorAddress
 
 from actors.runtime.aside import Aside
-from actors.runtime.base import LocalBase, class_name
+from actors.runtime.base import LocalBase
 from actors.runtime.code_version import code_version
 from actors.runtime.delivery import Delivery
 from actors.runtime.reference import ActorRef
 from actors.runtime.snapshots import read_out, system_pieces
+from messages.modules import class_name
 from messages.trace.codec import address_text
 from messages.trace.errors import TraceError
 from messages.trace.schema import (

@@ -22,6 +22,7 @@ from typing import Any
 from thespian.actors import Actor, ActorAddress
 
 from actors.runtime.ports import Port
+from messages.modules import PREFIX, class_name, short_name
 from messages.state import (
     ActorState,
     StateItems,
@@ -68,7 +69,7 @@ def state_of(actor: Any) -> ActorState:
         for name, value in sorted(vars(actor).items())
         if name != _SHELL
     )
-    return ActorState(f"{type(actor).__module__}:{type(actor).__qualname__}", parts)
+    return ActorState(class_name(type(actor)), parts)
 
 
 def restore(actor: Any, state: ActorState) -> None:
@@ -143,7 +144,7 @@ class _Freezing:
             )
             bound = getattr(value, "maxlen", None)
             return StateItems(cls.__name__ if bound is None else f"{_BOUNDED}{bound}", number, items)
-        if cls.__module__.partition(".")[0] not in _OURS:
+        if not _is_ours(cls.__module__):
             raise NoForm(f"{_path_text(where)} is a {cls.__module__}.{cls.__qualname__}")
         named = isinstance(value, tuple)
         number = 0 if named else self._number(value)
@@ -296,13 +297,19 @@ def _path_text(where: Where) -> str:
 @cache
 def _name_of(thing: Any, where: str = "") -> str:
     """Class or function as "module:name". Raises NoForm where the name does not lead back to it."""
-    name = f"{thing.__module__}:{thing.__qualname__}"
+    name = class_name(thing)
     try:
         if _named(name) is thing:
             return name
     except LookupError:
         pass
     raise NoForm(f"{where or name} is {name}, which is not a uniquely named object of this project")
+
+
+@cache
+def _is_ours(module: str) -> bool:
+    """Whether a module is in one of our packages."""
+    return short_name(module).partition(".")[0] in _OURS
 
 
 def _named(name: str) -> Any:
@@ -312,11 +319,11 @@ def _named(name: str) -> Any:
         return _BUILTINS[path]
     if module.partition(".")[0] in _OURS and not module.endswith("__main__"):
         try:
-            thing: Any = importlib.import_module(module)
+            thing: Any = importlib.import_module(PREFIX + module)
         except ImportError as error:
             raise LookupError(f"{name}: {error}") from error
         for part in path.split("."):
             thing = getattr(thing, part, None)
-        if isinstance(thing, type | FunctionType | Enum) and thing.__module__.partition(".")[0] in _OURS:
+        if isinstance(thing, type | FunctionType | Enum) and _is_ours(thing.__module__):
             return thing
     raise LookupError(f"{name} is not an object of this project")

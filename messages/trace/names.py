@@ -12,7 +12,7 @@ from functools import cache
 
 from thespian.actors import ActorAddress
 
-import messages
+import messages as package
 from messages.trace.errors import UnknownType
 from messages.trace.forms import Form, form
 from messages.trace.thespian import THESPIAN
@@ -29,9 +29,9 @@ _THESPIAN = {cls.__name__: cls for cls in THESPIAN}
 @cache
 def vocabulary() -> dict[str, type]:
     """Every message class by name, once all modules of `messages` have been imported (that is what registers them)."""
-    for module in pkgutil.iter_modules(messages.__path__, "messages."):
-        if module.name not in ("messages.trace", "messages.wire"):
-            importlib.import_module(module.name)
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.name not in ("trace", "wire"):
+            importlib.import_module(f"{package.__name__}.{module.name}")
     return VOCABULARY
 
 

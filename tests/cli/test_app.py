@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 import signal
 import socket
-import sys
 from pathlib import Path
 
 import click
@@ -14,7 +14,7 @@ import pytest
 from actors.cli import app
 from actors.cli.app import COMMANDS, CommandFailed, run
 from actors.cli.broker import parse_overrides
-from actors.cli.local_cluster import ENTRY_POINT, busy, how_it_ended
+from actors.cli.local_cluster import COMMAND, busy, how_it_ended
 from actors.node.settings import SettingsError
 from messages.conversation import ConnectionLoss
 from tests.cluster.processes import Running, free_ports
@@ -86,7 +86,7 @@ def test_a_check_names_everything_and_starts_nothing(tmp_path: Path, capsys: pyt
 
 
 def test_closed_standard_streams_are_no_bug(tmp_path: Path) -> None:
-    command = f"'{sys.executable}' -P '{ENTRY_POINT}' --version"
+    command = shlex.join([*COMMAND, "--version"])
     for streams in (">&-", "<&- >&- 2>&-"):
         done = Running(["sh", "-c", f"{command} {streams}"], tmp_path / "out")
         assert done.process.wait(60) == 0

@@ -8,16 +8,15 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from actors.cli.local_cluster import ENTRY_POINT
+from actors.cli.local_cluster import COMMAND
 from actors.node.free_ports import free_ports  # noqa: F401  (whoever needs processes needs ports)
 from tests.cluster.apache_java import apache_java
 from tests.waiting import until
 
-OURS = [sys.executable, "-P", str(ENTRY_POINT)]
+OURS = COMMAND
 ROOT = Path(__file__).resolve().parents[2]
 _PR_SET_PDEATHSIG = 1
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from actors.public.simulated import SimulatedCluster
 from actors.runtime.replayer import replay_directory
 from messages.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from messages.requests import MetadataRequest
-from tests.layering import ROOT
 
 
 def topics(cluster: SimulatedCluster, broker_id: int) -> dict[str, int]:
@@ -95,13 +92,3 @@ def test_what_cannot_be_is_said() -> None:
             cluster.wait_for(list, timeout=5)
         directory = cluster.trace_dir
     assert not directory.exists()
-
-
-def test_a_program_with_conflicting_modules_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "messages.py").touch()
-    (tmp_path / "program.py").write_text(
-        f"import sys\nsys.path.append({str(ROOT)!r})\n"
-        "from actors.public.simulated import SimulatedCluster\nSimulatedCluster()\n"
-    )
-    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert f"needs the package name 'messages', which is {tmp_path / 'messages.py'} in this process" in done.stderr

@@ -1,10 +1,13 @@
 """The wheel beside a user's project that has names of ours: `docs/examples`, its tests, a type checker, the commands.
 
+In another project the modules of these names fail when they are imported: nothing of the wheel imports them.
+
 The venv is clean but for one line: what the wheel depends on comes from where these tests have it.
 """
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 import shutil
@@ -19,6 +22,7 @@ import attrs
 import pytest
 
 from tests.layering import PACKAGES, ROOT
+from tests.trace.small_system import Small
 
 EXAMPLES = ROOT / "docs" / "examples"
 REMAINS = ignore_patterns("__pycache__", "*.pyc", "*.so", ".*_cache")
@@ -61,7 +65,8 @@ def built(place: Path, **environment: str) -> Path:
     source.mkdir()
     for name in PACKAGES:
         copytree(ROOT / name, source / name, ignore=REMAINS)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSES"):
+    (source / ".ci").mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSES", ".ci/build_backend.py"):
         (source / name).write_bytes((ROOT / name).read_bytes())
     command = [*PIP, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)]
     subprocess.run(command, check=True, timeout=300, env={**os.environ, **environment})
@@ -92,7 +97,7 @@ def test_the_wheel_installs_one_name_and_one_for_spark(installed: Installed) -> 
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"kafka_actors", "pyspark_kafka_actors"}
     internal = {name.split("/")[2] for name in names if name.startswith("kafka_actors/_internal/")}
-    assert internal == set(PACKAGES)
+    assert internal == {*PACKAGES, "__init__.py"}
     assert {"kafka_actors/py.typed", "kafka_actors/_internal/spark/log4j2.properties"} <= set(names)
     assert not [name for name in names if "/public/" in name or "__pycache__" in name]
     sources = {str(file.relative_to(ROOT)) for package in PACKAGES for file in (ROOT / package).rglob("*.py")}
@@ -103,7 +108,7 @@ def test_the_wheel_installs_one_name_and_one_for_spark(installed: Installed) -> 
         for name in names
         if name.endswith(".py")
     }
-    assert packed == sources
+    assert packed == {*sources, "__init__.py"}
 
 
 def test_without_a_compiler_the_wheel_is_built_without_the_compiled_part(installed: Installed, tmp_path: Path) -> None:
@@ -178,16 +183,78 @@ def test_internal_packages_are_not_importable(installed: Installed, project: Pat
     assert not [name for name in ("'actors'", "'messages'", "'thespian'", "'kafka'") if name in modules]
 
 
-def test_a_simulated_cluster_needs_the_internal_module_names(
-    installed: Installed, project: Path, tmp_path: Path
-) -> None:
-    program = (
-        "from kafka_actors.simulated import SimulatedCluster\n"
-        "with SimulatedCluster(1) as cluster: print(cluster.controller_id)"
-    )
-    (tmp_path / "empty").mkdir()
-    assert installed.run("python", "-c", program, cwd=tmp_path / "empty").stdout == "0\n"
-    assert "needs the name actors for itself" in installed.run("python", "-c", program, cwd=project).stderr
+@pytest.fixture
+def other_project(tmp_path: Path) -> Path:
+    """A folder with modules of the repository's names, which end the program that imports them."""
+    for name in (*(f"{name}.py" for name in PACKAGES if name != "actors"), "actors/__init__.py"):
+        file = tmp_path / "project" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("raise SystemExit('imported from the project')\n")
+    return tmp_path / "project"
+
+
+_IMPORT_ALL = """
+import importlib, pkgutil, sys, kafka_actors
+assert sys.path[0] == ""
+for module in pkgutil.walk_packages(kafka_actors.__path__, "kafka_actors."):
+    importlib.import_module(module.name)
+    print(module.name)
+assert not {"actors", "messages", "spark", "zk_bridge"} & set(sys.modules)
+"""
+
+
+def test_every_module_of_the_wheel_can_be_imported_beside_a_project(installed: Installed, other_project: Path) -> None:
+    done = installed.run("python", "-c", _IMPORT_ALL, cwd=other_project)
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(installed.wheel) as wheel:
+        files = [name for name in wheel.namelist() if name.endswith(".py")]
+    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
+    missing = modules - set(done.stdout.split())
+    assert missing == {"kafka_actors"}
+
+
+_CLUSTER = """
+from kafka_actors import KafkaCluster
+with KafkaCluster(1) as cluster:
+    cluster.create_topic("t")
+    print(cluster.leader_of("t"))
+"""
+
+_SIMULATED = """
+import sys
+from kafka_actors.simulated import SimulatedCluster, message
+with SimulatedCluster(seed=7, directory=sys.argv[1]) as cluster:
+    cluster.create_topic("t")
+    cluster.kill(cluster.wait_for_leader("t"))
+    request = message("MetadataRequest")(8, ("t",), False)
+    print(cluster.ask(cluster.live_brokers[0], request).topics[0].name)
+"""
+
+
+def test_clusters_run_beside_a_project(installed: Installed, other_project: Path, tmp_path: Path) -> None:
+    """Traces of the wheel are those of the repository, so each replays what the other recorded."""
+    assert installed.run("python", "-c", _CLUSTER, cwd=other_project).stdout == "0\n"
+    theirs, ours = str(tmp_path / "wheel"), str(tmp_path / "repository")
+    done = installed.run("python", "-c", _SIMULATED, theirs, cwd=other_project)
+    assert done.stdout == "t\n", done.stderr
+    subprocess.run([sys.executable, "-c", _SIMULATED, ours], cwd=ROOT, check=True, capture_output=True, timeout=60)
+    names = [str(file.relative_to(ours)) for file in Path(ours).rglob("*.trace*")]
+    assert len(names) >= 3
+    _, different, unreadable = filecmp.cmpfiles(theirs, ours, names, shallow=False)
+    assert (different, unreadable) == ([], [])
+    replayed = installed.run("kafka-actors", "replay", ours, cwd=other_project)
+    assert replayed.returncode == 0, replayed.stdout
+    assert "recorded with code version" not in replayed.stdout
+
+
+@pytest.mark.java
+def test_a_summary_runs_beside_a_project(installed: Installed, other_project: Path, tmp_path: Path) -> None:
+    small = Small(tmp_path / "trace")
+    small.live()
+    small.recorder.close()
+    done = installed.run("kafka-actors", "summary", str(tmp_path / "trace"), cwd=other_project)
+    assert done.returncode == 0, done.stderr
+    assert "Messages by actor and type" in done.stdout
 
 
 def test_where_a_test_fails_the_report_says_where_to_look(installed: Installed, project: Path) -> None:

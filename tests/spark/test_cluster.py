@@ -13,7 +13,8 @@ from typing import Any
 import pyspark
 import pytest
 
-from tests.cluster.processes import ENTRY_POINT, OURS, Running
+from actors.public.console import ENTRY_POINT
+from tests.cluster.processes import OURS, Running
 from tests.spark import failover
 from tests.waiting import until
 
