@@ -22,7 +22,6 @@ import attrs
 import pytest
 
 from tests.layering import PACKAGES, ROOT
-from tests.trace.small_system import Small
 
 EXAMPLES = ROOT / "docs" / "examples"
 REMAINS = ignore_patterns("__pycache__", "*.pyc", "*.so", ".*_cache")
@@ -194,7 +193,7 @@ def other_project(tmp_path: Path) -> Path:
 
 
 _IMPORT_ALL = """
-import importlib, pkgutil, sys, kafka_actors
+import importlib, pkgutil, sys, kafka_actors, pyspark_kafka_actors
 assert sys.path[0] == ""
 for module in pkgutil.walk_packages(kafka_actors.__path__, "kafka_actors."):
     importlib.import_module(module.name)
@@ -209,8 +208,8 @@ def test_every_module_of_the_wheel_can_be_imported_beside_a_project(installed: I
     with zipfile.ZipFile(installed.wheel) as wheel:
         files = [name for name in wheel.namelist() if name.endswith(".py")]
     modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
-    missing = modules - set(done.stdout.split())
-    assert missing == {"kafka_actors"}
+    named = set(done.stdout.split())
+    assert modules - named == {"kafka_actors", "pyspark_kafka_actors"}
 
 
 _CLUSTER = """
@@ -245,16 +244,6 @@ def test_clusters_run_beside_a_project(installed: Installed, other_project: Path
     replayed = installed.run("kafka-actors", "replay", ours, cwd=other_project)
     assert replayed.returncode == 0, replayed.stdout
     assert "recorded with code version" not in replayed.stdout
-
-
-@pytest.mark.java
-def test_a_summary_runs_beside_a_project(installed: Installed, other_project: Path, tmp_path: Path) -> None:
-    small = Small(tmp_path / "trace")
-    small.live()
-    small.recorder.close()
-    done = installed.run("kafka-actors", "summary", str(tmp_path / "trace"), cwd=other_project)
-    assert done.returncode == 0, done.stderr
-    assert "Messages by actor and type" in done.stdout
 
 
 def test_where_a_test_fails_the_report_says_where_to_look(installed: Installed, project: Path) -> None:

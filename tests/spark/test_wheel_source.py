@@ -12,12 +12,13 @@ import pytest
 
 from spark.pack import Packing
 from tests.layering import ROOT
-from tests.public.test_wheel import EXAMPLES, REMAINS, Installed, installed
+from tests.public.test_wheel import EXAMPLES, REMAINS, Installed, installed, other_project
 from tests.spark import failover
+from tests.trace.small_system import Small
 
 pytestmark = pytest.mark.spark_cluster
 
-__all__ = ["installed"]
+__all__ = ["installed", "other_project"]
 
 COUNT = """\
 import sys
@@ -59,6 +60,15 @@ def test_a_session_beside_a_project_with_our_names_reads_every_row(
     printed = run(installed, project, "count.py", master, str(tmp_path / "traces"))
     assert f"ROWS {rows}\n" in printed
     assert 0 < int(printed.partition("NODE ")[2].split()[0]) < rows
+
+
+def test_a_summary_runs_beside_a_project(installed: Installed, other_project: Path, tmp_path: Path) -> None:
+    """Also in Spark's workers, which unpickle our classes by the names that modules have in the wheel."""
+    small = Small(tmp_path / "trace")
+    small.live()
+    small.recorder.close()
+    command = ("-P", "-m", "kafka_actors._internal.actors.cli", "summary", str(tmp_path / "trace"))
+    assert "Messages by actor and type" in run(installed, other_project, *command)
 
 
 def test_the_notebook_runs(installed: Installed, tmp_path: Path) -> None:
