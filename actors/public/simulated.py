@@ -32,7 +32,7 @@ def message(name: str) -> type[Any]:
     """Look up the class of a request or of a part of one, as in `ask(0, message("MetadataRequest")(8, None, False))`.
 
     Raises:
-        KeyError: There is no message of that name.
+        KeyError: The name is unknown.
     """
     from messages.trace.names import vocabulary
 
