@@ -408,6 +408,12 @@ class Checker:
         """For how many seconds the same broker has been the controller."""
         return self.cluster.now - self._controlled_at
 
+    def first_offset(self, partition: TopicPartition) -> int:
+        """Where the leader's log begins, or must begin: DeleteRecords and retention delete earlier records."""
+        state = self.states.get(partition)
+        log = None if state is None else self.replicas.log(state.leader, partition)
+        return max(self.deleted.get(partition, 0), 0 if log is None else log.start)
+
     def is_forgotten(self, topic: str) -> bool:
         """Whether the topic was deleted before the present controller was elected."""
         return topic not in self.topics and self.queued_at.get(topic, math.inf) < self._controlled_at

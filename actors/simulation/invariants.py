@@ -499,7 +499,7 @@ def _consumed_records_stay(law: Checker, change: ClusterQueried) -> Iterator[str
         read = law.read.get(partition)
         if law.is_lossy(partition) or not _can_commit(law, partition) or read is None:
             continue
-        first = law.deleted.get(partition, 0)
+        first = law.first_offset(partition)
         for offset, value in seen.items():
             if offset >= first and read.get(offset) != value:
                 yield f"{partition}: a consumer read {value!r} at offset {offset}, where {read.get(offset)!r} is now"

@@ -110,6 +110,8 @@ class Replicas:
             view.high_watermark = min(view.high_watermark, view.end)
         elif method == "advance_start":
             view.start = result
+        elif method == "expire":
+            view.start = result[0] or view.start
         elif method == "begin_epoch":
             view.epoch_start = view.end
         elif method == "note_high_watermark":

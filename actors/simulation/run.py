@@ -42,6 +42,9 @@ LOOKS = 2.0
 TICK = 0.5
 """Seconds between two checks of what takes time."""
 
+READS = 15.0
+"""Seconds within which all records have been read back, or cannot be read."""
+
 SETTINGS: dict[str, Any] = {
     "zookeeper_session_timeout_ms": 6_000,
     "zookeeper_connection_timeout_ms": 6_000,
@@ -264,6 +267,8 @@ class _Run:
                     clients.read_back()
             if cluster.run_until(lambda: checker.violations, LOOKS):
                 break
+            if asking and clients is not None:
+                cluster.run_until(lambda: checker.violations or not clients.reads, READS)
             found = checker.at_rest(asking)
             wrong = found or wrong
             if asking and not found:

@@ -50,6 +50,8 @@ class Clients:
         self._law = law
         self._chance = random.Random(seed)
         self._count = 0
+        self.reads = 0
+        """Number of fetches of `read_back` without a response."""
         self._going = False
         self._positions: dict[TopicPartition, tuple[int, int]] = {}
         """Where the consumer reads on, and in which life of the topic."""
@@ -72,7 +74,7 @@ class Clients:
         law = self._law
         law.read.clear()
         for partition in law.acknowledged:
-            self._read_from(partition, law.deleted.get(partition, 0), [])
+            self._read_from(partition, law.first_offset(partition), [])
 
     def delete_records(self, partition: TopicPartition) -> None:
         """Ask the partition's leader to delete the records up to one that it has acknowledged (rule 3)."""
@@ -171,9 +173,11 @@ class Clients:
         if state is not None and state.leader in law.cluster.machines:
             part = FetchPartition(partition, offset, MOST_BYTES)
             request = FetchRequest(11, -1, 0, 0, (part,), MOST_BYTES)
+            self.reads += 1
             law.cluster.ask(state.leader, request, partial(self._fetched, partition, found), 10.0)
 
     def _fetched(self, partition: TopicPartition, found: list[tuple[int, bytes]], response: Message | None) -> None:
+        self.reads -= 1
         if not isinstance(response, FetchResponse) or not response.partitions:
             return
         result = response.partitions[0]

@@ -145,6 +145,20 @@ def _halted(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(HANDLERS, TopicDeletion, requested)
 
 
+def _halted_by_a_broker(patch: pytest.MonkeyPatch) -> None:
+    """A dead broker delays the deletion of every topic, also of those that it has no replica of."""
+    right = topic_changes.deletion_requested
+
+    def requested(context: ControllerContext, event: Any) -> Flow[None]:
+        assigned = {replica for assignment in context.assignments.values() for replica in assignment.replicas}
+        if assigned <= set(context.brokers):
+            yield from right(context, event)
+        else:
+            yield Enqueue(event, 1.0)
+
+    patch.setitem(HANDLERS, TopicDeletion, requested)
+
+
 def _superset(patch: pytest.MonkeyPatch) -> None:
     """The controller writes its cached ISR over the ISR that the leader has written."""
     change = Change(
@@ -329,6 +343,10 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
         *("deletion waits for a reassignment", "controller.md, trap T1", _halted, "deleted topics are gone", 1),
         "2 create a 0,1\n3 strand a 0 for 1",
         faults=(ABSENT,),
+    ),
+    KnownBug(
+        *("dead broker delays all deletions", "controller.md 6.1", _halted_by_a_broker, "deleted topics are gone", 7),
+        "2 create a 0,1\n2 create b 2\n6 kill 2 for inf\n16 delete a",
     ),
     KnownBug(
         *("controller writes a larger ISR", "KAFKA-9672", _superset, "only the leader expands the ISR", 1),
