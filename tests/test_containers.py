@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.containers import FILES, RULES, instructions
 from tests.layering import ROOT
-from tests.soak.containers import FILES, RULES, instructions
 
 
 @pytest.mark.parametrize("file", FILES)
