@@ -1,38 +1,45 @@
 """A known bug that a simulation must find, patched into one process for a few runs: does the simulator still see?
 
-The bug: a failed broker does not make its replicas ineligible for deletion (KAFKA-10548), so deletions never end.
+The bug: a reassignment writes a new leader epoch but does not cache it, so an older one is sent (KAFKA-9212).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from actors.core.controller import deletion_plan
-from actors.core.controller.context import ControllerContext, ReplicasByBroker
+from actors.core.controller import leadership, reassignment
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.leadership import Failures
 from actors.simulation.run import RunOutcome, run
 from actors.simulation.schedule import Schedule
+from messages.cluster import Leadership, TopicPartition
 from messages.conversation import Flow
 
-NAME = "deletion stuck after a broker failure (KAFKA-10548)"
+NAME = "stale leader epoch after a reassignment (KAFKA-9212)"
 SEEDS = 12
 """Number of seeds within which it must be found."""
 
 
-def _ignore(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
-    """Do nothing about replicas that cannot be deleted now."""
-    yield from ()
+def write_states_uncached(
+    context: ControllerContext, updates: Sequence[Leadership], failures: Failures, as_known: bool = False
+) -> Flow[tuple[list[Leadership], list[TopicPartition]]]:
+    """Write states, and forget what was written."""
+    before = dict(context.leadership)
+    written = yield from leadership.write_states(context, updates, failures, as_known)
+    context.leadership.clear()
+    context.leadership.update(before)
+    return written
 
 
 @contextmanager
 def _patched() -> Iterator[None]:
     """Have the bug in this process."""
-    right = deletion_plan.fail
-    deletion_plan.fail = _ignore
+    reassignment.write_states = write_states_uncached  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        deletion_plan.fail = right
+        reassignment.write_states = leadership.write_states  # type: ignore[attr-defined]
 
 
 def run_with_bug(schedule: Schedule) -> RunOutcome:

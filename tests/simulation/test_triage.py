@@ -9,14 +9,14 @@ import pytest
 
 from actors.cli import simulate
 from actors.cli.app import run as cli
-from actors.core.controller import deletion_plan
+from actors.core.controller import leadership, reassignment
 from actors.simulation import canary
 from actors.simulation.canary import run_with_bug
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 from actors.simulation.triage import Case, digest, groups, page
 
-STUCK = parse("brokers 3\nduration 30\nsteady yes\n2 create a 0,1,2\n3.9 pause 0 for 20\n4 delete a")
+STALE = parse("brokers 3\nduration 10\nsteady yes\n2 create a 0,1\n4 ask-reassign a 0 1,0")
 """On this schedule the canary's bug shows."""
 
 
@@ -51,16 +51,15 @@ def test_the_page_is_whole_and_quotes_what_it_shows() -> None:
 
 
 def test_the_canary_breaks_an_invariant_and_leaves_the_product_as_it_was() -> None:
-    right = deletion_plan.fail
-    assert run(STUCK).violation is None
-    assert run_with_bug(STUCK).violation is not None
-    assert deletion_plan.fail is right
+    assert run(STALE).violation is None
+    assert run_with_bug(STALE).violation is not None
+    assert reassignment.write_states is leadership.write_states
 
 
 def test_a_canary_that_is_not_found_has_an_exit_code_of_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(canary, "_ignore", deletion_plan.fail)
+    monkeypatch.setattr(canary, "write_states_uncached", leadership.write_states)
     monkeypatch.setattr(simulate, "SEEDS", 1)
     line = ["simulate", "--seeds", "1", "--duration", "5", "--workers", "1", "--canary", "--keep", str(tmp_path)]
     assert cli(line) == 3
@@ -76,14 +75,16 @@ def test_two_runs_of_one_schedule_leave_the_same_traces() -> None:
 def test_the_reports_name_a_violation_and_the_run_without_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(deletion_plan, "fail", canary._ignore)
+    monkeypatch.setattr(reassignment, "write_states", canary.write_states_uncached)
     file, report, html = tmp_path / "schedule.txt", tmp_path / "report.json", tmp_path / "report.html"
-    file.write_text(STUCK.text(), encoding="utf-8")
+    file.write_text(STALE.text(), encoding="utf-8")
     line = ["simulate", "--schedule", str(file), "--workers", "1", "--json", str(report), "--html", str(html)]
     assert cli(line) == 1
     [group] = json.loads(report.read_text(encoding="utf-8"))["groups"]
-    assert group["status"] == "new" and group["shape"] == "create, pause, delete"
-    assert group["passes without"].endswith("delete a") and any(line.startswith("+") for line in group["difference"])
+    assert group["status"] == "new" and group["shape"] == "create, ask-reassign"
+    assert group["passes without"].endswith("ask-reassign a 0 1,0") and any(
+        line.startswith("+") for line in group["difference"]
+    )
     assert "passes without" in html.read_text(encoding="utf-8")
     assert "new: " in capsys.readouterr().out
 
