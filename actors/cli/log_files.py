@@ -126,7 +126,7 @@ class TimeIndexEntry(NamedTuple):
     offset: int
 
 
-class AbortedTransaction(NamedTuple):
+class AbortedTxn(NamedTuple):
     """An entry of a transaction index."""
 
     version: int
@@ -277,6 +277,6 @@ def _check_size(what: str, file: Path, size: int, entry: int) -> None:
         )
 
 
-def transaction_index(file: Path) -> list[AbortedTransaction]:
+def transaction_index(file: Path) -> list[AbortedTxn]:
     """The entries of a transaction index. Raises OSError, CommandFailed."""
-    return [AbortedTransaction(*entry) for entry in _ABORTED.iter_unpack(_whole(file, _ABORTED.size))]
+    return [AbortedTxn(*entry) for entry in _ABORTED.iter_unpack(_whole(file, _ABORTED.size))]
