@@ -60,8 +60,8 @@ soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; 
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/python -m tests.simulation.mutants
 
 simulate: install ## simulate clusters under random faults: SEEDS=200 of them, and as many shorter ones with records
-	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 90 --keep .cache/simulation
-	$(BIN)/kafka-actors simulate --records --seeds $(SEEDS) --duration 60 --keep .cache/simulation
+	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 60 --keep .cache/simulation
+	$(BIN)/kafka-actors simulate --records --seeds $(SEEDS) --duration 40 --keep .cache/simulation
 
 test-spark: install ## the tests with Spark's executors, masters and workers
 	$(BIN)/python -m pytest $(PARALLEL) -m spark_cluster $(ARGS) tests/spark
