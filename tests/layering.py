@@ -178,7 +178,7 @@ SHARED_FILE_NAMES: dict[str, str] = {
         "one znode in several layers: questions (messages.zookeeper), conversations (zk_bridge), bytes (znodes)",
     ),
     **dict.fromkeys(
-        "broker configs leader_election summary topic_admin topics".split(),
+        "broker configs leader_election log_dirs summary topic_admin topics".split(),
         "a command of `kafka-actors` has a module of its name in actors.cli, whatever does the work",
     ),
     "codec": "each format has its codec: bytes of the wire, records of a trace",
