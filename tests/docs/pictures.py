@@ -13,10 +13,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from tests.layering import ROOT
+from tests.waiting import until
 
 README, IMAGE = ROOT / "README.md", ROOT / "docs" / "images" / "report.png"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -24,6 +24,7 @@ MAX_BYTES = 200_000
 COLUMNS = 92
 """Longest line of the screen; longer ones are cut."""
 QUESTION_LINES = 5
+WAIT_SECONDS = 90.0
 COMMAND = "$ kafka-actors why partition orders-0 DIR"
 
 
@@ -44,13 +45,10 @@ def leader_of(folder: str, topic: str) -> int:
     return -1 if found is None else int(found[1])
 
 
-def wait_for(what: str, condition: object, seconds: float = 90.0) -> None:
-    """Wait until the condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        if time.monotonic() > deadline:
-            raise SystemExit(f"{what}: not within {seconds:g} s")
-        time.sleep(1.0)
+def in_sync(folder: str, topic: str) -> bool:
+    """Return whether every partition has three in-sync replicas."""
+    found = re.findall(r"Isr: (\S+)", ours("topics", "--dir", folder, "--describe", "--topic", topic))
+    return bool(found) and all(len(isr.split(",")) == 3 for isr in found)
 
 
 def incident(folder: str) -> str:
@@ -60,16 +58,15 @@ def incident(folder: str) -> str:
         ours(
             "topics", "--dir", folder, "--create", "--topic", "orders", "--partitions", "6", "--replication-factor", "3"
         )
-        wait_for("a leader of orders-0", lambda: leader_of(folder, "orders") >= 0)
-        time.sleep(5.0)
+        until(lambda: in_sync(folder, "orders"), what="three in-sync replicas", timeout=WAIT_SECONDS)
         killed = leader_of(folder, "orders")
         brokers = json.loads(Path(folder, "cluster.json").read_text())["brokers"]
         os.kill(next(broker["pid"] for broker in brokers if broker["id"] == killed), signal.SIGKILL)
-        wait_for("another leader of orders-0", lambda: leader_of(folder, "orders") not in (-1, killed))
-        time.sleep(2.0)
+        others = {-1, killed}
+        until(lambda: leader_of(folder, "orders") not in others, what="another leader", timeout=WAIT_SECONDS)
         explained = ours("why", "partition", "orders-0", folder)
         ours("start", str(killed), "--dir", folder)
-        time.sleep(5.0)
+        until(lambda: in_sync(folder, "orders"), what="three in-sync replicas", timeout=WAIT_SECONDS)
         return explained
     finally:
         ours("down", "--dir", folder, check=False)
