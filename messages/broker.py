@@ -180,7 +180,7 @@ class RoleTaken:
     health_flags: tuple[str, ...]
     has_log: bool
     storage_error: str = ""
-    log_end: int = 0
+    log_end_offset: int = 0
     high_watermark: int = 0
     latest_epoch: int = -1
     leader_epoch: int = -1

@@ -6,6 +6,8 @@ the controller's term, and what the gauge ControllerState shows while it is hand
 event are derived from here; `actors.core.controller.events` says which flow handles it.
 
 Those that come from ZooKeeper watches carry the generation of the session that saw them.
+
+Kafka: the `ControllerEvent`s of `ControllerEventManager`.
 """
 
 from __future__ import annotations

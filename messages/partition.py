@@ -389,7 +389,7 @@ class Replicate:
     fetch_offset: int
     body: Body
     high_watermark: int
-    log_start: int
+    log_start_offset: int
 
 
 @message
@@ -425,7 +425,7 @@ class Replicated:
     partition: TopicPartition
     leader_epoch: int
     error_code: int
-    log_end: int
+    log_end_offset: int
     ask_epoch: int = -1
 
 
@@ -457,7 +457,7 @@ class FollowedPartition(NamedTuple):
     partition: TopicPartition
     actor: ActorAddress
     leader_epoch: int
-    log_end: int
+    log_end_offset: int
     high_watermark: int
     epoch: int
     adding: bool = False

@@ -2,6 +2,8 @@
 
 Rule: the body never crosses a mailbox as a copy and never enters the trace: it is written there as its size and
 checksum, and compares by them, so that a replay without the bytes takes the same decisions.
+
+Kafka: `DefaultRecordBatch`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Its peers: askers (`Ask` in, `Answer` out), watchers (events out), the subscriber (session events out) and the store, an
 external endpoint (StoreRead, StoreWrite, StoreArm out; StoreReply, WatchEvent, SessionState in).
+
+Kafka: `KafkaZkClient`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ Rule 5: a conversation with much to do pauses: it goes on when the bridge's own 
 
 Both the actor (`bridge`) and the command-line tools (`client`) drive it. Parties (askers, the store, the subscriber)
 are opaque: they are compared and handed back, nothing else.
+
+Kafka: `ZooKeeperClient`.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Rule 2: overrides are written together with the notification in /config/changes 
         A broker writes its own, and those of all brokers.
 Rule 3: each resource for itself: what is refused costs the others nothing. Where ZooKeeper cannot be asked, the client
         is told so.
+
+Kafka: `AdminManager` (`ZkAdminManager`) and `ConfigHelper`, configurations.
 """
 
 from __future__ import annotations

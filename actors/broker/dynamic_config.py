@@ -8,6 +8,8 @@ Rule 3: of brokers' configurations the replication throttles (`actors.core.broke
         broker is reached, by its own alone. They are read at the start, too.
 Rule 4: notifications that were seen a quarter of an hour ago are deleted when another one is read: by then every
         broker has read them.
+
+Kafka: `DynamicConfigManager`, `ZkNodeChangeNotificationListener`.
 """
 
 from __future__ import annotations

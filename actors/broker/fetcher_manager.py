@@ -6,6 +6,8 @@ Rule 2: a leader that is reached elsewhere now gets new fetchers; what the old o
         is ordered by the controller when it hears of the move.
 Rule 3: what fetchers have got of throttled replicas is counted here for all of them together; where it is too much, all
         hold those replicas back until it is not (`actors.core.broker.replication_quota`).
+
+Kafka: `ReplicaFetcherManager`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ Rule 4: leaders whose followers are behind are reminded of it every half lag, al
         (broker.md 3.3). Were each to set a timer, all would be due at once, and other actors would wait.
 Rule 5: writes of a deleted partition are dropped, and the replica manager is answered after the write in flight: the
         znode of a topic that is created again has the version that the old write expects.
+
+Kafka: `ZkIsrManager`, `ReplicaManager.maybePropagateIsrChanges`.
 """
 
 from __future__ import annotations

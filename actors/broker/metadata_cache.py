@@ -7,6 +7,9 @@ Rule 3: clients that asked the controller of this node for topics are answered w
         (Kafka's purgatory); what has once been as expected need not stay so.
 Rule 4: topics that a client names for the first time are made, where settings and client allow it. The request goes to
         who makes them, and comes back with what became of them; no other request waits for it.
+
+Kafka: `MetadataCache` (`ZkMetadataCache`); topics that are awaited are `DelayedCreatePartitions` and
+`DelayedDeleteTopics` in their purgatory.
 """
 
 from __future__ import annotations

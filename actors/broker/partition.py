@@ -11,6 +11,8 @@ Rule 5: an empty log is not touched before its first record, not even by a new l
         its epochs would begin at its start, and only the last of them counts.
 Rule 6: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`):
         nothing has to be asked of a partition in which nothing happens.
+
+Kafka: `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRecords` in their purgatories.
 """
 
 from __future__ import annotations
@@ -151,8 +153,8 @@ class PartitionActor(Answerer):
         self._manager: ActorAddress = None
         self._isr_keeper: ActorAddress = None
         self._log_path = ""
-        self._log_start = 0
-        self._log_end = 0
+        self._log_start_offset = 0
+        self._log_end_offset = 0
         self._latest_epoch = -1
         self._high_watermark = 0
         self._leader: Leader | None = None
@@ -226,7 +228,7 @@ class PartitionActor(Answerer):
             self._health_flags,
             self._log_path != "",
             storage_error,
-            self._log_end,
+            self._log_end_offset,
             self._high_watermark,
             self._latest_epoch,
             known.leader_epoch,
@@ -240,9 +242,9 @@ class PartitionActor(Answerer):
             self._end_leadership()
             # What was replicated since has brought epochs of its own: a log that seemed to have none would be cut at
             # its high watermark, which may lag behind what was acknowledged.
-            self._latest_epoch = self.port("logs").latest_epoch(self._log_path) if self._log_end else -1
+            self._latest_epoch = self.port("logs").latest_epoch(self._log_path) if self._log_end_offset else -1
             return
-        if self._log_end:
+        if self._log_end_offset:
             self.port("logs").begin_epoch(self._log_path, known.leader_epoch)
         self._latest_epoch = known.leader_epoch
         leader = self._leader
@@ -253,8 +255,8 @@ class PartitionActor(Answerer):
                 order.replicas,
                 order.isr,
                 order.zk_version,
-                self._log_start,
-                self._log_end,
+                self._log_start_offset,
+                self._log_end_offset,
                 self._high_watermark,
                 self._settings.lag,
                 self._settings.min_insync_replicas,
@@ -279,8 +281,8 @@ class PartitionActor(Answerer):
         if place is None:
             return KAFKA_STORAGE_ERROR
         opened = self.port("logs").open(place.path, place.missing, config)
-        self._log_start, self._log_end, self._latest_epoch, high_watermark = opened
-        self._high_watermark = min(max(high_watermark, self._log_start), self._log_end)
+        self._log_start_offset, self._log_end_offset, self._latest_epoch, high_watermark = opened
+        self._high_watermark = min(max(high_watermark, self._log_start_offset), self._log_end_offset)
         self._log_path = place.path
         return NONE
 
@@ -365,20 +367,20 @@ class PartitionActor(Answerer):
         alone, append_time = leader.is_alone, self._settings.append_time
         bodies = [batch.part.records.body for batch in batches]
         try:
-            if not self._log_end:
+            if not self._log_end_offset:
                 logs.begin_epoch(self._log_path, epoch)  # rule 5
             end, *appended = logs.append(self._log_path, epoch, append_time, alone, *bodies)
         except OSError as error:
             failed = ProducedPartition(partition, self._log_failed(error))
             return [BatchAppended(batch.request, batch.place, failed) for batch in batches]
-        if end != self._log_end:
-            self._log_end = end
+        if end != self._log_end_offset:
+            self._log_end_offset = end
             leader.appended(end, self.now)
             if alone:
                 self._high_watermark = end  # and noted by the append
         done = []
         for batch, (error_code, first, last, time_ms) in zip(batches, appended, strict=True):
-            result = produced_partition(partition, error_code, first, time_ms, self._log_start)
+            result = produced_partition(partition, error_code, first, time_ms, self._log_start_offset)
             if batch.acks == ACKS_ALL and error_code == NONE:
                 waiting = (sender, batch.request, batch.place, result)
                 leader.wait(waiting, last + 1, self.now + batch.timeout)
@@ -418,13 +420,13 @@ class PartitionActor(Answerer):
             return FetchedPartition(tp, error_code)
         limit = self._limit(message.replica_id)
         aborted = () if message.isolation_level == READ_COMMITTED else None
-        before = (self._high_watermark, self._high_watermark, self._log_start, aborted)
-        offset, leader_end = part.fetch_offset, self._log_end
+        before = (self._high_watermark, self._high_watermark, self._log_start_offset, aborted)
+        offset, leader_end = part.fetch_offset, self._log_end_offset
         if message.near and leader is not None and self._known.broker_id not in message.near:
             nearer = leader.preferred_read_replica(message.near, offset)
             if nearer != NO_REPLICA:
                 return FetchedPartition(tp, NONE, *before, preferred_read_replica=nearer)
-        if not self._log_start <= offset <= self._log_end:
+        if not self._log_start_offset <= offset <= self._log_end_offset:
             return FetchedPartition(tp, OFFSET_OUT_OF_RANGE)
         held_back = message.throttled and leader is not None and message.replica_id not in leader.isr
         if offset >= limit or held_back or not (message.max_bytes or message.at_least_one):
@@ -454,11 +456,13 @@ class PartitionActor(Answerer):
 
     def _limit(self, replica_id: int) -> int:
         """Up to where a reader may read: a follower everything, a consumer what is committed."""
-        return self._high_watermark if replica_id == CONSUMER else self._log_end
+        return self._high_watermark if replica_id == CONSUMER else self._log_end_offset
 
     def _state(self) -> LogState:
         known = self._known
-        return LogState(known.leader_epoch, known.leads, self._log_start, self._high_watermark, self._log_end)
+        return LogState(
+            known.leader_epoch, known.leads, self._log_start_offset, self._high_watermark, self._log_end_offset
+        )
 
     def _tell_reader(self) -> None:
         """Rule 6."""
@@ -496,11 +500,11 @@ class PartitionActor(Answerer):
                 self.port("logs").end_search(search)
             return ListedOffset(tp, error_code)
         epoch = self._known.leader_epoch
-        limit = self._high_watermark if consumer else self._log_end
+        limit = self._high_watermark if consumer else self._log_end_offset
         behind = consumer and self._high_watermark < leader.epoch_start
         not_available = OFFSET_NOT_AVAILABLE if message.version >= NOT_AVAILABLE_SINCE else LEADER_NOT_AVAILABLE
         if query.timestamp == EARLIEST:
-            return ListedOffset(tp, NONE, -1, self._log_start, epoch)
+            return ListedOffset(tp, NONE, -1, self._log_start_offset, epoch)
         if query.timestamp == LATEST:
             return ListedOffset(tp, not_available) if behind else ListedOffset(tp, NONE, -1, limit, epoch)
         try:
@@ -523,7 +527,7 @@ class PartitionActor(Answerer):
         if error_code == NONE:
             logs = self.port("logs")
             try:
-                if not self._log_end:
+                if not self._log_end_offset:
                     logs.begin_epoch(self._log_path, self._known.leader_epoch)  # rule 5
                 result = EpochEnd(query.partition, NONE, *logs.epoch_end(self._log_path, query.leader_epoch))
             except OSError as error:
@@ -544,7 +548,7 @@ class PartitionActor(Answerer):
             error_code = OFFSET_OUT_OF_RANGE
         else:
             try:
-                self._log_start = self.port("logs").advance_start(self._log_path, offset)
+                self._log_start_offset = self.port("logs").advance_start(self._log_path, offset)
             except OSError as error:
                 error_code = self._log_failed(error)
         if error_code != NONE:
@@ -557,10 +561,10 @@ class PartitionActor(Answerer):
     def _look_at_trims(self) -> None:
         if not self._trims or self._leader is None:
             return
-        low = min((f.start for f in self._leader.followers.values()), default=self._log_start)
-        low, waiting, self._trims = min(low, self._log_start), self._trims, ()
+        low = min((f.log_start_offset for f in self._leader.followers.values()), default=self._log_start_offset)
+        low, waiting, self._trims = min(low, self._log_start_offset), self._trims, ()
         for sender, trim, deadline in waiting:
-            if low >= (self._log_start if trim.offset == -1 else trim.offset):
+            if low >= (self._log_start_offset if trim.offset == -1 else trim.offset):
                 self._trimmed(sender, trim, NONE, low)
             elif deadline <= self.now:
                 self._trimmed(sender, trim, REQUEST_TIMED_OUT)
@@ -580,7 +584,7 @@ class PartitionActor(Answerer):
         """Drop old segments, never above the high watermark; a follower too (broker.md 5.5)."""
         if self._log_path:
             try:
-                self._log_start, _ = self.port("logs").expire(self._log_path, self._high_watermark)
+                self._log_start_offset, _ = self.port("logs").expire(self._log_path, self._high_watermark)
                 self._tell_reader()
             except OSError as error:
                 self._log_failed(error)
@@ -594,15 +598,15 @@ class PartitionActor(Answerer):
         logs, error_code = self.port("logs"), NONE
         try:
             if message.body.size:
-                if message.fetch_offset != self._log_end:
+                if message.fetch_offset != self._log_end_offset:
                     self._replicated(sender, message.leader_epoch, CORRUPT_MESSAGE)
                     return
-                error_code, self._log_end = logs.replicate(self._log_path, message.body)
-            if message.log_start > self._log_start and message.log_start <= self._log_end:
-                self._log_start = logs.advance_start(self._log_path, message.log_start)
+                error_code, self._log_end_offset = logs.replicate(self._log_path, message.body)
+            if message.log_start_offset > self._log_start_offset and message.log_start_offset <= self._log_end_offset:
+                self._log_start_offset = logs.advance_start(self._log_path, message.log_start_offset)
         except OSError as error:
             error_code = self._log_failed(error)
-        self._move_high_watermark(min(max(message.high_watermark, self._log_start), self._log_end))
+        self._move_high_watermark(min(max(message.high_watermark, self._log_start_offset), self._log_end_offset))
         self._replicated(sender, message.leader_epoch, error_code)
 
     def receiveMsg_Reconcile(self, message: Reconcile, sender: ActorAddress) -> None:
@@ -612,10 +616,10 @@ class PartitionActor(Answerer):
         ask, error_code = -1, NONE
         try:
             target, ask = self._parting(message)
-            if target < self._log_end:
+            if target < self._log_end_offset:
                 probe("a follower truncates its log")
-                self._log_start, self._log_end = self.port("logs").truncate(self._log_path, target)
-                self._move_high_watermark(min(self._high_watermark, self._log_end))
+                self._log_start_offset, self._log_end_offset = self.port("logs").truncate(self._log_path, target)
+                self._move_high_watermark(min(self._high_watermark, self._log_end_offset))
         except OSError as error:
             error_code = self._log_failed(error)
         self._replicated(sender, message.leader_epoch, error_code, ask)
@@ -642,7 +646,7 @@ class PartitionActor(Answerer):
         probe("a follower begins its log anew")
         error_code = NONE
         try:
-            self._log_start, self._log_end = self.port("logs").restart(self._log_path, message.offset)
+            self._log_start_offset, self._log_end_offset = self.port("logs").restart(self._log_path, message.offset)
             self._move_high_watermark(message.offset)
         except OSError as error:
             error_code = self._log_failed(error)
@@ -661,7 +665,7 @@ class PartitionActor(Answerer):
         return fenced
 
     def _replicated(self, sender: ActorAddress, leader_epoch: int, error_code: int, ask: int = -1) -> None:
-        self.send(sender, Replicated(self._known.partition, leader_epoch, error_code, self._log_end, ask))
+        self.send(sender, Replicated(self._known.partition, leader_epoch, error_code, self._log_end_offset, ask))
         self._tell_reader()
 
     # ------------------------------------------------------------------------------------------------ leading

@@ -13,6 +13,8 @@ Rule 6: who is let go answers no more, and what it has answered to fetches since
         partition that was stopped or failed is answered (rule 2), whether or not it was sent before.
 Rule 7: counts are published once a second, if there are any (`actors.core.broker.topic_figures`), and
         so is how fast throttled replicas are served, until they are served nothing.
+
+Kafka: `KafkaApis` for Produce and Fetch; a fetch that waits is a `DelayedFetch` (`actors.core.broker.fetches`).
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Rule: a block belongs to one broker, and is used up before the next is taken; what a stop leaves of it is never used.
       The request handler refuses a producer that names a transaction.
+
+Kafka: `ProducerIdManager`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 One request is under way at a time, and the next goes out when its answer has been dealt with: by that the connection
 waits at the leader where there is nothing to be had. The network repeats what brings nothing, until we interrupt it.
 Counts of fetched records are published once a second, if there are any.
+
+Kafka: `ReplicaFetcherThread`.
 """
 
 from __future__ import annotations
@@ -69,9 +71,9 @@ class ReplicaFetcherActor(Dispatcher):
 
     def receiveMsg_Follow(self, message: Follow, sender: ActorAddress) -> None:
         """Follow these partitions from now on."""
-        for partition, actor, leader_epoch, log_end, high_watermark, epoch, adding in message.partitions:
+        for partition, actor, leader_epoch, log_end_offset, high_watermark, epoch, adding in message.partitions:
             self._actors[partition] = actor
-            self._fetcher.follow(partition, leader_epoch, log_end, high_watermark, epoch, adding)
+            self._fetcher.follow(partition, leader_epoch, log_end_offset, high_watermark, epoch, adding)
         self._interrupt()
         self._go_on()
 

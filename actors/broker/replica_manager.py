@@ -17,6 +17,8 @@ Rule 6: a partition judges an order first, and only then its fetcher is stopped 
         fetcher alone. Records that the old fetcher still brings to an accepted partition are refused by the partition
         itself, because their leader epoch or its role no longer fits (`PartitionActor._fenced`).
 Rule 7: StopReplica with delete is answered when no ISR write of its partitions is in flight or queued (broker.md 3.3).
+
+Kafka: `ReplicaManager`.
 """
 
 from __future__ import annotations
@@ -591,7 +593,7 @@ class ReplicaManagerActor(FlowActor):
                         order.partition,
                         actor,
                         order.leader_epoch,
-                        result.log_end,
+                        result.log_end_offset,
                         result.high_watermark,
                         result.latest_epoch,
                         self._settings.node_id in order.adding_replicas,

@@ -5,6 +5,8 @@ Rule 1: an API's declaration (`messages.apis`) names its handler. The request is
         refuses, or, where it has none, the connection is closed, with a reason in the log.
 Rule 2: a request of a feature that is not served (`UNSERVED`) is refused at once, with a code that clients treat as
         final. The log names each such feature once.
+
+Kafka: `KafkaApis`.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ Rule 3: error codes make nothing go otherwise here: answers become the controlle
         partitions are not served for want of their disk, and which of those are served again; a StopReplica in parts
         becomes as many events. A large answer is worked through in slices, unless it says no more than that no
         partition has an error.
+
+Kafka: `ControllerChannelManager` and its `RequestSendThread`.
 """
 
 from __future__ import annotations

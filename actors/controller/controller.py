@@ -8,6 +8,8 @@ Rule 4 (failure policy): an event that raises is logged and dropped; whether it 
         before anything else is checked, is decided in `actors.core.controller.failures`.
 Rule 5: figures go to the metrics gateway when they changed: what an event is doing when it begins, all at its end. How
         long it waited and took is published then, too; an event that takes SLOW_SECONDS is named in the log.
+
+Kafka: `KafkaController`. The mailbox is the queue of its `ControllerEventManager`.
 """
 
 from __future__ import annotations

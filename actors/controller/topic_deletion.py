@@ -1,4 +1,7 @@
-"""TopicDeletionActor stores the topic deletions of a controller (`actors.core.controller.topic_deletion`)."""
+"""TopicDeletionActor stores the topic deletions of a controller (`actors.core.controller.topic_deletion`).
+
+Kafka: `TopicDeletionManager`.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Rule 1: what a group does is decided by `actors.core.coordinator.group`; here its timers run, its records are appended
         with acks=all to the partition that is its log, and its answers go to the clients.
 Rule 2: the coordinator is notified of each change of the group's state, before the client that caused it.
+
+Kafka: its timers are `DelayedJoin`, `InitialDelayedJoin`, `DelayedSync` and `DelayedHeartbeat` in their purgatories.
 """
 
 from __future__ import annotations

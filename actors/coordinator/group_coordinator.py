@@ -8,6 +8,8 @@ Rule 2: a partition that comes to be led here is read to its end, by a child for
 Rule 3: a request passes the gates of `actors.core.coordinator.gates`, then goes to the group's actor. Where there is no
         such group it is answered here; a first JoinGroup makes it, and a commit of a client outside a group.
 Rule 4: what is asked of several groups goes to each, and is answered when all have answered.
+
+Kafka: `GroupCoordinator`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Rule 1: it reads from the partition's beginning to its end, READ_BYTES in a turn
         `actors.core.coordinator.loading`.
 Rule 2: the groups are handed over GROUPS_AT_ONCE in a turn, then it says how it went. Where the partition cannot be
         read - it is led here no longer, or its disk has failed - it says so and hands over nothing.
+
+Kafka: `GroupMetadataManager`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Rule 1: it may name each of the listeners that are bound, once, and must name those of brokers and of controllers.
 Rule 2: a port of 0 is the one that the listener has. No host would be this machine's name, which only a start asks for.
+
+Kafka: `DynamicListenerConfig`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ Rule 3: memory (`queued.max.request.bytes`): a request that is not there whole t
 Rule 4: what clients send is recorded whole, and so is what they are answered; so both are bounded
         (`trace.client.request.max.bytes`, `trace.client.bytes.per.second`): a connection beyond its rate is read later.
 Rule 5: a line in the log that a peer can cause is written a few times a second at most.
+
+Kafka: `ConnectionQuotas`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ Rule 4: memory is bounded: while a request waits for its turn, or a peer does no
 Rule 5: where there are several listeners, requests of controllers and brokers (`messages.apis`, `control`) are taken
         from the inter-broker listener alone; from others they are refused with code 31, and no actor sees them.
 Rule 6: nor does an actor see the idle polls of a fetch session that rests: they are answered here (`idle_polls`).
+
+Kafka: `SocketServer`.
 """
 
 from __future__ import annotations

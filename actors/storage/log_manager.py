@@ -20,6 +20,8 @@ Rule 7: a checkpoint never speaks of an earlier log of the same name, whenever t
         deleted logs leave the files with the answer to the deletion, and at the latest before any log is made in their
         directory; lines of logs that have no folder are forgotten at the start. A log start that moves back is written
         before the log is cut.
+
+Kafka: `LogManager`.
 """
 
 from __future__ import annotations

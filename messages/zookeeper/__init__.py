@@ -7,6 +7,8 @@ and sends the event as if it had fired, whenever the connection or the session m
 
 `epoch_zk_version` is the version of /controller_epoch that fences a write: the bridge puts one check of it into every
 transaction and answers Failure("ControllerMoved") if it fails. None: an unfenced write, as admin tools make them.
+
+Kafka: the methods of `KafkaZkClient`.
 """
 
 from __future__ import annotations

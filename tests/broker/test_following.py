@@ -83,8 +83,8 @@ def fetched_from(request: Message) -> dict[TopicPartition, int]:
     return {part.partition: part.fetch_offset for part in request.partitions}
 
 
-def log_end(broker: Broker, partition: TopicPartition = T0) -> int:
-    return partition_actor(broker, partition)._log_end
+def log_end_offset(broker: Broker, partition: TopicPartition = T0) -> int:
+    return partition_actor(broker, partition)._log_end_offset
 
 
 def partition_actor(broker: Broker, partition: TopicPartition = T0) -> PartitionActor:
@@ -107,7 +107,7 @@ def test_hd5_refused_orders_leave_the_fetcher_alone(broker: Broker) -> None:
     assert list(fetchers(broker)) == [1]
     request = reply(broker, 1, records(b"a", base=0, high_watermark=0, epoch=2))
     assert fetched_from(request) == {T0: 1}, "it still follows"
-    assert log_end(broker) == 1
+    assert log_end_offset(broker) == 1
 
 
 def test_a_refused_order_touches_its_own_partition_alone(broker: Broker) -> None:
@@ -210,12 +210,12 @@ def test_what_an_old_fetcher_brings_late_changes_nothing(broker: Broker, what: s
     reply(broker, 1, records(b"a", b"b", base=0, high_watermark=1))
     assert ROLES[role](broker) == {"t-0": NONE}
     actor = partition_actor(broker)
-    before = (actor._log_start, actor._log_end, actor._high_watermark)
+    before = (actor._log_start_offset, actor._log_end_offset, actor._high_watermark)
     assert before[:2] == (0, 2)
     broker.base.inject(actor.myAddress, LATE[what](0, 2), broker.network)
     broker.run()
     assert broker.transmitted[-1] == Replicated(T0, 0, FENCED_LEADER_EPOCH, 2)
-    assert (actor._log_start, actor._log_end, actor._high_watermark) == before
+    assert (actor._log_start_offset, actor._log_end_offset, actor._high_watermark) == before
 
 
 def test_what_came_before_the_order_counts(broker: Broker) -> None:
@@ -235,7 +235,7 @@ def test_a_stopped_follower_follows_again_by_its_next_order(broker: Broker) -> N
     assert follow(broker, epoch=1) == {"t-0": NONE}
     reply(broker, 1, OffsetForLeaderEpochResponse((EpochEnd(T0, NONE, 0, 1),)))
     reply(broker, 1, records(b"b", base=1, high_watermark=2, epoch=1))
-    assert log_end(broker) == 2
+    assert log_end_offset(broker) == 2
 
 
 # ------------------------------------------------------------------------------------------------ truncation
@@ -246,7 +246,7 @@ def behind(broker: Broker) -> None:
     follow(broker)
     reply(broker, 1, records(b"a", base=0, high_watermark=0))
     reply(broker, 1, records(b"b", b"c", base=1, high_watermark=1))
-    assert (log_end(broker), partition_actor(broker)._high_watermark) == (3, 1)
+    assert (log_end_offset(broker), partition_actor(broker)._high_watermark) == (3, 1)
     follow(broker, leader=2, epoch=1)
 
 
@@ -260,13 +260,13 @@ def test_kip_101_a_follower_is_cut_where_its_epoch_ends_not_at_its_high_watermar
     assert isinstance(request, OffsetForLeaderEpochRequest)
     assert [(query.partition, query.leader_epoch) for query in request.partitions] == [(T0, 0)]
     assert fetched_from(reply(broker, 2, OffsetForLeaderEpochResponse((EpochEnd(T0, NONE, 0, end),)))) == {T0: kept}
-    assert log_end(broker) == kept
+    assert log_end_offset(broker) == kept
 
 
 def test_the_fetcher_gets_the_high_watermark_at_which_a_leader_without_epochs_cuts(broker: Broker) -> None:
     behind(broker)
     assert fetched_from(reply(broker, 2, OffsetForLeaderEpochResponse((EpochEnd(T0, NONE, -1, -1),)))) == {T0: 1}
-    assert log_end(broker) == 1
+    assert log_end_offset(broker) == 1
 
 
 # ------------------------------------------------------------------------------------------------ what the log says

@@ -766,7 +766,7 @@ def test_only_partitions_that_have_something_to_drop_hear_of_it(tmp_path: Path) 
         for _ in range(count):
             produce(broker, batch(b"x" * 100), partition=U[partition])
     skip(broker, 700.0)
-    assert [log_start(broker, partition) for partition in U] == [3, 1, 0]
+    assert [log_start_offset(broker, partition) for partition in U] == [3, 1, 0]
     broker.end()
     recorder.close()
     [run] = find_runs(tmp_path / "trace").runs
@@ -774,7 +774,7 @@ def test_only_partitions_that_have_something_to_drop_hear_of_it(tmp_path: Path) 
     assert len(reported) == 4, "two partitions, once to drop, once for the files"
 
 
-def log_start(broker: Broker, partition: TopicPartition) -> int:
+def log_start_offset(broker: Broker, partition: TopicPartition) -> int:
     response: ListOffsetsResponse = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(partition, EARLIEST, -1),)))
     return response.partitions[0].offset
 

@@ -176,3 +176,55 @@ def test_a_citation_of_nothing_is_found_out() -> None:
     for section, row in (("3", ""), ("1.1", ""), ("1.2.2", ""), ("T5", ""), ("1.2", "9"), ("2", "3")):
         assert not resolves(Citation("notes.md", section, row), {"notes.md": page}), (section, row)
     assert not resolves(Citation("other.md"), {"notes.md": page})
+
+
+def kafka_rows(page: str) -> list[tuple[list[str], list[Path]]]:
+    """Kafka's names of each row of a table "Kafka | here", and the files and packages of the row."""
+    rows = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("| ") or len(cells) != 2:
+            continue
+        names, places = (re.findall(r"`([^`]+)`", cell) for cell in cells)
+        files: list[Path] = []
+        for place in places:
+            beside = [ROOT / place, *(file.parent / place for file in files[-1:])]
+            files += [file for file in beside if file.exists()][:1]
+        if names and files:
+            rows.append((names, files))
+    return rows
+
+
+def unnamed(rows: list[tuple[list[str], list[Path]]]) -> list[str]:
+    """Names that occur in no file of their row."""
+    missing = []
+    for names, places in rows:
+        files = [file for place in places for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
+        words = set(re.findall(r"\w+", " ".join(file.read_text(encoding="utf-8") for file in files)))
+        missing += [name for name in names if name.rpartition(".")[2] not in words]
+    return missing
+
+
+SEARCHED = """
+    AdminManager ControllerChannelManager ControllerContext ControllerEventManager DelayedFetch DelayedJoin
+    DelayedProduce GroupCoordinator GroupMetadataManager KafkaApis KafkaController KafkaZkClient LeaderEpochFileCache
+    LogManager LogSegment MetadataCache OffsetIndex Partition PartitionStateMachine ProducerStateManager
+    ReplicaFetcherManager ReplicaFetcherThread ReplicaManager ReplicaStateMachine SocketServer TimeIndex
+    TopicDeletionManager high_watermark isr LEO log_end_offset log_start_offset purgatory
+""".split()
+"""Words by which who knows Kafka searches the code."""
+
+
+def test_kafkas_names_are_found_in_the_files_that_the_map_names() -> None:
+    rows = kafka_rows(TEXTS["kafka-map.md"])
+    assert len(rows) > 50
+    assert unnamed(rows) == []
+    assert unnamed([(SEARCHED, [ROOT / name for name in ("actors", "messages", "zk_bridge")])]) == []
+    named = {name.removeprefix("Zk") for names, _ in rows for name in names}
+    classes = {name for name in SEARCHED if name[0].isupper() and name != "LEO"}
+    assert classes <= named
+
+
+def test_a_name_that_no_file_has_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("class KafkaApis: ...")
+    assert unnamed([(["KafkaApis", "Partition.isr"], [tmp_path])]) == ["Partition.isr"]

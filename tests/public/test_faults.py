@@ -54,7 +54,7 @@ def cluster() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def log_end(cluster: KafkaCluster, topic: str) -> int:
+def log_end_offset(cluster: KafkaCluster, topic: str) -> int:
     """The number of records in partition 0."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 20)
@@ -96,7 +96,7 @@ def test_exactly_the_chosen_requests_meet_the_fault(cluster: KafkaCluster, kind:
         outcomes = delivered(cluster, topic, MESSAGES)
         assert (fault.calls, fault.hits) == (MESSAGES, len(hit))
     assert outcomes == [acknowledged or number not in hit for number in range(MESSAGES)]
-    assert log_end(cluster, topic) == MESSAGES - (0 if written else len(hit))
+    assert log_end_offset(cluster, topic) == MESSAGES - (0 if written else len(hit))
 
 
 @pytest.mark.parametrize("trigger", TRIGGERS)

@@ -3,6 +3,8 @@
 Rule 1: read everything that any Kafka of ZooKeeper's times wrote: every version, any key order, unknown keys ignored.
 Rule 2: write what 3.9.1 at inter.broker.protocol.version 2.6 writes; the state node byte for byte.
 Rule 3: whatever else a znode holds, reading it raises BadZnode, which names the path and the reason, and nothing else.
+
+Kafka: `ZkData`.
 """
 
 from __future__ import annotations

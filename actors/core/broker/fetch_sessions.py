@@ -11,6 +11,8 @@ Rule 3: there are `slots` sessions. Another takes the place of the one that was 
         but a consumer's session not from a follower. A session that rests is used all the time.
 Rule 4: an answer within a session names the partitions that have records or an error, or whose high watermark or log
         start differs from the one last sent to the reader.
+
+Kafka: `FetchManager`, `FetchSessionCache`, `FetchSession`.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class CachedPartition:
 
     part: FetchPartition
     high_watermark: int = UNTOLD
-    log_start: int = UNTOLD
+    log_start_offset: int = UNTOLD
     known_at: float = NEVER
     """When the partition itself last heard of this reader."""
     idle_until: float = NEVER
@@ -56,11 +58,11 @@ class CachedPartition:
 
     def must_tell(self, fetched: FetchedPartition) -> bool:
         """Rule 4; and record the offsets as sent."""
-        last_sent = self.high_watermark, self.log_start
-        self.high_watermark, self.log_start = fetched.high_watermark, fetched.log_start_offset
+        last_sent = self.high_watermark, self.log_start_offset
+        self.high_watermark, self.log_start_offset = fetched.high_watermark, fetched.log_start_offset
         if fetched.body.size or fetched.error_code != NONE or fetched.preferred_read_replica != NO_REPLICA:
             return True
-        return last_sent != (self.high_watermark, self.log_start)
+        return last_sent != (self.high_watermark, self.log_start_offset)
 
 
 @attrs.define

@@ -17,6 +17,8 @@ Rule 6: fetches go by a session where the leader grants one (`fetch_sessions`): 
         by the network itself, if no backoff runs, until it brings something or we have something to say.
 Rule 7: the bytes of throttled replicas are counted (`replication_quota`); while they are held back, those of them that
         are not in sync are not asked for.
+
+Kafka: `ReplicaFetcherThread` and its `FetchSessionHandler`.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ class Followed:
     """A followed partition."""
 
     leader_epoch: int
-    log_end: int
+    log_end_offset: int
     high_watermark: int
     ask_epoch: int
     """The leader epoch whose end the leader is asked for, -1 where the log has none."""
@@ -145,7 +147,7 @@ class Fetcher:
         self,
         partition: TopicPartition,
         leader_epoch: int,
-        log_end: int,
+        log_end_offset: int,
         high_watermark: int,
         epoch: int,
         adding: bool = False,
@@ -154,7 +156,7 @@ class Fetcher:
         known = self.partitions.get(partition)
         if known is None or known.leader_epoch != leader_epoch:
             self.unfollow((partition,))
-            self.partitions[partition] = Followed(leader_epoch, log_end, high_watermark, epoch, adding=adding)
+            self.partitions[partition] = Followed(leader_epoch, log_end_offset, high_watermark, epoch, adding=adding)
             self._is_due(partition)
 
     def unfollow(self, partitions: Iterable[TopicPartition]) -> None:
@@ -208,7 +210,7 @@ class Fetcher:
         for phase, what in ((Phase.LATEST, LATEST), (Phase.EARLIEST, EARLIEST)):
             lost = [(partition, following[partition]) for partition in self._due[phase]]
             if lost:
-                self._asked = {tp: (f.leader_epoch, f.log_end) for tp, f in lost}
+                self._asked = {tp: (f.leader_epoch, f.log_end_offset) for tp, f in lost}
                 wanted = tuple(OffsetQuery(tp, what, f.leader_epoch) for tp, f in lost)
                 return ListOffsetsRequest(LIST_OFFSETS_VERSION, broker_id, wanted)
         if now < self._held_until:
@@ -257,7 +259,7 @@ class Fetcher:
         followed = self.partitions[partition]
         start = max(followed.last_sent[1], 0)
         most = self._settings.partition_max_bytes
-        return FetchPartition(partition, followed.log_end, most, followed.leader_epoch, start)
+        return FetchPartition(partition, followed.log_end_offset, most, followed.leader_epoch, start)
 
     # ------------------------------------------------------------------------------------------------ answers
 
@@ -285,7 +287,7 @@ class Fetcher:
             followed, named = self.partitions.get(partition), self._named.get(partition)
             if followed is None or named is None or partition not in fetching:
                 continue
-            if (named.current_leader_epoch, named.fetch_offset) != (followed.leader_epoch, followed.log_end):
+            if (named.current_leader_epoch, named.fetch_offset) != (followed.leader_epoch, followed.log_end_offset):
                 continue
             if result.error_code == NONE:
                 news = result.high_watermark, result.log_start_offset
@@ -294,7 +296,7 @@ class Fetcher:
                     self._throttled_bytes += result.body.size if partition in self.throttled else 0
                 if result.body.size or news != followed.last_sent:
                     followed.last_sent = news
-                    message = Replicate(followed.leader_epoch, followed.log_end, result.body, *news)
+                    message = Replicate(followed.leader_epoch, followed.log_end_offset, result.body, *news)
                     orders.append(self._order(partition, message))
             elif result.error_code == OFFSET_OUT_OF_RANGE:
                 self._enter(partition, Phase.LATEST)
@@ -330,11 +332,11 @@ class Fetcher:
                 continue
             if error_code != NONE:
                 self._refused(partition, error_code, now)
-            elif followed.phase is Phase.LATEST and offset < followed.log_end:
+            elif followed.phase is Phase.LATEST and offset < followed.log_end_offset:
                 orders.append(self._order(partition, Reconcile(followed.leader_epoch, UNKNOWN_EPOCH, offset, offset)))
             elif followed.phase is Phase.LATEST:
                 self._enter(partition, Phase.EARLIEST)
-            elif offset > followed.log_end:
+            elif offset > followed.log_end_offset:
                 orders.append(self._order(partition, Restart(followed.leader_epoch, offset)))
             else:
                 self._enter(partition, Phase.FETCHING)
@@ -353,8 +355,8 @@ class Fetcher:
             return
         self._busy -= followed.busy
         followed.busy = False
-        followed.log_end = done.log_end
-        lag = followed.last_sent[0] - done.log_end
+        followed.log_end_offset = done.log_end_offset
+        lag = followed.last_sent[0] - done.log_end_offset
         if lag > 0:
             self._behind[done.partition] = lag
         else:
@@ -377,7 +379,7 @@ class Fetcher:
         followed, asked = self.partitions.get(partition), self._asked.get(partition)
         if followed is None or asked is None:
             return None
-        at = followed.ask_epoch if followed.phase is Phase.TRUNCATING else followed.log_end
+        at = followed.ask_epoch if followed.phase is Phase.TRUNCATING else followed.log_end_offset
         return followed if asked == (followed.leader_epoch, at) else None
 
     def _refused(self, partition: TopicPartition, error_code: int, now: float) -> None:
@@ -405,7 +407,7 @@ class Fetcher:
         """Rule 7. In sync is who has all that is committed, as far as it knows."""
         followed = self.partitions[partition]
         known, _ = followed.last_sent
-        if partition in self.throttled and not 0 <= known <= followed.log_end:
+        if partition in self.throttled and not 0 <= known <= followed.log_end_offset:
             self._wait(partition, followed, self._held_until)
 
     def _end_delays(self, now: float) -> None:

@@ -21,6 +21,8 @@ Rule 8: followers' bytes of throttled replicas are counted when they are answere
         are marked when they are read (`replication_quota`).
 
 Nothing here waits or asks: methods take what happened and the time, and give what is to be done about it, in order.
+
+Kafka: a fetch that waits is a `DelayedFetch` in the purgatory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The leader's side of a partition: followers, ISR, high watermark and delayed produces (broker.md 3).
 
-Rule 1 (followers): of each other replica we know the end of its log, which is where it last fetched from, and when it
-        was last caught up: it had then all that the leader had, now or at its previous fetch.
+Rule 1 (followers): of each other replica we know the log end offset (LEO), which is where it last fetched from, and
+        when it was last caught up: it had then all that the leader had, now or at its previous fetch.
 Rule 2 (shrink): out of the ISR goes who is behind, and was last caught up more than `lag` ago. Who is not behind stays,
         however silent. The leader always stays.
 Rule 3 (expand): into the ISR comes a live replica that has reached the high watermark and the start of this leader's
@@ -20,6 +20,9 @@ Rule 7 (cost): a hundred thousand leaderships are cheap as long as nothing happe
 
 Nothing here waits or asks: every method takes what happened and the time; `take()` gives what is to
 be done about it, in order.
+
+Kafka: `Partition` as leader, and its `Replica`s. A produce that waits is a `DelayedProduce` in the purgatory, the low
+watermark that a `DelayedDeleteRecords` waits for is the least log start offset.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from messages.error_codes import (
 from messages.probes import probe
 
 UNKNOWN = -1
-"""A follower's log end before its first fetch."""
+"""A follower's log end offset (LEO) before its first fetch."""
 
 NEVER = -1e18
 """Longer ago than any lag."""
@@ -54,8 +57,8 @@ _OFFSET = attrgetter("offset")
 class Follower:
     """The leader's state of one follower (rule 1); times in seconds of the node's clock."""
 
-    end: int = UNKNOWN
-    start: int = UNKNOWN
+    log_end_offset: int = UNKNOWN
+    log_start_offset: int = UNKNOWN
     caught_up_at: float = NEVER
     leader_end_before: int = 0
     fetched_at: float = NEVER
@@ -106,7 +109,7 @@ class Leader:
             "high_watermark",
             "isr",
         ),
-        *("lag", "leader_epoch", "log_end", "log_start", "min_isr", "replicas", "zk_version"),
+        *("lag", "leader_epoch", "log_end_offset", "log_start_offset", "min_isr", "replicas", "zk_version"),
     )
 
     def __init__(
@@ -116,8 +119,8 @@ class Leader:
         replicas: Sequence[int],
         isr: Sequence[int],
         zk_version: int,
-        log_start: int,
-        log_end: int,
+        log_start_offset: int,
+        log_end_offset: int,
         high_watermark: int,
         lag: float,
         min_isr: int,
@@ -125,13 +128,13 @@ class Leader:
     ) -> None:
         self.broker_id = broker_id
         self.leader_epoch = leader_epoch
-        self.epoch_start = log_end
+        self.epoch_start = log_end_offset
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
         self.zk_version = zk_version
-        self.log_start = log_start
-        self.log_end = log_end
-        self.high_watermark = min(max(high_watermark, log_start), log_end)
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = min(max(high_watermark, log_start_offset), log_end_offset)
         self.lag = lag
         self.min_isr = min_isr
         self._followers: dict[int, Follower] | None = None
@@ -143,7 +146,7 @@ class Leader:
         self._waiting: list[DelayedProduce] | None = None
         """In the order of their offsets: who sends a batch again may wait for less than those who came before."""
         self._to_do: tuple[ToDo, ...] = ()
-        if self.high_watermark != log_end:
+        if self.high_watermark != log_end_offset:
             self._advance(now)
 
     # ------------------------------------------------------------------------------------------------ to see
@@ -181,7 +184,8 @@ class Leader:
             is_any_behind = self._is_followed
         else:
             is_any_behind = any(
-                follower.end != self.log_end and (replica in self.isr or now - follower.caught_up_at <= self.lag)
+                follower.log_end_offset != self.log_end_offset
+                and (replica in self.isr or now - follower.caught_up_at <= self.lag)
                 for replica, follower in self._followers.items()
             )
         return max(now, self._since + self.lag) if is_any_behind else None
@@ -216,7 +220,7 @@ class Leader:
     ) -> None:
         """The controller made us leader again, in a new epoch: what is known of followers stays (broker.md 1.5)."""
         self.leader_epoch = leader_epoch
-        self.epoch_start = self.log_end
+        self.epoch_start = self.log_end_offset
         self.isr, self.zk_version = tuple(isr), zk_version
         self._writing = None
         self.replicas = tuple(replicas)
@@ -248,9 +252,9 @@ class Leader:
         """NONE, or why a produce is refused before anything is appended."""
         return NOT_ENOUGH_REPLICAS if acks == ACKS_ALL and len(self.isr) < self.required_isr else NONE
 
-    def appended(self, log_end: int, now: float) -> None:
-        """The log grew to `log_end`."""
-        self.log_end = log_end
+    def appended(self, log_end_offset: int, now: float) -> None:
+        """The log grew to `log_end_offset`."""
+        self.log_end_offset = log_end_offset
         self._advance(now)
 
     def wait(self, token: Any, offset: int, deadline: float) -> None:
@@ -279,8 +283,8 @@ class Leader:
             follower.caught_up_at = max(follower.caught_up_at, now)
         elif offset >= follower.leader_end_before:
             follower.caught_up_at = max(follower.caught_up_at, follower.fetched_at)
-        grew = offset != follower.end
-        follower.end, follower.start = offset, start
+        grew = offset != follower.log_end_offset
+        follower.log_end_offset, follower.log_start_offset = offset, start
         follower.leader_end_before, follower.fetched_at = leader_end, now
         if alive:
             self._maybe_expand(replica)
@@ -328,9 +332,11 @@ class Leader:
         Of those that are alike, the one that was caught up last (RackAwareReplicaSelector).
         """
         able = [
-            (follower.end, follower.caught_up_at, replica)
+            (follower.log_end_offset, follower.caught_up_at, replica)
             for replica, follower in self.followers.items()
-            if replica in near and replica in self.isr and follower.start <= offset <= follower.end
+            if replica in near
+            and replica in self.isr
+            and follower.log_start_offset <= offset <= follower.log_end_offset
         ]
         return max(able)[-1] if able else NO_REPLICA
 
@@ -350,11 +356,11 @@ class Leader:
         follower = self._followers.get(replica)
         if follower is None:
             return True
-        return follower.end != self.log_end and now - follower.caught_up_at > self.lag
+        return follower.log_end_offset != self.log_end_offset and now - follower.caught_up_at > self.lag
 
     def _maybe_expand(self, replica: int) -> None:
         """Rule 3."""
-        end = self.followers[replica].end
+        end = self.followers[replica].log_end_offset
         if self._writing is None and replica not in self.isr and end >= max(self.high_watermark, self.epoch_start):
             self._write((*self.isr, replica))
 
@@ -365,18 +371,18 @@ class Leader:
 
     def _advance(self, now: float) -> bool:
         """Rule 5. Whether the high watermark moved; then those who waited for it are released."""
-        if self.high_watermark == self.log_end or len(self.isr) < self.required_isr:
+        if self.high_watermark == self.log_end_offset or len(self.isr) < self.required_isr:
             return False
         if self._followers is None:
-            candidate = UNKNOWN if self._is_followed else self.log_end
+            candidate = UNKNOWN if self._is_followed else self.log_end_offset
         else:
             counted = self.maximal_isr
             ends = (
-                follower.end
+                follower.log_end_offset
                 for replica, follower in self._followers.items()
                 if replica in counted or now - follower.caught_up_at <= self.lag
             )
-            candidate = min(min(ends, default=self.log_end), self.log_end)
+            candidate = min(min(ends, default=self.log_end_offset), self.log_end_offset)
         if candidate <= self.high_watermark:
             return False
         self.high_watermark = candidate

@@ -6,6 +6,8 @@ Rule 3: clients receive the endpoints of their own listener. A leader that is no
         code 5 and leader -1; one that is alive, but has no such listener, with code 72 (5 below version 6).
 Rule 4: version 0 knows neither "no topics" (its empty list means all) nor replicas that are not alive (code 9).
 Rule 5: what clients see is whole: of an UpdateMetadata in parts, nothing before its last, and then all at once.
+
+Kafka: `MetadataCache` (`ZkMetadataCache`).
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Rule 2: a request for a partition without a replica on this broker is refused wi
 Rule 3: an order that passes both, but carries an older zkVersion than the one known, is obeyed by doing nothing: the
         znode has moved on, and its newer state is on its way (Kafka 3.9). Not even a missing log is made for it.
 Rule 4: a stop is obeyed from the known leader epoch on (Kafka >= 3.4), and always where it names none, or a deletion.
+
+Kafka: `Partition`.
 """
 
 from __future__ import annotations

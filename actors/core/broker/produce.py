@@ -1,5 +1,8 @@
 """Validation of produced batches by their headers and by the listener's checks of their records (broker.md 3.6,
-5.2)."""
+5.2).
+
+Kafka: `LogValidator`.
+"""
 
 from __future__ import annotations
 

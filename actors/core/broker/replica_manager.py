@@ -8,6 +8,8 @@ Rule 3: a partition whose log could have no name on disk (no legal topic, a nega
         characters) is refused alone, with code 17: what the port takes in must not become a path elsewhere.
 Rule 4: a refused request touches nothing. LeaderAndIsr is refused for each of its partitions by name, the others bare.
 Rule 5: of a LeaderAndIsr, all orders that make this broker leader are obeyed before those that make it follow.
+
+Kafka: `ReplicaManager`.
 """
 
 from __future__ import annotations

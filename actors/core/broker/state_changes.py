@@ -106,10 +106,11 @@ def changing_isr(leader: Leader, isr: Collection[int], now: float, now_ms: int) 
         if follower is not None:
             since = follower.caught_up_at
             caught_up_ms = 0 if since == NEVER else now_ms - round(1000 * (now - since))
-            behind.append(f"(brokerId: {replica}, endOffset: {follower.end}, lastCaughtUpTimeMs: {caught_up_ms})")
+            offset = follower.log_end_offset
+            behind.append(f"(brokerId: {replica}, endOffset: {offset}, lastCaughtUpTimeMs: {caught_up_ms})")
     return (
-        f"Shrinking ISR {change}. Leader: (highWatermark: {leader.high_watermark}, endOffset: {leader.log_end}). Out of"
-        f" sync replicas: {' '.join(behind)}."
+        f"Shrinking ISR {change}. Leader: (highWatermark: {leader.high_watermark},"
+        f" endOffset: {leader.log_end_offset}). Out of sync replicas: {' '.join(behind)}."
     )
 
 

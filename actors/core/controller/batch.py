@@ -9,6 +9,8 @@ Rule 4: for each LeaderAndIsr of a partition all brokers get its UpdateMetadata.
 Rule 5: the state sent for a partition is one object, for all brokers and batches, until its leadership or its
         assignment is another (`ControllerContext.last_sent`): it is made, encoded and recorded once. Large requests go
         in parts (`messages.parts`), which brokers with the same content share.
+
+Kafka: `ControllerBrokerRequestBatch`.
 """
 
 from __future__ import annotations

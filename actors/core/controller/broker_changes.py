@@ -6,6 +6,8 @@ Rule 2: a broker that registered anew within one watch delay has bounced; only i
 Rule 3: when replicas die, leaders are elected before ISRs shrink, so that a dead leader costs one leader epoch.
 Rule 4: a registration that cannot be read changes nothing: a known broker stays as it is known, another one is not
         there. It is watched, and taken notice of as soon as it can be read.
+
+Kafka: `KafkaController.processBrokerChange`, `onBrokerStartup`, `onBrokerFailure`, `onReplicasBecomeOffline`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ Rule 4: the number of offline partitions is counted at the moves, except for top
 Rule 5: which partitions are led by another than their preferred replica, and of which topics they are, is kept where
         leaderships and assignments are: what of them counts is asked before and after every event.
 Rule 6: the state sent for a partition is kept while it has that leadership and assignment (`batch`, rule 5).
+
+Kafka: `ControllerContext`.
 """
 
 from __future__ import annotations

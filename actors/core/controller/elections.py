@@ -3,6 +3,8 @@
 Rule 1: candidates are looked at in the order of the assignment, so that its head is preferred.
 Rule 2: a leader comes out of the ISR, except in an unclean election, which is allowed per topic and loses records.
 Rule 3: the leader epoch grows by one at every election, also when the leader stays.
+
+Kafka: `PartitionLeaderElectionAlgorithms`, `Election`.
 """
 
 from __future__ import annotations

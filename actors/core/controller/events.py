@@ -2,6 +2,8 @@
 
 Events that concern the term itself - start, election, expiry, stop - are not here: they are handled whether or not we
 are the controller (`failover`); those below are ignored by a controller that is not active.
+
+Kafka: `KafkaController.process`.
 """
 
 from __future__ import annotations

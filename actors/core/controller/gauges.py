@@ -1,4 +1,7 @@
-"""The controller's metrics, named as jmx_exporter names Kafka's (controller.md 8)."""
+"""The controller's metrics, named as jmx_exporter names Kafka's (controller.md 8).
+
+Kafka: `ControllerStats` and the gauges of `KafkaController`.
+"""
 
 from __future__ import annotations
 

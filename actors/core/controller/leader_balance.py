@@ -9,6 +9,8 @@ Rule 2: by itself, where a broker leads too little of what it is preferred for; 
         back, KAFKA-10149). The next look is arranged before this one, so that nothing that goes wrong in it ends them.
 Rule 3: a partition whose preferred replica leads already is left alone: an election would cost a leader epoch for
         nothing (trap T11). One that has never had a leader is named in the log, and costs the others nothing (trap T8).
+
+Kafka: `KafkaController.processReplicaLeaderElection`, `checkAndTriggerAutoLeaderRebalance`.
 """
 
 from __future__ import annotations

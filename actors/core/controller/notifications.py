@@ -2,6 +2,8 @@
 
 Rule: notifications are deleted when they have been read, by the names that were read, also where reacting to them met
 an error that the term survives.
+
+Kafka: `KafkaController.processIsrChangeNotification`, `processLogDirEventNotification`.
 """
 
 from __future__ import annotations

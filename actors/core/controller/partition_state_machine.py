@@ -4,6 +4,8 @@ Rule 1: the table at the end is the law: its rows say which moves are legal, and
 Rule 2: one call is one batch of requests, sent at its end. Its partitions are moved some at a time,
         each part by one read and one conditional write.
 Rule 3: what fails for a partition is logged and leaves it where it was; the requests of the others go out.
+
+Kafka: `PartitionStateMachine`, `ZkPartitionStateMachine`.
 """
 
 from __future__ import annotations

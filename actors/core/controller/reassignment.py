@@ -15,6 +15,9 @@ its way while replicas are added or removed, and the topic's znode has the same,
 Rule: a reassignment that breaks off is begun again, at any step: by the next controller, or when a broker of its target
 starts. What is asked for and cannot be is taken out of the request, named in the log. The deletion of its topic ends a
 reassignment (`end_for_deletion`), so no partition of a queued topic is being reassigned.
+
+Kafka: `KafkaController.processZkPartitionReassignment`, `processApiPartitionReassignment`,
+`processListPartitionReassignments`, `processPartitionReassignmentIsrChange`, `onPartitionReassignment`.
 """
 
 from __future__ import annotations

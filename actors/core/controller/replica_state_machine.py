@@ -7,6 +7,8 @@ Rule 1: one call is one batch of requests over all brokers; within it the broker
 Rule 2: a broker's replicas are handled many at a time, by one conditional write of what is known; only what met another
         version is read, and tried again (`leadership`).
 Rule 3: what fails for a replica is logged and leaves it where it was.
+
+Kafka: `ReplicaStateMachine`, `ZkReplicaStateMachine`.
 """
 
 from __future__ import annotations

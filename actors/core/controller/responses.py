@@ -2,6 +2,8 @@
 
 Rule: an answer's error code matters for log directories and deletions only; a stale epoch never makes the controller
 resign, only ZooKeeper does (controller.md 5).
+
+Kafka: `KafkaController.processLeaderAndIsrResponseReceived`, `processTopicDeletionStopReplicaResponseReceived`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Controlled shutdown: move the leaders from a broker before it stops (controller.md 7.4)."""
+"""Controlled shutdown: move the leaders from a broker before it stops (controller.md 7.4).
+
+Kafka: `KafkaController.doControlledShutdown`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""New topics, new partitions and deletion requests in ZooKeeper (controller.md 1.4, 1.6)."""
+"""New topics, new partitions and deletion requests in ZooKeeper (controller.md 1.4, 1.6).
+
+Kafka: `KafkaController.processTopicChange`, `processPartitionModifications`, `onNewPartitionCreation`.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@
 
 The record knows of each replica only whether it is in one of the three states of deletion; all moves are made by the
 controller, whose tables have the last word: `correct` takes their word over.
+
+Kafka: `TopicDeletionManager`.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Rule 1: here the znodes are written, fenced; what follows from them are events o
 Rule 2: each topic for itself: what is refused, or what ZooKeeper would not take, costs the others nothing.
 Rule 3: Kafka draws by chance where the replicas of a new topic begin. Here the count of known partitions decides: new
         topics go round the brokers, and a replay needs to know nothing more.
+
+Kafka: `AdminManager` (`ZkAdminManager`), topics.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Rule: what has changed is not asked: each change makes us look at what brokers say by default, and at those topics
       that wait for a leader. A try too many finds what it found before.
+
+Kafka: `KafkaController.processTopicUncleanLeaderElectionEnable`, `processUncleanLeaderElectionEnable`, which
+`TopicConfigHandler` and `DynamicLogConfig` call.
 """
 
 from __future__ import annotations

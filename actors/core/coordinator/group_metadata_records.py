@@ -6,6 +6,8 @@ Rule 2: a value begins with its version too; all that Kafka ever wrote are read.
         inter.broker.protocol.version, since an older broker may have to read them. An offset with a time of its own to
         expire has no other version than 1.
 Rule 3: no value says that what the key names is forgotten.
+
+Kafka: `GroupMetadataManager`.
 """
 
 from __future__ import annotations

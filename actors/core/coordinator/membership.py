@@ -21,6 +21,8 @@ Rule 8 (log): what is to be remembered is written first, and counts when the log
 
 Nothing here waits, asks or looks at a clock: every method takes what happened; `take()` gives what is to be done about
 it, in order. Wall times are in ms.
+
+Kafka: `GroupMetadata`, `MemberMetadata`, the rules of `GroupCoordinator`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A file is written beside the old one and renamed over it, so that a crash leaves the one or the other, never a torn one.
 What does not add up is damage, and named.
+
+Kafka: `CheckpointFile`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Rule 1: epochs and start offsets only grow. An epoch assigned where a later one,
         drops what it contradicts.
 Rule 2: an epoch is in the file before the first record of it is in the log. What a crash costs beside is found in
         the batches, which carry their epochs.
+
+Kafka: `LeaderEpochFileCache`.
 """
 
 from __future__ import annotations
@@ -78,12 +80,12 @@ class LeaderEpochs:
             kept = [entry for entry in self._entries if entry.start > offset]
             self._replace([EpochStart(earlier[-1].epoch, offset), *kept])
 
-    def end_offset_for(self, epoch: int, log_end: int) -> EpochStart:
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochStart:
         """(the largest epoch up to `epoch`, the offset where the next begins); (-1, -1) where that is not known."""
         if epoch == UNDEFINED or not self._entries or epoch > self.latest:
             return EpochStart(UNDEFINED, UNDEFINED)
         if epoch == self.latest:
-            return EpochStart(epoch, log_end)
+            return EpochStart(epoch, log_end_offset)
         later = next(entry for entry in self._entries if entry.epoch > epoch)
         earlier = [entry.epoch for entry in self._entries if entry.epoch <= epoch]
         return EpochStart(earlier[-1] if earlier else epoch, later.start)

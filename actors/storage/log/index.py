@@ -5,6 +5,8 @@ Rule 1: offsets are relative to the segment's base. Entries only grow: in offset
 Rule 2: the files are exactly as long as their entries. Java's brokers preallocate them with zeros: an entry of zeros
         behind the first ends a file that is read.
 Rule 3: an index is an aid: what is missing or damaged is made anew from the log (`segment.recover`).
+
+Kafka: `OffsetIndex`, `TimeIndex`.
 """
 
 from __future__ import annotations

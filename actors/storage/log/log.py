@@ -10,6 +10,8 @@ Rule 4: whole segments go, oldest first, never one that holds an offset at or ab
         renamed at once and removed later.
 Rule 5: after a clean stop the log is taken as it lies. After any other, every segment that holds offsets from the
         recovery point on is recovered; what follows a damaged batch is dropped.
+
+Kafka: `Log`; the log end offset (LEO) is `end`, the log start offset `start`.
 """
 
 from __future__ import annotations

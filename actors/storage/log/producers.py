@@ -11,6 +11,8 @@ Rule 5: a snapshot holds the state before its offset. It is an aid: what is miss
 Rule 6: it has an entry for each batch that is kept, the last one last. Apache's has one for each producer, the last
         batch, and takes of ours the last: who tries several batches again after its leader was started anew is refused
         there (45), and is known here.
+
+Kafka: `ProducerStateManager`.
 """
 
 from __future__ import annotations

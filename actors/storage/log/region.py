@@ -4,6 +4,8 @@ Rule 1: the file stays open until the last of its regions is gone, also where th
 Rule 2: truncating the file invalidates its regions for good, even if it grows again, because the bytes differ. Sending
         such a region fails: the peer has an incomplete response.
 Rule 3: an error of the disk names the file; one of the peer's connection names none.
+
+Kafka: `FileRecords`.
 """
 
 from __future__ import annotations

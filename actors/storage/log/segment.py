@@ -9,6 +9,8 @@ Rule 3: an index only says where to begin to look. Where it points at no batch, 
 Rule 4: what a stop left in doubt is walked through batch by batch, each checked by its checksum; the first that is cut
         or damaged ends the segment, and the indexes are made anew.
 Rule 5: a segment with messages of format 0 or 1 is not opened, and none of them is cut.
+
+Kafka: `LogSegment`.
 """
 
 from __future__ import annotations

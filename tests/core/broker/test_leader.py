@@ -53,7 +53,11 @@ def test_row_8_to_10_where_the_high_watermark_begins() -> None:
 
 def test_row_11_what_is_known_of_followers_at_first() -> None:
     new = leader(1, 2, replicas=(1, 2, 3), end=6, now=10.0)
-    assert (new.followers[2].end, new.followers[2].start, new.followers[2].caught_up_at) == (UNKNOWN, UNKNOWN, 10.0)
+    assert (new.followers[2].log_end_offset, new.followers[2].log_start_offset, new.followers[2].caught_up_at) == (
+        UNKNOWN,
+        UNKNOWN,
+        10.0,
+    )
     assert new.followers[3].caught_up_at == NEVER
 
 
@@ -62,7 +66,7 @@ def test_row_12_a_leader_again_keeps_its_followers_ends() -> None:
     again.fetched(2, 6, 0, 6, 1.0)
     again.appended(9, 2.0)
     again.renew(6, (1, 2), (1, 2), 8, 3.0)
-    assert (again.followers[2].end, again.epoch_start, again.high_watermark) == (6, 9, 6)
+    assert (again.followers[2].log_end_offset, again.epoch_start, again.high_watermark) == (6, 9, 6)
 
 
 # ------------------------------------------------------------------------------------------------ shrink and expand
@@ -150,7 +154,7 @@ def test_row_62_and_63_who_has_caught_up_comes_in() -> None:
     grown.fetched(2, 10, 0, 10, 2.0)
     refused = number(grown)
     grown.isr_written(refused, None, 3.0)
-    assert (grown.isr, grown.followers[2].end) == ((1,), 10)
+    assert (grown.isr, grown.followers[2].log_end_offset) == ((1,), 10)
     grown.fetched(2, 10, 0, 10, 4.0)
     grown.isr_written(number(grown), 8, 5.0)
     assert grown.isr == (1, 2)
@@ -287,14 +291,14 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
         before = any_leader.high_watermark
         match data.draw(st.sampled_from(("append", "fetch", "tick", "write", "lose", "expire", "renew"))):
             case "append":
-                do("appended", any_leader.log_end + data.draw(st.integers(1, 3)), now)
+                do("appended", any_leader.log_end_offset + data.draw(st.integers(1, 3)), now)
                 if any_leader.may_append(-1) == NONE:
-                    do("wait", token, any_leader.log_end, now + 20.0)
+                    do("wait", token, any_leader.log_end_offset, now + 20.0)
                     waiting.add(token)
             case "fetch":
                 replica = data.draw(st.sampled_from((2, 3)))
-                ends[replica] = data.draw(st.integers(ends[replica], any_leader.log_end))
-                do("fetched", replica, ends[replica], 0, any_leader.log_end, now)
+                ends[replica] = data.draw(st.integers(ends[replica], any_leader.log_end_offset))
+                do("fetched", replica, ends[replica], 0, any_leader.log_end_offset, now)
             case "tick":
                 do("tick", now)
             case "write" if open_writes:
@@ -320,7 +324,7 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
                 case Release(token, code):
                     released.append(token)
                     assert code in (NONE, REQUEST_TIMED_OUT)
-        assert before <= any_leader.high_watermark <= any_leader.log_end
+        assert before <= any_leader.high_watermark <= any_leader.log_end_offset
         assert (any_leader.high_watermark, any_leader.isr) == (looked_at.high_watermark, looked_at.isr)
         assert any_leader.broker_id in any_leader.isr
         if any_leader.high_watermark > before:

@@ -34,7 +34,7 @@ MUTANTS = (
         "broker.md 4.6, KIP-101",
         f"{EPOCHS}.end_offset_for",
         "earlier[-1] if earlier else epoch, later.start",
-        "earlier[-1] if earlier else epoch, log_end",
+        "earlier[-1] if earlier else epoch, log_end_offset",
         LOG_TESTS,
     ),
     mutant(
