@@ -14,6 +14,7 @@ WORKERS      = 2
 SOAK_SECONDS = 600
 SEEDS        = 200
 SOAK_SEEDS   = 10000
+MUTANT_SEEDS = 20
 
 # Two files at a time, in the order of tests/conftest.py: a file with a cluster or a Spark session makes it once
 PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -54,10 +55,10 @@ test: install ## the tests, a minute of soak included (about seven minutes on tw
 interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (about five minutes)
 	$(BIN)/python -m pytest $(PARALLEL) -m apache $(ARGS)
 
-soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations, measure all mutants
+soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations, measure all mutants by MUTANT_SEEDS (20; 200 take a night)
 	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests/soak
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --seed $(SEEDS) --seeds $(SOAK_SEEDS) --duration 30 --faults all,admin --keep .cache/simulation
-	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/python -m tests.simulation.mutants
+	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/python -m tests.simulation.mutants --seeds $(MUTANT_SEEDS)
 
 simulate: install ## simulate clusters under random faults: SEEDS=200 of them, and as many shorter ones with records
 	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 60 --keep .cache/simulation
